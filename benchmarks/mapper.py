@@ -62,8 +62,8 @@ def made_tree(seed: int) -> Taxonomy:
     return Taxonomy(labels, parents, aliases=aliases)
 
 
-class PlainListing:
-    """Algorithm 1 as printed, step by step over every node, with nothing indexed: the reference to compare with."""
+class PlainPaper:
+    """What the paper's listing and its prose need of a tree, with nothing indexed: the references to compare with."""
 
     def __init__(self, taxonomy: Taxonomy, config: MapperConfig) -> None:
         self.config = config
@@ -85,14 +85,22 @@ class PlainListing:
         words = text.split()
         return [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
 
+    def is_close(self, best: Sequence[float]) -> bool:
+        """Tells whether the k best scores, as shares of their softmax, are below the thresholds apart."""
+        top = np.array(best)
+        top = np.exp(top - top.max())
+        top /= top.sum()
+        return bool(top[0] - top[1] < self.config.thr_top2 and top[0] - top[-1] < self.config.thr_topk)
+
+
+class PlainListing(PlainPaper):
+    """Algorithm 1 as the listing prints it (§11), step by step over every node."""
+
     def place(self, answer: str, row: NDArray[np.float32]) -> int:
         """Returns the node of an answer."""
         prediction, k = plain(answer), self.config.k
         scored = sorted(((float(s), v) for v, s in enumerate(row.tolist())), key=lambda pair: -pair[0])
         order = [v for _, v in scored]
-        top = np.array([s for s, _ in scored[:k]])
-        top = np.exp(top - top.max())
-        top /= top.sum()
 
         def walk(matches) -> int | None:  # type: ignore[no-untyped-def]
             chosen = None
@@ -111,7 +119,7 @@ class PlainListing:
             found = walk(lambda node, own=own, n=n: any(own.intersection(self.grams(x, n)) for x in self.names[node]))
             if found is not None:
                 return found
-        if top[0] - top[1] < self.config.thr_top2 and top[0] - top[-1] < self.config.thr_topk:
+        if self.is_close([score for score, _ in scored[:k]]):
             votes: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
             for node in order[:k]:
                 for offset, ancestor in enumerate(self.ancestors(node)):
@@ -121,6 +129,45 @@ class PlainListing:
                 if count > self.config.thr_vote:
                     return elected
         return order[0]
+
+
+class PlainProse(PlainPaper):
+    """Algorithm 1 as the prose describes it (§6), sentence by sentence.
+
+    Where the prose leaves a choice (equally deep candidates, or common ancestors), the more votes and the higher score
+    decide, then the smaller number.
+    """
+
+    def place(self, answer: str, row: NDArray[np.float32]) -> int:
+        """Returns the node of an answer."""
+        prediction = plain(answer)
+        nodes = range(len(self.names))
+        best = sorted(nodes, key=lambda v: (-row[v], v))[: self.config.k]
+
+        def most_specific(candidates: list[int]) -> int:
+            return min(candidates, key=lambda v: (-len(self.ancestors(v)), -row[v], v))
+
+        # Full strings first among the top k, then among all labels; then the same checks by n-gram overlap.
+        for n in (None, 4, 3, 2):
+            own = set(self.grams(prediction, n)) if n else set()
+            for among in (best, nodes):
+                if n is None:
+                    candidates = [v for v in among if any(name in prediction for name in self.names[v])]
+                else:
+                    candidates = [v for v in among if any(own.intersection(self.grams(x, n)) for x in self.names[v])]
+                if candidates:
+                    return most_specific(candidates)
+        # Ambiguous scores: of the nodes that are often enough in the ancestor sets of the top k, the deepest.
+        if self.is_close([float(row[v]) for v in best]):
+            sets = [set(self.ancestors(v)) for v in best]
+            votes = {node: sum(node in one for one in sets) for one in sets for node in one}
+            common = [node for node, count in votes.items() if count >= self.config.thr_vote]
+            if common:
+                return min(common, key=lambda v: (-len(self.ancestors(v)), -votes[v], -row[v], v))
+        return best[0]
+
+
+TRANSCRIPTIONS = {"paper-listing": PlainListing, "paper-prose": PlainProse}
 
 
 def texts_for(taxonomy: Taxonomy, placed: Path | None, count: int, seed: int) -> list[str]:
@@ -150,9 +197,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def compare_with_listing(taxonomy: Taxonomy, texts: Sequence[str], timed: int) -> None:
-    mapper = Mapper(taxonomy, "lexical", MapperConfig(preset="paper-listing"))
-    reference = PlainListing(taxonomy, mapper.config)
+def compare_with_paper(taxonomy: Taxonomy, texts: Sequence[str], timed: int, preset: str) -> None:
+    mapper = Mapper(taxonomy, "lexical", MapperConfig(preset=preset))
+    reference = TRANSCRIPTIONS[preset](taxonomy, mapper.config)
     # Scores rounded to a few digits have ties, the case in which the order of equals matters.
     rows = np.concatenate([mapper.node_scores(texts[i : i + 50]) for i in range(0, len(texts), 50)])
     rows[::2] = np.round(rows[::2], 2)
@@ -169,12 +216,12 @@ def compare_with_listing(taxonomy: Taxonomy, texts: Sequence[str], timed: int) -
         slow_seconds += time.perf_counter() - start
         agreed += node == fast[i].node
         if node != fast[i].node:
-            print(f"  differs: {text!r}: listing {taxonomy.labels[node]}, indexed {taxonomy.labels[fast[i].node]}")
+            print(f"  differs: {text!r}: plain {taxonomy.labels[node]}, indexed {taxonomy.labels[fast[i].node]}")
         if i + 1 == timed:
             break
     compared = min(timed, len(texts))
     slow_seconds /= compared
-    print(f"paper-listing on {len(taxonomy):,} nodes, {len(texts)} texts, similarity rows given:")
+    print(f"{preset} on {len(taxonomy):,} nodes, {len(texts)} texts, similarity rows given:")
     print(f"  plain transcription {slow_seconds * 1e3:10.2f} ms an answer ({compared} texts)")
     print(f"  indexed             {fast_seconds * 1e3:10.3f} ms an answer ({len(texts)} texts)")
     print(f"  ratio {slow_seconds / fast_seconds:,.0f}; identical placements {agreed} of {compared}")
@@ -275,7 +322,7 @@ def main() -> None:
     )
     parser.add_argument("--answers", type=Path, help="JSONL of answers to time on --taxonomy")
     parser.add_argument("--sentence", help="a sentence-transformers model by name or folder")
-    parser.add_argument("--texts", type=int, default=500, help="texts for the comparison with the listing")
+    parser.add_argument("--texts", type=int, default=500, help="texts for the comparison with the transcriptions")
     parser.add_argument("--timed", type=int, default=500, help="texts that the plain transcription places too")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -286,7 +333,8 @@ def main() -> None:
     taxonomy = read_taxonomy(arguments.taxonomy) if arguments.taxonomy else made_tree(arguments.seed)
     if arguments.texts:
         texts = texts_for(taxonomy, arguments.placed, arguments.texts, arguments.seed)
-        compare_with_listing(taxonomy, texts, arguments.timed)
+        for preset in TRANSCRIPTIONS:
+            compare_with_paper(taxonomy, texts, arguments.timed, preset)
     if arguments.placed:
         rows = [{"tree": "", **row} for row in read_rows(arguments.placed)]
         trees = {"": taxonomy} | {

@@ -246,7 +246,8 @@ PresetOption = Annotated[
     typer.Option(
         "--preset",
         metavar="NAME",
-        help="Settings of the mapper: default, or paper-listing for the paper's Algorithm 1 as printed.",
+        help="Settings of the mapper: default, or the paper's Algorithm 1: paper-listing as printed, "
+        "paper-prose as its text describes it.",
     ),
 ]
 OffTreeAsOption = Annotated[
@@ -255,7 +256,7 @@ OffTreeAsOption = Annotated[
         "--off-tree-as",
         metavar="WHAT",
         help="How to score an answer that asserts something the taxonomy lacks: child (a wrong child of the root, hP "
-        "1/2) or root (as in the paper, hP 1; paper-listing always does this).",
+        "1/2) or root (as in the paper, hP 1; the paper's presets always do this).",
     ),
 ]
 DeviceOption = Annotated[

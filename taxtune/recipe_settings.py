@@ -50,6 +50,7 @@ __all__ = [
     "VotePolicySettings",
 ]
 
+#: Paper 1, §7.2, word for word, as in prompts/seeds/baseline.j2.
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
 
 
@@ -389,7 +390,7 @@ class MapperSettings(Settings):
 
     Attributes:
         similarity: lexical, sentence:MODEL or clip:MODEL.
-        preset: default, or paper-listing for Algorithm 1 as printed.
+        preset: default, or Algorithm 1 of the paper: paper-listing as printed, paper-prose as its text describes it.
         k: Number of most similar nodes that are looked at.
         thr_top2: Softmax difference of the first and the second score below which nodes vote.
         thr_topk: The same for the first and the k-th score.
@@ -397,7 +398,7 @@ class MapperSettings(Settings):
     """
 
     similarity: str = "lexical"
-    preset: Literal["default", "paper-listing"] = "default"
+    preset: Literal["default", "paper-listing", "paper-prose"] = "default"
     k: StrictInt = Field(10, ge=2)
     thr_top2: Number = Field(0.001, ge=0)
     thr_topk: Number = Field(0.0015, ge=0)
@@ -407,7 +408,7 @@ class MapperSettings(Settings):
     off_tree: Literal["child", "root"] = Field(
         "child",
         description="How to score an answer that asserts something the tree lacks: child (a wrong child of the root) "
-        "or root (as in the paper; 'paper-listing' always does this).",
+        "or root (as in the paper; the paper's presets always do this).",
     )
 
     @field_validator("similarity")
@@ -560,6 +561,8 @@ class LLMProposerSettings(Settings):
         temperature: Sampling temperature; null leaves it to the provider.
         max_history_tokens: Most tokens of past templates and their evidence in a message; the best and the latest are
             kept.
+        evidence: Whether the best and the latest template come with what their answers show, or all with their scores
+            alone (as in the paper).
         max_tokens: Most tokens of a reply; a reasoning model's thoughts count.
         timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
@@ -571,6 +574,7 @@ class LLMProposerSettings(Settings):
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
     temperature: Number | None = Field(1.0, ge=0)
     max_history_tokens: StrictInt = Field(6000, ge=200, le=200_000)
+    evidence: bool = True
     max_tokens: StrictInt = Field(4000, ge=100, le=100_000)
     timeout: Number = Field(120.0, gt=0, le=3600)
     max_retries: StrictInt = Field(5, ge=0)

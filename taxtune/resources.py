@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from taxtune.errors import TaxtuneError
+from taxtune.errors import TaxtuneError, TemplateError
 
-__all__ = ["builtin_trees", "prompts_dir", "recipes_dir"]
+__all__ = ["builtin_trees", "prompts_dir", "recipes_dir", "template_path"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -25,6 +25,23 @@ def builtin_trees() -> dict[str, Path]:
     """Returns the files of the label trees that come with taxtune, by name: "dishes" for builtin:dishes."""
     of_recipes = {file.stem: file for file in sorted(recipes_dir().glob("trees/*.csv"))}
     return {"fieldguide": _PACKAGE / "fieldguide" / "taxonomy.csv"} | of_recipes
+
+
+def template_path(reference: str | Path) -> Path:
+    """Returns the file of a template given by path, or as "builtin:NAME" for one of `prompts/seeds/`.
+
+    Raises:
+        TemplateError: If no template of this name comes with taxtune.
+    """
+    kind, _, name = str(reference).partition(":")
+    if kind != "builtin":
+        return Path(reference)
+    seeds = {file.stem: file for file in sorted((prompts_dir() / "seeds").glob("*.j2"))}
+    if name not in seeds:
+        raise TemplateError(
+            "Unknown built-in template.", value=str(reference), remedy=f"Built-in templates: {', '.join(seeds)}."
+        )
+    return seeds[name]
 
 
 def _find(name: str) -> Path:

@@ -85,7 +85,9 @@ def audit(
     ] = None,
     preset: Annotated[
         str | None,
-        _option("--preset", "NAME", "the run's, or default", "The mapper's settings: default or paper-listing."),
+        _option(
+            "--preset", "NAME", "the run's, or default", "The mapper's settings: default, paper-listing or paper-prose."
+        ),
     ] = None,
     input: InputOption = "auto",
     format: FormatOption = "auto",

@@ -24,6 +24,7 @@ from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.repeats import print_repeats
 from taxtune.report.tables import differences_table, heldout_table, print_failed_calls, print_result
 from taxtune.report.wording import result_runs
+from taxtune.resources import template_path
 from taxtune.shell import command
 from taxtune.tuning.done import is_finished
 from taxtune.tuning.from_recipe import Parts
@@ -41,7 +42,7 @@ __all__ = [
     "callbacks_of",
     "open_recipe",
     "preloading",
-    "read_template",
+    "read_templates",
     "run_guarded",
     "show_evaluation",
     "show_plan",
@@ -221,12 +222,30 @@ def show_result(result: TuneResult | ComparisonResult | RepeatsResult, *, as_jso
             _where(console, "label new images", command("classify", run.folder, "IMAGES..."))
 
 
-def read_template(file: Path) -> str:
-    """Returns the source of a template.
+def read_templates(references: Sequence[Path]) -> dict[Path, str]:
+    """Returns the sources of templates by their files.
+
+    Args:
+        references: Files, or "builtin:NAME" for a template that comes with taxtune.
 
     Raises:
-        TemplateError: If the file cannot be read or is not UTF-8 text.
+        TemplateError: If a file cannot be read or is not UTF-8 text, there is no such template, or two of several have
+            one name or that of the baseline, so that a table could not tell them apart.
     """
+    files = [template_path(each) for each in references]
+    named: dict[str, Path] = {} if len(files) == 1 else {"baseline": Path("the recipe's baseline")}
+    for file in files:
+        if file.stem in named:
+            raise TemplateError(
+                f"The results would name two templates {file.stem!r}: this one, and {named[file.stem]}.",
+                file=file,
+                remedy="Rename one of the files, or evaluate them one by one.",
+            )
+        named[file.stem] = file
+    return {file: _read_template(file) for file in files}
+
+
+def _read_template(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -23,7 +23,7 @@ def build(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with edges, compressed or not.")],
     out: Annotated[Path, typer.Option(help="File to write the tree to, as CSV (an edge list).")],
     format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="auto, edges, synsets, kgtk, wikidata-json, rdf or obo.")
+        str, typer.Option(metavar="FORMAT", help="auto, edges, synsets, wordnet, kgtk, wikidata-json, rdf or obo.")
     ] = "auto",
     names: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="File with labels and aliases of the nodes; repeatable.")
@@ -48,9 +48,20 @@ def build(
             "the root; fewest-edges: the fewest, even if that cuts nodes off, and as few of these as possible.",
         ),
     ] = "lose-no-node",
+    parents: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE",
+            help="Which parents a node keeps. longest-path: the one on the longest path from the root (a tree); all: "
+            "every one (a graph, for `taxtune study granularity --graph`).",
+        ),
+    ] = "longest-path",
     leaves: Annotated[
         Path | None,
-        typer.Option(help="Keep only the ancestors of these nodes: a file with one id per line, or an OVEN file."),
+        typer.Option(
+            help="Keep only the ancestors of these nodes: a file with one id per line, imagenet_class_index.json or an "
+            "OVEN file."
+        ),
     ] = None,
     property: Annotated[
         list[str] | None,
@@ -78,13 +89,14 @@ def build(
     """Make a rooted tree of a graph of "subclass of" edges.
 
     Cycles are broken by dropping the fewest edges; of several parents the one on the longest path from the root stays,
-    one of several longest paths at random. Prints what was dropped and why.
+    one of several longest paths at random, unless all are to be kept. Prints what was dropped and why.
     """
     from taxtune.taxonomy.building import BuildOptions, build_tree, name_nodes, summary, write_report, write_tree
     from taxtune.taxonomy.sources import read_graph, read_leaves
     from taxtune.taxonomy.tree import MAX_LINEAGE
 
     rule = _one_of(cycles, ("lose-no-node", "fewest-edges"), "--cycles")
+    kept = _one_of(parents, ("longest-path", "all"), "--parents")
     way = None if direction is None else _one_of(direction, ("child-parent", "parent-child"), "--direction")
     properties = tuple(property or ("P279",))
     if report is not None and report.suffix.lower() not in (".jsonl", ".ndjson", ".csv"):
@@ -106,6 +118,7 @@ def build(
         leave_out=tuple(leave_out or ()),
         lift=lift,
         cycles=rule,  # type: ignore[arg-type]
+        parents=kept,  # type: ignore[arg-type]
         leaves=wanted,
         seed=seed,
     )
@@ -113,7 +126,7 @@ def build(
     named = name_nodes(built)
     facts = summary(built, named)
     write_tree(out, built, named)
-    print(f"taxtune: wrote the tree to {out}", file=sys.stderr)
+    print(f"taxtune: wrote the {'tree' if kept == 'longest-path' else 'graph'} to {out}", file=sys.stderr)
     if facts["tree"]["nodes"] * (facts["tree"]["height"] + 1) > MAX_LINEAGE:
         print(
             f"taxtune: {facts['tree']['nodes']:,} nodes of height {facts['tree']['height']:,} are too deep for their "
@@ -249,8 +262,12 @@ def _summary_lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for one in cycles["not_proven"]:
         size = f"{one['nodes']:,} nodes and {one['edges']:,} edges"
         yield "", f"not proven for one of {size}: {one['dropped']:,} dropped, at least {one['at_least']:,} needed"
-    yield "parents", f"{several['nodes']:,} nodes of the tree had several"
-    yield "", f"{several['decided_by_lot']:,} nodes had several parents on equally long paths: chosen at random"
+    whole = facts["settings"]["parents"] == "all"
+    if whole:
+        yield "parents", f"{several['nodes']:,} nodes have several, and keep them"
+    else:
+        yield "parents", f"{several['nodes']:,} nodes of the tree had several"
+        yield "", f"{several['decided_by_lot']:,} nodes had several parents on equally long paths: chosen at random"
     yield "dropped", "edges: " + _counts(facts["dropped"]["edges"])
     yield "", "nodes: " + _counts(facts["dropped"]["nodes"])
     if any(facts["added_edges"].values()):
@@ -264,7 +281,9 @@ def _summary_lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         missing, lost = len(leaves["not_in_the_graph"]), len(leaves["not_on_the_tree"])
         wanted = facts["settings"]["leaves"]
         yield "leaves", f"{wanted:,} wanted, {missing:,} not in the graph, {lost:,} in it and not on the tree"
-    yield "tree", f"{tree['nodes']:,} nodes, {tree['leaves']:,} leaves, height {tree['height']}"
+    edges = f"{tree['edges']:,} edges, " if whole else ""
+    size = f"{tree['nodes']:,} nodes, {edges}{tree['leaves']:,} leaves, height {tree['height']}"
+    yield "result" if whole else "tree", size
     yield "", "nodes per level: " + ", ".join(f"{count:,}" for count in tree["levels"])
 
 

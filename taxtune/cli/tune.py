@@ -158,25 +158,32 @@ def compare(
 
 def evaluate(
     recipe: RecipeArgument,
-    template: Annotated[Path, typer.Option("--template", metavar="FILE", help="The Jinja template to evaluate.")],
+    template: Annotated[
+        list[Path],
+        typer.Option(
+            "--template",
+            metavar="FILE",
+            help="The Jinja template to evaluate: a file, or builtin:NAME for one that comes with taxtune. Repeatable.",
+        ),
+    ],
     split: Annotated[SplitName, typer.Option("--split", help="Which images to evaluate on.")] = SplitName.HELDOUT,
     settings: SetOption = None,
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score one template on a split of the recipe, side by side with the baseline."""
+    """Score templates on a split of the recipe, side by side with the baseline."""
     from taxtune.cli.running import (
         announce,
         callbacks_of,
         open_recipe,
         preloading,
-        read_template,
+        read_templates,
         run_guarded,
         show_evaluation,
     )
 
     parts = open_recipe(recipe, settings or [], out)
-    source = read_template(template)
+    sources = read_templates(template)
     kind: SplitKind = "heldout" if split is SplitName.HELDOUT else "tuning"
 
     def work() -> ComparisonResult:
@@ -186,18 +193,21 @@ def evaluate(
         with announce(parts, quiet=as_json) as progress:
             with preloading(parts, tracked=False):
                 experiment = parts.experiment()
-            try:
-                experiment.check(source)
-            except TemplateError as error:
-                raise TemplateError(
-                    error.message, file=template, row=error.row, value=error.value, remedy=error.remedy
-                ) from None
+            for file, source in sources.items():
+                try:
+                    experiment.check(source)
+                except TemplateError as error:
+                    raise TemplateError(
+                        error.message, file=file, row=error.row, value=error.value, remedy=error.remedy
+                    ) from None
+            # One is "the template"; several are told apart by their files' names.
+            names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
             return evaluate_templates(
                 experiment,
-                {"baseline": experiment.prompt.baseline, "template": source},
+                {"baseline": experiment.prompt.baseline, **dict(zip(names, sources.values(), strict=True))},
                 parts.folder,
                 split=kind,
-                called=template.stem,
+                called="-".join(file.stem for file in sources),
                 callbacks=callbacks_of(parts, progress)[:1],
                 storage=parts.storage,
             )

@@ -11,10 +11,12 @@ from taxtune.errors import MapperError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["OFF_TREE", "PRESETS", "MapperConfig", "Placement", "Placements", "Stage"]
+__all__ = ["OFF_TREE", "PAPER_PRESETS", "PRESETS", "MapperConfig", "Placement", "Placements", "Stage"]
 
+#: Algorithm 1 of the paper, as its listing prints it (§11) and as its prose describes it (§6).
+PAPER_PRESETS = ("paper-listing", "paper-prose")
 #: The presets that a mapper can run under.
-PRESETS = ("default", "paper-listing")
+PRESETS = ("default", *PAPER_PRESETS)
 #: How an answer that is off the tree is scored.
 OFF_TREE = ("child", "root")
 
@@ -22,7 +24,7 @@ OFF_TREE = ("child", "root")
 class Stage(StrEnum):
     """What decided a placement."""
 
-    #: The answer is a name of the node, or (paper-listing) contains one.
+    #: The answer is a name of the node, or (the paper's presets) contains one.
     VERBATIM = "verbatim"
     #: The answer's last words are a name, or names on the tree end in them: "red-breasted woodpecker".
     HEAD = "head"
@@ -47,19 +49,20 @@ class MapperConfig:
     """How to place answers.
 
     Attributes:
-        preset: "default", or "paper-listing" for Algorithm 1 of the paper exactly as it is printed.
+        preset: "default", or Algorithm 1 of the paper: "paper-listing" exactly as it is printed (§11), "paper-prose" as
+            its text describes it (§6).
         k: Number of most similar nodes that are looked at (paper §11: 10).
         thr_top2: Softmax difference of the first and the second score below which nodes vote (paper §11: 0.001).
         thr_topk: The same for the first and the k-th score (paper §11: 0.0015).
-        thr_vote: Votes that a node needs; the default asks for at least, the listing for more than this (paper §11: 4).
+        thr_vote: Votes that a node needs, at least; "paper-listing" asks for more than this (paper §6, §11: 4).
         coverage: Share of the nodes whose names end in a noun that a common ancestor must cover to stand for the noun.
         min_similarity: Under "default", the score below which the most similar node is not believed and the answer
             abstains; None takes the similarity's own value.
         max_characters: What follows this many characters of an answer is not read.
         wordnet: Under "default", whether words that the tree lacks are looked up in WordNet where that is installed.
         off_tree: How an answer off the tree is *scored*: "child", as a child of the root that is never right (hP 1/2),
-            or "root", as the paper does (hP 1; nothing said and something wrong said are the same then). The preset
-            "paper-listing" always has "root".
+            or "root", as the paper does (hP 1; nothing said and something wrong said are the same then). The paper's
+            presets always have "root".
     """
 
     preset: str = "default"
@@ -90,7 +93,7 @@ class MapperConfig:
                 value=self.off_tree,
                 remedy=f"Use one of {', '.join(OFF_TREE)}.",
             )
-        if self.preset == "paper-listing":
+        if self.preset in PAPER_PRESETS:
             object.__setattr__(self, "off_tree", "root")
 
     def as_dict(self) -> dict[str, str | int | float | None]:

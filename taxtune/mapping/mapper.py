@@ -10,8 +10,8 @@ The default reads an answer as a person would and guesses only where reading fin
 4. *similarity*: the most similar node, if it is similar enough;
 5. *off_tree*: the root, for an answer that asserts something else, or *abstained*, for one that asserts nothing.
 
-The preset `paper-listing` follows the paper's listing to the letter instead (`listing`); it abstains only on a blank
-answer.
+The presets `paper-listing` and `paper-prose` follow the paper to the letter instead (`paper`); they abstain only on a
+blank answer.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from taxtune.mapping import english
 from taxtune.mapping.asserted import Asserted, asserted_node
-from taxtune.mapping.config import MapperConfig, Placement, Placements, Stage
+from taxtune.mapping.config import PAPER_PRESETS, MapperConfig, Placement, Placements, Stage
 from taxtune.mapping.index import stored
 from taxtune.mapping.lexicon import Lexicon
-from taxtune.mapping.listing import ListingMapper, is_close, top_k
-from taxtune.mapping.normalize import fold_words
+from taxtune.mapping.normalize import fold_words, plain_or_raw
+from taxtune.mapping.paper import PaperAlgorithm, elect, top_k
 from taxtune.mapping.similarity import Similarity, make_similarity
 from taxtune.packed import Multimap, MultimapBuilder, Part
 from taxtune.taxonomy.tree import Taxonomy
@@ -83,9 +83,9 @@ class Mapper:
         if isinstance(similarity, str):
             similarity = make_similarity(similarity, device=device, cache_dir=cache_dir)
         self.similarity: Similarity = similarity
-        reads = self.config.preset == "default"
+        self._paper = self.config.preset in PAPER_PRESETS
         #: Where words that the tree lacks are looked up, if anywhere.
-        self.wordnet: WordNet | None = find_wordnet() if reads and self.config.wordnet else None
+        self.wordnet: WordNet | None = find_wordnet() if self.config.wordnet and not self._paper else None
         self._cache_dir = cache_dir
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -125,11 +125,11 @@ class Mapper:
         return Placements(placed[i] for i in range(len(read)))
 
     def _read(self, answer: str) -> Placement | Asserted | None:
-        """Returns the placement of an answer if reading settles it, or what to guess from (None: the listing)."""
+        """Returns the placement of an answer if reading settles it, or what to guess from (None: the paper's)."""
         text = self._bounded(answer)
         if not any(character.isalnum() for character in text):
             return self._placement(answer, self.taxonomy.root, Stage.ABSTAINED, "")
-        if self.config.preset == "paper-listing":
+        if self._paper:
             return None
         asserted = asserted_node(self._lexicon, text)
         if asserted.node is not None:
@@ -150,17 +150,12 @@ class Mapper:
         top = top_k(row, self.config.k)
         if asserted is None:
             text = self._bounded(answer)
-            node, stage = self._listing.place(text, row, top)
+            node, stage = self._algorithm.place(text, row, top)
             return self._placement(answer, node, stage, text, float(row[node]))
         if self._least is None or row[top[0]] < self._least:
             return self._nowhere(answer, asserted)
-        node, stage = int(top[0]), Stage.SIMILARITY
-        if is_close(row[top], self.config):
-            lineages = np.concatenate([self.taxonomy.ancestors(v) for v in top.tolist()])
-            votes = np.bincount(lineages, minlength=len(self.taxonomy))
-            if elected := np.flatnonzero(votes >= self.config.thr_vote).tolist():
-                node = max(elected, key=lambda v: (self.taxonomy.depth[v], votes[v], row[v]))
-                stage = Stage.VOTE
+        elected = elect(self.taxonomy, row, top, self.config)
+        node, stage = (int(top[0]), Stage.SIMILARITY) if elected is None else (elected, Stage.VOTE)
         return self._placement(answer, node, stage, asserted.unnamed, float(row[node]))
 
     def _nowhere(self, answer: str, asserted: Asserted) -> Placement:
@@ -184,9 +179,12 @@ class Mapper:
         return self._guess(answer, self._read(answer), row)
 
     def node_scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> Row:
-        """Returns the similarity of each answer to each node, shape (answers, nodes): the highest over its names."""
+        """Returns the similarity of each answer to each node, shape (answers, nodes): the highest over its names.
+
+        Under the paper's presets answers and names are normalised before (paper 1, §6).
+        """
         starts = self._name_starts
-        texts = [self._bounded(answer) for answer in answers]
+        texts = [self._compared(self._bounded(answer)) for answer in answers]
         return np.maximum.reduceat(self.similarity.scores(texts, images), starts, axis=1)
 
     def nearest(self, answers: Sequence[str], k: int = 10) -> list[list[tuple[int, float]]]:
@@ -221,6 +219,10 @@ class Mapper:
         kept = answer[: self.config.max_characters]
         return kept.rsplit(maxsplit=1)[0] if kept.strip() else ""
 
+    def _compared(self, text: str) -> str:
+        """Returns a text as the similarity sees it."""
+        return plain_or_raw(text) if self._paper else text
+
     @property
     def _least(self) -> float | None:
         """The similarity above which the most similar node is believed; None for never."""
@@ -234,8 +236,8 @@ class Mapper:
         return Lexicon(self.taxonomy, coverage=self.config.coverage, wordnet=self.wordnet, cache_dir=self._cache_dir)
 
     @cached_property
-    def _listing(self) -> ListingMapper:
-        return ListingMapper(self.taxonomy, self.config)
+    def _algorithm(self) -> PaperAlgorithm:
+        return PaperAlgorithm(self.taxonomy, self.config)
 
     @property
     def _shortest_gram(self) -> int:
@@ -259,7 +261,7 @@ class Mapper:
     def _name_starts(self) -> NDArray[np.int64]:
         """Where each node's names start in the list of all names, which the similarity learns here."""
         names = [self.taxonomy.names(node) for node in range(len(self.taxonomy))]
-        self.similarity.fit([name for group in names for name in group])
+        self.similarity.fit([self._compared(name) for group in names for name in group])
         return np.cumsum([0] + [len(group) for group in names[:-1]])
 
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-__all__ = ["american", "fold_word", "fold_words", "plain", "strip_accents"]
+__all__ = ["american", "fold_word", "fold_words", "plain", "plain_or_raw", "strip_accents"]
 
 _DASHES = re.compile(r"[-‐-―−_/]+")
 _NOT_WORD = re.compile(r"[^\w\s]+")
@@ -36,10 +36,15 @@ _SPELLINGS = (
 def plain(text: str) -> str:
     """Returns text in the paper's basic form: lower case, dashes to spaces, other punctuation out, single spaces.
 
-    The paper (§11) strips punctuation and white space and lowers the case.
+    The paper normalises answers and labels so before it compares them (§6, §11).
     """
     text = _DASHES.sub(" ", text.lower())
     return " ".join(_NOT_WORD.sub("", text).split())
+
+
+def plain_or_raw(text: str) -> str:
+    """Returns the plain text, or the text as it is where nothing but punctuation is in it, for models to compare."""
+    return plain(text) or text
 
 
 def strip_accents(text: str) -> str:

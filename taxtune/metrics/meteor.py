@@ -50,9 +50,9 @@ class Meteor(StringMeasure):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Says whether synonyms are missing."""
+        """Says where synonyms are from, or that there are none."""
         if self._wordnet is not None:
-            return super().notes
+            return (*super().notes, f"METEOR's synonyms are from {self._wordnet.source}.")
         without = "METEOR without synonyms: WordNet is not installed, so only equal words and stems match."
         return (*super().notes, f"{without} {INSTALL}")
 

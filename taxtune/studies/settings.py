@@ -17,6 +17,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
+import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from taxtune.errors import DataError
@@ -63,6 +64,7 @@ __all__ = [
     "Recorded",
     "Settings",
     "TaxonomySource",
+    "TextMeasureSettings",
     "TreeSettings",
     "declarations",
     "needs_of",
@@ -264,6 +266,23 @@ class ApiSettings(ModelSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextMeasureSettings(ApiSettings):
+    """A study that compares answers with names of their targets as text."""
+
+    question_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with the prompt, for measures that are judges."),
+    ] = None
+    reference: Annotated[
+        Literal["common-name", "label", "any-name"],
+        typer.Option(
+            metavar="WHAT", help="Which name of the target to compare answers with: common-name, label or any-name."
+        ),
+    ] = "common-name"
+    batch_size: BatchSize = 64
+
+
+@dataclass(frozen=True, kw_only=True)
 class MapperSettings(ModelSettings):
     """A study that places answers with taxtune's mapper, whose identity stands in the record."""
 
@@ -309,13 +328,13 @@ class AnswerSettings(Settings):
     missing: Annotated[Literal["keep", "error", "leave-out"], MissingKeptOption] = "keep"
 
     def read_answers(
-        self, path: str | Path, taxonomy: Taxonomy, part: Domain | None = None, by: Sequence[str] = ()
+        self, path: str | Path, taxonomy: Taxonomy | None, part: Domain | None = None, by: Sequence[str] = ()
     ) -> AnswerTable:
         """Returns the rows of a file.
 
         Args:
             path: The file.
-            taxonomy: The tree that the targets are on.
+            taxonomy: The tree that the targets are on; None where they are texts, the references of the rows.
             part: What it is a part of; None where it is the whole.
             by: Columns that tell several models or prompts in the file apart.
 
@@ -327,6 +346,7 @@ class AnswerSettings(Settings):
         schema = AnswerSchema(
             answer=self.answer_column,
             target=self.target_column,
+            reference=self.target_column if taxonomy is None else None,
             id=self.id_column,
             where=self.where,
             by=by,

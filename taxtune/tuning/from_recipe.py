@@ -548,19 +548,9 @@ class Parts:
             path = self.recipe.path(s.fragments)
             fragments = path if path.is_file() else s.fragments
             return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
-        if isinstance(s, AgentProposerSettings):
-            given = s.model_dump(exclude={"kind", "model", "api_key_env"})
-            return AgentProposer(s.model, api_key=self._key(s.api_key_env, "proposer.api_key_env"), **given)
-        return LLMProposer(
-            s.model,
-            api_base=s.api_base,
-            api_key=self._key(s.api_key_env, "proposer.api_key_env"),
-            temperature=s.temperature,
-            max_history_tokens=s.max_history_tokens,
-            max_tokens=s.max_tokens,
-            timeout=s.timeout,
-            max_retries=s.max_retries,
-        )
+        made = AgentProposer if isinstance(s, AgentProposerSettings) else LLMProposer
+        given = s.model_dump(exclude={"kind", "model", "api_key_env"})
+        return made(s.model, api_key=self._key(s.api_key_env, "proposer.api_key_env"), **given)
 
     def _key(self, variable: str | None, key: str) -> str | None:
         if variable is None:

@@ -94,11 +94,9 @@ def check_template(
     try:
         prompt = render(source, variables)
         if _empty_joins.get():
-            empty = " and ".join(f"'{name}'" for name in LISTS if not variables.get(name))
             raise TemplateError(
                 "The template prints an empty list, so that the sentence around it breaks off.",
-                remedy="Leave it out, or put it into {% if ... %}"
-                + (f": {empty} has no items here." if empty else "."),
+                remedy="Leave it out, or put it into {% if ... %}" + _empty_lists(variables),
             )
     finally:
         _empty_joins.reset(token)
@@ -144,9 +142,11 @@ def render(source: str, variables: Mapping[str, object]) -> str:
     except TemplateError:
         raise
     except jinja2.UndefinedError as error:
+        said = (error.message or "a value is undefined").rstrip(".")
         raise TemplateError(
-            f"The template cannot be rendered: {error.message or 'a value is undefined'}.",
-            remedy="Test a list with {% if %} before taking an item of it.",
+            f"The template cannot be rendered: {said}.",
+            remedy="Test a list before taking an item of it, with {% if %} or as in "
+            "{{ ranks | last if ranks else domain }}" + _empty_lists(values),
         ) from None
     except Exception as error:  # whatever odd expression the template holds, it is the template's fault
         raise TemplateError(f"The template cannot be rendered: {error}.") from None
@@ -162,6 +162,14 @@ def render(source: str, variables: Mapping[str, object]) -> str:
 def normalise_source(source: str) -> str:
     """Returns the source with white space that makes no difference taken out; equal results mean a repeat."""
     return _squeezed(re.sub(r"\s*([-+]?[%}#]\})", r"\1", re.sub(r"(\{[{%#][-+]?)\s*", r"\1", source)))
+
+
+def _empty_lists(variables: Mapping[str, object]) -> str:
+    """Returns the end of a remedy: which lists have no items in this run."""
+    empty = [f"'{name}'" for name in LISTS if not variables.get(name)]
+    if not empty:
+        return "."
+    return f": {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no items here."
 
 
 def _squeezed(text: str) -> str:

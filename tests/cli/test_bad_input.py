@@ -353,6 +353,7 @@ TEMPLATES: dict[str, tuple[str | bytes | None, str]] = {
     "label": ("Is it scarlet?", "'scarlet' is a ground-truth label"),
     "include": ("{% include '/etc/passwd' %}", "{% include %} is not allowed"),
     "long": ("x" * 100_000, "more than 8,000"),
+    "item": ("What? Such as {{ examples | last }}.", "'examples' has no items here"),
     "nothing": (" \n", "The template is empty"),
     "binary": (b"What\n\xff?", "template.j2:2: The template is not UTF-8"),
     "gone": (None, "No such file"),
@@ -367,6 +368,21 @@ def test_templates_that_are_refused(taxtune: Run, inputs: Path, tmp_path: Path, 
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
     done = taxtune("evaluate", inputs / "recipe.yaml", "--template", file, "--out", "out")
     refused(done, "template.j2", words, out=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["builtin:minimal"], "Built-in templates: baseline, paper1-minimal"),
+        (["a.j2", "b/a.j2"], "b/a.j2: The results would name two templates 'a': this one, and a.j2."),
+        (["a.j2", "builtin:baseline"], "two templates 'baseline': this one, and the recipe's baseline."),
+    ],
+)
+def test_templates_that_cannot_be_told_apart_or_found(
+    taxtune: Run, inputs: Path, tmp_path: Path, names: list[str], words: str
+) -> None:
+    options = [word for name in names for word in ("--template", name)]
+    refused(taxtune("evaluate", inputs / "recipe.yaml", *options, "--out", "out"), words, out=tmp_path / "out")
 
 
 def test_bad_templates_of_a_model_fail_the_iteration_and_are_in_its_record(

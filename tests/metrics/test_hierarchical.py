@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.metrics import harmonic_mean, precision_recall, score
-from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.trees import tree_and_nodes
 
 Case = tuple[Taxonomy, list[list[int]]]
@@ -57,6 +59,36 @@ def test_precision_is_below_recall_exactly_where_the_prediction_is_deeper(case: 
     assert (hp < hr).tolist() == (tree.depth[predicted] > tree.depth[target]).tolist()
 
 
+@given(tree_and_nodes(), st.data())
+def test_precision_is_never_below_recall_where_all_targets_are_at_the_deepest_level(
+    case: Case, data: st.DataObject
+) -> None:
+    """Per example, and so in the mean, whatever is predicted, and wherever what is off the tree stands."""
+    tree, (predicted, _) = case
+    deepest = np.flatnonzero(tree.depth == tree.depth.max()).tolist()
+    target = [data.draw(st.sampled_from(deepest)) for _ in predicted]
+    off = np.array([data.draw(st.booleans()) for _ in predicted]) & (tree.depth.max() > 0)
+    hp, hr = precision_recall(tree, predicted, target, off_tree=off)
+    assert (hp >= hr).all()
+    scores = score(tree, predicted, target, off_tree=off)
+    assert scores.hp >= scores.hr
+
+
+@given(tree_and_nodes())
+def test_neither_precision_nor_recall_is_below_the_share_of_targets_that_are_hit(case: Case) -> None:
+    tree, (predicted, target) = case
+    scores = score(tree, predicted, target)
+    assert min(scores.hp, scores.hr) >= scores.accuracy
+
+
+def test_inaturalists_species_are_all_at_the_deepest_level(shared_data: Path) -> None:
+    """So paper 1's Table 5, where hP is below hR in every row, cannot be of species on this tree."""
+    tree = read_taxonomy(shared_data / "inat21" / "inat2021-categories.csv")
+    leaves = np.setdiff1d(np.arange(len(tree)), tree.parents)
+    assert len(leaves) == 10_000
+    assert set(tree.depth[leaves].tolist()) == {tree.depth.max()}
+
+
 def test_a_leaf_target_with_lower_precision_than_recall_where_leaves_differ_in_depth() -> None:
     tree = Taxonomy(["root", "shallow leaf", "a", "b", "c"], [-1, 0, 0, 2, 3])
     hp, hr = precision_recall(tree, [4], [1])
@@ -100,6 +132,38 @@ def test_known_values(birds: Taxonomy) -> None:
     hp, hr = precision_recall(birds, [1, 5, 0], [4, 4, 4])
     assert hp.tolist() == pytest.approx([1, 4 / 5, 1])
     assert hr.tolist() == pytest.approx([2 / 5, 4 / 5, 1 / 5])
+
+
+@pytest.mark.parametrize(
+    ("prediction", "target", "hp", "hr"),
+    [
+        # Too general and nothing wrong: only hR falls. entity, artifact, means of transport of the train's four.
+        ("means of transport", "train", 1, 3 / 4),
+        # Wrong and as deep as the target: both fall alike, the later the paths part the less.
+        ("billiards", "pool", 3 / 4, 3 / 4),
+        ("Edinburgh Castle", "Stirling Castle", 4 / 5, 4 / 5),
+        # Wrong, and less specific than the target: hR falls below hP.
+        ("hat", "pith helmet", 3 / 4, 3 / 5),
+        # Wrong from the root on.
+        ("castle", "train", 1 / 4, 1 / 4),
+    ],
+)
+def test_examples_of_the_paper_s_kind(prediction: str, target: str, hp: float, hr: float) -> None:
+    """Paper 1's Figure 3 (§3) by what its text says of it, counted by hand; its own numbers are in an image."""
+    paths = [
+        "entity/artifact/means of transport/train",
+        "entity/artifact/headgear/hat",
+        "entity/artifact/headgear/helmet/pith helmet",
+        "entity/activity/cue sport/pool",
+        "entity/activity/cue sport/billiards",
+        "entity/place/building/castle/Stirling Castle",
+        "entity/place/building/castle/Edinburgh Castle",
+    ]
+    steps = [tuple(path.split("/")[: i + 1]) for path in paths for i in range(path.count("/") + 1)]
+    nodes = list(dict.fromkeys(steps))
+    tree = Taxonomy([node[-1] for node in nodes], [nodes.index(node[:-1]) if node[1:] else -1 for node in nodes])
+    found = precision_recall(tree, [tree.resolve(prediction)], [tree.resolve(target)])
+    assert [values[0] for values in found] == pytest.approx([hp, hr])
 
 
 def test_hf_is_the_harmonic_mean_of_the_means(birds: Taxonomy) -> None:

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import shutil
+from itertools import product
 from pathlib import Path
 
+import nltk
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nltk.translate.meteor_score import single_meteor_score
+from nltk.corpus.reader.wordnet import WordNetCorpusReader
+from nltk.translate.meteor_score import meteor_score, single_meteor_score
 
 from taxtune.metrics.registry import Measure, make_measure
 from taxtune.metrics.words import tokens
-from taxtune.wordnet import ENVIRONMENT, find_wordnet
+from taxtune.wordnet import ENVIRONMENT, WordNet, find_wordnet
+from tests.small_wordnet import write_wordnet
 
 TEXTS = st.lists(
     st.sampled_from(("car", "cars", "automobile", "motorcar", "bird", "birds", "red", "on")), min_size=1, max_size=6
@@ -65,7 +70,7 @@ def test_without_wordnet_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, str(tiny_wordnet))
     measure = make_measure("meteor")
-    assert measure.notes == ()
+    assert measure.notes == ("METEOR's synonyms are from WordNet 3.0.",)
     assert measure.identity()["synonyms"] == "WordNet 3.0"
     # "car", the stem of "cars", has the synonym "motorcar"; one word of one scores a half. nltk looks stems up, and
     # "automobil" is no word of WordNet.
@@ -79,26 +84,63 @@ def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def tiny_wordnet(tmp_path: Path) -> Path:
-    """A folder with a WordNet of one noun, in the format of the WordNet database files."""
-    folder = tmp_path / "corpora" / "wordnet"
-    folder.mkdir(parents=True)
-    licence = "  1 WordNet 3.0 Copyright of a test.\n"
-    offset = len(licence)
-    words = ("car", "automobile", "motorcar")
-    noun = f"{offset:08d} 06 n {len(words):02x} {' '.join(f'{word} 0' for word in words)} 000 | a motor vehicle  \n"
-    index = "".join(f"{word} n 1 0 1 0 {offset:08d}  \n" for word in sorted(words))
-    senses = "".join(f"{word}%1:06:00:: {offset:08d} 1 0\n" for word in sorted(words))
-    files = {
-        "lexnames": "".join(f"{i:02d}\tname{i}\t1\n" for i in range(45)),
-        "data.noun": licence + noun,
-        "index.noun": licence + index,
-        "index.sense": senses,
-        "cntlist.rev": "",
-    }
-    for name in ("adj", "adv", "verb"):
-        files[f"data.{name}"] = files[f"index.{name}"] = licence
-    for name in ("adj", "adv", "verb", "noun"):
-        files[f"{name}.exc"] = ""
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
+    """The folder of a WordNet of one noun."""
+    return write_wordnet(tmp_path / "wordnet", (("car", ("car", "automobile", "motorcar"), "a motor vehicle", ()),))
+
+
+# -- the real WordNet --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "with_synonyms", "without"),
+    [
+        ("two cars", "a car", 0.25, 0.25),  # the stem decides
+        ("ladybugs", "ladybird", 0.5, 0.0),  # the synonym of the stem; one match of one is a half
+        # P = 1/3, R = 1/2 and one chunk of one; "small" is a synonym of "little", but not of its stem "littl".
+        ("a small sofa", "little couch", (1 / 6) / (0.9 / 3 + 0.1 / 2) / 2, 0.0),
+        ("grey seals", "gray seal", 1 - 0.5 / 8, 0.25),  # a chunk of two, where "seal" alone is one of two words
+        ("automobile", "car", 0.0, 0.0),  # nltk looks up the stem "automobil", which is no word
+        ("cougar", "mountain lion", 0.0, 0.0),  # synonyms of two words are left out
+    ],
+)
+def test_which_stage_decides(
+    answer: str, reference: str, with_synonyms: float, without: float, plain: Measure, wordnet: WordNet
+) -> None:
+    assert plain.scores([answer], [reference])[0] == pytest.approx(without)
+    assert make_measure("meteor").scores([answer], [reference])[0] == pytest.approx(with_synonyms)
+    assert wordnet.version.startswith("3.")
+
+
+ANSWERS = (
+    "The photo shows two grey seals resting on a rock.",
+    "An orange tabby kitten asleep on the sofa",
+    "a motorcar, probably a cab",
+    "It is a ladybug on a leaf!",
+    "hogs",
+)
+REFERENCES = ("gray seal", "a cat on a couch", "a taxi parked in the street", "ladybird beetle", "pig", "Harbour Seals")
+
+
+def test_it_is_nltks_score_of_the_same_words(wordnet: WordNet) -> None:
+    measure = make_measure("meteor")
+    for answer in ANSWERS:
+        words = [tokens(reference) for reference in REFERENCES]
+        nltks = meteor_score(words, tokens(answer), wordnet=wordnet.reader)
+        assert measure.matrix([answer], REFERENCES).max() == nltks > 0
+
+
+def test_nltks_own_reader_of_a_complete_folder_gives_the_same(
+    wordnet: WordNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `lexnames` beside the files, as nltk's own download has it, nltk reads them without taxtune."""
+    if not Path(wordnet.place).is_dir():
+        pytest.skip("WordNet is in an archive here")
+    folder = shutil.copytree(wordnet.place, tmp_path / "corpora" / "wordnet", ignore=shutil.ignore_patterns("wnres"))
+    with wordnet.reader.open("lexnames") as lines:
+        (folder / "lexnames").write_text(lines.read())
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    own = WordNetCorpusReader(nltk.data.find("corpora/wordnet"), None)
+    measure = make_measure("meteor")
+    for answer, reference in product(ANSWERS, REFERENCES):
+        expected = single_meteor_score(tokens(reference), tokens(answer), wordnet=own)
+        assert measure.scores([answer], [reference])[0] == expected

@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from taxtune.errors import TemplateError
-from taxtune.resources import prompts_dir
 from taxtune.tuning import template as module
 from taxtune.tuning.template import MAX_RENDERED, MAX_SOURCE, SAMPLE, check_template, normalise_source, render
 
@@ -19,18 +18,6 @@ def refusal(source: str, **settings: object) -> str:
     with pytest.raises(TemplateError) as caught:
         check_template(source, **settings)  # type: ignore[arg-type]
     return str(caught.value)
-
-
-def test_the_baseline_is_accepted_and_rendered_word_for_word():
-    source = (prompts_dir() / "seeds" / "baseline.j2").read_text(encoding="utf-8")
-    check_template(source)
-    assert render(source, SAMPLE) == "What is this an image of? Answer in the format 'A: <answer>.'"
-
-
-def test_the_specific_seed_is_accepted_and_asks_for_the_last_rank():
-    source = (prompts_dir() / "seeds" / "specific.j2").read_text(encoding="utf-8")
-    check_template(source)
-    assert "exact species" in render(source, SAMPLE)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +200,9 @@ class TestVariables:
 
     def test_the_sample_decides_whether_a_template_renders(self):
         check_template("{{ ranks | last }}")
-        assert "cannot be rendered" in refusal("{{ ranks | last }}", sample=EMPTY)
+        message = refusal("{{ ranks | last }}", sample=EMPTY)
+        assert "cannot be rendered" in message
+        assert "{{ ranks | last if ranks else domain }}: 'ranks' and 'examples' have no items here." in message
         check_template("{{ ranks | last if ranks else 'kind' }}", sample=EMPTY)
         check_template("{{ ranks | last | default('kind') }}", sample=EMPTY)
 

@@ -37,6 +37,7 @@ _BASELINES = ("vqa-accuracy", "soft-vqa-accuracy")
 _MISSED = 0.5
 _RHO, _TAU = ("Spearman ρ", "ρ low", "ρ high"), ("Kendall τ", "τ low", "τ high")
 _PAPER = {
+    "paper4-table1": "Paper 4, Table 1: correct answers that VQA accuracy misses, by category",
     "paper4-table2": "Paper 4, Table 2: Spearman's ρ × 100 by VQA model and data set",
     "paper4-table3": "Paper 4, Table 3: Spearman's ρ × 100 of LAVE with Flan-T5, its prompt varied",
 }
@@ -161,7 +162,11 @@ def judge_answers(answers: RatedAnswers, raters: Sequence[Rater], settings: Judg
     if not names or len(set(names)) < len(names):
         raise DataError("Give at least one measure, and each only once.", value=", ".join(names))
     rated = _rate(answers, raters, settings)
-    paper = ("paper4-table2", "paper4-table3") if settings.ablations else ("paper4-table2",)
+    paper = [
+        *(("paper4-table1",) if any(row.category for row in answers.rows) else ()),
+        "paper4-table2",
+        *(("paper4-table3",) if settings.ablations else ()),
+    ]
     tables = [
         _main_table(rated),
         _differences_table(rated),
@@ -400,6 +405,8 @@ def _groups_table(rated: _Rated) -> Table | None:
 def _missed_table(rated: _Rated) -> Table | None:
     """Returns the mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4).
 
+    Categories that are called as in the paper's Table 1 stand beside its percentages.
+
     Returns:
         The table, or None where VQA accuracy is not among the measures or the ratings do not lie between 0 and 1.
     """
@@ -411,20 +418,30 @@ def _missed_table(rated: _Rated) -> Table | None:
     missed = common & (human == 1) & (vqa < _MISSED)
     lucky = int((common & (human == 0) & (vqa > _MISSED)).sum())
     categories = list(dict.fromkeys(row.category for row in rated.rows if row.category))
+    printed = {str(row["category"]).casefold(): row["percent"] for row in published("paper4-table1")}
     shown: list[tuple[Cell, ...]] = []
     for name in [*categories, ""]:
         chosen = missed & np.array([not name or row.category == name for row in rated.rows])
         count = int(chosen.sum())
-        means: list[Cell] = [float(line[chosen].mean()) if count else None for line in rated.scores]
-        shown.append((name or "all", count, count / int(common.sum()), *means))
+        cells: list[Cell] = [name or "all", count, count / int(common.sum())]
+        if categories:
+            cells += [100 * count / max(1, int(missed.sum())), printed.get(name.casefold())]
+        shown.append((*cells, *(float(line[chosen].mean()) if count else None for line in rated.scores)))
+    beside = ("% of missed", "paper 4 %") if categories else ()
     return Table(
         "missed",
         f"Correct answers that VQA accuracy misses (people: 1, VQA accuracy below {_MISSED})",
-        ("category", "answers", "share", *rated.names),
+        ("category", "answers", "share", *beside, *rated.names),
         tuple(shown),
+        digits=dict.fromkeys(beside, 2),
         notes=(
             f"The reverse, people: 0 and VQA accuracy above {_MISSED}: {lucky:,} answers.",
             "Paper 4: 16.33 % of its answers are missed, and 1.72 % the reverse.",
+            *(
+                ("paper 4 %: its Table 1, of 400 missed answers; they add up to 125.75, so some are in several.",)
+                if categories
+                else ()
+            ),
         ),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -23,7 +23,10 @@ from taxtune.options import (
 from taxtune.report.output import StudyReport
 from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Recorded, TreeSettings
 
-__all__ = ["MappingSettings", "run"]
+__all__ = ["PRINTED", "MappingSettings", "run"]
+
+#: The answers that paper 1 prints, in the place of a file.
+PRINTED = "paper1-table9"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +41,11 @@ class MappingSettings(ModelSettings, TreeSettings):
 
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="CSV or JSONL file with answers and the nodes that people placed them on."),
+        typer.Argument(
+            metavar="FILE",
+            help="CSV or JSONL file with answers and the nodes that people placed them on; or paper1-table9, the "
+            "answers that paper 1 prints with its nodes, which the mapper's presets then place.",
+        ),
     ]
     format: Annotated[str, FormatOption, NOT_RECORDED] = "auto"
     measure: Annotated[
@@ -111,8 +118,22 @@ class MappingSettings(ModelSettings, TreeSettings):
         super().__post_init__()
         if self.images is not None and self.image_column is not None:
             raise DataError("--images and --image-column exclude each other.", remedy="Give one of them.")
+        if self.is_printed:
+            taken = {"file", "taxonomy", "format", "root", "similarity", "device", "cache_dir"}
+            given = [f.name for f in fields(self) if f.name not in taken and getattr(self, f.name) != f.default]
+            if given:
+                raise DataError(
+                    f"{PRINTED} is placed by the mapper's presets alone.",
+                    value=", ".join(given),
+                    remedy="Remove these options.",
+                )
         if not (self.default or (self.measure and (self.alone or self.algorithm))):
             raise DataError("Nothing is left to compare.", remedy="Use --alone, --algorithm or --default.")
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether the answers are those that paper 1 prints."""
+        return str(self.file) == PRINTED and not self.file.exists()
 
     def works(self) -> Sequence[str]:
         """Returns the measures and the default mapper's similarity, whose scores and embeddings are kept."""
@@ -130,6 +151,7 @@ def run(settings: MappingSettings) -> StudyReport:
     Raises:
         TaxtuneError: If a file cannot be used, or a measure is not there, needs images or cannot place.
     """
+    from taxtune.studies.mapping.printed import printed_report
     from taxtune.studies.mapping.study import mapping
 
-    return mapping(settings)
+    return printed_report(settings) if settings.is_printed else mapping(settings)

@@ -94,10 +94,16 @@ def node_names(names: Sequence[Sequence[str]], vocabulary: Sequence[str] | None 
     return NodeNames(vocabulary, np.array([column[name] for name in flat], dtype=np.int64), starts)
 
 
-def tree_names(taxonomy: Taxonomy, which: str = "all") -> NodeNames:
-    """Returns the names of a tree's nodes: "all", or the "common" name where there is one (paper 1, §11)."""
-    nodes = range(len(taxonomy))
-    return node_names([taxonomy.names(v) if which == "all" else (taxonomy.common_name(v),) for v in nodes])
+def tree_names(taxonomy: Taxonomy, which: str = "all", form: Callable[[str], str] = str) -> NodeNames:
+    """Returns the names of a tree's nodes: "all", or the "common" name where there is one (paper 1, §11).
+
+    Args:
+        taxonomy: The tree.
+        which: "all" or "common".
+        form: What every name is passed through.
+    """
+    names = [taxonomy.names(v) if which == "all" else (taxonomy.common_name(v),) for v in range(len(taxonomy))]
+    return node_names([tuple(map(form, group)) for group in names])
 
 
 def score_table(

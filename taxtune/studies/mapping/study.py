@@ -2,13 +2,14 @@
 
 Every measure maps an answer to the node whose name it finds most similar ("alone"); every measure is put into the
 paper's listing as its similarity ("Algorithm 1"); and taxtune's own mapper stands beside them ("default"). The answers
-are ones that people have placed, so the node of each is known.
+are ones that people have placed, so the node of each is known. Measures compare normalised answers with normalised
+names (§6); the default mapper reads the answer as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
-from taxtune.mapping import Mapper, MapperConfig
+from taxtune.mapping import Mapper, MapperConfig, Stage
+from taxtune.mapping.config import PAPER_PRESETS
+from taxtune.mapping.normalize import plain_or_raw
 from taxtune.metrics.hierarchical import HierarchicalScores, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
@@ -27,6 +30,7 @@ from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.mapping import MappingSettings
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, AnnotatedColumns, read_annotated
 from taxtune.studies.mapping.nearest import UNPLACED, NodeNames, nearest_nodes, score_table, tree_names
+from taxtune.studies.mapping.presets import presets_table
 from taxtune.studies.mapping.scorers import (
     NODE_IMAGES,
     Scorer,
@@ -86,6 +90,8 @@ class Placed:
         tied: How many nodes shared the highest score, for `ALONE`; else None. Shape (answers,).
         abstained: Which answers the mapper abstained on, for `DEFAULT`; else None. Shape (answers,).
         off_tree: Which answers it put off the tree, for `DEFAULT`; else None. Shape (answers,).
+        stages: What decided each answer, for `ALGORITHM`; else None. Shape (answers,).
+        prose: For `ALGORITHM`, the answers placed as the paper's prose says; `nodes` are as its listing does.
     """
 
     name: str
@@ -97,6 +103,8 @@ class Placed:
     tied: IntArray | None = None
     abstained: NDArray[np.bool_] | None = None
     off_tree: NDArray[np.bool_] | None = None
+    stages: NDArray[np.str_] | None = None
+    prose: Placed | None = None
 
 
 def place_all(
@@ -122,7 +130,7 @@ def place_all(
         ModelError: If a model cannot be loaded.
         ImageError: If an image cannot be read.
     """
-    names = tree_names(taxonomy, settings.names)
+    names = tree_names(taxonomy, settings.names, plain_or_raw)
     work = _Distinct(answers, MapperConfig().max_characters)
     wanted = settings.measure if settings.alone or settings.algorithm else ()
     # Before any model is loaded: it may be one of gigabytes.
@@ -208,22 +216,22 @@ def _place_by(
 ) -> list[Placed]:
     """Returns the placements of a measure, alone and with Algorithm 1, from one table of scores."""
     rng = np.random.default_rng(settings.seed)
-    listing = Mapper(taxonomy, scorer.similarity, MapperConfig(preset="paper-listing"))
+    mappers = {preset: Mapper(taxonomy, scorer.similarity, MapperConfig(preset=preset)) for preset in PAPER_PRESETS}
     alone: list[IntArray] = []
     tied: list[IntArray] = []
-    algorithm: list[int] = []
+    algorithm: dict[str, list[tuple[int, str]]] = {preset: [] for preset in PAPER_PRESETS}
     with track(scorer.name, len(work.texts)) as task:
         for texts, images in work.batches():
-            table = score_table(scorer.score, names, texts, images, advance=task.advance)
+            table = score_table(scorer.score, names, [*map(plain_or_raw, texts)], images, advance=task.advance)
             nodes, ties = nearest_nodes(taxonomy, table, ties=settings.ties, rng=rng)
             alone.append(nodes)
             tied.append(ties)
             if settings.algorithm:
                 rows = np.nan_to_num(table, nan=-np.inf)
-                algorithm += [
-                    UNPLACED if node == UNPLACED else listing.place_scored(text, row).node
-                    for text, row, node in zip(texts, rows, nodes.tolist(), strict=True)
-                ]
+                for text, row, node in zip(texts, rows, nodes.tolist(), strict=True):
+                    for preset, mapper in mappers.items():
+                        found = None if node == UNPLACED else mapper.place_scored(text, row)
+                        algorithm[preset].append((UNPLACED, "") if found is None else (found.node, found.stage))
     placed, made = [], (scorer.name, scorer.spec, scorer.kind)
     if settings.alone:
         nodes, ties = (
@@ -232,8 +240,17 @@ def _place_by(
         )
         placed.append(Placed(scorer.name, *made, ALONE, nodes, tied=ties))
     if settings.algorithm:
-        listed = work.spread(np.array(algorithm, dtype=np.int64), taxonomy.root)
-        placed.append(Placed(f"{scorer.name} + Alg. 1", *made, ALGORITHM, listed))
+        listing, prose = (
+            Placed(
+                f"{scorer.name} + Alg. 1",
+                *made,
+                ALGORITHM,
+                work.spread(np.array([node for node, _ in algorithm[preset]], dtype=np.int64), taxonomy.root),
+                stages=work.spread(np.array([stage for _, stage in algorithm[preset]], dtype=str), Stage.ABSTAINED),
+            )
+            for preset in PAPER_PRESETS
+        )
+        placed.append(replace(listing, prose=prose))
     return placed
 
 
@@ -298,6 +315,7 @@ def mapping_report(
         _intervals_table(placed, intervals, settings),
         *([] if part is None else [both_trees_table(part, {p.name: (p.nodes, target) for p in placed}, "mapper")]),
         _differences(taxonomy, placed, target, settings),
+        presets_table(taxonomy, placed, target),
         *(_style_table(placed, answers, styles, metric) for metric in ("hf", "accuracy", "acceptable")),
         _agreement_table(by_way, agreement),
         _paper_table(placed, intervals, len(answers)),
@@ -318,7 +336,7 @@ def mapping_report(
             "mapping-scores": partial(draw_scores, placed, intervals, _CONFIDENCE),
             "mapping-agreement": partial(draw_agreement, [p.name for p in by_way], agreement),
         },
-        notes=(*answers.notes, *notes),
+        notes=(*answers.notes, *notes, *_tied_note(placed, settings.ties)),
         data={
             "excluded": answers.excluded_records(),
             "scores": {name: {metric: asdict(i) for metric, i in found.items()} for name, found in intervals.items()},
@@ -358,6 +376,11 @@ def _intervals(
     n, share = int(there.sum()), float(good[there].mean())
     drawn = np.random.default_rng(settings.seed).binomial(n, share, size=settings.resamples) / n
     return found | {"acceptable": Interval(share, *percentiles(drawn, _CONFIDENCE))}
+
+
+def _tied_note(placed: Sequence[Placed], ties: str) -> list[str]:
+    shares = [f"{p.name} {(p.tied > 1).mean():.0%}".replace("%", " %") for p in placed if p.tied is not None]
+    return [f"answers with tied nodes, which --ties {ties} decides: {', '.join(shares)}"] if shares else []
 
 
 def _counted(flags: BoolArray | None) -> int | None:

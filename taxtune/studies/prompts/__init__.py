@@ -1,22 +1,31 @@
-"""What another prompt does to hP and hR: paper 1, §7.1, Figure 7."""
+"""What another prompt does to hP and hR (paper 1, §7.1, Figure 7) and to measures of text (paper 2, prompts)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from taxtune.options import ResamplesOption, SeedOption, taxonomy_option
+from taxtune.options import ResamplesOption, SeedOption, measure_option, taxonomy_option
 from taxtune.report.output import StudyReport
-from taxtune.studies.settings import ContestantSettings, MapperSettings, TreeSettings
+from taxtune.studies.settings import (
+    NOT_RECORDED,
+    ContestantSettings,
+    MapperSettings,
+    TextMeasureSettings,
+    TreeSettings,
+)
 
 __all__ = ["PromptsSettings", "run"]
 
+# What only concerns measures, and is recorded where there are any.
+_MEASURED = ("question_column", "reference", "reply")
+
 
 @dataclass(frozen=True, kw_only=True)
-class PromptsSettings(MapperSettings, ContestantSettings, TreeSettings):
+class PromptsSettings(TextMeasureSettings, MapperSettings, ContestantSettings, TreeSettings):
     """Which prompts are compared: see `taxtune study prompts --help`."""
 
     files: Annotated[
@@ -33,6 +42,17 @@ class PromptsSettings(MapperSettings, ContestantSettings, TreeSettings):
             metavar="PROMPT", help="The baseline prompt, where the arrows start. Default: each model's first."
         ),
     ] = None
+    measure: Annotated[
+        tuple[Any, ...], measure_option("Shown with their gains over the baseline prompt."), NOT_RECORDED
+    ] = ()
+    reply: Annotated[
+        Literal["answer", "whole"],
+        typer.Option(
+            metavar="WHAT",
+            help="What measures see of a reply: answer (without reasoning before “Answer:”, and as the mapper reads "
+            "it) or whole.",
+        ),
+    ] = "answer"
     model_column: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column that splits the file into models.")
     ] = None
@@ -48,23 +68,27 @@ class PromptsSettings(MapperSettings, ContestantSettings, TreeSettings):
     resamples: Annotated[int, ResamplesOption] = 2000
     seed: Annotated[int, SeedOption] = 0
 
+    def record(self) -> dict[str, Any]:
+        """Returns the fields as the report records them; the measures' where there are measures."""
+        return {name: value for name, value in super().record().items() if self.measure or name not in _MEASURED}
+
     def works(self) -> Sequence[str]:
-        """Returns the similarity, whose embeddings are kept."""
-        return (self.similarity,)
+        """Returns the similarity and the measures, whose work is kept."""
+        return [spec for spec in (self.similarity, *self.measure) if isinstance(spec, str)]
 
 
 def run(settings: PromptsSettings) -> StudyReport:
     """Compare prompts in the hP-hR plane: arrows from a baseline prompt to others (paper 1, Figure 7).
 
     Prints hP, hR, hF and accuracy of every prompt with intervals, and the paired differences to the baseline; with
-    --out also draws the arrows.
+    --measure also measures of text and their gains (paper 2); with --out also draws the arrows and the gains.
 
     Args:
         settings: Which prompts are compared.
 
     Raises:
-        TaxtuneError: If files or folders of runs cannot be used, a model has a single prompt or lacks the baseline, or
-            no example was answered under both prompts.
+        TaxtuneError: If files or folders of runs cannot be used, a model has a single prompt or lacks the baseline, a
+            measure needs what is not there, or no example was answered under both prompts.
     """
     from taxtune.studies.prompts.study import prompts
 

@@ -1,21 +1,24 @@
-"""Arrows in the hP-hR plane from a baseline prompt to others: paper 1's Figure 7."""
+"""Figures of prompts: arrows in the hP-hR plane (paper 1, Figure 7), and gains of measures over the baseline prompt."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, padded
+from taxtune.metrics.statistics import Interval
+from taxtune.report.drawing import CYCLE, GREY, INK, MARKER_CYCLE, PAPER, padded
 from taxtune.report.isolines import draw_iso_lines
 from taxtune.report.output import cut
+from taxtune.studies.drawing import draw_intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from taxtune.studies.prompts.gains import Gain
     from taxtune.studies.prompts.study import Arrow
 
-__all__ = ["draw_arrows"]
+__all__ = ["draw_arrows", "draw_gains"]
 
 _LONGEST = 40
 
@@ -103,3 +106,38 @@ def _legend(axes: Axes, arrows: Sequence[Arrow], models: Sequence[str], prompts:
         borderaxespad=0,
         labelspacing=0.75,
     )
+
+
+def draw_gains(gains: Sequence[Gain]) -> Figure:
+    """Draws a panel for each measure: the gain of every prompt over the baseline with its interval, in points.
+
+    Args:
+        gains: The gains; those of the baseline prompts, which are none, are not drawn.
+    """
+    import numpy as np
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    measures = list(dict.fromkeys(one.measure for one in gains))
+    found = {(one.model, one.prompt, one.measure): one.gain for one in gains if one.gain is not None}
+    prompts = list(dict.fromkeys((model, prompt) for model, prompt, _ in found))
+    rows = np.arange(len(prompts))
+    width = 1.6 + 1.75 * len(measures)
+    figure = Figure(figsize=(width, 0.42 * len(prompts) + 1.1), layout="constrained")
+    panels = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
+    for place, (axes, measure) in enumerate(zip(panels, measures, strict=True)):
+        these = [found.get((*prompt, measure)) for prompt in prompts]
+        ends = [None if one is None else Interval(one.difference, one.low, one.high) for one in these]
+        colour = INK if measure in ("hP", "hR") else CYCLE[0]
+        draw_intervals(axes, rows, ends, scale=100, fmt="o", color=colour, elinewidth=1.4, markersize=5)
+        axes.axvline(0, color=GREY, lw=0.8, zorder=0)
+        axes.set_title(measure, fontsize=10)
+        axes.tick_params(axis="y", length=0)
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        axes.margins(x=0.12)
+        if place == 0:
+            several = len({model for model, _ in prompts}) > 1
+            axes.set_yticks(rows, [cut(f"{m}: {p}" if several else p, _LONGEST) for m, p in prompts])
+            axes.set_ylim(len(prompts) - 0.5, -0.5)
+    figure.supxlabel("gain over the baseline prompt, in points of 100", fontsize=10)
+    return figure

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.studies.placing import PlacedAnswers
@@ -77,7 +78,8 @@ def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedMo
             for name, placed, part, entry in zip(names, nodes, rows, held, strict=True)
         }
         texts = {name: str(entry["template"]) for name, entry in zip(names, held, strict=True)}
-        model = PromptedModel(taxonomy, np.array(targets, dtype=np.int64), prompts, texts)
+        said = {name: _answers(part, examples, targets) for name, part in zip(names, rows, strict=True)}
+        model = PromptedModel(taxonomy, np.array(targets, dtype=np.int64), prompts, said, texts=texts)
         _check_scores(file, model, [[part[example] for example in examples] for part in rows])
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise DataError(
@@ -103,6 +105,18 @@ def _load(file: Path) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise DataError("This is not a result of taxtune.", file=file)
     return result
+
+
+def _answers(
+    rows: Mapping[str, Mapping[str, Any]], examples: Sequence[str], targets: Sequence[int]
+) -> tuple[AnswerRow, ...]:
+    """Returns what was said of each example, for measures of text."""
+    found = []
+    for number, (example, target) in enumerate(zip(examples, targets, strict=True), start=1):
+        row = rows[example]
+        said = None if row.get("answer") is None else str(row["answer"])
+        found.append(AnswerRow(number, example, said, (said,) if said else (), target, str(row["truth"]), row))
+    return tuple(found)
 
 
 def _off_tree(row: Mapping[str, Any]) -> bool:

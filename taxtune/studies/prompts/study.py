@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers import AnswerRow
 from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
@@ -20,8 +21,14 @@ from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import named_paths, read_prompts
 from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
 from taxtune.studies.prompts import PromptsSettings
-from taxtune.studies.prompts.figure import draw_arrows
+from taxtune.studies.prompts.figure import draw_arrows, draw_gains
+from taxtune.studies.prompts.gains import gains_table, measured_gains, placed_gains
+from taxtune.studies.settings import needs_of
+from taxtune.studies.text_scores import check_measures, check_questions
 from taxtune.taxonomy import Domain, Taxonomy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Arrow", "PromptedModel", "compare_prompts", "prompts"]
 
@@ -31,7 +38,7 @@ _TITLE = "How the prompt affects hierarchical precision and recall"
 _CONFIDENCE = 0.95
 _LONG = {"hp": "precision", "hr": "recall"}
 # What the record of runs has: all else is about files of answers.
-_OF_RUNS = ("files", "taxonomy", "format", "root", "resamples", "seed")
+_OF_RUNS = ("files", "taxonomy", "format", "root", "resamples", "seed", "reference", "reply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +49,14 @@ class PromptedModel:
         taxonomy: The tree that nodes and targets are on.
         targets: The target of each example, shape (n,).
         prompts: The placed answers by prompt.
+        rows: What was said, by prompt: a row an example; needed for measures of text.
         texts: The prompts' own wording, where it is known.
     """
 
     taxonomy: Taxonomy
     targets: NDArray[np.int64]
     prompts: Mapping[str, PlacedAnswers]
+    rows: Mapping[str, Sequence[AnswerRow]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -105,13 +114,16 @@ def prompts(settings: PromptsSettings) -> StudyReport:
                 value=settings.root,
                 remedy="Give the runs' own taxonomy with --taxonomy.",
             )
+        if any("question" in needs_of(measure) for measure in settings.measure):
+            raise DataError("A judge needs the prompt that was asked, which runs do not record.", remedy="Remove it.")
         models = {name: read_run(path, tree) for name, path in runs.items()}
         if settings.prompt_column or settings.model_column or settings.guess or settings.where:
             raise DataError("Runs have no columns or guesses to choose from.", remedy="Remove these options.")
-        record = {key: record[key] for key in _OF_RUNS}
+        record = {key: record[key] for key in _OF_RUNS if key in record}
     else:
         if tree is None:
             raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
+        judges = check_measures(settings.measure, settings.question_column)
         mapper = settings.mapper(tree)
         read = read_prompts(settings, tree, part)
         aligned = {name: align(parts, settings.rows) for name, parts in read.items()}
@@ -120,12 +132,16 @@ def prompts(settings: PromptsSettings) -> StudyReport:
         notes += [f"{name}: {note}" for name, match in aligned.items() for note in match.notes]
         excluded = excluded_records(files, aligned.values())
         rows = {(name, prompt): some for name, match in aligned.items() for prompt, some in match.rows.items()}
+        if judges:
+            for (name, prompt), some in rows.items():
+                check_questions(f"{name}:{prompt}", some, settings.question_column)
         placed = place_rows(mapper, rows)
         models = {
             name: PromptedModel(
                 tree,
                 np.array([row.target for row in next(iter(match.rows.values()))], dtype=np.int64),
                 {prompt: placed[name, prompt] for prompt in match.rows},
+                match.rows,
             )
             for name, match in aligned.items()
         }
@@ -168,12 +184,20 @@ def compare_prompts(
     remarks = [
         f"Intervals are {100 * _CONFIDENCE:.0f} % bootstrap intervals over the examples.",
         *missing_note(
-            placed.values(),
+            sum(int((~some.known).sum()) for some in placed.values()),
             "a prompt's scores are over its own answers, a difference over the examples answered under both prompts",
         ),
         *(trivial_answer(m.taxonomy, m.targets, name if len(models) > 1 else None) for name, m in models.items()),
     ]
     tables = [_prompts_table(placed, scores, remarks), _arrows_table(arrows), _differences_table(arrows)]
+    figures: dict[str, Callable[[], Figure]] = {"arrows": partial(draw_arrows, arrows)}
+    measures = settings.measures(settings.measure)
+    if measures:
+        gains = placed_gains(models, scores, arrows)
+        for measure in measures:
+            gains += measured_gains(models, starts, measure, settings, told)
+        tables.append(gains_table(gains, settings.reply))
+        figures["gains"] = partial(draw_gains, gains)
     if part is not None:
         said = {f"{name}: {prompt}": (models[name].targets, some) for (name, prompt), some in placed.items()}
         tables.append(
@@ -192,10 +216,15 @@ def compare_prompts(
             "models": {name: list(model.prompts) for name, model in models.items()},
             "baseline": starts,
             "confidence": _CONFIDENCE,
+            **({"measures": [measure.identity() for measure in measures]} if measures else {}),
         },
         tables=tuple(tables),
-        figures={"arrows": partial(draw_arrows, arrows)},
-        notes=tuple(dict.fromkeys(notes)),
+        figures=figures,
+        notes=tuple(
+            dict.fromkeys(
+                (*notes, *(n if n.startswith(m.label) else f"{m.label}: {n}" for m in measures for n in m.notes))
+            )
+        ),
         data={"texts": {name: dict(model.texts) for name, model in models.items()}, "excluded": list(excluded)},
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,10 +13,9 @@ from taxtune.options import SeedOption, measure_option, taxonomy_option
 from taxtune.report.output import StudyReport
 from taxtune.studies.settings import (
     NOT_RECORDED,
-    ApiSettings,
-    BatchSize,
     ContestantSettings,
     MapperSettings,
+    TextMeasureSettings,
     TreeSettings,
 )
 
@@ -26,7 +25,7 @@ _DEFAULT = ("exact-match", "contained", "rouge-1", "meteor")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankingSettings(ApiSettings, MapperSettings, ContestantSettings, TreeSettings):
+class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, TreeSettings):
     """Who is ranked, and under what: see `taxtune study ranking --help`.
 
     Raises:
@@ -48,26 +47,37 @@ class RankingSettings(ApiSettings, MapperSettings, ContestantSettings, TreeSetti
             metavar="WHICH", help="For lists of guesses: 1, 2, top-3 or all, each ranked as a model; repeatable."
         ),
     ] = ()
-    question_column: Annotated[
+    group: Annotated[
+        Mapping[str, str],
+        typer.Option(
+            metavar="NAME=DATASET,...",
+            help="Average over these data sets, each with files MODEL:DATASET=FILE; repeatable.",
+        ),
+        NOT_RECORDED,
+    ] = field(default_factory=dict)
+    dataset_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column with the prompt, for measures that are judges."),
+        typer.Option(metavar="COLUMN", help="With --group: column with the data set, for files MODEL=FILE."),
+        NOT_RECORDED,
     ] = None
+    tree: Annotated[
+        Mapping[str, str],
+        typer.Option(
+            metavar="DATASET=TREE",
+            help="With --group: the tree of a data set; without it --taxonomy or, for text measures alone, none.",
+        ),
+        NOT_RECORDED,
+    ] = field(default_factory=dict)
     unit: Annotated[
         Literal["example", "target"],
         typer.Option(metavar="WHAT", help="Compare by example or, if the files have different images, by target."),
     ] = "example"
-    reference: Annotated[
-        Literal["common-name", "label", "any-name"],
-        typer.Option(
-            metavar="WHAT", help="Which name of the target to compare answers with: common-name, label or any-name."
-        ),
-    ] = "common-name"
     scores: Annotated[
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Instead of files: a CSV with model and one column for each measure, or paper1-table4 or "
-            "paper1-table5.",
+            help="Instead of files: a CSV with model and one column for each measure, or paper1-table4, "
+            "paper1-table5 or paper2-main; TABLE-exchanged reads hP and hR exchanged.",
         ),
         NOT_RECORDED,
     ] = None
@@ -75,20 +85,37 @@ class RankingSettings(ApiSettings, MapperSettings, ContestantSettings, TreeSetti
         2000
     )
     seed: Annotated[int, SeedOption] = 0
-    batch_size: BatchSize = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.scores is None:
-            if self.taxonomy is None:
+            if self.group:
+                if self.root is not None:
+                    raise DataError("--root is of one tree, --group of several.", value=self.root)
+            elif self.tree or self.dataset_column:
+                raise DataError("--tree and --dataset-column need --group.", value=self.dataset_column or self.tree)
+            elif self.taxonomy is None:
                 raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
             return
         measure = self.measure if self.measure != _DEFAULT else None
-        given = self.files or self.taxonomy or measure or self.by or self.guess or self.where
+        given = self.files or self.taxonomy or measure or self.by or self.guess or self.where or self.group
         if given:
             raise DataError(
                 "--scores ranks only the models of a table.", value=given, remedy="Remove the other options."
             )
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """The data sets of each group; nothing where all answers are of one.
+
+        Raises:
+            DataError: If a group has none, or one twice.
+        """
+        found = {name: tuple(one.strip() for one in given.split(",")) for name, given in self.group.items()}
+        for name, members in found.items():
+            if not all(members) or len(set(members)) < len(members):
+                raise DataError("--group takes NAME=DATASET,DATASET,...", value=f"{name}={self.group[name]}")
+        return found
 
     def works(self) -> Sequence[str]:
         """Returns the measures and the similarity, whose work is kept."""

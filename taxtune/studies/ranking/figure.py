@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,8 @@ _LEAD = 0.3
 _LONGEST = 34
 # The longest name of a measure that fits into its column; where one is longer, all are slanted.
 _FITS = 11
+# Characters of a note to an inch of the figure.
+_PER_INCH = 13
 
 
 def draw_bump(
@@ -37,6 +40,7 @@ def draw_bump(
     low: FloatArray | None = None,
     high: FloatArray | None = None,
     over: str | None = None,
+    notes: Sequence[str] = (),
 ) -> Figure:
     """Draws the rank of each model under each measure, the best on top; names on the left in the first one's order.
 
@@ -47,6 +51,7 @@ def draw_bump(
         low: Lower ends of the ranks' intervals, drawn as a faint bar, or None.
         high: Upper ends, or None.
         over: What the ranks are over, such as "837 examples", for the line below the chart; or None.
+        notes: What else a reader of the chart must know, below that line.
     """
     from matplotlib.figure import Figure
 
@@ -97,6 +102,8 @@ def draw_bump(
         said += f"; {over}"
     if unranked:
         said += f"\nunscored and unranked: {', '.join(unranked)}"
+    for line in notes:
+        said += "\n" + fill(line, int(figure.get_figwidth() * _PER_INCH))
     axes.annotate(
         said,
         (0.5, 0),

@@ -20,30 +20,53 @@ from taxtune.tables import csv_delimiter, parse_table, read_text
 
 __all__ = ["ranking_of_scores", "ranking_of_table", "read_scores"]
 
+# Behind the name of a table: read with hP and hR exchanged.
+_EXCHANGED = "-exchanged"
+
 
 def ranking_of_scores(source: str) -> StudyReport:
-    """Ranks the models of a CSV file, or of one of the paper's tables ("paper1-table4").
+    """Ranks the models of a CSV file, or of a table of the papers such as "paper1-table5".
+
+    With "-exchanged" behind its name, a table is read with hP and hR exchanged.
 
     Raises:
         DataError: If there is no such table, or it cannot be ranked.
     """
-    if Path(source).exists() or "/" in source or "." in source:
-        return ranking_of_table(read_scores(source), source=source)
-    try:
-        return ranking_of_table(published(source), source=source)
-    except FileNotFoundError:
-        raise DataError(
-            "The table does not exist.", value=source, remedy="Give a CSV file, or paper1-table4 or paper1-table5."
-        ) from None
+    name = source if Path(source).exists() else source.removesuffix(_EXCHANGED)
+    records: Sequence[Mapping[str, object]]
+    if Path(name).exists() or "/" in name or "." in name:
+        records = read_scores(name)
+    else:
+        try:
+            records = published(name)
+        except FileNotFoundError:
+            raise DataError(
+                "The table does not exist.",
+                value=name,
+                remedy="Give a CSV file, or paper1-table4, paper1-table5 or paper2-main.",
+            ) from None
+    if name == source:
+        return ranking_of_table(records, source=source)
+    if not {"hP", "hR"} <= records[0].keys():
+        raise DataError("The table has no hP and hR to exchange.", value=name, remedy=f"Leave out {_EXCHANGED}.")
+    said = "hP and hR are read exchanged: each stands under the other's heading in the table."
+    return ranking_of_table(_exchanged(records), source=source, remarks=[said])
 
 
-def ranking_of_table(records: Sequence[Mapping[str, object]], *, source: str) -> StudyReport:
-    """Ranks the models of a table of scores.
+def _exchanged(records: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    return [{**row, "hP": row.get("hR"), "hR": row.get("hP")} for row in records]
+
+
+def ranking_of_table(
+    records: Sequence[Mapping[str, object]], *, source: str, remarks: Sequence[str] = ()
+) -> StudyReport:
+    """Ranks the models of a table of scores, and says where its hP and hR cannot both be right.
 
     Args:
         records: A row a model: the column "model", and a number, or None, for each measure; larger is better. The last
             column is the one that the others are compared with.
         source: Where the table is from.
+        remarks: What is to be said of the table, here and in the figure.
 
     Raises:
         DataError: If there are fewer than two models, a model stands twice, there is no measure, or a value is no
@@ -95,6 +118,7 @@ def ranking_of_table(records: Sequence[Mapping[str, object]], *, source: str) ->
         found = kendalltau(row[both], ranks[-1][both])
         taus.append((label, float(found.statistic), float(found.pvalue)))
     digits = dict.fromkeys(labels, 3)
+    said = (*remarks, *_doubts(records, source))
     against = Table(
         "tau",
         f"Kendall's τ of each ranking with that of {labels[-1]}",
@@ -114,12 +138,56 @@ def ranking_of_table(records: Sequence[Mapping[str, object]], *, source: str) ->
                 ("model", *labels),
                 tuple((name, *values[:, j].tolist()) for j, name in enumerate(names)),
                 digits,
+                said,
             ),
             ranks_table(names, labels, ranks),
             *((against,) if taus else ()),  # a measure alone has none to be compared with
         ),
-        figures={"ranks": partial(draw_bump, names, labels, ranks)},
+        figures={"ranks": partial(draw_bump, names, labels, ranks, notes=said)},
     )
+
+
+def _doubts(records: Sequence[Mapping[str, object]], source: str) -> list[str]:
+    """Returns what hP and hR of a table cannot both be, by the equations of paper 1, §3.
+
+    hP / hR of an example is the length of the target's path over that of the prediction's, so hP is below hR only where
+    the prediction is deeper. Both are 1 where the target itself is predicted, so neither is below the share of these.
+    """
+    doubts = _impossible(records)
+    if doubts:
+        explained = not _impossible(_exchanged(records))
+        how = "" if source.endswith(_EXCHANGED) else f" (--scores {source}{_EXCHANGED})"
+        doubts.append(
+            f"Most likely hP and hR are exchanged{how}."
+            if explained
+            else f"Exchanging hP and hR{how} does not explain all of it."
+        )
+    return doubts
+
+
+def _impossible(records: Sequence[Mapping[str, object]]) -> list[str]:
+    found = []
+    n, of = _below(records, "hP", "hR")
+    if n:
+        found.append(
+            f"hP is below hR in {n} of {of} rows, which takes predictions deeper than their targets: it cannot be "
+            "where all targets are at the deepest level, as on iNaturalist's tree."
+        )
+    for metric in ("hP", "hR"):
+        n, of = _below(records, metric, "EM", 100)
+        if n:
+            found.append(
+                f"{metric} is below EM in {n} of {of} rows, although hP and hR of an exact match are 1 if it is placed "
+                "on its target."
+            )
+    return found
+
+
+def _below(records: Sequence[Mapping[str, object]], low: str, high: str, scale: float = 1.0) -> tuple[int, int]:
+    """Returns in how many rows a column is below another one, divided by the scale, and how many rows have both."""
+    pairs = [(row.get(low), row.get(high)) for row in records]
+    known = [(a, b) for a, b in pairs if isinstance(a, int | float) and isinstance(b, int | float)]
+    return sum(a < b / scale for a, b in known), len(known)
 
 
 def read_scores(path: str | Path) -> list[dict[str, object]]:

@@ -2,8 +2,8 @@
 
 In this order: classes that the user names are left out; with a list of wanted leaves, what is not above one of them
 goes; a root is taken and what it does not reach goes; cycles are broken by dropping the fewest edges; and of several
-parents the one on the longest path from the root stays. Every node and every edge that does not make it into the tree
-has a fate that says why.
+parents the one on the longest path from the root stays, or all of them where a graph is wanted. Every node and every
+edge that does not make it into the tree has a fate that says why.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from taxtune.taxonomy.building.leaving_out import lifted_edges
 from taxtune.taxonomy.building.longest_path import Parents, choose_parents
 from taxtune.taxonomy.building.roots import BestRoot, best_root, find_node, sources
 
-__all__ = ["BuildOptions", "BuiltTree", "CycleRule", "EdgeFate", "NodeFate", "build_tree"]
+__all__ = ["BuildOptions", "BuiltTree", "CycleRule", "EdgeFate", "NodeFate", "ParentRule", "build_tree"]
 
 CycleRule = Literal["lose-no-node", "fewest-edges"]
+ParentRule = Literal["longest-path", "all"]
 
 
 class NodeFate(IntEnum):
@@ -63,6 +64,8 @@ class BuildOptions:
         lift: Whether the children of classes that are left out get those classes' parents.
         cycles: Which edges break cycles. "lose-no-node": the fewest under which every node stays within reach of the
             root. "fewest-edges": the fewest, even where that cuts nodes off; of sets of one size one that cuts off few.
+        parents: Which parents a node keeps. "longest-path": the one on the longest path from the root, which makes a
+            tree. "all": every one, which leaves a graph without cycles.
         leaves: Ids of nodes that the tree is for; None for all.
         seed: Seed of all lots: ties between longest paths and between sets of edges that break a cycle.
     """
@@ -72,6 +75,7 @@ class BuildOptions:
     leave_out: tuple[str, ...] = ()
     lift: bool = False
     cycles: CycleRule = "lose-no-node"
+    parents: ParentRule = "longest-path"
     leaves: tuple[str, ...] | None = None
     seed: int = 0
 
@@ -89,7 +93,7 @@ class BuiltTree:
         parent: The parent of each edge.
         edge_fate: What became of each edge.
         node_fate: What became of each node.
-        parents: Depths, and the edge to the parent that each node keeps.
+        parents: Depths, and the edge to each node's parent on its longest path from the root.
         broken: How the cycles of each strongly connected component were broken.
         order: The tree's nodes depth first, siblings by id.
         lifted: How many edges lifting added.
@@ -118,8 +122,13 @@ class BuiltTree:
         """Returns the label of a node as its source gives it; its id where it has none."""
         return self.graph.label(node) if node < len(self.graph) else str(self.options.join_roots)
 
+    @property
+    def kept_edges(self) -> IntArray:
+        """The numbers of the edges that are kept: one a node below the root of a tree, and more of a graph."""
+        return np.flatnonzero(self.edge_fate == EdgeFate.KEPT)
+
     def parent_of(self, node: int) -> int:
-        """Returns the parent that a node keeps; -1 for the root."""
+        """Returns the parent on a node's longest path from the root, which a tree keeps; -1 for the root."""
         edge = int(self.parents.arc[node])
         return -1 if edge < 0 else int(self.parent[edge])
 
@@ -175,9 +184,10 @@ class _Build:
         root = self._join() if self.options.join_roots is not None else self._hang()
         with track("longest paths", 1):
             parents = choose_parents(self.parent, self.child, self.live, root, self.ids, self.options.seed)
-        extra = self.live
-        extra[parents.arc[parents.arc >= 0]] = False
-        self.edge_fate[extra] = EdgeFate.EXTRA_PARENT
+        if self.options.parents == "longest-path":
+            extra = self.live
+            extra[parents.arc[parents.arc >= 0]] = False
+            self.edge_fate[extra] = EdgeFate.EXTRA_PARENT
         if wanted is not None:
             if not self.alive[wanted].any():
                 raise TaxonomyError(

@@ -64,9 +64,10 @@ def summary(built: BuiltTree, names: Names) -> dict[str, Any]:
     node_counts = Counter(built.node_fate.tolist())
     edge_counts = Counter(built.edge_fate[: len(graph.edges)].tolist())
     depth = built.parents.depth[built.order]
+    kept = built.kept_edges
     has_child = np.zeros(len(built.ids), dtype=bool)
-    kept = built.parents.arc[built.order]
-    has_child[built.parent[kept[kept >= 0]]] = True
+    has_child[built.parent[kept]] = True
+    several = np.isin(built.edge_fate, (EdgeFate.KEPT, EdgeFate.EXTRA_PARENT))
     nodes = Counter({"unreachable node": 0})
     for fate, (what, _) in _NODE_WHY.items():
         nodes[what] += node_counts[fate]
@@ -77,6 +78,7 @@ def summary(built: BuiltTree, names: Names) -> dict[str, Any]:
             "leave_out": list(options.leave_out),
             "lift": options.lift,
             "cycles": options.cycles,
+            "parents": options.parents,
             "leaves": None if options.leaves is None else len(options.leaves),
             "seed": options.seed,
         },
@@ -93,6 +95,7 @@ def summary(built: BuiltTree, names: Names) -> dict[str, Any]:
         "root": _root(built, names),
         "tree": {
             "nodes": len(built.order),
+            "edges": len(kept),
             "leaves": int((~has_child[built.order]).sum()),
             "height": int(depth.max()),
             "levels": np.bincount(depth).tolist(),
@@ -124,7 +127,7 @@ def summary(built: BuiltTree, names: Names) -> dict[str, Any]:
             ],
         },
         "several_parents": {
-            "nodes": len(np.unique(built.child[built.edge_fate == EdgeFate.EXTRA_PARENT])),
+            "nodes": int((np.bincount(built.child[several], minlength=len(built.ids)) > 1).sum()),
             "decided_by_lot": int((built.parents.tied[built.order] > 1).sum()),
         },
         "names": {

@@ -22,6 +22,7 @@ from taxtune.taxonomy.sources.oven import Linked, OvenExample, link_oven, read_o
 from taxtune.taxonomy.sources.synsets import Direction, is_synset_edges, read_synset_edges, read_synset_names
 from taxtune.taxonomy.sources.wikidata_dump import read_wikidata_dump
 from taxtune.taxonomy.sources.wikidata_kgtk import read_kgtk_edges, read_kgtk_names
+from taxtune.taxonomy.sources.wordnet_files import is_wordnet_data, read_wordnet_data
 
 __all__ = [
     "SOURCES",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 #: The formats of graphs that can be asked for; "auto" looks at the content.
-SOURCES = ("auto", "edges", "synsets", "kgtk", "wikidata-json", "rdf", "obo")
+SOURCES = ("auto", "edges", "synsets", "wordnet", "kgtk", "wikidata-json", "rdf", "obo")
 
 
 def read_graph(
@@ -55,6 +56,7 @@ def read_graph(
 
             - "edges": CSV or TSV with the columns child and parent, or any two columns with a direction;
             - "synsets": two synset ids per line, the parent first unless a direction says otherwise;
+            - "wordnet": WordNet's own files, data.noun and data.verb;
             - "kgtk": Wikidata as KGTK edges (node1, label, node2);
             - "wikidata-json": Wikidata's entity dump;
             - "rdf": SKOS, OWL or RDFS, and "obo": an ontology in OBO's format, as the readers of trees read them;
@@ -75,6 +77,8 @@ def read_graph(
         kind = _detect(path) if format == "auto" else format
         if kind == "synsets":
             read_synset_edges(path, into, direction=direction or "parent-child")
+        elif kind == "wordnet":
+            read_wordnet_data(path, into)
         elif kind == "kgtk":
             read_kgtk_edges(path, into, properties=properties, only=only, language=language)
         elif kind == "wikidata-json":
@@ -108,6 +112,8 @@ def _detect(path: Path) -> str:
         return "wikidata-json"
     if is_synset_edges(first):
         return "synsets"
+    if is_wordnet_data(start[-1]):  # behind the licence
+        return "wordnet"
     # Triples without a header are KGTK's all the same, so that it is the header that is asked for.
     return "kgtk" if _has_ends(first) or _TRIPLE.fullmatch(first) else "edges"
 

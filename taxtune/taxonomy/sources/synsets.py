@@ -1,7 +1,7 @@
 """WordNet as ImageNet has it: hypernym edges over synset ids ("n02084071 n02085374"), and names of synsets.
 
 Names come in three forms, recognised by content: lines of `words.txt` (id, a tab, names separated by commas), the JSON
-of`imagenet_class_index.json` (class number to id and name), and a JSON object of synsets by id with `name`, `labels`
+of `imagenet_class_index.json` (class number to id and name), and a JSON object of synsets by id with `name`, `labels`
 and `lemmas`.
 """
 
@@ -17,7 +17,7 @@ from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.building.edges import EdgeCollector, tidy
 from taxtune.taxonomy.sources.lines import first_lines, lines
 
-__all__ = ["Direction", "is_synset_edges", "read_synset_edges", "read_synset_names"]
+__all__ = ["Direction", "is_synset_edges", "read_json_names", "read_synset_edges", "read_synset_names"]
 
 Direction = Literal["child-parent", "parent-child"]
 
@@ -72,7 +72,7 @@ def read_synset_names(path: Path, into: EdgeCollector) -> None:
     Raises:
         TaxonomyError: If it is in none of them.
     """
-    names = _json_names(path) if first_lines(path, 1)[0].lstrip()[:1] in "{[" else _word_names(path)
+    names = read_json_names(path) if first_lines(path, 1)[0].lstrip()[:1] in "{[" else _word_names(path)
     for key, label, others in names:
         into.name(key, label)
         for other in others:
@@ -97,7 +97,12 @@ def _word_names(path: Path) -> Iterator[tuple[str, str, list[str]]]:
             yield match[1], names[0], names[1:]
 
 
-def _json_names(path: Path) -> Iterator[tuple[str, str, list[str]]]:
+def read_json_names(path: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Yields the id, the name and the other names of each synset of a JSON file in one of its two forms.
+
+    Raises:
+        TaxonomyError: If it is in neither.
+    """
     try:
         data = json.loads("\n".join(text for _, text in lines(path)))
     except json.JSONDecodeError as problem:

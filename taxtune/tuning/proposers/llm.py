@@ -35,6 +35,8 @@ class LLMProposer(Proposer):
         api_key: The key; the provider's environment variable (OPENAI_API_KEY) where left out. Never logged or recorded.
         temperature: Sampling temperature; None for the provider's default.
         max_history_tokens: Most tokens of past templates in the message.
+        evidence: Whether the best and the latest template come with what their answers show (kinds of mistakes, and
+            examples in which names are hidden), or all with their scores alone, as in the paper.
         max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
         timeout: Seconds that one call may take.
         max_retries: Further attempts after rate limits, time-outs, 5xx and lost connections.
@@ -56,6 +58,7 @@ class LLMProposer(Proposer):
         api_key: str | None = None,
         temperature: float | None = 1.0,
         max_history_tokens: int = 6_000,
+        evidence: bool = True,
         max_tokens: int = 4_000,
         timeout: float = 120.0,
         max_retries: int = 5,
@@ -65,6 +68,7 @@ class LLMProposer(Proposer):
     ) -> None:
         self._messages = Messages(prompts)
         self._max_history_tokens = max_history_tokens
+        self._evidence = evidence
         settings = ModelSettings(
             task="text-generation",
             api_base=api_base,
@@ -87,6 +91,7 @@ class LLMProposer(Proposer):
             "api_base": without_credentials(settings.api_base),
             "temperature": settings.temperature,
             "max_history_tokens": self._max_history_tokens,
+            "evidence": self._evidence,
             "prompts_digest": self._messages.digest,
         }
 
@@ -108,7 +113,9 @@ class LLMProposer(Proposer):
             ProposalFailed: Three replies held no acceptable template, or the model did not answer.
             ProposerError: The model cannot be asked (its key is refused, it does not exist).
         """
-        talk = self._messages.first(history, goal, budget=self._max_history_tokens, count=self._chat.count_tokens)
+        talk = self._messages.first(
+            history, goal, budget=self._max_history_tokens, count=self._chat.count_tokens, explain=self._evidence
+        )
         rejected: list[tuple[str, str]] = []
         trace: list[Turn] = []
         used_up = 0

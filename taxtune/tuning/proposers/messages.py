@@ -75,6 +75,7 @@ class Messages:
         *,
         budget: int,
         count: Callable[[str], int],
+        explain: bool = True,
         system: str = "system.j2",
         **variables: object,
     ) -> list[dict[str, str]]:
@@ -89,11 +90,13 @@ class Messages:
             goal: What is being tuned for.
             budget: Most tokens of the entries together.
             count: Returns the number of tokens of a text.
+            explain: Whether templates come with the evidence of their answers, or with their scores alone.
             system: The prompt of the first message.
             variables: What that prompt needs besides.
         """
         refused = self._refused(history, budget // 5, count)
-        entries, left_out = self._entries(history, goal, budget - sum(count(entry) for entry in refused), count)
+        budget -= sum(count(entry) for entry in refused)
+        entries, left_out = self._entries(history, goal, budget, count, _EXPLAINED if explain else 0)
         return [
             {
                 "role": "system",
@@ -103,6 +106,7 @@ class Messages:
                     objective=self.objective(history, goal),
                     filters=FILTERS,
                     max_source=f"{MAX_SOURCE:,}",
+                    explained=explain,
                     **variables,
                 ),
             },
@@ -172,7 +176,7 @@ class Messages:
         return {"role": "user", "content": self._render("again.j2", reason=reason)}
 
     def _entries(
-        self, history: Sequence[IterationRecord], goal: Goal, budget: int, count: Callable[[str], int]
+        self, history: Sequence[IterationRecord], goal: Goal, budget: int, count: Callable[[str], int], explained: int
     ) -> tuple[list[str], int]:
         scored = [t for t in history if t.state == "complete" and t.template is not None and t.value is not None]
         best = sorted(scored, key=lambda trial: (trial.value or 0.0, trial.iteration), reverse=True)
@@ -183,7 +187,7 @@ class Messages:
         kept: dict[int, str] = {}
         for place, iteration in enumerate(order):
             trial = by_iteration[iteration]
-            told = [self.evidence(trial, goal), ""] if place < _EXPLAINED else [""]
+            told = [self.evidence(trial, goal), ""] if place < explained else [""]
             for entry in dict.fromkeys(self._entry(trial, goal, each) for each in told):
                 cost = count(entry)
                 if cost <= budget:

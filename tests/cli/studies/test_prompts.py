@@ -112,6 +112,10 @@ def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
         (("m:a=short.csv", "m:b=nothing.csv", "-t", "tree.csv"), "nothing.csv"),
         (("m:a=short.csv", "m:b=silent.csv", "-t", "tree.csv"), "every call failed"),
         ((".",), "contains no finished run"),
+        (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "-m", "clip-i2t:none"), "needs images"),
+        (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "-m", "lave:none"), "--question-column"),
+        (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "-m", "rouge-9"), "Unknown measure"),
+        (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "-m", "lave:none", "--question-column", "q"), "no q"),
     ],
 )
 def test_bad_input_is_one_message(
@@ -122,3 +126,61 @@ def test_bad_input_is_one_message(
 ) -> None:
     (folder / "silent.csv").write_text("id,answer,target\n1,,blackbird\n2,,mallard\n", encoding="utf-8")
     assert message in study.refused(*arguments)
+
+
+def test_measures_of_text_stand_beside_with_their_gains(folder: Path, study: Study) -> None:
+    (folder / "gap.csv").write_text("id,answer,target\n1,,blackbird\n2,a mallard,mallard\n", encoding="utf-8")
+    arguments = ("m:short=short.csv", "m:careful=careful.csv", "m:gap=gap.csv", "-t", "tree.csv", "--resamples", "50")
+    found = study.json(*arguments, "-m", "text-inclusion", "-m", "rouge-1", "--out", "out")
+    table = {(row["prompt"], row["measure"]): row for row in found["tables"]["gains"]}
+    assert [measure for _, measure in table] == ["hP", "hR", "TI", "ROUGE"] * 3
+    # Short: a blackbird for a blackbird, an American robin for a mallard; careful: a thrush, a bird.
+    assert [table["short", "TI"][key] for key in ("scored", "mean", "gain")] == [2, 0.5, None]
+    assert [table["careful", "TI"][key] for key in ("scored", "mean", "in both", "gain")] == [2, 0.0, 2, -0.5]
+    # The missing answer is no zero: the gain is that of the one example with both.
+    gap = table["gap", "TI"]
+    assert [gap[key] for key in ("scored", "missing", "unscored", "mean", "in both", "gain")] == [1, 1, 0, 1.0, 1, 1.0]
+    arrows = {row["to"]: row for row in found["tables"]["arrows"]}
+    assert table["careful", "hP"]["gain"] == arrows["careful"]["ΔhP"]
+    assert {path.name for path in (folder / "out").iterdir()} >= {"gains.csv", "gains.md", "gains.png", "gains.svg"}
+    assert [one["measure"] for one in found["settings"]["measures"]] == ["text-inclusion", "rouge-1"]
+    assert "gains" not in study.json(*arguments)["tables"]
+
+
+def test_an_answer_after_reasoning_is_measured_without_it(folder: Path, study: Study) -> None:
+    reasoned = [
+        "The beak is yellow, so it may be a mallard or a blackbird.\n\nAnswer: American robin",
+        "<think>A blackbird? No, a duck.</think>\n**Final answer:** a mallard",
+    ]
+    rows = [{"id": i, "answer": said, "target": target} for i, said, target in zip(
+        (1, 2), reasoned, ("blackbird", "mallard"), strict=True)]  # fmt: skip
+    (folder / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    arguments = ("m:short=short.csv", "m:steps=steps.jsonl", "-t", "tree.csv", "-m", "text-inclusion")
+    found = study.json(*arguments, "--resamples", "20")
+    (placed,) = [row for row in found["tables"]["prompts"] if row["prompt"] == "steps"]
+    # A robin for a blackbird shares life/bird/thrush of four; the reasoning names the blackbird and does not count.
+    assert (placed["hP"], placed["accuracy"]) == ((3 / 4 + 1) / 2, 0.5)
+
+    def inclusion(*more: str) -> float:
+        table = study.json(*arguments, "--resamples", "20", *more)["tables"]["gains"]
+        return next(row["mean"] for row in table if (row["prompt"], row["measure"]) == ("steps", "TI"))
+
+    assert (inclusion(), inclusion("--reply", "whole")) == (0.5, 1.0)
+
+
+def test_measures_of_runs_are_of_what_was_said(folder: Path, study: Study) -> None:
+    def held(name: str, answer: str | None, node: str | None) -> dict[str, Any]:
+        row = {"example": "e", "truth": "life/bird/duck", "target": 2, "answer": answer, "abstained": False}
+        scores = {"hp": None, "hr": None} if node is None else {"hp": 1.0, "hr": len(node.split("/")) / 3}
+        other = row | {"example": "f", "answer": "a duck", "node": 2, "placed": "life/bird/duck", "hp": 1.0, "hr": 1.0}
+        return {"name": name, "template": f"{name}?", "rows": [row | scores | {"node": 1, "placed": node}, other]}
+
+    (folder / "run").mkdir()
+    heldout = [held("baseline", "A: duck.", "life/bird/duck"), held("winner", "a bird", "life/bird")]
+    (folder / "run" / "result.json").write_text(json.dumps({"heldout": heldout}), encoding="utf-8")
+    found = study.json("tuned=run", "--resamples", "5", "-m", "exact-match")
+    means = {row["prompt"]: row["mean"] for row in found["tables"]["gains"] if row["measure"] == "EM"}
+    assert means == {"baseline": 0.5, "winner": 0.0}  # "a duck" is not "duck", and "A: duck." is
+    assert found["settings"]["reply"] == "answer"
+    message = study.refused("tuned=run", "-m", "llama-inclusion:none")
+    assert "A judge needs the prompt that was asked, which runs do not record." in message

@@ -172,7 +172,7 @@ def test_p_values_are_adjusted_for_all_pairs() -> None:
 def test_groups_and_what_vqa_accuracy_misses() -> None:
     texts = ["cat", "dog", "kitty", "cat", "cats", "mouse"] * 5
     human = [1.0, 0.0, 1.0, 0.0, 1.0, 0.5] * 5
-    groups, kinds = ["A", "B", "A", "B", "B", "A"] * 5, ["", "", "Synonym", "", "Same stem", ""] * 5
+    groups, kinds = ["A", "B", "A", "B", "B", "A"] * 5, ["", "rodent", "synonym", "", "Same stem", ""] * 5
     raters = [Rater(name, make_measure(name)) for name in ("vqa-accuracy", "soft-vqa-accuracy")]
     report = judge_answers(rows(texts, human, group=groups, category=kinds), raters, FAST)
     found = report.table("groups").records()[0]
@@ -184,7 +184,13 @@ def test_groups_and_what_vqa_accuracy_misses() -> None:
     assert report.data["groups"]["A"]["answers"] == 15
     assert report.data["groups"]["A"]["vqa-accuracy"]["rho"] == pytest.approx(expected)
     missed = {record["category"]: record for record in report.table("missed").records()}
-    assert {name: record["answers"] for name, record in missed.items()} == {"Synonym": 5, "Same stem": 5, "all": 10}
+    assert {name: record["answers"] for name, record in missed.items()} == {
+        "rodent": 0, "synonym": 5, "Same stem": 5, "all": 10
+    }  # fmt: skip
+    # The paper's percentages stand beside categories of the same name.
+    beside = {name: (record["% of missed"], record["paper 4 %"]) for name, record in missed.items()}
+    assert beside == {"rodent": (0, None), "synonym": (50, 21.0), "Same stem": (50, 5.75), "all": (100, None)}
+    assert len(report.table("paper4-table1").rows) == 9
     assert missed["Same stem"]["soft-vqa-accuracy"] == pytest.approx(2 / 3)
     assert missed["all"]["share"] == pytest.approx(10 / 30)
     assert "5 answers" in report.table("missed").notes[0]

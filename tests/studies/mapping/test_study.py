@@ -85,6 +85,14 @@ def test_every_cell_by_hand(birds: Taxonomy) -> None:
     listing = row(report, "mapping", "Words + Alg. 1")
     assert (listing["hP"], listing["hR"], listing["accuracy"]) == (1, pytest.approx(0.95), 0.75)
     assert listing["tied"] is None
+    # The prose has all nine nodes vote about "zebra": the deepest with four votes is Passeriformes, with hP 1/3.
+    assert row(report, "mapping-presets", "Words") == {
+        "measure": "Words", "n": 4, "by name": 3, "by n-gram": 0, "by vote": 1, "nearest": 0, "by vote, listing": 0,
+        "differ": 1, "hP, listing": 1, "hR, listing": pytest.approx(0.95), "hF, listing": pytest.approx(1.9 / 1.95),
+        "hP, prose": pytest.approx(5 / 6), "hR, prose": pytest.approx(0.95),
+        "hF, prose": pytest.approx(2 * 5 / 6 * 0.95 / (5 / 6 + 0.95)),
+    }  # fmt: skip
+    assert "answers with tied nodes, which --ties deepest decides: Words 25 %" in report.notes
     default = row(report, "mapping", "default mapper, lexical")
     assert (default["hP"], default["accuracy"], default["on the root"]) == (1, 0.75, 1)
     assert row(report, "mapping-agreement", "Words") == {
@@ -220,6 +228,20 @@ def test_the_default_row_is_the_mapper(birds: Taxonomy) -> None:
     assert default.nodes.tolist() == [p.node for p in expected]
     assert default.abstained is not None
     assert default.abstained.tolist() == [p.abstained for p in expected]
+
+
+def test_measures_see_normalised_answers_and_names(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, list[str]] = {}
+
+    class Spy(Words):
+        def matrix(self, answers: Any, references: Sequence[str], images: object = None) -> NDArray[np.float64]:
+            seen.update(answers=list(answers), references=list(references))
+            return super().matrix(answers, references, images)
+
+    monkeypatch.setitem(MEASURES, "spy", MeasureKind("spy", "Spy", "", "", lambda *_: Spy("spy", "Spy")))
+    place_all(birds, placed_by_hand([("Some Red-Bird!", 1, set(), None)]), asked("spy", default=False))
+    assert seen["answers"] == ["some red bird"]
+    assert {"aves", "american robin"} <= set(seen["references"])
 
 
 class Pictures(Words):

@@ -27,6 +27,11 @@ def test_marks_stand_at_the_ranks_and_names_at_both_ends() -> None:
     ]
     assert "10 examples" in names[-1][0]
     assert "bootstrap" in names[-1][0]
+    noted = (
+        draw_bump(["a", "b"], ["EM"], np.array([[1.0, 2.0]]), notes=["one " * 30, "two"]).axes[0].texts[-1].get_text()
+    )
+    assert noted.split()[-31:] == ["one"] * 30 + ["two"]
+    assert max(map(len, noted.splitlines())) < 70  # a long note is broken
     assert len(axes.collections) == 3
 
 

@@ -17,7 +17,7 @@ from taxtune.report.output import StudyReport
 from taxtune.studies import run
 from taxtune.studies.placing import place_texts, trivial_answer
 from taxtune.studies.published import published
-from taxtune.studies.ranking.score_tables import ranking_of_table
+from taxtune.studies.ranking.score_tables import ranking_of_scores, ranking_of_table
 from taxtune.taxonomy import Taxonomy
 from tests.displays import Recorder
 
@@ -222,6 +222,43 @@ def test_the_papers_own_tables_rank_as_its_figure_5_says() -> None:
     assert ranks["QVLChat"]["hP"] == ranks["QVLChat"]["hF"] == 1
     assert {name for name, rank in ranks["GPT4V"].items() if rank == 1} == set(ranks["GPT4V"]) - {"model", "hP", "hF"}
     assert len(records(report, "tau")) == 9
+
+
+def test_the_papers_tables_say_where_their_hp_and_hr_cannot_both_be_right() -> None:
+    said = {
+        name: ranking_of_scores(name).table("scores").notes
+        for name in (f"paper1-{table}{how}" for table in ("table5", "table4") for how in ("", "-exchanged"))
+    }
+    printed, read_exchanged = said["paper1-table5"], said["paper1-table5-exchanged"]
+    assert printed[0].startswith("hP is below hR in 8 of 8 rows")
+    assert printed[1:] == ("Most likely hP and hR are exchanged (--scores paper1-table5-exchanged).",)
+    assert [note.split(":")[0] for note in read_exchanged] == ["hP and hR are read exchanged"]
+    # 78.9 % of GPT-4's answers about OVEN match exactly; one of hP and hR is 0.168, whichever way they are read.
+    assert [note.partition(",")[0] for note in said["paper1-table4"]] == [
+        "hP is below hR in 8 of 8 rows",
+        "hP is below EM in 7 of 8 rows",
+        "Exchanging hP and hR (--scores paper1-table4-exchanged) does not explain all of it.",
+    ]
+    assert [note.partition(",")[0] for note in said["paper1-table4-exchanged"][1:]] == [
+        "hR is below EM in 7 of 8 rows",
+        "Exchanging hP and hR does not explain all of it.",
+    ]
+
+
+def test_exchanging_hp_and_hr_changes_no_other_rank_and_not_hf() -> None:
+    for name in ("paper1-table4", "paper1-table5"):
+        printed, other = (records(ranking_of_scores(name + how), "ranks") for how in ("", "-exchanged"))
+        for row in other:
+            row["hP"], row["hR"] = row["hR"], row["hP"]
+        assert other == printed
+    with pytest.raises(DataError, match="no hP and hR to exchange"):
+        ranking_of_scores("paper2-main-exchanged")
+
+
+def test_the_main_table_of_paper_2_can_be_ranked() -> None:
+    ranks = {row["model"]: row for row in records(ranking_of_scores("paper2-main"), "ranks")}
+    assert ranks["InternVL2 8B"]["very fine TI"] == ranks["SigLIP (closed-world)"]["prototypical TI"] == 1
+    assert ranks["SigLIP (closed-world)"]["very fine TI"] is None
 
 
 def test_hf_of_the_papers_tables_is_the_harmonic_mean_of_its_hp_and_hr() -> None:

@@ -1,11 +1,10 @@
-"""Algorithm 1 of paper 1 exactly as its listing prints it, on indexes: the preset `paper-listing`.
+"""Algorithm 1 of paper 1 on indexes: the presets `paper-prose` (§6) and `paper-listing` (§11).
 
-The listing differs from the paper's prose: it finds labels as raw substrings ("ant" in "plant"), asks for more than
-`thr_vote` votes, and walks the votes from the offset farthest from the candidates, so that on a tree whose leaves lie
-equally deep it elects the root. It is kept for reproduction. Where the listing walks over all nodes in order of
-similarity, this code looks only at the nodes that match, and picks the one that the walk would have picked: the
-deepest of those among the k most similar, or else of all; of equally deep ones the most similar; of equally similar
-ones the one with the smaller number.
+The paper gives its algorithm twice, and both find labels alike: as raw substrings of the normalised answer ("ant" in
+"plant"), then by shared word n-grams; among the k most similar nodes first, then among all; of several the deepest.
+Where they walk over all nodes in order of similarity, this code looks only at the nodes that match, and picks the one
+that the walk would have picked: of equally deep ones the most similar, of equally similar ones the one with the smaller
+number. They part only where nodes vote (`elect`).
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from taxtune.mapping.config import MapperConfig, Stage
 from taxtune.mapping.normalize import plain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["ListingMapper", "is_close", "top_k"]
+__all__ = ["PaperAlgorithm", "elect", "top_k"]
 
 IntArray = NDArray[np.int64]
 
 _BLOCK = 64
 
 
-class ListingMapper:
-    """Places answers as the listing does.
+class PaperAlgorithm:
+    """Places answers as the paper does.
 
     Args:
         taxonomy: The tree; a node matches when any of its names does (paper §11 compares with English and Latin).
-        config: k and the thresholds.
+        config: The preset, k and the thresholds.
     """
 
     def __init__(self, taxonomy: Taxonomy, config: MapperConfig) -> None:
@@ -69,7 +68,7 @@ class ListingMapper:
             sharing = {node for gram in _n_grams(text, n) for node in self._by_gram.get(gram, ())}
             if sharing:
                 return self._deepest(sharing, row, top), Stage.NGRAM
-        elected = self._vote(row, top)
+        elected = elect(self.taxonomy, row, top, self.config)
         return (int(top[0]), Stage.SIMILARITY) if elected is None else (elected, Stage.VOTE)
 
     def _deepest(self, nodes: set[int], row: NDArray[np.float32], top: IntArray) -> int:
@@ -78,31 +77,46 @@ class ListingMapper:
         depth = self.taxonomy.depth
         return min(among, key=lambda v: (-int(depth[v]), -float(row[v]), v))
 
-    def _vote(self, row: NDArray[np.float32], top: IntArray) -> int | None:
-        if not is_close(row[top], self.config):
-            return None
-        votes: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-        for node in top.tolist():
-            for offset, ancestor in enumerate(reversed(self.taxonomy.ancestors(node).tolist())):
-                votes[offset][ancestor] += 1
-        for _, counts in sorted(votes.items(), reverse=True):
-            elected, count = max(counts.items(), key=lambda item: item[1])
-            if count > self.config.thr_vote:
-                return elected
+
+def elect(taxonomy: Taxonomy, row: NDArray[np.float32], top: IntArray, config: MapperConfig) -> int | None:
+    """Returns the node that the most similar nodes vote for; None where their scores differ, or none has the votes.
+
+    In the prose, which the default preset follows, a node has the vote of itself and of each node below it. Of those
+    with at least `thr_vote` votes the deepest is elected; of equally deep ones the one with the most votes, then the
+    most similar, then the one with the smallest number.
+
+    The listing counts the ancestors at each distance from the voters separately, takes the farthest distance first, and
+    asks for more than `thr_vote` votes. Voters that have an ancestor in common at one distance are equally deep, so
+    that a larger distance, counted before, has the root with at least as many votes: whatever the tree, the listing
+    elects the root or nothing.
+
+    Args:
+        taxonomy: The tree.
+        row: The similarity of the answer to every node, shape (nodes,).
+        top: The k most similar nodes, best first.
+        config: The preset and the thresholds. They are for the softmax of the k scores, as in the listing; the prose,
+            which gives no values, compares "scores".
+    """
+    if not _is_close(row[top], config):
         return None
+    if config.preset == "paper-listing":
+        return taxonomy.root if np.bincount(taxonomy.depth[top]).max() > config.thr_vote else None
+    votes = np.bincount(np.concatenate([taxonomy.ancestors(v) for v in top.tolist()]), minlength=len(taxonomy))
+    elected = np.flatnonzero(votes >= config.thr_vote).tolist()
+    return max(elected, key=lambda v: (taxonomy.depth[v], votes[v], row[v]), default=None)
+
+
+def _is_close(scores: NDArray[np.float32], config: MapperConfig) -> bool:
+    """Tells whether the softmax of the best score is close enough to the second and the last that nodes vote."""
+    share = np.exp(scores.astype(np.float64) - float(scores.max()))
+    share /= share.sum()
+    return bool(len(share) > 1 and share[0] - share[1] < config.thr_top2 and share[0] - share[-1] < config.thr_topk)
 
 
 def _n_grams(text: str, n: int) -> list[str]:
     """Returns the word n-grams of a text, each as its words with single spaces."""
     words = text.split()
     return [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
-
-
-def is_close(scores: NDArray[np.float32], config: MapperConfig) -> bool:
-    """Tells whether the softmax of the best score is close enough to the second and the last that nodes vote."""
-    share = np.exp(scores.astype(np.float64) - float(scores.max()))
-    share /= share.sum()
-    return bool(len(share) > 1 and share[0] - share[1] < config.thr_top2 and share[0] - share[-1] < config.thr_topk)
 
 
 def top_k(row: NDArray[np.float32], k: int) -> IntArray:

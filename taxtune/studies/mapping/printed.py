@@ -1,0 +1,101 @@
+"""The answers that paper 1 prints (§16, Table 9), placed by each preset beside the nodes that it prints.
+
+The table was typed in from a copy whose columns ran together; the column `note` says what is uncertain. Printed nodes
+are iNaturalist's English names, and the column `node` the Latin names that we take them for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taxtune.answers.targets import target_finder
+from taxtune.errors import DataError
+from taxtune.mapping import Mapper, MapperConfig
+from taxtune.mapping.config import PAPER_PRESETS
+from taxtune.metrics.hierarchical import score
+from taxtune.report.output import Cell, StudyReport, Table
+from taxtune.studies.mapping import PRINTED, MappingSettings
+from taxtune.studies.published import published
+
+__all__ = ["printed_report"]
+
+_PRESETS = (*PAPER_PRESETS, "default")
+
+
+def printed_report(settings: MappingSettings) -> StudyReport:
+    """Places the printed answers by each preset and returns the report.
+
+    Args:
+        settings: The tree and the mapper's similarity.
+
+    Raises:
+        DataError: If the tree has none of the printed references.
+        ModelError: If the similarity's model cannot be loaded.
+    """
+    taxonomy, part = settings.read_tree()
+    find = target_finder(taxonomy, part, suggest=0)
+    table = published(PRINTED)
+    rows = [row for row in table if row["answer"] and not find(row["reference"]).problem]
+    if not rows:
+        raise DataError(
+            "The tree has none of the species of the paper's Table 9.",
+            file=taxonomy.source,
+            remedy="Give iNaturalist 2021's tree.",
+        )
+    answers, target = [str(row["answer"]) for row in rows], [find(row["reference"]).node for row in rows]
+    found = [find(row["node"]) for row in rows]
+    printed = np.array([-1 if one.problem or one.outside else one.node for one in found], dtype=np.int64)
+    known = printed >= 0
+    placed = {"printed": printed}
+    for preset in _PRESETS:
+        mapper = Mapper(
+            taxonomy,
+            settings.similarity,
+            MapperConfig(preset=preset, off_tree="root"),
+            device=settings.device,
+            cache_dir=settings.cache_dir,
+        )
+        placed[preset] = np.array([placement.node for placement in mapper.place(answers)], dtype=np.int64)
+
+    def cells(i: int) -> tuple[Cell, ...]:
+        labels = [None if nodes[i] < 0 else taxonomy.labels[nodes[i]] for nodes in placed.values()]
+        return (*(rows[i][column] for column in ("model", "reference", "answer", "printed")), *labels, rows[i]["note"])
+
+    scores: list[tuple[Cell, ...]] = []
+    for name, nodes in placed.items() if known.any() else ():
+        one = score(taxonomy, nodes[known], np.array(target)[known])
+        scores.append((name, int(known.sum()), int((nodes == printed)[known].sum()), one.hp, one.hr, one.hf))
+    unanswered = sum(not row["answer"] for row in table)
+    counts = {
+        "printed rows are left out: no answer in our copy": unanswered,
+        "printed rows are left out: reference not on the tree": len(table) - unanswered - len(rows),
+        "rows have no printed node in our copy or on the tree": int((~known).sum()),
+    }
+    tables = (
+        Table(
+            "mapping-printed",
+            "The nodes that the paper prints (§16, Table 9), and those of each preset",
+            ("model", "reference", "answer", "printed", "printed node", *_PRESETS, "note"),
+            tuple(cells(i) for i in range(len(rows))),
+            notes=("printed node: what we take the printed English name for. In brackets: lost in our copy.",),
+        ),
+        Table(
+            "mapping-printed-scores",
+            "The same against the references, where the printed node is known",
+            ("placed by", "n", "as printed", "hP", "hR", "hF"),
+            tuple(scores),
+            notes=("A reference is the photo's species: hR also says how specific the answers are.",),
+        ),
+    )
+    return StudyReport(
+        study="mapping",
+        title="The answers that paper 1 prints in its Table 9, placed",
+        settings={
+            **settings.record(),
+            "taxonomy": taxonomy.source,
+            "root": None if part is None else "/".join(part.full.path(part.root)),
+            "n": len(rows),
+        },
+        tables=tuple(table for table in tables if table.rows),
+        notes=tuple(f"{count} of {len(table)} {what}" for what, count in counts.items() if count),
+    )

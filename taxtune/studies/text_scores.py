@@ -1,0 +1,128 @@
+"""Text measures of the answers of several models or prompts, against the names of their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taxtune.answers import AnswerRow
+from taxtune.errors import DataError
+from taxtune.metrics.cider import Cider
+from taxtune.metrics.registry import Measure
+from taxtune.studies.settings import needs_of
+from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["check_measures", "check_questions", "text_scores"]
+
+FloatArray = NDArray[np.float64]
+Key = TypeVar("Key")
+
+
+def check_measures(measures: Sequence[str | Measure], question_column: str | None) -> bool:
+    """Checks that files of answers hold what measures need, before a model is loaded.
+
+    Returns:
+        Whether one of them is a judge, which is shown the question.
+
+    Raises:
+        DataError: If one needs images, or the question and there is no column of it.
+    """
+    judges = False
+    for measure in measures:
+        needs = needs_of(measure)
+        name = (measure if isinstance(measure, str) else measure.name).partition(":")[0]
+        if "image" in needs:
+            raise DataError(
+                f"The measure {name} needs images, which files of answers do not contain.",
+                remedy="Remove it here; taxtune measure can use images.",
+            )
+        if "question" in needs and question_column is None:
+            raise DataError(
+                f"The measure {name} needs the prompt that was asked.",
+                remedy="Give the column with the prompts with --question-column.",
+            )
+        judges = judges or "question" in needs
+    return judges
+
+
+def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) -> None:
+    """Checks that every answer has the prompt that was asked.
+
+    Raises:
+        DataError: If one has none.
+    """
+    for row in rows:
+        if row.answer is not None and not _question(row, column).strip():
+            raise DataError(
+                f"{name}: Row {row.row} has no {column}.",
+                value=row.fields.get(str(column)),
+                remedy="Give the prompt that was asked.",
+            )
+
+
+def text_scores(
+    rows: Mapping[Key, Sequence[AnswerRow]],
+    measure: Measure,
+    taxonomy: Taxonomy | None,
+    *,
+    reference: str,
+    question_column: str | None = None,
+    read: Callable[[str], str] = str,
+) -> dict[Key, FloatArray]:
+    """Returns the measure's score of every answer of each model or prompt; NaN where there is none.
+
+    Args:
+        rows: The rows by model or prompt.
+        measure: The measure.
+        taxonomy: The tree that the targets are on; without one an answer is compared with the references of its row.
+        reference: Which of a target's names an answer is compared with: "common-name", "label", or "any-name" for the
+            one that it fits best.
+        question_column: The column with the prompt that was asked, for judges.
+        read: What of an answer is compared; all of it where left out.
+    """
+    references = _references(rows, taxonomy, reference)
+    if isinstance(measure, Cider):
+        # A document a target: what one model is given must not depend on which answers the others gave.
+        documents = {(row.target, references(row)): references(row) for some in rows.values() for row in some}
+        measure.fit(list(documents.values()))
+    # Each distinct comparison once: models often say the same.
+    pairs: dict[tuple[str, str, str], int] = {}
+    wanted: dict[Key, list[tuple[int, int]]] = {name: [] for name in rows}
+    for name, some in rows.items():
+        for i, row in enumerate(some):
+            if row.answer is not None:
+                said, question = read(row.answer), _question(row, question_column)
+                of = [(said, compared_with, question) for compared_with in references(row)]
+                wanted[name] += [(i, pairs.setdefault(pair, len(pairs))) for pair in of]
+    if not pairs:
+        return {name: np.full(len(some), np.nan) for name, some in rows.items()}
+    answers, compared, questions = zip(*pairs, strict=True)
+    scores = measure.scores(answers, compared, questions=questions if measure.needs_questions else None)
+    found = {}
+    for name, some in rows.items():
+        found[name] = np.full(len(some), np.nan)
+        place, number = np.array(wanted[name], dtype=np.int64).reshape(-1, 2).T
+        np.fmax.at(found[name], place, scores[number])  # NaN only where no reference gave a score
+    return found
+
+
+def _references(
+    rows: Mapping[Key, Sequence[AnswerRow]], taxonomy: Taxonomy | None, reference: str
+) -> Callable[[AnswerRow], tuple[str, ...]]:
+    """Returns what gives the names that a row's answer is compared with."""
+    if taxonomy is None:
+        return lambda row: row.references
+    references: dict[int, tuple[str, ...]] = {}
+    for target in dict.fromkeys(row.target for some in rows.values() for row in some):
+        names = taxonomy.names(target)
+        own = taxonomy.common_name(target) if reference == "common-name" else taxonomy.labels[target]
+        references[target] = tuple(names) if reference == "any-name" else (own,)
+    return lambda row: references[row.target]
+
+
+def _question(row: AnswerRow, column: str | None) -> str:
+    value = None if column is None else row.fields.get(column)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,188 @@
+"""The paper's presets against plain transcriptions of its listing (§11) and of its prose (§6)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.mapper import TRANSCRIPTIONS, PlainListing, texts_for
+from taxtune.mapping import Mapper, MapperConfig, Stage
+from taxtune.mapping.config import PAPER_PRESETS
+from taxtune.mapping.paper import elect, top_k
+from taxtune.taxonomy import Taxonomy
+
+both = pytest.mark.parametrize("preset", PAPER_PRESETS)
+
+
+@both
+@pytest.mark.parametrize("digits", [7, 2, 1])
+def test_places_as_the_transcription_does_ties_included(nature: Taxonomy, digits: int, preset: str) -> None:
+    mapper = Mapper(nature, config=MapperConfig(preset=preset))
+    reference = TRANSCRIPTIONS[preset](nature, mapper.config)
+    texts = texts_for(nature, None, 300, seed=digits)
+    rows = np.round(mapper.node_scores(texts), digits)
+    stages = set()
+    for text, row in zip(texts, rows, strict=True):
+        placement = mapper.place_scored(text, row)
+        stages.add(placement.stage)
+        assert placement.node == reference.place(text, row), text
+    assert {Stage.VERBATIM, Stage.SIMILARITY} <= stages
+
+
+WORDS = ["an", "ant", "plant", "red", "owl", "sea", "lion", "of"]
+
+
+def random_tree(rng: random.Random, size: int = 200) -> Taxonomy:
+    labels = ["root"] + [
+        " ".join(rng.choices(WORDS, k=rng.randint(3, 5))) + f" {i}" * (i % 3 == 0) for i in range(size)
+    ]
+    seen: dict[tuple[int, str], int] = {}
+    parents = [-1]
+    for i, name in enumerate(labels[1:], 1):
+        parent = rng.randrange(i)
+        while (parent, name) in seen:
+            parent = rng.randrange(i)
+        seen[parent, name] = i
+        parents.append(parent)
+    return Taxonomy(labels, parents)
+
+
+@both
+def test_places_random_words_as_the_transcription_does(preset: str) -> None:
+    rng = random.Random(0)
+    taxonomy = random_tree(rng)
+    mapper = Mapper(taxonomy, config=MapperConfig(preset=preset, thr_top2=0.05, thr_topk=0.05, thr_vote=2))
+    reference = TRANSCRIPTIONS[preset](taxonomy, mapper.config)
+    stages = set()
+    for _ in range(400):
+        text = rng.choice([" ".join(rng.choices(WORDS, k=rng.randint(1, 6))), "zebra quagga", "lion of nowhere", "x"])
+        row = np.round(np.array([rng.random() for _ in taxonomy.labels], dtype=np.float32), rng.choice([1, 2, 7]))
+        placement = mapper.place_scored(text, row)
+        stages.add(placement.stage)
+        assert placement.node == reference.place(text, row), text
+    assert stages >= {Stage.VERBATIM, Stage.NGRAM, Stage.VOTE}
+
+
+# The scores of random nodes, on a random tree: (seed, k, votes that are asked for, distinct scores).
+ELECTIONS: Any = given(st.integers(0, 50), st.integers(2, 12), st.integers(1, 6), st.integers(1, 3))
+
+
+@settings(deadline=None)
+@ELECTIONS
+def test_the_prose_elects_the_deepest_node_with_the_votes(seed: int, k: int, least: int, distinct: int) -> None:
+    rng = random.Random(seed)
+    tree = random_tree(rng, 40)
+    row = np.array([rng.randrange(distinct) / 1e4 for _ in tree.labels], dtype=np.float32)
+    top = top_k(row, k)
+    elected = elect(tree, row, top, MapperConfig(preset="paper-prose", k=k, thr_vote=least))
+    votes = [sum(tree.is_ancestor(v, int(w)) for w in top) for v in range(len(tree))]
+    if least > k:
+        assert elected is None
+    else:  # the root always has k votes
+        assert elected is not None
+        assert votes[elected] >= least
+        assert not any(votes[v] >= least for v in range(len(tree)) if tree.depth[v] > tree.depth[elected])
+    # The default mapper's vote is the prose's.
+    assert elected == elect(tree, row, top, MapperConfig(k=k, thr_vote=least))
+
+
+@settings(deadline=None)
+@ELECTIONS
+def test_the_listing_elects_the_root_or_nothing(seed: int, k: int, least: int, distinct: int) -> None:
+    rng = random.Random(seed)
+    tree = random_tree(rng, 40)
+    row = np.array([rng.randrange(distinct) / 1e4 for _ in tree.labels], dtype=np.float32)
+    config = MapperConfig(preset="paper-listing", k=k, thr_vote=least)
+    placed = PlainListing(tree, config).place("xyzzy", row)
+    top = top_k(row, k)
+    depths = [int(tree.depth[v]) for v in top]
+    assert placed == (0 if max(depths.count(depth) for depth in depths) > least else top[0])
+
+
+def test_far_scores_do_not_vote(nature: Taxonomy) -> None:
+    row = np.linspace(1, 0, len(nature), dtype=np.float32)
+    for preset in PAPER_PRESETS:
+        placement = Mapper(nature, config=MapperConfig(preset=preset)).place_scored("xyzzy", row)
+        assert (placement.stage, placement.node) == (Stage.SIMILARITY, 0)
+
+
+def test_where_listing_and_prose_part(nature: Taxonomy) -> None:
+    """Of ten equal species four are corvids: the prose has the family, the listing the root."""
+    species = [v for v in nature.leaves.tolist() if nature.depth[v] == 6]
+
+    def placed(preset: str, nodes: list[int]) -> str:
+        row = np.zeros(len(nature), dtype=np.float32)
+        row[nodes] = 0.5
+        placement = Mapper(nature, config=MapperConfig(preset=preset)).place_scored("xyzzy", row)
+        assert placement.stage is Stage.VOTE
+        return nature.labels[placement.node]
+
+    assert placed("paper-listing", species[:10]) == "life"
+    assert placed("paper-prose", species[:10]) == "Corvidae"
+    # Three corvids are too few; their order has three more birds.
+    jay = next(v for v in species if nature.labels[v] == "Cyanocitta cristata")
+    assert placed("paper-prose", [v for v in species[:11] if v != jay]) == "Passeriformes"
+
+
+def test_the_listing_s_quirks_are_kept(nature: Taxonomy) -> None:
+    for preset in PAPER_PRESETS:
+        literal = Mapper(nature, config=MapperConfig(preset=preset))
+        assert nature.labels[literal.place_one("elephant").node] == "Formicidae"  # "ant" as a raw substring
+        assert literal.config.off_tree == "root"
+    assert Mapper(nature).place_one("elephant").off_tree
+
+
+@both
+def test_a_blank_answer_is_an_abstention(nature: Taxonomy, preset: str) -> None:
+    assert Mapper(nature, config=MapperConfig(preset=preset)).place_one(" - ").abstained
+
+
+class Spy:
+    """A similarity that keeps what it is given."""
+
+    name, needs_images, confident = "spy", False, 0.0
+
+    def fit(self, names: Any) -> None:
+        self.names = list(names)
+
+    def scores(self, answers: Any, images: Any = None) -> Any:
+        self.answers = list(answers)
+        return np.zeros((len(self.answers), len(self.names)), dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("preset", "names", "answer"),
+    [
+        ("default", {"Steller's Jay", "Red-bellied Woodpecker"}, "A zyzzyva-like Thing!"),
+        ("paper-listing", {"stellers jay", "red bellied woodpecker"}, "a zyzzyva like thing"),
+        ("paper-prose", {"stellers jay", "red bellied woodpecker"}, "a zyzzyva like thing"),
+    ],
+)
+def test_the_paper_s_similarities_compare_normalised_text(
+    nature: Taxonomy, preset: str, names: set[str], answer: str
+) -> None:
+    spy = Spy()
+    Mapper(nature, spy, MapperConfig(preset=preset)).node_scores(["A zyzzyva-like Thing!"])
+    assert names <= set(spy.names)
+    assert spy.answers == [answer]
+
+
+def test_a_name_without_letters_is_compared_as_it_is() -> None:
+    spy = Spy()
+    Mapper(Taxonomy(["root", "→"], [-1, 0]), spy, MapperConfig(preset="paper-prose")).node_scores(["x"])
+    assert spy.names == ["root", "→"]
+
+
+@settings(deadline=None)
+@given(
+    scores=st.lists(st.integers(0, 6), min_size=1, max_size=3000),
+    k=st.integers(1, 12),
+)
+def test_top_k_is_a_stable_sort(scores: list[int], k: int) -> None:
+    row = np.array(scores, dtype=np.float32)
+    assert top_k(row, k).tolist() == np.argsort(-row, kind="stable")[:k].tolist()

@@ -1,0 +1,145 @@
+"""The recipe of paper 1's experiment (§7.2, §15 with Table 6) does what the paper says, as far as the paper says it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import taxtune
+from taxtune.recipe import load_recipe
+from taxtune.tuning.objective import Aims, make_objective
+from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
+from taxtune.tuning.selection import choose
+from tests.recipes.layouts import LAYOUTS, Painter
+from tests.servers import OpenAIServer, Reply, text
+
+RECIPE = "birds-inat21-paper"
+OBJECTIVES = ("hr_at_hp", "accuracy")
+ITERATIONS, TUNING, HELDOUT = 4, 5, 12
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("prompt.baseline", "What is this an image of? Answer in the format 'A: <answer>.'"),
+        ("data.tuning", 20),
+        ("data.block", None),
+        ("data.heldout", 200),
+        ("iterations", 30),
+        ("vlm.model", "meta-llama/Llama-3.2-11B-Vision-Instruct"),
+        ("policy.kind", "direct"),
+        # §6, and Algorithm 1 (§11) with its thresholds
+        ("mapper.similarity", "clip:hf-hub:apple/DFN5B-CLIP-ViT-H-14"),
+        ("mapper.use_images", False),
+        ("mapper.preset", "paper-listing"),
+        ("mapper.k", 10),
+        ("mapper.thr_top2", 0.001),
+        ("mapper.thr_topk", 0.0015),
+        ("mapper.thr_vote", 4),
+        ("proposer.kind", "llm"),
+        ("proposer.evidence", False),
+    ],
+)
+def test_the_constants_are_the_papers(key: str, value: object) -> None:
+    assert load_recipe(RECIPE).flat()[key] == value
+
+
+def record(iteration: int, hp: list[float], hr: list[float]) -> IterationRecord:
+    rows = [
+        ExampleRow(str(i), "x", 1, "a", "b", 1, "a", hp=p, hr=r) for i, (p, r) in enumerate(zip(hp, hr, strict=True))
+    ]
+    means = float(np.mean(hp)), float(np.mean(hr))
+    scores = TemplateScores(*means, 0.5, 0.0, 1.0, len(rows))
+    return IterationRecord(iteration, "complete", "x", scores=scores, value=0.0, rows=tuple(rows))
+
+
+def test_the_winner_is_never_wrong_and_of_those_says_most_or_else_is_wrong_least() -> None:
+    """Table 6: hP = 1 first, then hR; by the means, so that 20 images decide as they did in the paper."""
+    settings = load_recipe(RECIPE).objective
+    objective = make_objective(settings.kind, aims=Aims(hp_target=settings.hp_target, confidence=settings.confidence))
+    bold = record(0, [1.0] * 19 + [0.75], [1.0] * 15 + [0.75] * 5)
+    bird = record(1, [1.0] * 20, [0.5] * 20)
+    careful = record(2, [1.0] * 20, [0.5] * 10 + [0.875] * 10)
+    worse = record(3, [1.0] * 18 + [0.75] * 2, [1.0] * 20)
+    chosen = choose([bold, bird, careful, worse], objective)
+    assert chosen is not None
+    assert (chosen.winner, chosen.reached) == (2, True)
+    chosen = choose([bold, worse], objective)
+    assert chosen is not None
+    assert (chosen.winner, chosen.reached) == (0, False)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[dict[str, Any]]]]:
+    """What the proposer was told in each iteration of the experiment from Python, by objective."""
+    folder = tmp_path_factory.mktemp("paper")
+    layout, _ = LAYOUTS[RECIPE]
+    count = 0
+
+    def reply(request: dict[str, Any]) -> Reply:
+        nonlocal count
+        count += 1
+        return text(f"Name the {{{{ domain }}}}{' with care' if count % 2 else ''}. Way {count}.")
+
+    def answer(image: object, prompt: str) -> str:
+        return "A: some thrush" if "care" in prompt else "A: Turdus merula"
+
+    with OpenAIServer(reply) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "sk-test")
+        for name, where in layout(folder / "data", Painter()).items():
+            patch.setenv(name, str(where))
+        changes = [
+            f"data.tuning={TUNING}",
+            f"data.heldout={HELDOUT}",
+            f"iterations={ITERATIONS}",
+            "mapper.similarity=lexical",
+            f"proposer.api_base={server.api_base}",
+        ]
+        result = taxtune.compare(
+            OBJECTIVES, recipe=load_recipe(RECIPE, changes), vlm=answer, out=folder / "out", mlflow=False
+        )
+        asked = [request.messages for request in server.chats]
+    assert [run.objective for run in result.runs] == list(OBJECTIVES)
+    assert [each.name for each in result.heldout] == ["baseline", *OBJECTIVES]
+    assert all(each.scores.n == HELDOUT for each in result.heldout)
+    assert {row.stage for each in result.heldout for row in each.rows} <= {"verbatim", "ngram", "vote", "similarity"}
+    assert len(asked) == len(OBJECTIVES) * ITERATIONS
+    return dict(zip(OBJECTIVES, (asked[:ITERATIONS], asked[ITERATIONS:]), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("objective", "scores"), [("hr_at_hp", r"hR \d\.\d{3}, hP \d\.\d{3}"), ("accuracy", r"accuracy \d\.\d{3}")]
+)
+def test_the_proposer_reads_every_past_template_with_its_scores_and_nothing_else(
+    told: dict[str, list[list[dict[str, Any]]]], objective: str, scores: str
+) -> None:
+    for iteration, (_, user) in enumerate(told[objective], 1):
+        entries = re.split(r"\nIteration ", "\n" + user["content"])[1:]
+        assert len(entries) == iteration
+        for entry in entries:
+            head, fence, *_ = entry.splitlines()
+            assert re.fullmatch(rf"\d+: {scores}( \(does not count: hP is too low\))?", head)
+            assert fence == "```"
+        for evidence in ("Standard errors", "Where the answers stop", "thrush", "Turdus"):
+            assert evidence not in user["content"]
+
+
+def test_the_proposer_is_told_what_hp_and_hr_mean_or_of_accuracy_alone(
+    told: dict[str, list[list[dict[str, Any]]]],
+) -> None:
+    system = {name: messages[0][0]["content"] for name, messages in told.items()}
+    for words in (
+        "Every image is of this domain:\nbird.",
+        "hierarchical precision (hP)",
+        "hierarchical recall (hR)",
+        "A template counts only if its hP is at least 1.000.",
+        "back off",
+        'Always answering just "bird" gives hP 1.000 and hR 0.500',
+        "Learn from the\nscores: keep",
+    ):
+        assert words in system["hr_at_hp"]
+    assert "accuracy" in system["accuracy"]
+    assert not any(name in system["accuracy"] for name in ("hP", "hR", "hierarchical"))

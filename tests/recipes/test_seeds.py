@@ -1,0 +1,91 @@
+"""The templates that come with taxtune: those of paper 1 are the paper's, and each does in every recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from taxtune.errors import TemplateError
+from taxtune.recipe import load_recipe
+from taxtune.recipe_settings import BASELINE
+from taxtune.resources import prompts_dir, recipes_dir, template_path
+from taxtune.taxonomy import read_taxonomy
+from taxtune.tuning.experiment import template_variables
+from taxtune.tuning.template import check_template, render
+
+SEEDS = {file.stem: file.read_text(encoding="utf-8") for file in sorted((prompts_dir() / "seeds").iterdir())}
+RECIPES = sorted(file.stem for file in recipes_dir().glob("*.yaml"))
+#: A recipe with no more keys than it must have.
+BARE = {
+    "name": "bare",
+    "taxonomy": {"path": "builtin:fieldguide"},
+    "data": {"kind": "folder", "path": "photos"},
+    "vlm": {"kind": "local", "model": "builtin:fieldguide"},
+}
+PROMPTS = {
+    "nothing": {},
+    "a question": {"question": "Which dish is this?", "domain": "dish"},
+    "ranks": {"ranks": ["family", "species"]},
+    "one rank": {"ranks": ["species"]},
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_seed_does_in_every_recipe_and_names_no_label(name: str, seed: str) -> None:
+    recipe = load_recipe(name)
+    labels: list[str] = []
+    if recipe.taxonomy.path.startswith("builtin:"):
+        tree = read_taxonomy(recipe.taxonomy.path)
+        labels = [each for leaf in tree.leaves for each in tree.names(int(leaf))]
+    check_template(SEEDS[seed], forbidden_labels=labels, sample=template_variables(recipe.prompt))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_a_seed_does_in_a_recipe_with_the_fewest_keys(prompt: str, seed: str, tmp_path: Path) -> None:
+    file = tmp_path / "bare.yaml"
+    file.write_text(yaml.safe_dump({**BARE, "prompt": PROMPTS[prompt]} if PROMPTS[prompt] else BARE))
+    check_template(SEEDS[seed], sample=template_variables(load_recipe(file).prompt))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "asked"),
+    [([], "the exact object, even"), (["species"], "the exact species, even"), (["a", "b"], "the exact b, even")],
+)
+def test_our_specific_seed_asks_for_the_last_rank_or_else_for_the_domain(ranks: list[str], asked: str) -> None:
+    variables = {"question": "What is it?", "domain": "object", "ranks": ranks, "examples": []}
+    assert asked in render(SEEDS["specific"], variables)
+
+
+@pytest.mark.parametrize(
+    ("seed", "prompt"),
+    [
+        # Paper 1, §7.2.
+        ("baseline", "What is this an image of? Answer in the format 'A: <answer>.'"),
+        # Tables 7 and 8, with the question that §7 asks about iNaturalist 2021.
+        ("paper1-minimal", "What species is this? Answer in the format A: <answer>."),
+        (
+            "paper1-specific",
+            "What species is this? Do not give any extra text. Do not answer in a full sentence. Do not specify your "
+            "certainty about the answer. Give your best guess if you are not sure. Be as specific as possible. Answer "
+            "in the format A: <answer>.",
+        ),
+        ("paper1-question-answer", "Q: What species is this? A:"),
+    ],
+)
+def test_the_prompts_of_the_paper_are_the_papers(seed: str, prompt: str) -> None:
+    assert render(SEEDS[seed], {"question": "What species is this?"}) == prompt
+
+
+def test_the_baseline_of_a_recipe_that_names_none_is_the_seed() -> None:
+    assert SEEDS["baseline"].strip() == BASELINE
+
+
+def test_a_seed_is_found_by_its_name_and_a_file_by_its_path(tmp_path: Path) -> None:
+    assert template_path("builtin:paper1-minimal").read_text() == SEEDS["paper1-minimal"]
+    assert template_path(tmp_path / "mine.j2") == tmp_path / "mine.j2"
+    with pytest.raises(TemplateError, match=r"builtin:minimal.*baseline, paper1-minimal, .*, specific"):
+        template_path("builtin:minimal")
