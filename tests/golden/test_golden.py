@@ -89,8 +89,8 @@ CASES = {
     ),
     "study-prompts": (
         "study prompts m:careful=careful.csv m:bold=bold.csv m:terse=terse.csv -t birds.csv --resamples 100 --out out",
-        "study prompts m:careful=careful.csv m:bold=bold.csv -t birds.csv --root Aves --baseline bold -m text-inclusion "
-        "--resamples 50 --json",
+        "study prompts m:careful=careful.csv m:bold=bold.csv -t birds.csv --root Aves --baseline bold "
+        "-m text-inclusion --resamples 50 --json",
     ),
     "study-correlation": (
         "study correlation -t builtin:fieldguide --pairs 60 --out out --save-pairs pairs.csv",
