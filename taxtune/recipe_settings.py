@@ -50,6 +50,7 @@ __all__ = [
     "VotePolicySettings",
 ]
 
+#: Paper 1, §7.2, word for word, as in prompts/seeds/baseline.j2.
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
 
 

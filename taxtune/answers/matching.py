@@ -61,7 +61,7 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
         raise DataError("The files have no examples in common.", value=list(files), remedy="Check their ids.")
     for name, part in by_id.items():
         for other, theirs in by_id.items():
-            wrong = [key for key in everywhere if part[key].target != theirs[key].target]
+            wrong = [key for key in everywhere if _target(part[key]) != _target(theirs[key])]
             if wrong:
                 raise DataError(
                     f"{len(wrong):,} examples have a different target in {other} ({files[other].file}).",
@@ -84,6 +84,10 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
             for key in ids
         ),
     )
+
+
+def _target(row: AnswerRow) -> object:
+    return row.target, row.references
 
 
 def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = ()) -> list[dict[str, Any]]:

@@ -100,7 +100,8 @@ class AnswerSchema:
     @property
     def renamed(self) -> bool:
         """Whether a column has another name than taxtune gives it."""
-        usual = AnswerSchema(predicted="predicted", reference="reference")
+        # A target is a reference where there is no tree.
+        usual = AnswerSchema(predicted="predicted", reference="target" if self.reference == "target" else "reference")
         return any(getattr(self, name) not in (None, getattr(usual, name)) for name in _NAMED)
 
 

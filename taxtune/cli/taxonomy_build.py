@@ -59,7 +59,7 @@ def build(
     leaves: Annotated[
         Path | None,
         typer.Option(
-            help="Keep only the ancestors of these nodes: a file with one id per line, imagenet_class_index.json, or an "
+            help="Keep only the ancestors of these nodes: a file with one id per line, imagenet_class_index.json or an "
             "OVEN file."
         ),
     ] = None,
@@ -282,7 +282,8 @@ def _summary_lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         wanted = facts["settings"]["leaves"]
         yield "leaves", f"{wanted:,} wanted, {missing:,} not in the graph, {lost:,} in it and not on the tree"
     edges = f"{tree['edges']:,} edges, " if whole else ""
-    yield "result" if whole else "tree", f"{tree['nodes']:,} nodes, {edges}{tree['leaves']:,} leaves, height {tree['height']}"
+    size = f"{tree['nodes']:,} nodes, {edges}{tree['leaves']:,} leaves, height {tree['height']}"
+    yield "result" if whole else "tree", size
     yield "", "nodes per level: " + ", ".join(f"{count:,}" for count in tree["levels"])
 
 

@@ -10,9 +10,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.errors import ModelError
+from taxtune.models.gguf import is_gguf
 from taxtune.shell import program
 
-__all__ = ["FloatMatrix", "TextEncoder", "folder_digest", "how_to_get", "hub_name", "is_lost_folder"]
+__all__ = ["FloatMatrix", "TextEncoder", "check_encoder", "folder_digest", "how_to_get", "hub_name", "is_lost_folder"]
 
 FloatMatrix = NDArray[np.float32]
 
@@ -41,6 +43,20 @@ class TextEncoder(Protocol):
 def is_lost_folder(model: str) -> bool:
     """Tells whether a model's name can only be that of a folder, and there is none."""
     return (model.startswith((".", "/", "~")) or model.count("/") > 1) and not Path(model).expanduser().is_dir()
+
+
+def check_encoder(model: str) -> None:
+    """Checks that a name may be that of an encoder of texts.
+
+    Raises:
+        ModelError: If it is that of a GGUF file.
+    """
+    if is_gguf(model):
+        raise ModelError(
+            "A GGUF file is read as a language model, which writes texts and does not encode them.",
+            value=model,
+            remedy="Give the Hugging Face name or the folder of an encoder.",
+        )
 
 
 def hub_name(model: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, folder_digest, how_to_get, hub_name, is_lost_folder
+from taxtune.encoders.base import FloatMatrix, check_encoder, folder_digest, how_to_get, hub_name, is_lost_folder
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
@@ -48,6 +48,7 @@ class SentenceEncoder:
             raise MissingExtraError("sentence-transformers", "measures", f"The sentence encoder {model}") from error
         self.name = f"sentence:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
+        check_encoder(model)
         if is_lost_folder(model):
             raise ModelError("The folder of the sentence model does not exist.", value=model, remedy="Check the path.")
         where = find_device(device)

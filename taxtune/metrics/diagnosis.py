@@ -2,9 +2,8 @@
 
 Two views. From the *placements*, since there is a tree: an answer is correct, too general, too specific, a sibling of
 the truth, in the wrong branch (and from which rank on), off the tree, an abstention, or one whose placement is itself
-doubtful. From
-the *measures*, as paper 2 does without a tree: an inclusion verdict and a concept similarity together tell an answer
-that is too general from one that is wrong.
+doubtful. From the *measures*, as paper 2 does without a tree, and under its names: an inclusion verdict and a concept
+similarity that disagree tell an answer that is too generic, and an image with several labels, from a wrong answer.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from taxtune.metrics.statistics import Sample, bootstrap
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
+    "COUNTERPARTS",
     "Clade",
     "ErrorType",
     "MeasuredType",
@@ -51,14 +51,25 @@ class ErrorType(StrEnum):
 
 
 class MeasuredType(StrEnum):
-    """What two measures together say of an answer (paper 2, error analysis)."""
+    """What two measures together say of an answer, under paper 2's own names (error analysis)."""
 
     CORRECT = "correct"
-    TOO_GENERAL = "too general"
-    NEAR = "wrong but near"
-    WRONG = "wrong branch"
-    AMBIGUOUS = "multi-label or ambiguous"
+    GRANULARITY = "granularity error"
+    AMBIGUITY = "annotation ambiguity or multi-label"
+    DISCRIMINATION = "fine-grained discrimination failure"
     UNSCORED = "unscored"
+
+
+#: What each placement should look like to the measures: where the two views mean the same. Those that are left out have
+#: no counterpart: paper 2 knows nothing of abstentions and of what is finer than the label, and a doubtful placement
+#: may be anything. Annotation ambiguity has none here, since a target is one node.
+COUNTERPARTS = {
+    ErrorType.CORRECT: MeasuredType.CORRECT,
+    ErrorType.TOO_GENERAL: MeasuredType.GRANULARITY,
+    ErrorType.SIBLING: MeasuredType.DISCRIMINATION,
+    ErrorType.WRONG_BRANCH: MeasuredType.DISCRIMINATION,
+    ErrorType.OFF_TREE: MeasuredType.DISCRIMINATION,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,41 +196,35 @@ def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> l
     return found
 
 
-def classify_by_measures(
-    inclusion: ArrayLike, similarity: ArrayLike, *, high: float = 0.7, near: float = 0.4
-) -> list[MeasuredType]:
+def classify_by_measures(inclusion: ArrayLike, similarity: ArrayLike, *, high: float = 0.7) -> list[MeasuredType]:
     """Returns what paper 2 makes of an inclusion verdict and a concept similarity, without a tree.
 
-    Included and similar is correct; included but not similar is an image with several fitting labels, or an ambiguous
-    one. Not included but similar is too general an answer. Neither is a mistake: near where the similarity is moderate,
-    else in the wrong branch. The paper names no thresholds; those here are ours, and with `taxtune diagnose` the result
-    stands beside what the tree says.
+    Both high is correct; high similarity without inclusion a granularity error (right but too generic); inclusion
+    without high similarity annotation ambiguity, or an image with several labels; neither a failure of fine-grained
+    discrimination (wrong but specific). The summary of the paper that we had names no thresholds; that of the
+    similarity is ours.
 
     Args:
         inclusion: Verdicts in [0, 1], shape (n,), yes from 0.5 on; NaN is unscored.
         similarity: Concept similarities, shape (n,); NaN is unscored.
-        high: Similarity from which two texts count as naming the same thing.
-        near: Similarity from which a mistake counts as near.
+        high: Similarity from which on it counts as high.
 
     Raises:
-        ValueError: If shapes differ or `near` is above `high`.
+        ValueError: If shapes differ.
     """
     verdict, cosine = np.asarray(inclusion, dtype=float), np.asarray(similarity, dtype=float)
     if verdict.shape != cosine.shape or verdict.ndim != 1:
         raise ValueError(f"inclusion has shape {verdict.shape}, similarity {cosine.shape}; both must be (n,)")
-    if near > high:
-        raise ValueError(f"near ({near}) must not be above high ({high})")
-    types = []
-    for yes, score in zip(verdict.tolist(), cosine.tolist(), strict=True):
-        if np.isnan(yes) or np.isnan(score):
-            types.append(MeasuredType.UNSCORED)
-        elif yes >= 0.5:
-            types.append(MeasuredType.CORRECT if score >= high else MeasuredType.AMBIGUOUS)
-        elif score >= high:
-            types.append(MeasuredType.TOO_GENERAL)
-        else:
-            types.append(MeasuredType.NEAR if score >= near else MeasuredType.WRONG)
-    return types
+    named = {
+        (True, True): MeasuredType.CORRECT,
+        (False, True): MeasuredType.GRANULARITY,
+        (True, False): MeasuredType.AMBIGUITY,
+        (False, False): MeasuredType.DISCRIMINATION,
+    }
+    return [
+        MeasuredType.UNSCORED if np.isnan(yes) or np.isnan(score) else named[yes >= 0.5, score >= high]
+        for yes, score in zip(verdict.tolist(), cosine.tolist(), strict=True)
+    ]
 
 
 def costs(

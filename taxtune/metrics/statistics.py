@@ -271,6 +271,7 @@ def resample(
     *,
     resamples: int,
     seed: int,
+    strata: Sequence[int] | None = None,
 ) -> FloatArray:
     """Returns a statistic in each bootstrap resample: the draws on which every interval here rests.
 
@@ -281,6 +282,8 @@ def resample(
             occurs, to draw as many in all.
         resamples: How many resamples, at least 1.
         seed: The same seed gives the same draws, and so pairs whatever is computed from them.
+        strata: Sizes of the groups that the n examples fall into, one after the other, to draw as many from each as it
+            has; None draws from all of them alike.
 
     Returns:
         Shape (resamples, ...).
@@ -294,10 +297,15 @@ def resample(
     rng = np.random.default_rng(seed)
     blocks = []
     step = max(1, _BLOCK // kinds)
+    low: int | IntArray = 0
+    high: int | IntArray = kinds
+    if strata is not None:
+        ends = np.cumsum(strata)
+        low, high = np.repeat(ends - strata, strata), np.repeat(ends, strata)
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         if weights is None:
-            drawn = rng.integers(kinds, size=(size, kinds)) + np.arange(size)[:, np.newaxis] * kinds
+            drawn = rng.integers(low, high, size=(size, kinds)) + np.arange(size)[:, np.newaxis] * kinds
             counts = np.bincount(drawn.ravel(), minlength=size * kinds).reshape(size, kinds)
         else:
             n = int(weights.sum())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taxtune.encoders.base import folder_digest
+from taxtune.encoders.base import check_encoder, folder_digest
 from taxtune.errors import ModelError
 from taxtune.loading import look_for_hub
 from taxtune.shell import program
@@ -52,6 +52,7 @@ def find_text_model(model: str) -> TextModel:
     """
     from transformers import AutoConfig
 
+    check_encoder(model)
     folder = Path(model).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():

@@ -42,14 +42,17 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
     return files
 
 
-def read_models(settings: RankingSettings, taxonomy: Taxonomy, part: Domain | None = None) -> dict[str, AnswerTable]:
+def read_models(
+    settings: RankingSettings, taxonomy: Taxonomy | None, part: Domain | None = None, *, named: bool = False
+) -> dict[str, AnswerTable]:
     """Returns the answers of each model.
 
     Args:
         settings: The files as NAME=FILE or a file alone, the column that parts the one file into models, the choices of
             guesses that part every model into one for each choice, and how files are read.
-        taxonomy: The tree that the targets are on.
+        taxonomy: The tree that the targets are on; None where they are texts alone.
         part: What it is a part of; None where it is the whole.
+        named: Whether a model is named beside its guesses even if it is the only one.
 
     Raises:
         DataError: If a file cannot be used, or a column parts several files.
@@ -63,7 +66,7 @@ def read_models(settings: RankingSettings, taxonomy: Taxonomy, part: Domain | No
     if not settings.guess:
         return models
     return {
-        said if len(models) == 1 else f"{name}, {said}": answers
+        said if len(models) == 1 and not named else f"{name}, {said}": answers
         for name, model in models.items()
         for said, answers in _by_guess(model, settings.guess).items()
     }

@@ -78,14 +78,13 @@ def place_rows(mapper: Mapper, rows: Mapping[Key, Sequence[AnswerRow]]) -> dict[
     return found
 
 
-def missing_note(placed: Iterable[PlacedAnswers], scored: str) -> list[str]:
+def missing_note(missing: int, scored: str) -> list[str]:
     """Returns a sentence on how many answers are missing, or nothing where none is.
 
     Args:
-        placed: The answers.
+        missing: How many.
         scored: What the scores and comparisons are over instead.
     """
-    missing = sum(int((~some.known).sum()) for some in placed)
     lost = f"{missing:,} answers are missing (failed calls, or no such guess). They do not count as zero: {scored}."
     return [lost] if missing else []
 

@@ -328,13 +328,13 @@ class AnswerSettings(Settings):
     missing: Annotated[Literal["keep", "error", "leave-out"], MissingKeptOption] = "keep"
 
     def read_answers(
-        self, path: str | Path, taxonomy: Taxonomy, part: Domain | None = None, by: Sequence[str] = ()
+        self, path: str | Path, taxonomy: Taxonomy | None, part: Domain | None = None, by: Sequence[str] = ()
     ) -> AnswerTable:
         """Returns the rows of a file.
 
         Args:
             path: The file.
-            taxonomy: The tree that the targets are on.
+            taxonomy: The tree that the targets are on; None where they are texts, the references of the rows.
             part: What it is a part of; None where it is the whole.
             by: Columns that tell several models or prompts in the file apart.
 
@@ -346,6 +346,7 @@ class AnswerSettings(Settings):
         schema = AnswerSchema(
             answer=self.answer_column,
             target=self.target_column,
+            reference=self.target_column if taxonomy is None else None,
             id=self.id_column,
             where=self.where,
             by=by,

@@ -15,7 +15,7 @@ from taxtune.metrics.registry import Measure
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["check_measures", "check_questions", "text_scores"]
+__all__ = ["check_measures", "check_questions", "target_names", "text_scores"]
 
 FloatArray = NDArray[np.float64]
 Key = TypeVar("Key")
@@ -66,7 +66,7 @@ def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) ->
 def text_scores(
     rows: Mapping[Key, Sequence[AnswerRow]],
     measure: Measure,
-    taxonomy: Taxonomy,
+    taxonomy: Taxonomy | None,
     *,
     reference: str,
     question_column: str | None = None,
@@ -77,20 +77,16 @@ def text_scores(
     Args:
         rows: The rows by model or prompt.
         measure: The measure.
-        taxonomy: The tree that the targets are on.
-        reference: Which of a target's names an answer is compared with: "common-name", "label", or "any-name" for the
-            one that it fits best.
+        taxonomy: The tree that the targets are on; without one an answer is compared with the references of its row.
+        reference: Which of a target's names an answer is compared with, see `target_names`; the one that it fits best.
         question_column: The column with the prompt that was asked, for judges.
         read: What of an answer is compared; all of it where left out.
     """
-    references: dict[int, tuple[str, ...]] = {}
-    for target in dict.fromkeys(row.target for some in rows.values() for row in some):
-        names = taxonomy.names(target)
-        own = taxonomy.common_name(target) if reference == "common-name" else taxonomy.labels[target]
-        references[target] = tuple(names) if reference == "any-name" else (own,)
+    references = _references(rows, taxonomy, reference)
     if isinstance(measure, Cider):
         # A document a target: what one model is given must not depend on which answers the others gave.
-        measure.fit(list(references.values()))
+        documents = {(row.target, references(row)): references(row) for some in rows.values() for row in some}
+        measure.fit(list(documents.values()))
     # Each distinct comparison once: models often say the same.
     pairs: dict[tuple[str, str, str], int] = {}
     wanted: dict[Key, list[tuple[int, int]]] = {name: [] for name in rows}
@@ -98,8 +94,10 @@ def text_scores(
         for i, row in enumerate(some):
             if row.answer is not None:
                 said, question = read(row.answer), _question(row, question_column)
-                of = [(said, compared_with, question) for compared_with in references[row.target]]
+                of = [(said, compared_with, question) for compared_with in references(row)]
                 wanted[name] += [(i, pairs.setdefault(pair, len(pairs))) for pair in of]
+    if not pairs:
+        return {name: np.full(len(some), np.nan) for name, some in rows.items()}
     answers, compared, questions = zip(*pairs, strict=True)
     scores = measure.scores(answers, compared, questions=questions if measure.needs_questions else None)
     found = {}
@@ -108,6 +106,30 @@ def text_scores(
         place, number = np.array(wanted[name], dtype=np.int64).reshape(-1, 2).T
         np.fmax.at(found[name], place, scores[number])  # NaN only where no reference gave a score
     return found
+
+
+def _references(
+    rows: Mapping[Key, Sequence[AnswerRow]], taxonomy: Taxonomy | None, reference: str
+) -> Callable[[AnswerRow], tuple[str, ...]]:
+    """Returns what gives the names that a row's answer is compared with."""
+    if taxonomy is None:
+        return lambda row: row.references
+    targets = dict.fromkeys(row.target for some in rows.values() for row in some)
+    references = {target: target_names(taxonomy, target, reference) for target in targets}
+    return lambda row: references[row.target]
+
+
+def target_names(taxonomy: Taxonomy, target: int, reference: str) -> tuple[str, ...]:
+    """Returns the names of a target that answers are compared with.
+
+    Args:
+        taxonomy: The tree.
+        target: The node.
+        reference: "common-name" for the preferred one, "label", or "any-name" for all.
+    """
+    if reference == "any-name":
+        return tuple(taxonomy.names(target))
+    return (taxonomy.common_name(target) if reference == "common-name" else taxonomy.labels[target],)
 
 
 def _question(row: AnswerRow, column: str | None) -> str:

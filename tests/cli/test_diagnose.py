@@ -161,7 +161,24 @@ def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> N
     file = tmp_path / "answers.jsonl"
     file.write_text(rows(("a blackbird", "Turdus merula"), ("mallard", "Turdus merula")))
     options = ("--inclusion", "text-inclusion", "--concept", "rouge-1")
-    assert [record["measured"] for record in diagnosed(file, tree, *options)["answers"]] == ["correct", "wrong branch"]
+    result = diagnosed(file, tree, *options, "--out", str(tmp_path / "out"))
+    wrong = "fine-grained discrimination failure"
+    assert [record["measured"] for record in result["answers"]] == ["correct", wrong]
+    by_type = {record["type"]: record for record in result["tables"]["measured"]}
+    assert [by_type[kind]["answers"] for kind in ("correct", "granularity error", wrong, "all")] == [1, 0, 1, 2]
+    # Of its types too the costs add up: a mallard for a blackbird shares 2 of 5 nodes.
+    assert by_type[wrong]["cost in hP"] == pytest.approx((1 - 2 / 5) / 2) == by_type["all"]["cost in hP"]
+    crossed = {record["by placement"]: record for record in result["tables"]["types-crossed"]}
+    assert (crossed["wrong branch"][wrong], crossed["wrong branch"]["counterpart"]) == (1, wrong)
+    assert (crossed["wrong branch"]["in it, %"], crossed["abstained"]["counterpart"]) == (100, None)
+    assert {"measured.png", "measured.svg", "types-crossed.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    # Any of the target's names will do, if asked for: the tree's label is the Latin name.
+    file.write_text(rows(("Turdus merula", "Turdus merula"), ("mallard", "Turdus merula")))
+    found = diagnosed(file, tree, *options), diagnosed(file, tree, *options, "--reference", "any-name")
+    assert [[record["measured"] for record in result["answers"]] for result in found] == [
+        [wrong] * 2,
+        ["correct", wrong],
+    ]
     alone = run(str(file), "-t", str(tree), "--inclusion", "text-inclusion")
     assert alone.code == 2
     assert "--concept" in alone.err
@@ -236,9 +253,152 @@ def test_an_unclear_verdict_of_a_judge_is_unscored_and_counted(tree: Path, tmp_p
         where = ("--question", "What bird is it?", "--cache-dir", str(tmp_path / "cache"))
         result = diagnosed(file, tree, *options, *where)
         assert all("What bird is it?" in prompt for prompt in server.prompts)
-    assert [record["measured"] for record in result["answers"]] == ["wrong branch", "unscored", "correct"]
-    assert sum(row["unscored"] for row in result["tables"]["measured"]) == 1
+    assert [record["measured"] for record in result["answers"]] == [
+        "fine-grained discrimination failure",
+        "unscored",
+        "correct",
+    ]
+    assert sum(row["unscored"] for row in result["tables"]["types-crossed"]) == 1
     assert "LI: 1 of 3 unscored: the judge's reply is neither yes nor no." in result["notes"]
+
+
+MERULA = "Turdus merula"
+TAGGED = (("a dog", MERULA), ("duck", MERULA), ("a bird", MERULA), ("blackbird", MERULA), ("mallard", MERULA))
+
+
+@pytest.mark.parametrize(
+    ("name", "tags"),
+    [
+        # A tagging model's own, as a list and as a text; answers of a model that was asked to list what it sees.
+        (
+            "tags.jsonl",
+            '{"id": "x0", "tags": ["grass", "dog"]}\n{"id": "x1", "tags": []}\n'
+            '{"id": "x2", "tags": "bird | branch"}\n{"id": "x3", "tags": "bird, blackbird"}\n',
+        ),
+        ("tags.csv", 'id,tags\nx0,"grass, dog"\nx1,none\nx2,"[""bird"", ""branch""]"\nx3,bird;blackbird\nx4,\n'),
+        (
+            "listed.csv",
+            'id,answer\nx0,"The image shows a dog on the grass."\nx1,water\nx2,"a bird, and a branch"\n'
+            'x3,"- a bird\n- the blackbird"\n',
+        ),
+    ],
+)
+def test_wrong_answers_that_name_a_tag_are_counted_by_type(tree: Path, tmp_path: Path, name: str, tags: str) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(*TAGGED))
+    (tmp_path / name).write_text(tags)
+    result = diagnosed(file, tree, "--tags", str(tmp_path / name))
+    assert [record["named"] for record in result["answers"]] == [["dog"], [], ["bird"], ["blackbird"], None]
+    shown = {
+        row["type"]: [row[key] for key in ("answers", "tagged", "name a tag", "%")] for row in result["tables"]["tags"]
+    }
+    assert shown["off the tree"] == [1, 1, 1, 100]
+    assert shown["wrong branch"] == [2, 1, 0, 0]  # the duck is no tag, and of the mallard's image there are none
+    assert shown["too general"] == [1, 1, 1, 100]
+    assert shown["correct"] == [1, 1, 1, 100]
+    assert shown["all wrong"] == [4, 3, 2, pytest.approx(100 * 2 / 3)]
+    assert shown["abstained"] == [0, 0, 0, None]
+    assert result["settings"]["inclusion"]["measure"] == "text-inclusion"
+
+
+def test_a_model_that_was_asked_to_list_what_it_sees_is_a_tagger(tree: Path, tmp_path: Path) -> None:
+    kept = {"target": 4, "truth": f"life/{MERULA}", "node": 0, "placed": "life", "stage": "nothing"}
+    listed = [kept | {"example": f"x{i}", "answer": said} for i, said in enumerate(("a dog and grass", None))]
+    run_folder = tmp_path / "asked"
+    run_folder.mkdir()
+    (run_folder / "result.json").write_text(json.dumps({"heldout": [{"name": "list", "rows": listed}]}))
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(*TAGGED[:2]))
+    result = diagnosed(file, tree, "--tags", f"{run_folder}:list")
+    # What a failed call would have said is not known.
+    assert [(one["tags"], one["named"]) for one in result["answers"]] == [(["dog", "grass"], ["dog"]), (None, None)]
+    assert f"{run_folder}: the answers are those of list on the held-out images" in result["notes"]
+
+
+def test_tags_are_judged_by_the_inclusion_measure_and_counted_by_its_types_too(tree: Path, tmp_path: Path) -> None:
+    file, tags = tmp_path / "answers.jsonl", tmp_path / "tags.jsonl"
+    file.write_text(rows(("two dogs", MERULA), ("blackbirds", MERULA)))
+    tags.write_text('{"image": "a.png", "tags": ["dog"]}\n{"image": "b.png", "tags": ["nest"]}\n')
+    lines = [
+        json.loads(line) | {"image": f"{name}.png"}
+        for name, line in zip("ab", file.read_text().splitlines(), strict=True)
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options = ("--inclusion", "contained", "--concept", "rouge-1", "--tags", str(tags))
+    result = diagnosed(file, tree, *options)
+    # Stemmed, dogs are a dog; the measures' types stand beside those of the tree.
+    assert [record["named"] for record in result["answers"]] == [["dog"], []]
+    assert {(row["by"], row["type"]): row["name a tag"] for row in result["tables"]["tags"] if row["answers"]} == {
+        ("placement", "correct"): 0,
+        ("placement", "off the tree"): 1,
+        ("placement", "all wrong"): 1,
+        ("measures", "correct"): 0,
+        ("measures", "fine-grained discrimination failure"): 1,
+        ("measures", "all wrong"): 1,
+    }
+
+
+def test_a_verdict_on_a_tag_that_is_unclear_is_unscored(tree: Path, tmp_path: Path) -> None:
+    file, tags = tmp_path / "answers.jsonl", tmp_path / "tags.jsonl"
+    file.write_text(rows(("a dog", MERULA), ("a cat", MERULA)))
+    tags.write_text('{"id": "x0", "tags": ["dog", "lawn"]}\n{"id": "x1", "tags": ["lawn", "pet"]}\n')
+
+    def judge(request: dict[str, Any]) -> str:
+        prompt = request["messages"][-1]["content"]
+        return "Yes" if prompt.count("dog") > 1 else "Perhaps." if "lawn" in prompt else "No"
+
+    with pytest.MonkeyPatch.context() as patch, OpenAIServer(judge) as server:
+        patch.setenv("OPENAI_API_KEY", "none")
+        options = ("--inclusion", "llama-inclusion:openai/judge", "--concept", "rouge-1", "--api-base", server.api_base)
+        where = ("--question", "What is it?", "--cache-dir", str(tmp_path / "cache"), "--tags", str(tags))
+        result = diagnosed(file, tree, *options, *where)
+    (row,) = [r for r in result["tables"]["tags"] if (r["by"], r["type"]) == ("placement", "all wrong")]
+    assert [row[key] for key in ("tagged", "unscored", "name a tag", "%")] == [2, 1, 1, 100]
+    assert any("neither yes nor no" in note for note in result["notes"])
+
+
+@pytest.mark.parametrize(
+    ("answers", "tags", "said"),
+    [
+        ('{"id": "x0", "answer": "duck", "target": "mallard"}\n', '{"file": "a", "tags": ["a"]}\n', "'id' nor 'image'"),
+        (
+            '{"id": "x0", "answer": "duck", "target": "mallard"}\n',
+            '{"id": "y", "tags": ["a"]}\n',
+            "No answer has the id",
+        ),
+        ('{"id": "x0", "answer": "duck", "target": "mallard"}\n', '{"id": "x0", "words": "a"}\n', "no column 'answer'"),
+        (
+            '{"id": "x0", "answer": "duck", "target": "mallard"}\n',
+            '{"id": "x0", "tags": ["a"]}\n{"id": "x0", "tags": ["b"]}\n',
+            "id 'x0' is already in row 1",
+        ),
+        (
+            '{"id": "x0", "answer": "duck", "target": "mallard"}\n',
+            '{"id": "x0", "tags": "a"}\n{"tags": "b"}\n',
+            "row 2: id is missing",
+        ),
+        ('{"id": "x0", "answer": "duck", "target": "mallard"}\n', '{"id": "x0", "tags": 3}\n', "tags is not text: 3"),
+        # Without ids, rows would be matched by their numbers.
+        ('{"answer": "duck", "target": "mallard"}\n', '{"id": "1", "tags": ["a"]}\n', "every answer needs one"),
+    ],
+)
+def test_tags_that_cannot_be_used(tree: Path, tmp_path: Path, answers: str, tags: str, said: str) -> None:
+    file, other = tmp_path / "answers.jsonl", tmp_path / "tags.jsonl"
+    file.write_text(answers)
+    other.write_text(tags)
+    done = run(str(file), "-t", str(tree), "--tags", str(other))
+    assert done.code == 2
+    assert said in " ".join(done.err.split())
+    assert "Traceback" not in done.err
+
+
+def test_rows_of_tags_without_an_answer_or_without_tags_are_told(tree: Path, tmp_path: Path) -> None:
+    file, tags = tmp_path / "answers.jsonl", tmp_path / "tags.csv"
+    file.write_text(rows(("duck", MERULA), ("duck", MERULA)))
+    tags.write_text("id,tags\nx0,water\nx1,\nz,dog\n")
+    result = diagnosed(file, tree, "--tags", str(tags))
+    assert f"{tags}: 1 of 3 rows of tags belong to no answer" in result["notes"]
+    assert [record["tags"] for record in result["answers"]] == [["water"], None]
 
 
 def test_clades_that_nobody_asks_for_are_no_table(tree: Path, tmp_path: Path) -> None:
@@ -270,7 +430,7 @@ def test_the_settings_are_all_that_is_needed_to_run_it_again(tree: Path, tmp_pat
         ('{"answer": "a", "target": "thrush"}\n', ("--guesses", "all"), "first, join"),
         ('{"answer": "a", "target": "thrush"}\n', ("--answer-column", "said"), "said"),
         ('{"answer": "a", "target": "thrush", "id": 1}\n' * 2, (), "row 1"),
-        ('{"answer": "a", "target": "thrush"}\n', ("--near", "0.9"), "--near"),
+        ('{"answer": "a", "target": "thrush"}\n', ("--high", "nan"), "--high"),
     ],
 )
 def test_what_cannot_be_diagnosed(

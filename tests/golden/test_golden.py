@@ -54,7 +54,8 @@ CASES = {
     "diagnose": (
         "diagnose bold.csv -t birds.csv --least 1 --resamples 100 --out out",
         "diagnose careful.csv -t birds.csv --missing leave-out --root Aves --off-tree leave-out --resamples 50 --json",
-        "diagnose terse.csv -t birds.csv --inclusion text-inclusion --concept rouge-1 --resamples 50 --json",
+        "diagnose terse.csv -t birds.csv --inclusion text-inclusion --concept rouge-1 --tags tags.csv "
+        "--resamples 50 --json",
         "diagnose guesses.jsonl -t birds.csv --guesses join --frequencies frequencies.csv "
         "--smoothing 1 --resamples 50 --json",
     ),
@@ -89,7 +90,7 @@ CASES = {
     "study-prompts": (
         "study prompts m:careful=careful.csv m:bold=bold.csv m:terse=terse.csv -t birds.csv --resamples 100 --out out",
         "study prompts m:careful=careful.csv m:bold=bold.csv -t birds.csv --root Aves --baseline bold "
-        "--resamples 50 --json",
+        "-m text-inclusion --resamples 50 --json",
     ),
     "study-correlation": (
         "study correlation -t builtin:fieldguide --pairs 60 --out out --save-pairs pairs.csv",

@@ -80,18 +80,20 @@ def test_the_rank_where_the_right_path_is_left(birds: Taxonomy) -> None:
 
 def test_what_two_measures_say() -> None:
     nan = math.nan
-    types = classify_by_measures([1, 1, 0, 0, 0, nan, 1], [0.9, 0.2, 0.9, 0.5, 0.1, 0.9, nan])
-    assert types == [
-        MeasuredType.CORRECT,
-        MeasuredType.AMBIGUOUS,
-        MeasuredType.TOO_GENERAL,
-        MeasuredType.NEAR,
-        MeasuredType.WRONG,
-        MeasuredType.UNSCORED,
-        MeasuredType.UNSCORED,
+    cases = [
+        (1, 0.9, "correct"),
+        (1, 0.2, "annotation ambiguity or multi-label"),
+        (0, 0.9, "granularity error"),
+        (0, 0.7, "granularity error"),
+        # Both low is one type, however far from the label.
+        (0, 0.5, "fine-grained discrimination failure"),
+        (0, 0.1, "fine-grained discrimination failure"),
+        (nan, 0.9, "unscored"),
+        (1, nan, "unscored"),
     ]
-    with pytest.raises(ValueError, match="near"):
-        classify_by_measures([1], [1], high=0.3, near=0.5)
+    inclusion, similarity, expected = zip(*cases, strict=True)
+    assert classify_by_measures(inclusion, similarity) == list(expected)
+    assert classify_by_measures([0], [0.5], high=0.5) == [MeasuredType.GRANULARITY]
     with pytest.raises(ValueError, match="shape"):
         classify_by_measures([1, 0], [1])
 

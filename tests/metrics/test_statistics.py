@@ -303,3 +303,10 @@ def test_samples_that_do_not_fit_together_are_refused() -> None:
         paired_bootstrap((Sample.mean("a", [1, 2]), Sample.mean("a", [1, 2, 3])))
     with pytest.raises(ValueError, match="no examples"):
         resample(lambda counts: counts, 0, resamples=1, seed=0)
+
+
+def test_strata_are_drawn_from_by_themselves() -> None:
+    drawn = resample(lambda counts: counts, 7, resamples=500, seed=0, strata=[4, 1, 2])
+    for part in (slice(0, 4), slice(4, 5), slice(5, 7)):
+        assert (drawn[:, part].sum(axis=1) == part.stop - part.start).all()
+    np.testing.assert_allclose(drawn.mean(axis=0), 1, atol=0.15)

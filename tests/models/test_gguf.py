@@ -1,4 +1,4 @@
-"""GGUF files: the real SmolLM2-135M-Instruct where it is installed, and files that are none."""
+"""GGUF files: a tiny one that the tests write, a real one where it is installed, and files that are none."""
 
 from __future__ import annotations
 
@@ -7,17 +7,27 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.models import Answer, AnswerStore, Failure, Model, ModelSettings, Request, ask, check_model, make_model
+from taxtune.models import Answer, AnswerStore, Failure, ModelSettings, Reply, Request, ask, check_model, make_model
 from taxtune.models.base import Task
-from taxtune.models.checkpoint import checkpoint_revision, find_checkpoint, weights_here
+from taxtune.models.checkpoint import check_reachable, checkpoint_revision, find_checkpoint, weights_here
+from tests.tiny_gguf import make_gguf
+from tests.tiny_models import make_checkpoint
 
 TEXT = ModelSettings(task="text-generation", max_tokens=12, device="cpu")
 TASK: Task = "text-generation"
 
 
 @pytest.fixture(scope="module")
-def llm(smollm2: Path) -> Model:
-    return make_model(f"local:{smollm2}", TEXT)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for package in ("accelerate", "gguf"):
+        pytest.importorskip(package, reason=f"the package {package} is not installed (pip install 'taxtune[gguf]')")
+    return make_checkpoint("llama", tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def tiny(folder: Path) -> Path:
+    """A GGUF file with the weights and the tokenizer of `folder`."""
+    return make_gguf(folder, folder.parent / "tiny.gguf")
 
 
 @pytest.fixture
@@ -38,53 +48,67 @@ def write(file: Path, architecture: str, parts: int = 1) -> None:
     writer.close()
 
 
-# -- the real model ---------------------------------------------------------------------------------------------------
+# -- what it is -------------------------------------------------------------------------------------------------------
 
 
-def test_it_answers_in_its_own_chat_template_without_a_bar(llm: Model, capfd: pytest.CaptureFixture[str]) -> None:
-    replies = llm.answer([Request("What is the capital of France?"), Request("Which animal barks?")])
-    assert [isinstance(reply, Answer) for reply in replies] == [True, True]
-    said = [reply.text for reply in replies if isinstance(reply, Answer)]
-    assert "Paris" in said[0]
-    assert all(isinstance(reply, Answer) and 0 < reply.completion_tokens <= 12 for reply in replies)
-    # Its template's own system turn and the prompt are read; and the file's weights are not unpacked under a bar.
-    assert all(isinstance(reply, Answer) and reply.prompt_tokens > 20 for reply in replies)
-    assert "%|" not in capfd.readouterr().err
+def test_it_answers_as_the_folder_that_it_was_made_of(
+    folder: Path, tiny: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    prompts = ["Is it?", "Does the answer agree with the label? " * 3, "قطة 🐱?", "x" * 10_000]
+    capfd.readouterr()
+    ours, theirs = (make_model(f"local:{path}", TEXT).answer([Request(p) for p in prompts]) for path in (tiny, folder))
+    assert [text(reply) for reply in ours[:3]] == [text(reply) for reply in theirs[:3]]
+    assert isinstance(ours[3], Failure)
+    assert "tiny.gguf has room for 2,036 besides its answer" in ours[3].reason
+    assert "%|" not in capfd.readouterr().err, "transformers drew a progress bar"
 
 
-def test_a_prompt_that_is_too_long_fails_alone(llm: Model) -> None:
-    long, short = llm.answer([Request("word " * 9_000), Request("Hello")])
-    assert isinstance(long, Failure)
-    assert "has room for 8,180 besides its answer" in long.reason
-    assert isinstance(short, Answer)
+def text(reply: Reply) -> str:
+    assert isinstance(reply, Answer), reply
+    return reply.text
 
 
-def test_its_answers_are_kept_by_the_content_of_the_file(llm: Model, smollm2: Path, tmp_path: Path) -> None:
-    link = tmp_path / smollm2.name
-    link.symlink_to(smollm2)
-    question = [Request("Is a robin a bird? Reply with yes or no.")]
+def test_its_answers_are_kept_by_the_content_of_the_file(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    copy = tmp_path / "elsewhere" / tiny.name
+    copy.write_bytes(tiny.read_bytes())
+    model, again = make_model(f"local:{tiny}", TEXT), make_model(f"local:{copy}", TEXT)
     with AnswerStore(tmp_path / "answers.db") as store:
-        (first,) = ask(llm, question, store)
-        (again,) = ask(make_model(f"local:{link}", TEXT), question, store)
-    assert isinstance(first, Answer)
-    assert isinstance(again, Answer)
-    assert again.cached
-    assert again.text == first.text
+        (first,) = ask(model, [Request("Is it?")], store)
+        (second,) = ask(again, [Request("Is it?")], store)
+    assert isinstance(second, Answer)
+    assert second.cached
+    assert second.text == text(first)
+    with copy.open("ab") as stream:
+        stream.write(b"more")
+    assert make_model(f"local:{copy}", TEXT).identity != model.identity
 
 
-def test_it_is_found_without_its_weights(smollm2: Path) -> None:
-    found = find_checkpoint(str(smollm2), task=TASK)
-    assert (found.name, found.model_type, found.complete) == (smollm2.name, "llama", True)
-    assert found.revision == checkpoint_revision(str(smollm2))
-    # 134,515,008 weights of two bytes, although the file has fewer bits for each.
-    assert found.weight_bytes == 269_030_016
-    assert weights_here(str(smollm2))
-    assert check_model(make_model(f"local:{smollm2}", TEXT)) == []
+def test_it_is_found_without_its_weights(folder: Path, tiny: Path) -> None:
+    found = find_checkpoint(str(tiny), task=TASK)
+    assert (found.name, found.model_type, found.complete) == (tiny.name, "llama", True)
+    assert found.revision == checkpoint_revision(str(tiny))
+    # At two bytes for each, where the folder has four.
+    assert found.weight_bytes == pytest.approx((folder / "model.safetensors").stat().st_size / 2, rel=0.05)
+    assert weights_here(str(tiny))
+    assert check_model(make_model(f"local:{tiny}", TEXT)) == []
 
 
-def test_it_is_not_quantized_again(smollm2: Path) -> None:
+def test_it_is_not_quantized_again(tiny: Path) -> None:
     with pytest.raises(ModelError, match="cannot be quantized again"):
-        check_model(make_model(f"local:{smollm2}", ModelSettings(task=TASK, quantization="4bit")))
+        check_model(make_model(f"local:{tiny}", ModelSettings(task=TASK, quantization="4bit")))
+
+
+@pytest.mark.heavy
+def test_a_real_model_answers(smollm2: Path) -> None:
+    model = make_model(f"local:{smollm2}", TEXT)
+    # 134,515,008 weights of two bytes, although the file has fewer bits for each.
+    assert find_checkpoint(str(smollm2), task=TASK).weight_bytes == 269_030_016
+    (reply,) = model.answer([Request("What is the capital of France?")])
+    assert "Paris" in text(reply)
+    assert isinstance(reply, Answer)
+    # The system turn that its chat template adds is read as well.
+    assert reply.prompt_tokens > 30
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -95,6 +119,8 @@ def test_a_vision_language_model_is_not_read_from_such_a_file(tmp_path: Path) ->
     file.write_bytes(b"GGUF")
     with pytest.raises(ModelError, match=r"language model, which takes no images.*vlm\.kind: api"):
         check_model(make_model(f"local:{file}"))
+    with pytest.raises(ModelError, match="which takes no images"):
+        check_reachable(str(file))
 
 
 @pytest.mark.parametrize("name", ["model.gguf", "models/model.gguf", "org/repository/Model-Q4_K_M.GGUF", "~/no.gguf"])
@@ -141,10 +167,9 @@ def test_a_file_that_is_none_is_refused(header: Path, content: bytes, message: s
         find_checkpoint(str(header), task=TASK)
 
 
-def test_a_download_that_broke_off_is_refused(smollm2: Path, tmp_path: Path) -> None:
+def test_a_download_that_broke_off_is_refused(tiny: Path, tmp_path: Path) -> None:
     part = tmp_path / "part.gguf"
-    with smollm2.open("rb") as stream:
-        part.write_bytes(stream.read(20_000_000))
+    part.write_bytes(tiny.read_bytes()[: tiny.stat().st_size // 2])
     with pytest.raises(ModelError, match="damaged or incomplete"):
         find_checkpoint(str(part), task=TASK)
 

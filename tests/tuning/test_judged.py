@@ -196,6 +196,17 @@ def test_a_judge_without_a_key_is_told_before_anything_is_asked(
         _ = make_parts(tmp_path / "in", tmp_path / "out", None, named).metric("lave")
 
 
+def test_a_judges_file_lies_beside_the_recipe(tmp_path: Path) -> None:
+    pytest.importorskip("gguf", reason="the package gguf is not installed (pip install 'taxtune[gguf]')")
+    given = ("objective.kind=lave", "judge.model=local:models/judge.gguf")
+    run = make_parts(tmp_path / "in", tmp_path / "out", None, given)
+    (tmp_path / "in" / "models").mkdir()
+    (tmp_path / "in" / "models" / "judge.gguf").write_bytes(b"version https://git-lfs.github.com/spec/v1")
+    (problem,) = make_plan(run).problems
+    assert str(tmp_path / "in" / "models" / "judge.gguf") in problem
+    assert "does not begin with the letters GGUF" in problem
+
+
 def test_a_recipe_needs_a_judge_for_it(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="needs a judge"):
         make_parts(tmp_path / "in", tmp_path / "out", None, ("objective.kind=lave",))

@@ -22,9 +22,8 @@ from taxtune.report.output import StudyReport
 from taxtune.studies.settings import (
     NOT_RECORDED,
     AnswerSettings,
-    ApiSettings,
-    BatchSize,
     MapperSettings,
+    TextMeasureSettings,
     TreeSettings,
     needs_of,
 )
@@ -32,11 +31,11 @@ from taxtune.studies.settings import (
 __all__ = ["DiagnosisSettings", "run"]
 
 # What is only asked of measures, and recorded where there are any.
-_MEASURED = ("high", "near", "question", "question_column")
+_MEASURED = ("high", "question", "question_column", "reference")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSettings):
+class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, TreeSettings):
     """What is diagnosed, and with what: see `taxtune diagnose --help`.
 
     Raises:
@@ -65,21 +64,24 @@ class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSetting
         str | None,
         typer.Option(metavar="TEXT", help="The prompt asked about every image, for an inclusion judge."),
     ] = None
-    question_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column with the prompt asked about each image, if they differ."),
-    ] = None
     high: Annotated[
-        float, typer.Option(min=-1, max=1, help="Similarity from which two texts count as naming the same thing.")
+        float,
+        typer.Option(min=-1, max=1, help="Similarity from which on it counts as high (ours; paper 2's is not known)."),
     ] = 0.7
-    near: Annotated[float, typer.Option(min=-1, max=1, help="Similarity from which a mistake counts as near.")] = 0.4
+    tags: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Tags of the images, to check whether a wrong answer names something else that is there: rows with id "
+            "or image, and tags or the answer of a model that lists what it sees.",
+        ),
+    ] = None
     chunker: Annotated[ChunkerOption, NOT_RECORDED] = "spacy"
     least: Annotated[int, typer.Option(min=1, help="Smallest number of answers for a clade to be listed.")] = 5
     clades: Annotated[int, typer.Option(min=0, help="Number of clades to list.")] = 10
     examples: Annotated[int, typer.Option(min=0, help="Number of examples to show for each type.")] = 3
     resamples: ResamplesOption = 2000
     seed: SeedOption = 0
-    batch_size: BatchSize = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,8 +91,6 @@ class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSetting
                 value=self.inclusion or self.concept,
                 remedy="Give both, such as --inclusion text-inclusion --concept sentence:MODEL.",
             )
-        if not self.near <= self.high:  # NaN is no threshold either
-            raise DataError("--near must be a number no larger than --high.", value=self.near)
         if self.question is not None and self.question_column is not None:
             raise DataError("--question and --question-column exclude each other.", remedy="Give one of them.")
         for measure in self.asked:
@@ -106,9 +106,10 @@ class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSetting
         return () if self.inclusion is None else (self.inclusion, self.concept)
 
     def record(self) -> dict[str, Any]:
-        """Returns the fields as the report records them; the measures' where there are measures."""
+        """Returns the fields as the report records them; those of measures and tags where there are such."""
         record = super().record() | {"where": [f"{name}={value}" for name, value in self.where.items()]}
-        return {name: value for name, value in record.items() if self.asked or name not in _MEASURED}
+        out = (*(() if self.asked else _MEASURED), *(() if self.tags else ("tags",)))
+        return {name: value for name, value in record.items() if name not in out}
 
     def works(self) -> Sequence[str]:
         """Returns the similarity and the measures, whose scores and embeddings are kept."""
@@ -117,6 +118,8 @@ class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSetting
 
 def run(settings: DiagnosisSettings) -> StudyReport:
     """Print error types with counts and costs in hP and hR, all scores, also by rank, worst clades and examples.
+
+    With --inclusion and --concept also paper 2's error types, and with --tags its check for images of several labels.
 
     Args:
         settings: What is diagnosed, and with what.

@@ -13,21 +13,21 @@ from taxtune.studies.drawing import draw_intervals
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from taxtune.metrics.diagnosis import TypeCost
+    from taxtune.metrics.hierarchical import HierarchicalScores
     from taxtune.metrics.ranks import RankIntervals
-    from taxtune.studies.diagnosis.study import Diagnosis
 
 __all__ = ["draw_diagnosis", "draw_ranks"]
 
 _LONGEST_RANK = 18
 
 
-def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
+def draw_diagnosis(costs: Sequence[TypeCost], scores: HierarchicalScores) -> Figure:
     """Draws two panels that share their rows: the share of each type, and its cost in hP and hR with intervals."""
     import numpy as np
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    costs = diagnosis.costs
     rows = np.arange(len(costs))
     figure = Figure(figsize=(8.4, 0.46 * len(costs) + 1.3), layout="constrained")
     shares, losses = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.5))
@@ -42,7 +42,7 @@ def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
     shares.invert_yaxis()
     for offset, metric, name, marker in ((-0.17, "hp", "hP", "o"), (0.17, "hr", "hR", "v")):
         found = [Interval(*(getattr(cost, f"{metric}_{part}") for part in ("cost", "low", "high"))) for cost in costs]
-        label = f"cost in {name} (1 − {name} = {1 - getattr(diagnosis.scores, metric):.3f})"
+        label = f"cost in {name} (1 − {name} = {1 - getattr(scores, metric):.3f})"
         look: dict[str, Any] = {"fmt": marker, "color": COLOURS[metric], "elinewidth": 1.4, "markersize": 5}
         draw_intervals(losses, rows + offset, found, label=label, **look)
     for edge in rows[:-1] + 0.5:

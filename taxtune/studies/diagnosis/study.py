@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,14 +14,12 @@ from taxtune.answers import AnswerTable
 from taxtune.answers.frequencies import make_information
 from taxtune.answers.matching import excluded_records
 from taxtune.answers.scores import as_child
-from taxtune.errors import DataError
 from taxtune.metrics.diagnosis import (
     Clade,
     ErrorType,
     MeasuredType,
     TypeCost,
     classify,
-    classify_by_measures,
     costs,
     worst_clades,
     wrong_from,
@@ -40,8 +37,15 @@ from taxtune.metrics.statistics import (
 from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.diagnosis import DiagnosisSettings
+from taxtune.studies.diagnosis.by_measures import (
+    costs_table,
+    crossed_table,
+    judge_questions,
+    measure_types,
+    measured_table,
+)
+from taxtune.studies.diagnosis.tags import read_tags, tagged, tags_table
 from taxtune.studies.placing import place_texts
-from taxtune.studies.settings import needs_of
 
 if TYPE_CHECKING:
     from taxtune.mapping import Placement
@@ -69,7 +73,7 @@ class Diagnosis:
         intervals: Every score with its 95 % bootstrap interval.
         ranks: Precision and recall at each rank, the broadest first.
         information: What the nodes weigh.
-        measured: How often what the tree says (an `ErrorType`) meets what measures say; None where none were asked.
+        measured: Paper 2's types and what they cost; empty where no measures were asked.
     """
 
     answers: tuple[dict[str, Any], ...]
@@ -80,7 +84,7 @@ class Diagnosis:
     intervals: dict[str, Interval]
     ranks: tuple[RankIntervals, ...]
     information: Information
-    measured: Counter[tuple[str, str]] | None
+    measured: tuple[TypeCost, ...]
 
 
 def diagnosis(settings: DiagnosisSettings) -> StudyReport:
@@ -97,19 +101,40 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
         part=part,
     )
     for spec in settings.asked:  # what a measure lacks is said before a model is loaded
-        if "question" in needs_of(spec):
-            _questions(answers, spec, settings)
+        judge_questions(answers, spec, settings)
+    tags, tag_notes = read_tags(settings.tags, answers, settings.id_column) if settings.tags else (None, [])
     mapper = settings.mapper(taxonomy)
     texts = [row.answer or "" for row in answers.rows]
     placed = place_texts(mapper, texts)
     placements = [placed[text] for text in texts]
-    measured, record, notes = _by_measures(taxonomy, answers, settings)
+    measured = measure_types(taxonomy, answers, settings)
     off = as_child(mapper, placements)
-    found = _diagnosed(taxonomy, answers, placements, off, information, measured, settings)
+    types = classify(
+        taxonomy,
+        [placement.node for placement in placements],
+        [row.target for row in answers.rows],
+        abstained=[placement.abstained for placement in placements],
+        off_tree=[placement.off_tree for placement in placements],
+        doubtful=[str(placement.stage) in DOUBTFUL_STAGES for placement in placements],
+    )
+    found = _diagnosed(taxonomy, answers, placements, types, off, information, measured.types, settings)
     tables = [_types_table(found), _scores_table(found, taxonomy), _ranks_table(found)]
     tables += [_clades_table(found, taxonomy)] if settings.clades else []
     tables += [_examples_table(found, taxonomy, settings.examples)] if settings.examples else []
-    tables += [] if found.measured is None else [_measured_table(found.measured)]
+    figures = {
+        "diagnosis": partial(draw_diagnosis, found.costs, found.scores),
+        "ranks": partial(draw_ranks, found.ranks),
+    }
+    if measured.types is not None:
+        tables += [measured_table(found.measured, found.scores), crossed_table(types, measured.types)]
+        figures["measured"] = partial(draw_diagnosis, found.measured, found.scores)
+    if tags is not None:
+        named = tagged(measured.measures["inclusion"], texts, tags, measured.questions)
+        for one, tag in zip(found.answers, named, strict=True):
+            one["tags"], one["named"] = (None, None) if tag is None else (list(tag.tags), list(tag.named))
+        views: dict[str, Sequence[ErrorType] | Sequence[MeasuredType]] = {"placement": types}
+        views |= {} if measured.types is None else {"measures": measured.types}
+        tables.append(tags_table(named, views, resamples=settings.resamples, seed=settings.seed))
     if part is not None:
         nodes, targets = ([one[key] for one in found.answers] for key in ("node", "truth"))
         tables.append(both_trees_table(part, {"all": (nodes, targets)}, "answers of", off_tree={"all": found.off}))
@@ -119,14 +144,19 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
     return StudyReport(
         study="diagnose",
         title="What goes wrong, where, and what it costs",
-        settings={**settings.record(), "mapper": dict(mapper.identity()), **record},
+        settings={
+            **settings.record(),
+            "mapper": dict(mapper.identity()),
+            **{role: dict(measure.identity()) for role, measure in measured.measures.items()},
+        },
         tables=tuple(tables),
-        figures={"diagnosis": partial(draw_diagnosis, found), "ranks": partial(draw_ranks, found.ranks)},
-        notes=(*answers.notes, *notes),
+        figures=figures,
+        notes=(*answers.notes, *tag_notes, *measured.notes),
         data={
             "scores": {key: getattr(found.scores, key) for key in ("hp", "hr", "hf", "n")} | shares | weighted,
             "information": information.as_dict(),
             "costs": [asdict(cost) for cost in found.costs],
+            **({"measured_costs": [asdict(cost) for cost in found.measured]} if found.measured else {}),
             "answers": [{key: one[key] for key in one if key not in inner} for one in found.answers],
             "excluded": excluded_records([answers]),
         },
@@ -137,20 +167,13 @@ def _diagnosed(
     taxonomy: Taxonomy,
     answers: AnswerTable,
     placements: Sequence[Placement],
+    types: Sequence[ErrorType],
     off: NDArray[np.bool_],
     information: Information,
     measured: Sequence[MeasuredType] | None,
     settings: DiagnosisSettings,
 ) -> Diagnosis:
     nodes, targets = [placement.node for placement in placements], [row.target for row in answers.rows]
-    types = classify(
-        taxonomy,
-        nodes,
-        targets,
-        abstained=[placement.abstained for placement in placements],
-        off_tree=[placement.off_tree for placement in placements],
-        doubtful=[str(placement.stage) in DOUBTFUL_STAGES for placement in placements],
-    )
     kinds, order = _refined(taxonomy, nodes, targets, types)
     hp, hr = precision_recall(taxonomy, nodes, targets, off_tree=off)
     bits = information_values(information, nodes, targets, off_tree=off)
@@ -175,11 +198,11 @@ def _diagnosed(
         for i, (row, placement) in enumerate(zip(answers.rows, placements, strict=True))
     ]
     drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
-    scored = (taxonomy, nodes, targets)
+    scored, lost = (taxonomy, nodes, targets), {"off_tree": off, **drawn}
     return Diagnosis(
         answers=tuple(records),
         scores=score(*scored, off_tree=off),
-        costs=tuple(costs(*scored, kinds, off_tree=off, order=order, **drawn)),
+        costs=tuple(costs(*scored, kinds, order=order, **lost)),
         clades=tuple(worst_clades(*scored, kinds, off_tree=off, least=settings.least, most=settings.clades)),
         off=off,
         intervals=bootstrap(
@@ -189,7 +212,7 @@ def _diagnosed(
         ),
         ranks=tuple(bootstrap_ranks(*scored, off_tree=off, **drawn)),
         information=information,
-        measured=None if measured is None else Counter(zip(map(str, types), map(str, measured), strict=True)),
+        measured=() if measured is None else tuple(costs(*scored, measured, order=list(MeasuredType), **lost)),
     )
 
 
@@ -210,70 +233,16 @@ def _refined(
     return kinds, order
 
 
-def _by_measures(
-    taxonomy: Taxonomy, answers: AnswerTable, settings: DiagnosisSettings
-) -> tuple[list[MeasuredType] | None, dict[str, Any], list[str]]:
-    """Returns what two measures say of each answer, their identities, and what they have to tell.
-
-    Answers are compared with the target's preferred common name.
-    """
-    if not settings.asked:
-        return None, {}, []
-    said = [row.answer or "" for row in answers.rows]
-    references = [taxonomy.common_name(row.target) for row in answers.rows]
-    scores, record, notes = [], {}, []
-    for role, spec in zip(("inclusion", "concept"), settings.asked, strict=True):
-        (measure,) = settings.measures([spec])
-        questions = _questions(answers, measure.name, settings) if measure.needs_questions else None
-        scores.append(measure.scores(said, references, questions=questions))
-        record[role] = dict(measure.identity())
-        notes += [f"{measure.label}: {note}" for note in measure.notes]
-    return classify_by_measures(scores[0], scores[1], high=settings.high, near=settings.near), record, notes
-
-
-def _questions(answers: AnswerTable, measure: str, settings: DiagnosisSettings) -> list[str]:
-    """Returns the prompt that was asked for each answer."""
-    column = settings.question_column
-    if column is None:
-        if settings.question is None or not settings.question.strip():
-            raise DataError(
-                f"The measure {measure} judges answers to a question.",
-                remedy="Give the prompt with --question, or the column with the prompts with --question-column.",
-            )
-        return [settings.question] * len(answers.rows)
-    for row in answers.rows:
-        value = row.fields.get(column)
-        if not isinstance(value, str) or not value.strip():
-            raise DataError(f"The row has no {column}.", file=answers.file, row=row.row, value=value)
-    return [row.fields[column] for row in answers.rows]
-
-
 # -- the tables -------------------------------------------------------------------------------------------------------
 
 
 def _types_table(found: Diagnosis) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            cost.type,
-            cost.count,
-            100 * cost.share,
-            cost.hp,
-            cost.hr,
-            cost.hp_cost,
-            f"{cost.hp_low:.3f} to {cost.hp_high:.3f}",
-            cost.hr_cost,
-            f"{cost.hr_low:.3f} to {cost.hr_high:.3f}",
-        )
-        for cost in found.costs
-    ]
-    hp, hr = found.scores.hp, found.scores.hr
-    return Table(
+    return costs_table(
         "types",
         "Error types and what they cost",
-        ("type", "answers", "%", "hP", "hR", "cost in hP", "hP interval", "cost in hR", "hR interval"),
-        (*rows, ("all", found.scores.n, 100.0, hp, hr, 1 - hp, "", 1 - hr, "")),
-        digits={"%": 1},
-        notes=(
+        found.costs,
+        found.scores,
+        (
             "A type's cost is how much its answers lower the mean over all answers, with 95 % bootstrap intervals; the "
             "costs add up to 1 − hP and 1 − hR.",
             "Wrong branch at a rank: the rank of the target's highest ancestor that the placement does not share.",
@@ -364,14 +333,3 @@ def _examples_table(found: Diagnosis, taxonomy: Taxonomy, most: int) -> Table:
             rows.append((one["type"], said, *nodes, one["hp"], one["hr"], one["id"]))
     columns = ("type", "answer", "target", "placed on", "hP", "hR", "id")
     return Table("examples", "Examples of each type", columns, tuple(rows))
-
-
-def _measured_table(measured: Counter[tuple[str, str]]) -> Table:
-    columns = list(map(str, MeasuredType))
-    return Table(
-        "measured",
-        "What the tree says (rows) and what two measures say (columns)",
-        ("by placement", *columns),
-        tuple((kind, *(measured[kind, column] for column in columns)) for kind in map(str, ErrorType)),
-        notes=("An inclusion verdict with a concept similarity, as paper 2 reads them; unscored answers are counted.",),
-    )

@@ -83,6 +83,14 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
     ] = ()
     caption_column: Annotated[str, typer.Option(metavar="NAME", help="Column with the captions.")] = "caption"
     missing: Annotated[Literal["error", "leave-out"], MissingOption] = "error"
+    graph: Annotated[
+        bool,
+        typer.Option(
+            "--graph",
+            help="The taxonomy is a graph whose nodes may have several parents: any file that `taxtune taxonomy build` "
+            "takes, or writes with `--parents all`.",
+        ),
+    ] = False
     root: Annotated[
         str | None,
         typer.Option(metavar="NODE", help="Restrict the taxonomy to the part below this node, which becomes the root."),
@@ -132,6 +140,8 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
                     f"The form `{self.form}` does not use --{name.replace('_', '-')}.",
                     remedy=f"Use it with --form {' or '.join(forms)}.",
                 )
+        if self.graph:
+            self._check_graph()
         if self.images is not None and self.data is None:
             raise DataError("--images is the folder of a manifest's images.", remedy="Give the manifest with --data.")
         for option, given in (("--model", self.model), ("--scores", self.scores), ("--captions", self.captions)):
@@ -154,6 +164,22 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
                 )
         else:
             self._check_sources()
+
+    def _check_graph(self) -> None:
+        """Checks that what is asked for has a meaning where labels have several parents."""
+        if self.form in ("two-level", "language"):
+            raise DataError(
+                f"The form `{self.form}` does not use --graph: a fine class belongs to one coarse class.",
+                remedy="Use it with --form hierarchy or frequency, or give a tree.",
+            )
+        if self.root is not None:
+            raise DataError(
+                "--root does not go with --graph.",
+                value=self.root,
+                remedy="Make the graph of that part: `taxtune taxonomy build FILE --root NODE --parents all`.",
+            )
+        if not isinstance(self.taxonomy, str | Path):
+            raise DataError("--graph reads a file.", value=self.taxonomy, remedy="Give its path.")
 
     def _check_sources(self) -> None:
         """Checks where the scores of labels come from."""

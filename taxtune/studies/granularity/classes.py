@@ -23,10 +23,11 @@ from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.models import Answer, AnswerStore, Model, Request, ask
 from taxtune.report.output import Cell, StudyReport, Table, intervals_table
 from taxtune.resources import prompts_dir
-from taxtune.studies.embedding import check_vectors, embed_labels, shown_name, unit
+from taxtune.studies.embedding import check_vectors, embed_labels, rounded, shown_name, unit
 from taxtune.studies.granularity.figure import draw_accuracies
 from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves
 from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy.label_graph import LabelGraph
 
 __all__ = [
     "Grouping",
@@ -177,7 +178,7 @@ def two_level(
     Raises:
         DataError: If no image shows a fine class.
     """
-    matrix = at_leaves(matrix, taxonomy)
+    matrix = at_leaves(matrix, LabelGraph.of(taxonomy))
     place = np.full(len(taxonomy), -1, dtype=np.int64)
     place[grouping.fine] = np.arange(len(grouping.fine))
     kept = place[matrix.targets] >= 0
@@ -201,7 +202,7 @@ def two_level(
         total = np.zeros((len(grouping.coarse), matrix.label_embeddings.shape[1]), dtype=np.float32)
         np.add.at(total, grouping.parent, matrix.label_embeddings[grouping.fine])
         averages = unit(total / grouping.sizes[:, np.newaxis].clip(1))
-        credits["CG FG-emb"] = top_one(matrix.image_embeddings @ averages.T, coarse)
+        credits["CG FG-emb"] = top_one(rounded(matrix.image_embeddings @ averages.T), coarse)
     else:
         notes.append("No CG FG-emb: averaging the fine classes' embeddings needs a model or embeddings in the file.")
     for name in ("label", "emb"):
@@ -304,7 +305,7 @@ def language_only(
         for nodes in (grouping.fine, grouping.coarse)
     )
     check_vectors(encoder.name, {"fine classes": fine, "coarse classes": coarse})
-    scores = fine @ coarse.T
+    scores = rounded(fine @ coarse.T)
     credit = top_one(scores, grouping.parent)
     accuracy = bootstrap(Sample({"": credit}), resamples=resamples, seed=seed)[""]
     return LanguageOnly(shown_name(encoder.name), accuracy, credit, scores.argmax(axis=1))

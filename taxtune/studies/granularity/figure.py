@@ -14,6 +14,7 @@ from taxtune.studies.drawing import draw_intervals
 from taxtune.studies.granularity.captions import CaptionCounts
 from taxtune.studies.granularity.frequency import Correlation, compared, frequency_gaps
 from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy.label_graph import LabelGraph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,13 +144,13 @@ def draw_accuracies(
 
 
 def draw_frequency(
-    counts: CaptionCounts, taxonomy: Taxonomy, result: Granularity | None, correlation: Correlation | None
+    counts: CaptionCounts, graph: LabelGraph, result: Granularity | None, correlation: Correlation | None
 ) -> Figure:
     """Draws the count of every label over its level, and the gain by leaves over the frequency gap.
 
     Args:
         counts: Captions that name each node.
-        taxonomy: The tree; its root is level 0.
+        graph: The labels; the root is level 0.
         result: Average precisions, or None: only the left panel is drawn.
         correlation: The correlation over the ancestors of `result`.
     """
@@ -157,18 +158,17 @@ def draw_frequency(
 
     if result is None or correlation is None:
         figure = Figure(figsize=(5.6, 3.8), layout="constrained")
-        _draw_levels(figure.subplots(), counts, taxonomy)
+        _draw_levels(figure.subplots(), counts, graph)
         return figure
     figure = Figure(figsize=(10.5, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _draw_levels(left, counts, taxonomy)
-    _draw_gains(right, counts, taxonomy, result, correlation)
+    _draw_levels(left, counts, graph)
+    _draw_gains(right, counts, graph, result, correlation)
     return figure
 
 
-def _draw_levels(axes: Axes, counts: CaptionCounts, taxonomy: Taxonomy) -> None:
-    is_leaf = np.zeros(len(taxonomy), dtype=bool)
-    is_leaf[taxonomy.leaves] = True
+def _draw_levels(axes: Axes, counts: CaptionCounts, graph: LabelGraph) -> None:
+    taxonomy, is_leaf = graph.tree, graph.is_leaf
     # Points of one count would hide each other; the same tree is spread the same way each time.
     spread = np.random.default_rng(0).uniform(-0.26, 0.26, len(taxonomy))
     many = len(taxonomy) > _MANY
@@ -222,10 +222,10 @@ def _draw_levels(axes: Axes, counts: CaptionCounts, taxonomy: Taxonomy) -> None:
 
 
 def _draw_gains(
-    axes: Axes, counts: CaptionCounts, taxonomy: Taxonomy, result: Granularity, correlation: Correlation
+    axes: Axes, counts: CaptionCounts, graph: LabelGraph, result: Granularity, correlation: Correlation
 ) -> None:
     chosen = compared(result)
-    gaps = frequency_gaps(taxonomy, counts.counts)[chosen]
+    gaps = frequency_gaps(graph, counts.counts)[chosen]
     gains = 100 * (result.leaf - result.raw)[chosen]
     axes.axhline(0, color=GREY, linewidth=0.8, zorder=0)
     axes.axvline(0, color=GREY, linewidth=0.8, zorder=0)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from taxtune.report.output import Cell, StudyReport, Table, node_name, numbered
 from taxtune.studies.granularity.captions import CaptionCounts
 from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy.label_graph import LabelGraph
 
 if TYPE_CHECKING:
     from taxtune.studies.granularity.study import Granularity
@@ -55,33 +56,31 @@ class Correlation:
     undefined: str | None = None
 
 
-def mean_of_leaves(taxonomy: Taxonomy, counts: NDArray[np.int64]) -> FloatArray:
-    """Returns the mean count of the leaves below each node, shape (nodes,); that of a leaf is its own."""
-    totals = np.zeros(len(taxonomy))
-    leaves = np.zeros(len(taxonomy))
-    lineage = taxonomy.lineage[taxonomy.leaves]
-    for level in lineage.T:
-        there = level >= 0
-        np.add.at(totals, level[there], counts[taxonomy.leaves[there]])
-        np.add.at(leaves, level[there], 1)
-    return totals / leaves
+def mean_of_leaves(graph: LabelGraph, counts: NDArray[np.int64]) -> FloatArray:
+    """Returns the mean count of the leaves below each node, shape (nodes,); that of a leaf is its own.
+
+    A leaf counts once for a node, however many paths lead to it.
+    """
+    above = graph.above[graph.leaves].T
+    totals = above @ counts[graph.leaves].astype(np.float64)
+    return np.asarray(totals / (above @ np.ones(len(graph.leaves))), dtype=np.float64)
 
 
-def frequency_gaps(taxonomy: Taxonomy, counts: NDArray[np.int64]) -> FloatArray:
+def frequency_gaps(graph: LabelGraph, counts: NDArray[np.int64]) -> FloatArray:
     """Returns the frequency gap Δ_freq of every ancestor: log10(mean count of its leaves + 1) − log10(own count + 1).
 
     The paper plots the gap "between ancestor class names and their leaf children" and gives no formula; this one is
     ours. Counts of names spread over orders of magnitude, hence the logarithm, and many are 0, hence the 1.
 
     Args:
-        taxonomy: The tree.
+        graph: The labels.
         counts: Captions that name each node, shape (nodes,).
 
     Returns:
         Shape (nodes,), positive where the leaves are named more often; NaN for leaves.
     """
-    gaps = np.log10(mean_of_leaves(taxonomy, counts) + 1) - np.log10(counts + 1)
-    gaps[taxonomy.leaves] = np.nan
+    gaps = np.log10(mean_of_leaves(graph, counts) + 1) - np.log10(counts + 1)
+    gaps[graph.leaves] = np.nan
     return np.asarray(gaps, dtype=np.float64)
 
 
@@ -93,16 +92,16 @@ def compared(result: Granularity) -> NDArray[np.bool_]:
     return np.asarray(result.ancestors & (result.shown < result.images))
 
 
-def correlate(result: Granularity, taxonomy: Taxonomy, counts: CaptionCounts) -> Correlation:
+def correlate(result: Granularity, graph: LabelGraph, counts: CaptionCounts) -> Correlation:
     """Returns the correlation of the frequency gap with Δ_leaf over the ancestors.
 
     Args:
         result: Average precisions; Δ_leaf is that by leaves minus that by the ancestor's own name.
-        taxonomy: The tree.
+        graph: The labels.
         counts: Captions that name each node.
     """
     chosen = compared(result)
-    gaps = frequency_gaps(taxonomy, counts.counts)[chosen]
+    gaps = frequency_gaps(graph, counts.counts)[chosen]
     gains = (result.leaf - result.raw)[chosen]
     n = int(chosen.sum())
     if n < _FEWEST:
@@ -124,22 +123,22 @@ def correlate(result: Granularity, taxonomy: Taxonomy, counts: CaptionCounts) ->
 
 
 def frequency_report(
-    counts: CaptionCounts, taxonomy: Taxonomy, settings: dict[str, Any], results: Sequence[Granularity] = ()
+    counts: CaptionCounts, graph: LabelGraph, settings: dict[str, Any], results: Sequence[Granularity] = ()
 ) -> StudyReport:
     """Returns how often captions name the labels of each level, and how that goes with what ancestors gain.
 
     Args:
         counts: Captions that name each node.
-        taxonomy: The tree.
+        graph: The labels.
         settings: What is needed to run the study again.
         results: One a score matrix, if there are any.
     """
     from taxtune.studies.granularity.figure import draw_frequency
 
-    found = [correlate(result, taxonomy, counts) for result in results]
+    found = [correlate(result, graph, counts) for result in results]
     stems = numbered("granularity-frequency", max(1, len(results)))
     drawn: list[tuple[Any, Any]] = list(zip(results, found, strict=True)) or [(None, None)]
-    notes = _notes(counts, taxonomy)
+    notes = _notes(counts, graph)
     for result, correlation in zip(results, found, strict=True):
         prefix = "" if len(results) == 1 else f"{result.name}: "
         left_out = int((result.ancestors & ~compared(result)).sum())
@@ -150,30 +149,31 @@ def frequency_report(
             )
         if correlation.undefined is not None:
             notes.append(f"{prefix}No correlation: {correlation.undefined}.")
-    labels = _labels(counts, taxonomy)
+    labels = _labels(counts, graph)
     record = {key: value for key, value in asdict(counts).items() if key not in ("counts", "inside")}
     return StudyReport(
         study="granularity",
         title="How often do captions name coarse labels compared with the fine labels below them?",
         settings=settings,
         tables=(
-            _levels(counts, taxonomy),
+            _levels(counts, graph),
             *([_correlations(found)] if found else []),
-            _gaps(labels, taxonomy, results),
+            _gaps(labels, graph.tree, results),
         ),
-        figures={stem: partial(draw_frequency, counts, taxonomy, *one) for stem, one in zip(stems, drawn, strict=True)},
+        figures={stem: partial(draw_frequency, counts, graph, *one) for stem, one in zip(stems, drawn, strict=True)},
         notes=tuple(notes),
         data={"frequency": {**record, "correlations": [asdict(one) for one in found], "labels": labels}},
     )
 
 
-def _labels(counts: CaptionCounts, taxonomy: Taxonomy) -> list[dict[str, Any]]:
-    gaps, means = frequency_gaps(taxonomy, counts.counts), mean_of_leaves(taxonomy, counts.counts)
+def _labels(counts: CaptionCounts, graph: LabelGraph) -> list[dict[str, Any]]:
+    taxonomy = graph.tree
+    gaps, means = frequency_gaps(graph, counts.counts), mean_of_leaves(graph, counts.counts)
     return [
         {
             "path": "/".join(taxonomy.path(node)),
             "level": int(taxonomy.depth[node]),
-            "kind": "ancestor" if np.isfinite(gaps[node]) else "leaf",
+            "kind": "leaf" if graph.is_leaf[node] else "ancestor",
             "captions": int(counts.counts[node]),
             "inside_longer_names": int(counts.inside[node]),
             "mean_of_leaves": float(means[node]),
@@ -183,13 +183,14 @@ def _labels(counts: CaptionCounts, taxonomy: Taxonomy) -> list[dict[str, Any]]:
     ]
 
 
-def _levels(counts: CaptionCounts, taxonomy: Taxonomy) -> Table:
+def _levels(counts: CaptionCounts, graph: LabelGraph) -> Table:
+    taxonomy = graph.tree
     rows: list[tuple[Cell, ...]] = []
     for level in range(taxonomy.height + 1):
         here = np.flatnonzero(taxonomy.depth == level)
         own = counts.counts[here]
         shares = (float(own.mean()), float(np.median(own)), int(own.max()), 100 * float((own == 0).mean()))
-        leaves = int(np.isin(here, taxonomy.leaves).sum())
+        leaves = int(graph.is_leaf[here].sum())
         rows.append((level, len(here), leaves, *shares, float(counts.inside[here].mean())))
     columns = ("level", "labels", "leaves", "mean", "median", "most", "never named (%)", "inside longer names")
     return Table(
@@ -256,10 +257,10 @@ def _gaps(labels: Sequence[dict[str, Any]], taxonomy: Taxonomy, results: Sequenc
     )
 
 
-def _notes(counts: CaptionCounts, taxonomy: Taxonomy) -> list[str]:
+def _notes(counts: CaptionCounts, graph: LabelGraph) -> list[str]:
     notes = [
         f"{counts.naming:,} of {counts.captions:,} captions name a label; "
-        f"{int((counts.counts == 0).sum()):,} of {len(taxonomy):,} labels are never named."
+        f"{int((counts.counts == 0).sum()):,} of {len(graph):,} labels are never named."
     ]
     if counts.empty:
         one = counts.empty == 1

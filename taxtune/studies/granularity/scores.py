@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from taxtune import atomic
 from taxtune.encoders.base import FloatMatrix, TextEncoder
 from taxtune.errors import DataError, TaxonomyError, shortened
-from taxtune.studies.embedding import check_vectors, shown_name, unit
+from taxtune.studies.embedding import check_vectors, rounded, shown_name, unit
 from taxtune.tables import csv_delimiter, parse_table, read_text
 from taxtune.taxonomy import Domain, Taxonomy
+from taxtune.taxonomy.label_graph import LabelGraph
 
 __all__ = ["ScoreMatrix", "at_leaves", "check_targets", "matched", "read_scores", "write_scores"]
 
@@ -79,7 +80,7 @@ def matched(
     labels: FloatMatrix,
     what: str,
 ) -> ScoreMatrix:
-    """Returns the cosine of every image, or text in its place, with the prompts of every node (paper 3, eq. 1).
+    """Returns the rounded cosine of every image, or text in its place, with every node's prompts (paper 3, eq. 1).
 
     Args:
         encoder: What made the vectors.
@@ -93,17 +94,22 @@ def matched(
         ModelError: If a vector is not there.
     """
     check_vectors(encoder.name, {"labels": labels, what: queries})
-    nodes = np.asarray(targets, dtype=np.int64)
-    return ScoreMatrix(shown_name(encoder.name), tuple(ids), nodes, queries @ labels.T, queries, labels)
+    nodes, scores = np.asarray(targets, dtype=np.int64), rounded(queries @ labels.T)
+    return ScoreMatrix(shown_name(encoder.name), tuple(ids), nodes, scores, queries, labels)
 
 
-def check_targets(targets: IntArray, taxonomy: Taxonomy, source: str) -> NDArray[np.bool_]:
+def check_targets(targets: IntArray, graph: LabelGraph, source: str) -> NDArray[np.bool_]:
     """Tells which images are labelled with a leaf, shape (images,), and checks that something can be ranked.
+
+    Args:
+        targets: The node that each image shows, shape (images,).
+        graph: The labels.
+        source: Where the images are from, for messages.
 
     Raises:
         DataError: If no image is labelled with a leaf, or all that are show one leaf.
     """
-    keep = np.isin(targets, taxonomy.leaves)
+    keep = np.isin(targets, graph.leaves)
     if not keep.any():
         raise DataError(
             "No image is labelled with a leaf of the taxonomy.",
@@ -116,19 +122,19 @@ def check_targets(targets: IntArray, taxonomy: Taxonomy, source: str) -> NDArray
         raise DataError(
             "All images show the same class, so ranking them says nothing.",
             file=source,
-            value=taxonomy.labels[int(shown[0])],
+            value=graph.tree.labels[int(shown[0])],
             remedy="Give images of at least two classes.",
         )
     return keep
 
 
-def at_leaves(matrix: ScoreMatrix, taxonomy: Taxonomy) -> ScoreMatrix:
+def at_leaves(matrix: ScoreMatrix, graph: LabelGraph) -> ScoreMatrix:
     """Returns the images whose label is a leaf; of the others it is unknown which leaves they do not show.
 
     Raises:
         DataError: If no image is left, or all that are left show one leaf, so nothing can be distinguished.
     """
-    keep = check_targets(matrix.targets, taxonomy, matrix.name)
+    keep = check_targets(matrix.targets, graph, matrix.name)
     if keep.all():
         return matrix
     note = f"{int((~keep).sum()):,} of {len(keep):,} images left out: their label is not a leaf of the taxonomy."

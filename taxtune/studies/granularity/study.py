@@ -1,9 +1,10 @@
 """Does a model know coarse labels as well as the fine labels below them? Paper 3, §4, Table 2, Figures 2 and 3.
 
-Every image is positive for its leaf and for all ancestors of it; every label is a binary task of its own, scored by
-average precision. An ancestor's scores are those of its own name (raw), the largest raw score of its direct children
-(eq. 2), or the largest score of a leaf below it (eq. 3); what the last two gain over the first is the model's
-discrepancy Δ. The other forms of the study are in `classes` and `frequency`.
+Every image is positive for its leaf and for all ancestors of it. Labels may form a graph in which they have several
+parents, as WordNet's do, and ancestors are then those on any path; a tree is treated as the graph that it is. Every
+label is a binary task of its own, scored by average precision. An ancestor's scores are those of its own name (raw),
+the largest raw score of its direct children (eq. 2), or the largest score of a leaf below it (eq. 3); what the last two
+gain over the first is the model's discrepancy Δ. The other forms of the study are in `classes` and `frequency`.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from taxtune.studies.granularity.scores import (
     write_scores,
 )
 from taxtune.taxonomy import Domain, Taxonomy
+from taxtune.taxonomy.label_graph import LabelGraph, read_label_graph
 
 __all__ = [
     "QUANTITIES",
@@ -79,10 +81,11 @@ _TIE = 1e-9
 
 def granularity(settings: GranularitySettings) -> StudyReport:
     """Runs the form that is asked for and returns its report; see `taxtune.studies.granularity.run`."""
-    taxonomy, part = settings.read_tree(names=settings.names)
-    if len(taxonomy.leaves) < 2:
+    graph, part = _read_labels(settings)
+    taxonomy = graph.tree
+    if len(graph.leaves) < 2:
         file = settings.record()["taxonomy"]
-        raise DataError("The taxonomy needs at least two leaves.", file=file, value=len(taxonomy.leaves))
+        raise DataError("The taxonomy needs at least two leaves.", file=file, value=len(graph.leaves))
     record = settings.record()
     grouping = None
     if settings.form in ("two-level", "language"):
@@ -93,9 +96,9 @@ def granularity(settings: GranularitySettings) -> StudyReport:
     counts = _count_captions(settings, taxonomy, part) if settings.captions else None
     if settings.form == "frequency":
         assert counts is not None
-        return frequency_report(counts, taxonomy, record)
-    answers = _read_answers(settings, taxonomy, part)
-    matrices = _matrices(settings, taxonomy, part, answers)
+        return frequency_report(counts, graph, record)
+    answers = _read_answers(settings, graph, part)
+    matrices = _matrices(settings, graph, part, answers)
     drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
     if grouping is not None:
         results = [two_level(matrix, taxonomy, grouping, **drawn) for matrix in matrices]
@@ -103,10 +106,10 @@ def granularity(settings: GranularitySettings) -> StudyReport:
     else:
         found = []
         for matrix in matrices:
-            found.append(hierarchy(matrix, taxonomy, trivial=settings.trivial, **drawn))
-        report = hierarchy_report(found, taxonomy, record)
+            found.append(hierarchy(matrix, graph, trivial=settings.trivial, **drawn))
+        report = hierarchy_report(found, graph, record)
         if counts is not None:
-            more = frequency_report(counts, taxonomy, record, found)
+            more = frequency_report(counts, graph, record, found)
             report = replace(
                 report,
                 tables=report.tables + more.tables,
@@ -122,17 +125,25 @@ def granularity(settings: GranularitySettings) -> StudyReport:
 # -- where scores are from --------------------------------------------------------------------------------------------
 
 
+def _read_labels(settings: GranularitySettings) -> tuple[LabelGraph, Domain | None]:
+    """Returns the labels, and what a tree of them is a part of, or None where it is the whole taxonomy."""
+    if settings.graph:
+        return read_label_graph(settings.taxonomy, settings.format), None
+    taxonomy, part = settings.read_tree(names=settings.names)
+    return LabelGraph.of(taxonomy), part
+
+
 def _count_captions(settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None) -> CaptionCounts:
     read = (read_captions(path, column=settings.caption_column) for path in settings.captions)
     captions = itertools.chain.from_iterable(read)
     return count_captions(captions, taxonomy, part, source=", ".join(map(str, settings.captions)))
 
 
-def _read_answers(settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None) -> AnswerTable | None:
+def _read_answers(settings: GranularitySettings, graph: LabelGraph, part: Domain | None) -> AnswerTable | None:
     """Returns the answers that can be embedded: an empty text has no direction."""
     if settings.answers is None:
         return None
-    answers = settings.read_answers(settings.answers, taxonomy, part)
+    answers = settings.read_answers(settings.answers, graph.tree, part)
     empty = [row for row in answers.rows if not (row.answer or "").strip()]
     if len(empty) == len(answers.rows):
         raise DataError("All answers are empty.", file=answers.file)
@@ -144,19 +155,18 @@ def _read_answers(settings: GranularitySettings, taxonomy: Taxonomy, part: Domai
             excluded=answers.excluded + tuple(Excluded(row.row, row.id, "the answer is empty") for row in empty),
             notes=(*answers.notes, f"{answers.file}: {note}"),
         )
-    check_targets(np.array([row.target for row in answers.rows]), taxonomy, answers.file)
+    check_targets(np.array([row.target for row in answers.rows]), graph, answers.file)
     return answers
 
 
 def _matrices(
-    settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None, answers: AnswerTable | None
+    settings: GranularitySettings, graph: LabelGraph, part: Domain | None, answers: AnswerTable | None
 ) -> list[ScoreMatrix]:
     """Returns the scores of every file and model, under names that tell them apart."""
+    taxonomy = graph.tree
     matrices = [read_scores(path, taxonomy, part) for path in settings.scores]
     if settings.model:
-        score = (
-            _score_images(settings, taxonomy, part) if answers is None else _score_texts(settings, taxonomy, answers)
-        )
+        score = _score_images(settings, graph, part) if answers is None else _score_texts(settings, taxonomy, answers)
         matrices += map(score, settings.model)
     if settings.save_scores is not None:
         write_scores(settings.save_scores, matrices[-1], taxonomy)
@@ -183,7 +193,7 @@ def _score_texts(
 
 
 def _score_images(
-    settings: GranularitySettings, taxonomy: Taxonomy, part: Domain | None
+    settings: GranularitySettings, graph: LabelGraph, part: Domain | None
 ) -> Callable[[str], ScoreMatrix]:
     """Embeddings of images are kept on disk by content."""
     from taxtune.encoders.vectors import stored_images
@@ -191,14 +201,14 @@ def _score_images(
     assert settings.data is not None
     path = settings.data
     templates = read_label_prompts(settings.templates or "photos")
-    names = label_texts(taxonomy, settings.label_names)
+    names = label_texts(graph.tree, settings.label_names)
     read: list[Any] = []
 
     def score(spec: str) -> ScoreMatrix:
         encoder = make_clip(spec, settings)
         if not read:  # a model is loaded in less time than many images are checked: what it lacks is said first
-            read.extend(read_images(path, taxonomy, part, settings.images))
-            check_targets(np.array([one.target for one in read]), taxonomy, str(path))
+            read.extend(read_images(path, graph.tree, part, settings.images))
+            check_targets(np.array([one.target for one in read]), graph, str(path))
         labels = embed_labels(encoder, templates, names)
         hashes = [one.sha256 or "" for one in read]
         images = stored_images(encoder, [one.image for one in read], sha256=hashes)
@@ -262,7 +272,7 @@ class Granularity:
 
 def hierarchy(
     matrix: ScoreMatrix,
-    taxonomy: Taxonomy,
+    graph: LabelGraph,
     *,
     trivial: str = "keep",
     resamples: int = 500,
@@ -272,7 +282,7 @@ def hierarchy(
 
     Args:
         matrix: The scores; images whose label is not a leaf are left out and counted.
-        taxonomy: The tree.
+        graph: The labels; `LabelGraph.of` makes it of a tree.
         trivial: "keep" or "leave-out": what becomes of ancestors that every image shows, such as the root, whose
             average precision is 1 for any scores. The paper keeps its level 0.
         resamples: Bootstrap resamples of the images; 0 for no intervals.
@@ -281,11 +291,10 @@ def hierarchy(
     Raises:
         DataError: If no image shows a leaf, or all show the same.
     """
-    matrix = at_leaves(matrix, taxonomy)
-    truth = positives(taxonomy, matrix.targets)
+    matrix = at_leaves(matrix, graph)
+    truth = positives(graph, matrix.targets)
     shown = truth.sum(axis=0)
-    is_leaf = np.zeros(len(taxonomy), dtype=bool)
-    is_leaf[taxonomy.leaves] = True
+    is_leaf = graph.is_leaf
     everywhere = shown == len(matrix.targets)
     defined = shown > 0
     leaves = is_leaf & defined
@@ -295,13 +304,13 @@ def hierarchy(
 
     sources = {
         "raw": matrix.scores,
-        "child": from_children(matrix.scores, taxonomy),
-        "leaf": from_leaves(matrix.scores, taxonomy),
+        "child": from_children(matrix.scores, graph),
+        "leaf": from_leaves(matrix.scores, graph),
     }
     found: dict[str, FloatArray] = {}
     for kind, scores in sources.items():
         wanted = defined if kind == "raw" else defined & ~is_leaf
-        values = np.full(len(taxonomy), np.nan)
+        values = np.full(len(graph), np.nan)
         values[wanted] = average_precision(scores[:, wanted], truth[:, wanted])
         # A leaf has nothing below it: its scores are its own by every rule.
         found[kind] = values if kind == "raw" else np.where(is_leaf, found["raw"], values)
@@ -323,7 +332,7 @@ def hierarchy(
         resampled[some] += (estimate[some] - np.nanmean(resampled[some], axis=1))[:, np.newaxis]
         low, high = np.array([percentiles(row, _CONFIDENCE) for row in resampled]).T
     intervals = {name: Interval(float(estimate[i]), float(low[i]), float(high[i])) for i, name in enumerate(QUANTITIES)}
-    notes = (*matrix.notes, *_notes(matrix, taxonomy, shown, trivial))
+    notes = (*matrix.notes, *_notes(matrix, graph, shown, trivial))
     return Granularity(
         matrix.name,
         len(matrix.targets),
@@ -338,19 +347,19 @@ def hierarchy(
     )
 
 
-def _notes(matrix: ScoreMatrix, taxonomy: Taxonomy, shown: NDArray[np.int64], trivial: str) -> Iterator[str]:
+def _notes(matrix: ScoreMatrix, graph: LabelGraph, shown: NDArray[np.int64], trivial: str) -> Iterator[str]:
     """Yields what a reader must know of labels of which there is no ranking, or only one."""
     everywhere, defined = shown == len(matrix.targets), shown > 0
-    everywhere[taxonomy.leaves] = False
+    everywhere[graph.leaves] = False
     level = defined & ~everywhere & (matrix.scores.max(axis=0) == matrix.scores.min(axis=0))
 
     def named(nodes: BoolArray) -> str:
-        names = [taxonomy.labels[i] for i in np.flatnonzero(nodes).tolist()]
+        names = [graph.tree.labels[i] for i in np.flatnonzero(nodes).tolist()]
         return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
 
     if not defined.all():
         yield (
-            f"{int((~defined).sum()):,} of {len(taxonomy):,} labels left out of the means: no image shows them, so "
+            f"{int((~defined).sum()):,} of {len(graph):,} labels left out of the means: no image shows them, so "
             "their average precision is undefined. Their scores are still propagated."
         )
     if level.any():
@@ -383,45 +392,40 @@ def _mean(values: FloatArray, axis: int | None) -> FloatArray:
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan), dtype=np.float64)
 
 
-def from_children(scores: Scores, taxonomy: Taxonomy) -> Scores:
+def from_children(scores: Scores, graph: LabelGraph) -> Scores:
     """Returns the scores with every ancestor's replaced by the largest *raw* score of its direct children (eq. 2).
 
     Args:
-        scores: Raw scores, shape (images, nodes): column v is node v of the taxonomy; leaves keep theirs.
-        taxonomy: The tree.
+        scores: Raw scores, shape (images, nodes): column v is node v; leaves keep theirs.
+        graph: The labels.
     """
-    return _raised(scores, scores.copy(), taxonomy, range(1, len(taxonomy)))
+    return _raised(scores, scores.copy(), graph)
 
 
-def from_leaves(scores: Scores, taxonomy: Taxonomy) -> Scores:
+def from_leaves(scores: Scores, graph: LabelGraph) -> Scores:
     """Returns the scores with every ancestor's replaced by the largest score of a leaf below it (eq. 3).
 
-    The paper writes it as a recursion over the children; its solution is the maximum over all leaves below.
+    The paper writes it as a recursion over the children; its solution is the maximum over all leaves below, on whatever
+    path.
 
     Args:
-        scores: Raw scores, shape (images, nodes): column v is node v of the taxonomy; leaves keep theirs.
-        taxonomy: The tree.
+        scores: Raw scores, shape (images, nodes): column v is node v; leaves keep theirs.
+        graph: The labels.
     """
     result = scores.copy()
-    # A parent's number is smaller than its children's: going down in number, every child is final before its parent.
-    return _raised(result, result, taxonomy, range(len(taxonomy) - 1, 0, -1))
+    # The edges go from the bottom up: a child is final before it is passed to a parent.
+    return _raised(result, result, graph)
 
 
-def positives(taxonomy: Taxonomy, targets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Returns which labels each image shows: its own node and every ancestor; shape (images, nodes)."""
-    shown = np.zeros((len(targets), len(taxonomy)), dtype=bool)
-    for above in taxonomy.lineage[targets].T:
-        there = above >= 0
-        shown[np.flatnonzero(there), above[there]] = True
-    return shown
+def positives(graph: LabelGraph, targets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Returns which labels each image shows: its own node and every node above it; shape (images, nodes)."""
+    return np.asarray(graph.above[targets].toarray(), dtype=bool)
 
 
-def _raised(source: Scores, result: Scores, taxonomy: Taxonomy, order: range) -> Scores:
+def _raised(source: Scores, result: Scores, graph: LabelGraph) -> Scores:
     """Writes to each parent's column of `result` the maximum over its children's columns of `source`."""
-    parents = taxonomy.parents.tolist()
-    begun = np.zeros(len(taxonomy), dtype=bool)
-    for child in order:
-        parent = parents[child]
+    begun = np.zeros(len(graph), dtype=bool)
+    for child, parent in zip(graph.child.tolist(), graph.parent.tolist(), strict=True):
         column = source[:, child]
         result[:, parent] = np.maximum(result[:, parent], column) if begun[parent] else column
         begun[parent] = True
@@ -431,12 +435,12 @@ def _raised(source: Scores, result: Scores, taxonomy: Taxonomy, order: range) ->
 # -- the report of the levels -----------------------------------------------------------------------------------------
 
 
-def hierarchy_report(results: Sequence[Granularity], taxonomy: Taxonomy, settings: dict[str, Any]) -> StudyReport:
+def hierarchy_report(results: Sequence[Granularity], graph: LabelGraph, settings: dict[str, Any]) -> StudyReport:
     """Returns the tables, figures and numbers of the study.
 
     Args:
         results: One a score matrix, at least one.
-        taxonomy: The tree.
+        graph: The labels.
         settings: What is needed to run the study again.
     """
     stems = numbered("granularity-levels", len(results))
@@ -449,10 +453,10 @@ def hierarchy_report(results: Sequence[Granularity], taxonomy: Taxonomy, setting
         study="granularity",
         title="Does a model know coarse labels as well as the fine labels below them?",
         settings=settings,
-        tables=(_summary(results), _intervals(results, settings), _levels(results, taxonomy)),
-        figures={stem: partial(draw_levels, result, taxonomy) for stem, result in zip(stems, results, strict=True)},
+        tables=(_summary(results), _intervals(results, settings), _levels(results, graph.tree)),
+        figures={stem: partial(draw_levels, result, graph.tree) for stem, result in zip(stems, results, strict=True)},
         notes=notes,
-        data={"labels": {result.name: _labels(result, taxonomy) for result in results}},
+        data={"labels": {result.name: _labels(result, graph) for result in results}},
     )
 
 
@@ -517,13 +521,13 @@ def _levels(results: Sequence[Granularity], taxonomy: Taxonomy) -> Table:
     )
 
 
-def _labels(result: Granularity, taxonomy: Taxonomy) -> list[dict[str, Any]]:
-    leaves = set(taxonomy.leaves.tolist())
+def _labels(result: Granularity, graph: LabelGraph) -> list[dict[str, Any]]:
+    taxonomy = graph.tree
     return [
         {
             "path": "/".join(taxonomy.path(node)),
             "level": int(taxonomy.depth[node]),
-            "kind": "leaf" if node in leaves else "ancestor",
+            "kind": "leaf" if graph.is_leaf[node] else "ancestor",
             "images": int(result.shown[node]),
             "in_mean": bool(result.leaves[node] or result.ancestors[node]),
             "raw": float(result.raw[node]),

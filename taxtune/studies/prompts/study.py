@@ -184,7 +184,7 @@ def compare_prompts(
     remarks = [
         f"Intervals are {100 * _CONFIDENCE:.0f} % bootstrap intervals over the examples.",
         *missing_note(
-            placed.values(),
+            sum(int((~some.known).sum()) for some in placed.values()),
             "a prompt's scores are over its own answers, a difference over the examples answered under both prompts",
         ),
         *(trivial_answer(m.taxonomy, m.targets, name if len(models) > 1 else None) for name, m in models.items()),

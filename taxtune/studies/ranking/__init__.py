@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import typer
@@ -47,6 +47,27 @@ class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
             metavar="WHICH", help="For lists of guesses: 1, 2, top-3 or all, each ranked as a model; repeatable."
         ),
     ] = ()
+    group: Annotated[
+        Mapping[str, str],
+        typer.Option(
+            metavar="NAME=DATASET,...",
+            help="Average over these data sets, each with files MODEL:DATASET=FILE; repeatable.",
+        ),
+        NOT_RECORDED,
+    ] = field(default_factory=dict)
+    dataset_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="With --group: column with the data set, for files MODEL=FILE."),
+        NOT_RECORDED,
+    ] = None
+    tree: Annotated[
+        Mapping[str, str],
+        typer.Option(
+            metavar="DATASET=TREE",
+            help="With --group: the tree of a data set; without it --taxonomy or, for text measures alone, none.",
+        ),
+        NOT_RECORDED,
+    ] = field(default_factory=dict)
     unit: Annotated[
         Literal["example", "target"],
         typer.Option(metavar="WHAT", help="Compare by example or, if the files have different images, by target."),
@@ -68,15 +89,33 @@ class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.scores is None:
-            if self.taxonomy is None:
+            if self.group:
+                if self.root is not None:
+                    raise DataError("--root is of one tree, --group of several.", value=self.root)
+            elif self.tree or self.dataset_column:
+                raise DataError("--tree and --dataset-column need --group.", value=self.dataset_column or self.tree)
+            elif self.taxonomy is None:
                 raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
             return
         measure = self.measure if self.measure != _DEFAULT else None
-        given = self.files or self.taxonomy or measure or self.by or self.guess or self.where
+        given = self.files or self.taxonomy or measure or self.by or self.guess or self.where or self.group
         if given:
             raise DataError(
                 "--scores ranks only the models of a table.", value=given, remedy="Remove the other options."
             )
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """The data sets of each group; nothing where all answers are of one.
+
+        Raises:
+            DataError: If a group has none, or one twice.
+        """
+        found = {name: tuple(one.strip() for one in given.split(",")) for name, given in self.group.items()}
+        for name, members in found.items():
+            if not all(members) or len(set(members)) < len(members):
+                raise DataError("--group takes NAME=DATASET,DATASET,...", value=f"{name}={self.group[name]}")
+        return found
 
     def works(self) -> Sequence[str]:
         """Returns the measures and the similarity, whose work is kept."""

@@ -34,11 +34,14 @@ class MeasuredModels:
         scores: Scores of shape (models, examples), NaN where there is none. Larger is better.
         other: A second array of that shape where the measure is the harmonic mean of two means (hF of hP and hR,
             paper 1, eq. 3), else None.
+        parts: The examples of each data set where the value is the mean of the data sets' values; by default all
+            examples are one data set.
     """
 
     name: str
     scores: FloatArray
     other: FloatArray | None = None
+    parts: tuple[slice, ...] = (slice(None),)
 
     @property
     def scored(self) -> NDArray[np.bool_]:
@@ -47,14 +50,31 @@ class MeasuredModels:
         return known if self.other is None else known & ~np.isnan(self.other)
 
     def values(self) -> FloatArray:
-        """Returns each model's value over the examples that it has a score for, shape (models,); NaN without any."""
-        known = self.scored
-        counts = known.sum(axis=1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean: FloatArray = np.where(known, self.scores, 0.0).sum(axis=1) / counts
-            if self.other is None:
-                return mean
-            return _harmonic(mean, np.where(known, self.other, 0.0).sum(axis=1) / counts)
+        """Returns each model's value over the examples that it has a score for, shape (models,).
+
+        NaN for a model that has no score in some part.
+        """
+        values: FloatArray = self.resampled(np.ones((1, self.scores.shape[1])))[0]
+        return values
+
+    def resampled(self, counts: FloatArray, beside: int | None = None) -> FloatArray:
+        """Returns each model's value in each resample, shape (resamples, models); NaN where it has none.
+
+        Args:
+            counts: How often each example is drawn, shape (resamples, examples).
+            beside: Another model, to count only what it has a score for as well.
+        """
+        known = self.scored if beside is None else self.scored & self.scored[beside]
+        arrays = [np.where(known, array, 0.0) for array in (self.scores, self.other) if array is not None]
+        values = []
+        for part in self.parts:
+            drawn = counts[:, part]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                total = drawn @ known[:, part].T.astype(np.float64)
+                means = [drawn @ array[:, part].T / total for array in arrays]
+            values.append(means[0] if self.other is None else _harmonic(means[0], means[1]))
+        mean: FloatArray = np.mean(values, axis=0)
+        return mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +106,7 @@ def rank_models(
     *,
     resamples: int = 2000,
     seed: int = 0,
+    strata: Sequence[int] | None = None,
 ) -> RankStatistics:
     """Ranks models under each measure, with percentile bootstrap intervals of the ranks.
 
@@ -93,6 +114,7 @@ def rank_models(
         measures: The measures, all of the same models and examples; τ compares each with the last one.
         resamples: Number of bootstrap resamples of the examples, at least 1.
         seed: Seed of the resampling.
+        strata: How many examples each data set has, one after the other, to resample each by itself; None for one.
 
     Raises:
         ValueError: If there are no measures or no examples, shapes differ, or resamples is below 1.
@@ -112,7 +134,7 @@ def rank_models(
             task.advance(len(counts))
             return np.stack([_ranks(measure, counts) for measure in measures], axis=1)
 
-        drawn = resample(ranked, n, resamples=resamples, seed=seed)
+        drawn = resample(ranked, n, resamples=resamples, seed=seed, strata=strata)
     # A quantile of ranks must be a rank that occurred, not a point between two.
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="inverted_cdf")
     best = drawn == np.nanmin(np.where(np.isnan(drawn), np.inf, drawn), axis=2, keepdims=True)
@@ -148,31 +170,19 @@ def kendall_tau(a: FloatArray, b: FloatArray) -> float:
 
 def _ranks(measure: MeasuredModels, counts: FloatArray) -> FloatArray:
     """Returns the ranks of the models in each resample, shape (resamples, models), from counts (resamples, n)."""
-    known = measure.scored
-    models = len(known)
-    arrays = [measure.scores] if measure.other is None else [measure.scores, measure.other]
-    filled = [np.where(known, array, 0.0) for array in arrays]
-    unscored = ~known.any(axis=1)
-    if (known == known[0]).all():
-        total = counts @ known[0].astype(np.float64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = [counts @ array.T / total[:, np.newaxis] for array in filled]
-        values = means[0] if len(means) == 1 else _harmonic(means[0], means[1])
+    unscored = np.isnan(measure.values())
+    known = measure.scored[~unscored]
+    if (known == known[:1]).all():
+        values = measure.resampled(counts)
         mine, theirs = values[:, :, np.newaxis], values[:, np.newaxis, :]
     else:
         # mine[b, i, j]: model i on what i and j both have a score for in resample b.
-        mine = np.empty((len(counts), models, models))
-        for i in range(models):
-            both = (known & known[i]).T.astype(np.float64)
-            total = counts @ both
-            with np.errstate(invalid="ignore", divide="ignore"):
-                means = [counts @ (both * array[i][:, np.newaxis]) / total for array in filled]
-            mine[:, i] = means[0] if len(means) == 1 else _harmonic(means[0], means[1])
+        mine = np.stack([measure.resampled(counts, beside=j) for j in range(len(unscored))], axis=2)
         theirs = mine.transpose(0, 2, 1)
     beaten = theirs > mine + _TIE
     # Two models without an example in common cannot be distinguished: they count as tied.
     tied = (np.abs(theirs - mine) <= _TIE) | np.isnan(mine) | np.isnan(theirs)
-    opponents = np.broadcast_to(~unscored & ~np.eye(models, dtype=bool), beaten.shape)
+    opponents = np.broadcast_to(~unscored & ~np.eye(len(unscored), dtype=bool), beaten.shape)
     ranks: FloatArray = 1 + (beaten & opponents).sum(axis=2) + (tied & opponents).sum(axis=2) / 2
     return np.where(unscored, np.nan, ranks)
 

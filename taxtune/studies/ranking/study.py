@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.answers import AnswerRow
 from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
-from taxtune.metrics.hierarchical import precision_recall
-from taxtune.report.output import Cell, StudyReport, Table
+from taxtune.report.output import Cell, StudyReport, Table, numbered
 from taxtune.studies.both_trees import both_trees_table
-from taxtune.studies.contestants import read_models
-from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
+from taxtune.studies.placing import COUNTS, missing_note, trivial_answer
 from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.ranking.bootstrap import MeasuredModels, RankStatistics, rank_models
+from taxtune.studies.ranking.data_sets import DataSet, read_data_sets
 from taxtune.studies.ranking.figure import draw_bump
-from taxtune.studies.text_scores import check_measures, check_questions, text_scores
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.studies.ranking.scoring import Rows, Scored, group_columns, score_models
+from taxtune.studies.text_scores import check_measures, check_questions
 
-__all__ = ["METRICS", "TITLE", "rank", "ranking", "ranks_table"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["TITLE", "rank", "ranking", "ranks_table"]
 
 FloatArray = NDArray[np.float64]
-Rows = Mapping[str, Sequence[AnswerRow]]
 
 TITLE = "Ranking of models under text measures and taxonomy-aware metrics"
-#: The metrics, after the text measures and in the order of the paper's Tables 4 and 5, hF last.
-METRICS = ("accuracy", "hR", "hP", "hF")
 _INTERVAL = ("2.5 %", "97.5 %")
+# Shown between 0 and 1; all others are in percent.
+_SHARES = ("hR", "hP", "hF")
 _UNPAIRED = (
     "Values are means over targets, each the mean over its own examples. If the models were shown different images, "
     "differences may come from the images."
@@ -40,30 +41,24 @@ _UNPAIRED = (
 def ranking(settings: RankingSettings) -> StudyReport:
     """Reads and ranks the models and returns the report; see `taxtune.studies.ranking.run`."""
     judges = check_measures(settings.measure, settings.question_column)
-    taxonomy, part = settings.read_tree()
-    files = read_models(settings, taxonomy, part)
-    notes = [note for file in files.values() for note in file.notes]
-    rows: Rows
-    if settings.unit == "example":
-        aligned = align(files, settings.rows)
-        notes += aligned.notes
-        rows, excluded = aligned.rows, excluded_records(files.values(), [aligned])
-    else:
-        rows, excluded = {name: file.rows for name, file in files.items()}, excluded_records(files.values())
+    sets = {one.name: one for one in read_data_sets(settings)}
+    rows, notes, excluded = _rows(sets, settings)
     # Models are loaded once the files are known to be in order.
-    if len(rows) < 2:
+    names = list(dict.fromkeys(name for some in rows.values() for name in some))
+    if len(names) < 2:
         raise DataError(
             "A ranking needs at least two models.",
-            value=list(rows),
+            value=names,
             remedy="Give several files as MODEL=FILE, or one with --by COLUMN or several --guess.",
         )
+    answers = [(name, some) for of in rows.values() for name, some in of.items()]
     if judges:
-        for name, some in rows.items():
+        for name, some in answers:
             check_questions(name, some, settings.question_column)
-    if all(row.answer is None for some in rows.values() for row in some):
+    if all(row.answer is None for _, some in answers for row in some):
         raise DataError(
             "No model has answers, so there is nothing to rank.",
-            value=list(rows),
+            value=names,
             remedy="Check the column with the answers, and whether every call failed.",
         )
     measures = settings.measures(settings.measure)
@@ -71,111 +66,179 @@ def ranking(settings: RankingSettings) -> StudyReport:
     doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
     if doubled:
         raise DataError("Two measures have the same heading.", value=doubled, remedy="Choose one of them.")
-    mapper = settings.mapper(taxonomy)
-    placed = place_rows(mapper, rows)
-    targets = {name: np.array([row.target for row in some], dtype=np.int64) for name, some in rows.items()}
-    measured, remarks = [], []
-    for measure in measures:
-        scores = text_scores(
-            rows, measure, taxonomy, reference=settings.reference, question_column=settings.question_column
-        )
-        measured.append(MeasuredModels(measure.label, _by_unit(scores, targets, settings.unit)))
-        for name, values in scores.items():
-            answered, known = int(placed[name].known.sum()), int((~np.isnan(values)).sum())
-            if known < answered:
-                remarks.append(f"{measure.label}: {answered - known:,} of {answered:,} answers of {name} are unscored.")
-    measured += _metric_scores(placed, targets, taxonomy, settings.unit)
-    statistics = rank_models(measured, resamples=settings.resamples, seed=settings.seed)
-    names, labels = list(rows), [one.name for one in measured]
-    count = measured[0].scores.shape[1]
+    mappers = {name: None if one.taxonomy is None else settings.mapper(one.taxonomy) for name, one in sets.items()}
+    scored = {
+        name: score_models(of, measures, settings, sets[name].taxonomy, mappers[name]) for name, of in rows.items()
+    }
+    groups = settings.groups or {"": tuple(sets)}
+    columns = group_columns(names, scored, groups)
+    measured, labels = [one for _, one in columns], [f"{group} {one.name}".lstrip() for group, one in columns]
+    sizes = [one.units for one in scored.values()]
+    statistics = rank_models(
+        measured, resamples=settings.resamples, seed=settings.seed, strata=sizes if len(sizes) > 1 else None
+    )
     remarks = [
         "Text measures and accuracy are in percent, hR, hP and hF between 0 and 1, as in the paper.",
+        *_group_remarks(names, settings.groups, scored),
         *missing_note(
-            placed.values(),
+            sum(counts[1] or 0 for one in scored.values() for counts in one.counts.values()),
             "a value is over the model's own answers; a rank compares each pair of models on the examples that "
             "both answered",
         ),
         *([_UNPAIRED] if settings.unit == "target" else []),
-        trivial_answer(taxonomy, np.concatenate(list(targets.values()))),
-        *remarks,
+        *(
+            trivial_answer(one.taxonomy, np.concatenate(list(scored[name].targets.values())), name or None)
+            for name, one in sets.items()
+            if one.taxonomy is not None
+        ),
+        *(f"{name}: {said}" if name else said for name, one in scored.items() for said in one.remarks),
         *(n if n.startswith(m.label) else f"{m.label}: {n}" for m in measures for n in m.notes),
     ]
+    drawn = f"{settings.resamples:,} resamples of the {settings.unit}s"
     tables = [
-        _scores_table(placed, measured, remarks),
+        _scores_table(names, scored, measured, labels, remarks),
+        *([_data_sets_table(scored)] if settings.groups else []),
         ranks_table(names, labels, statistics.ranks),
-        _uncertainty_table(names, labels, statistics, f"{settings.resamples:,} resamples of the {settings.unit}s"),
-        _tau_table(labels, statistics),
+        _uncertainty_table(names, labels, statistics, f"{drawn} of each data set" if settings.groups else drawn),
+        *([] if settings.groups else [_tau_table(labels, statistics)]),
     ]
-    if part is not None:
-        both = {name: (some.nodes, targets[name]) for name, some in placed.items()}
-        tables.append(both_trees_table(part, both, off_tree={name: some.as_child for name, some in placed.items()}))
-    over = f"{count:,} {settings.unit}s"
+    for name, one in sets.items():
+        if one.part is not None:
+            placed, targets = scored[name].placed, scored[name].targets
+            both = {model: (some.nodes, targets[model]) for model, some in placed.items()}
+            off_tree = {model: some.as_child for model, some in placed.items()}
+            tables.append(both_trees_table(one.part, both, off_tree=off_tree))
     return StudyReport(
         study="ranking",
         title=TITLE,
         settings={
             **settings.record(),
+            **_record(settings, sets, scored),
             "models": names,
-            f"{settings.unit}s": count,
+            f"{settings.unit}s": sum(sizes),
             "measures": [measure.identity() for measure in measures],
-            "mapper": mapper.identity(),
+            "mapper": next((mapper.identity() for mapper in mappers.values() if mapper is not None), None),
         },
         tables=tuple(tables),
-        figures={
-            "ranks": partial(
-                draw_bump, names, labels, statistics.ranks, low=statistics.low, high=statistics.high, over=over
+        figures=dict(
+            zip(
+                numbered("ranks", len(groups)),
+                (
+                    _figure(names, [i for i, (of, _) in enumerate(columns) if of == group], measured, statistics, over)
+                    for group, over in _over(groups, scored, settings.unit).items()
+                ),
+                strict=True,
             )
-        },
+        ),
         notes=tuple(dict.fromkeys(notes)),  # parts of one file say the same about it once
         data={"excluded": excluded},
     )
 
 
-def _metric_scores(
-    placed: Mapping[str, PlacedAnswers], targets: Mapping[str, NDArray[np.int64]], taxonomy: Taxonomy, unit: str
-) -> list[MeasuredModels]:
-    by_metric: dict[str, dict[str, FloatArray]] = {metric: {} for metric in ("hP", "hR", "accuracy")}
-    for name, answers in placed.items():
-        known, target = answers.known, targets[name]
-        off = answers.as_child[known]
-        found = precision_recall(taxonomy, answers.nodes[known], target[known], off_tree=off)
-        exact = (answers.nodes == target)[known] & ~off
-        for metric, values in zip(by_metric, (*found, exact), strict=True):
-            by_metric[metric][name] = np.full(len(target), np.nan)
-            by_metric[metric][name][known] = values
-    tables = {metric: _by_unit(scores, targets, unit) for metric, scores in by_metric.items()}
-    return [
-        MeasuredModels(name, tables["hP"], tables["hR"]) if name == "hF" else MeasuredModels(name, tables[name])
-        for name in METRICS
-    ]
+def _rows(
+    sets: Mapping[str, DataSet], settings: RankingSettings
+) -> tuple[dict[str, Rows], list[str], list[dict[str, Any]]]:
+    """Returns the rows of each model by data set, what the user should know of them, and what is left out."""
+    rows: dict[str, Rows] = {}
+    notes = [note for one in sets.values() for file in one.files.values() for note in file.notes]
+    excluded = []
+    for name, one in sets.items():
+        if settings.unit == "target":
+            rows[name] = {model: file.rows for model, file in one.files.items()}
+            excluded += excluded_records(one.files.values())
+            continue
+        aligned = align(one.files, settings.rows)
+        notes += aligned.notes
+        rows[name] = aligned.rows
+        excluded += excluded_records(one.files.values(), [aligned])
+    return rows, notes, excluded
 
 
-def _by_unit(scores: Mapping[str, FloatArray], targets: Mapping[str, NDArray[np.int64]], unit: str) -> FloatArray:
-    """Returns scores of shape (models, units): those of the examples, or the means over each target's examples."""
-    if unit == "example":
-        return np.stack(list(scores.values()))
-    nodes = np.unique(np.concatenate(list(targets.values())))
-    table = np.full((len(scores), len(nodes)), np.nan)
-    for row, (name, values) in zip(table, scores.items(), strict=True):
-        known = ~np.isnan(values)
-        place = np.searchsorted(nodes, targets[name][known])
-        counts = np.bincount(place, minlength=len(nodes))
-        sums = np.bincount(place, weights=values[known], minlength=len(nodes))
-        row[counts > 0] = sums[counts > 0] / counts[counts > 0]
-    return table
+def _group_remarks(
+    names: Sequence[str], groups: Mapping[str, Sequence[str]], scored: Mapping[str, Scored]
+) -> Iterator[str]:
+    """Says of what a group's value is the mean, and who has none."""
+    for group, members in groups.items():
+        several = f"the mean of {', '.join(members)}, each of which counts the same"
+        yield f"{group}: {several if len(members) > 1 else members[0]}."
+        for name in names:
+            absent = [member for member in members if name not in scored[member].counts]
+            if absent:
+                yield f"{group}: {name} has no answers about {', '.join(absent)}, and so no mean."
+
+
+def _record(settings: RankingSettings, sets: Mapping[str, DataSet], scored: Mapping[str, Scored]) -> dict[str, Any]:
+    """Returns what the report records of groups and their data sets; nothing where there are none."""
+    if not settings.groups:
+        return {}
+    return {
+        "groups": settings.groups,
+        "dataset_column": settings.dataset_column,
+        "data_sets": {
+            name: {"taxonomy": None if one.taxonomy is None else one.taxonomy.source, "units": scored[name].units}
+            for name, one in sets.items()
+        },
+    }
+
+
+def _over(groups: Mapping[str, Sequence[str]], scored: Mapping[str, Scored], unit: str) -> dict[str, str]:
+    """Returns what the ranks of each group are over, for its figure."""
+    said = {}
+    for group, members in groups.items():
+        count = f"{sum(scored[member].units for member in members):,} {unit}s"
+        said[group] = f"{group} ({', '.join(members)}): {count}" if group else count
+    return said
+
+
+def _figure(
+    names: Sequence[str], which: Sequence[int], measured: Sequence[MeasuredModels], ranked: RankStatistics, over: str
+) -> Callable[[], Figure]:
+    labels = [measured[i].name for i in which]
+    ranks, low, high = (values[list(which)] for values in (ranked.ranks, ranked.low, ranked.high))
+    return partial(draw_bump, names, labels, ranks, low=low, high=high, over=over)
 
 
 def _scores_table(
-    placed: Mapping[str, PlacedAnswers], measured: Sequence[MeasuredModels], notes: Sequence[str]
+    names: Sequence[str],
+    scored: Mapping[str, Scored],
+    measured: Sequence[MeasuredModels],
+    labels: Sequence[str],
+    notes: Sequence[str],
 ) -> Table:
-    """Returns the values of the models as paper 1 prints them (Tables 4 and 5)."""
-    percent = {one.name: one.name not in ("hR", "hP", "hF") for one in measured}
-    values = [one.values() * (100.0 if percent[one.name] else 1.0) for one in measured]
-    rows: list[tuple[Cell, ...]] = [
-        (name, *some.counts, *(float(of[j]) for of in values)) for j, (name, some) in enumerate(placed.items())
-    ]
-    digits = {name: 1 if in_percent else 3 for name, in_percent in percent.items()}
-    return Table("scores", TITLE, ("model", *COUNTS, *percent), tuple(rows), digits, tuple(notes))
+    """Returns the values of the models as paper 1 prints them (Tables 4 and 5), or by group, as paper 2 does."""
+    values = [one.values() * _scale(one.name) for one in measured]
+    rows: list[tuple[Cell, ...]] = []
+    for j, name in enumerate(names):
+        counts = [one.counts[name] for one in scored.values() if name in one.counts]
+        rows.append((name, *map(_sum, zip(*counts, strict=True)), *(float(of[j]) for of in values)))
+    digits = {label: _digits(one.name) for label, one in zip(labels, measured, strict=True)}
+    return Table("scores", TITLE, ("model", *COUNTS, *labels), tuple(rows), digits, tuple(notes))
+
+
+def _data_sets_table(scored: Mapping[str, Scored]) -> Table:
+    """Returns the values of the models on each data set; a metric is a dash where there is no tree."""
+    labels = list(dict.fromkeys(one.name for some in scored.values() for one in some.measured))
+    rows: list[tuple[Cell, ...]] = []
+    for name, some in scored.items():
+        values = {one.name: one.values() * _scale(one.name) for one in some.measured}
+        for j, (model, counts) in enumerate(some.counts.items()):
+            cells = (float(values[label][j]) if label in values else None for label in labels)
+            rows.append((name, model, *counts, *cells))
+    digits = {label: _digits(label) for label in labels}
+    return Table("data-sets", "By data set", ("data set", "model", *COUNTS, *labels), tuple(rows), digits)
+
+
+def _scale(label: str) -> float:
+    return 1.0 if label in _SHARES else 100.0
+
+
+def _digits(label: str) -> int:
+    return 3 if label in _SHARES else 1
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def ranks_table(names: Sequence[str], labels: Sequence[str], ranks: FloatArray) -> Table:

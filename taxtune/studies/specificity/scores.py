@@ -17,7 +17,7 @@ from taxtune.answers.records import open_table
 from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError, ImageError, shortened
 from taxtune.progress import track
-from taxtune.studies.embedding import check_vectors
+from taxtune.studies.embedding import check_vectors, rounded
 from taxtune.studies.specificity.texts import KINDS, ImageTexts
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def score_with_clip(
     made: Sequence[ImageTexts],
     folder: Path,
 ) -> ScoredTexts:
-    """Returns the cosine of every image with each of its texts (paper 3, eq. 1).
+    """Returns the cosine of every image with each of its texts (paper 3, eq. 1), rounded.
 
     Embeddings of images, and of texts that images share, as captions are, are kept on disk. Altered captions, of which
     there are as many as 100 an image, are embedded batch by batch, so that memory holds few of them at a time; of these
@@ -122,12 +122,16 @@ def score_with_clip(
             altered = _altered(encoder, batch, hashes[part], images)
             for image, item, of_altered in zip(images, batch, altered, strict=True):
                 cosines: dict[str, FloatArray] = {
-                    kind: np.asarray(vectors[[shared[text] for text in item.texts[kind]]] @ image, dtype=np.float64)
-                    for kind in KINDS[:-1]
+                    kind: _ranked(vectors[[shared[text] for text in item.texts[kind]]] @ image) for kind in KINDS[:-1]
                 }
                 scores.append({**cosines, "altered": of_altered})
             task.advance(len(batch))
     return ScoredTexts(name, tuple(item.image for item in made), tuple(scores), _cut(encoder, made))
+
+
+def _ranked(cosines: NDArray[np.floating]) -> FloatArray:
+    # Widened first: a rounded float32 is not the float64 of the same digits.
+    return np.asarray(rounded(cosines.astype(np.float64)), dtype=np.float64)
 
 
 def _altered(
@@ -149,7 +153,7 @@ def _altered(
         rows = vectors[[texts[items[i][1]] for i in fresh.tolist()]]
         values[fresh] = np.einsum("ij,ij->i", rows, images[owner[fresh]])
         kept.put(identity, [(items[i], float(values[i])) for i in fresh.tolist()])
-    return [values[owner == i] for i in range(len(batch))]
+    return [_ranked(values[owner == i]) for i in range(len(batch))]
 
 
 def _cut(encoder: ClipEncoder, made: Sequence[ImageTexts]) -> tuple[str, ...]:

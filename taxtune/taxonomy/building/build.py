@@ -2,8 +2,8 @@
 
 In this order: classes that the user names are left out; with a list of wanted leaves, what is not above one of them
 goes; a root is taken and what it does not reach goes; cycles are broken by dropping the fewest edges; and of several
-parents the one on the longest path from the root stays, or, where that is asked for, all of them. Every node and every edge that does not make it into the tree
-has a fate that says why.
+parents the one on the longest path from the root stays, or all of them where a graph is wanted. Every node and every
+edge that does not make it into the tree has a fate that says why.
 """
 
 from __future__ import annotations

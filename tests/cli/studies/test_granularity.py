@@ -291,3 +291,49 @@ def test_errors(study: Study, folder: Path, options: tuple[str, ...], said: str)
         Path(name).write_text(text)
     assert said in study.refused("-t", "tree.csv", *options)
     assert {name: Path(name).read_text() for name in files} == files
+
+
+# -- labels with several parents --------------------------------------------------------------------------------------
+
+#: The tree of TAXONOMY as edges, and a dog that is a pet too, as nothing else is.
+EDGES = "child,parent\nthing,\nanimal,thing\nfood,thing\ncat,animal\ndog,animal\napple,food\nbread,food\n"
+PETS = EDGES + "pet,thing\ndog,pet\n"
+
+
+def test_a_tree_given_as_a_graph_gives_the_same(study: Study, folder: Path) -> None:
+    Path("edges.csv").write_text(EDGES)
+    Path("captions.txt").write_text(CAPTIONS)
+    options = ("--scores", "scores.csv", "--captions", "captions.txt", "--resamples", 20)
+    tree, graph = (study.json("-t", "edges.csv", *options, *more) for more in ((), ("--graph",)))
+    assert (tree["settings"].pop("graph"), graph["settings"].pop("graph")) == (False, True)
+    assert tree == graph
+
+
+def test_positives_of_a_node_are_those_of_the_leaves_below_it_by_any_path(study: Study, folder: Path) -> None:
+    Path("graph.csv").write_text(PETS)
+    header, *rows = SCORES.splitlines()
+    pets = ("0.3", "0.2", "0.1", "0.4")
+    lines = [f"{row},{pet}" for row, pet in zip(rows, pets, strict=True)]
+    Path("scores.csv").write_text("\n".join([f"{header},pet", *lines]))
+    options = ("--scores", "scores.csv", "--resamples", 0)
+    record = study.json("-t", "graph.csv", "--graph", *options)
+    labels = {row["path"].rsplit("/", 1)[-1]: row for row in record["labels"]["scores.csv"]}
+    # Of the dog's image, the second of four by the score of "dog" (0.7 after 0.9) and the third by that of "pet".
+    assert (labels["pet"]["kind"], labels["pet"]["images"]) == ("ancestor", 1)
+    assert (labels["pet"]["raw"], labels["pet"]["leaf"]) == (pytest.approx(1 / 3), pytest.approx(1 / 2))
+    assert labels["animal"]["images"] == 2
+    assert record["tables"]["granularity"][0]["n anc"] == 4
+    # Without the option several parents are the error that they are everywhere.
+    assert "taxtune taxonomy build" in study.refused("-t", "graph.csv", *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--form", "two-level", "--coarse-level", "1"), "does not use --graph"),
+        (("--root", "animal"), "--root does not go with --graph"),
+    ],
+)
+def test_what_does_not_go_with_a_graph(study: Study, folder: Path, options: tuple[str, ...], said: str) -> None:
+    Path("graph.csv").write_text(PETS)
+    assert said in study.refused("-t", "graph.csv", "--graph", "--scores", "scores.csv", *options)

@@ -197,3 +197,115 @@ def test_common_rows_are_ranked_and_the_others_counted(folder: Path, study: Stud
         ("bold.csv", "3", "missing for another model or prompt"),
         ("short.csv", "9", "missing for another model or prompt"),
     ]
+
+
+# -- several data sets -------------------------------------------------------------------------------------------------
+
+ROWS = [
+    # data set, target, what the model "bold" says, what "careful" says
+    ("birds", "blackbird", "blackbird", "thrush"),
+    ("birds", "mallard", "American robin", "a bird"),
+    ("birds", "mallard", "mallard", None),
+    ("dishes", "ramen", "ramen", "soup"),
+    ("cars", "Audi A4", "Audi A6", "an Audi A4"),
+    ("cars", "Audi A6", "Audi A6", "Audi"),
+]
+GROUPS = ("--group", "fine=birds,dishes", "--group", "very fine=cars", "-m", "text-inclusion", "--resamples", "50")
+
+
+@pytest.fixture
+def sets(folder: Path) -> list[str]:
+    """A file for each model and data set, as harnesses write them, named as arguments."""
+    files: dict[str, list[str]] = {}
+    for i, (name, target, *answers) in enumerate(ROWS):
+        for model, answer in zip(("bold", "careful"), answers, strict=True):
+            row = json.dumps({"id": i, "answer": answer, "target": target, "set": name, "model": model})
+            for path in (f"{model}:{name}=samples_{name}_{model}.jsonl", "=all.jsonl", f"={model}.jsonl"):
+                files.setdefault(path, []).append(row)
+    for argument, rows in files.items():
+        (folder / argument.partition("=")[2]).write_text("\n".join(rows), encoding="utf-8")
+    return [argument for argument in files if argument[0] != "="]
+
+
+def test_a_groups_value_is_the_mean_over_its_data_sets(folder: Path, study: Study, sets: list[str]) -> None:
+    found = study.json(*sets, *GROUPS)
+    tables = found["tables"]
+    counts = {"missing": 0, "abstained": None, "off the tree": None}
+    bold, careful = tables["scores"]
+    # bold: two of three birds, the one dish, one of two cars. careful has given no answer about a bird.
+    assert bold == {"model": "bold", "answers": 6, **counts, "fine TI": pytest.approx(250 / 3), "very fine TI": 50}
+    assert careful == {"model": "careful", "answers": 5, **counts, "missing": 1, "fine TI": 0, "very fine TI": 50}
+    assert [(row["data set"], row["model"], row["answers"], row["TI"]) for row in tables["data-sets"]] == [
+        ("birds", "bold", 3, pytest.approx(200 / 3)), ("birds", "careful", 2, 0),
+        ("dishes", "bold", 1, 100), ("dishes", "careful", 1, 0),
+        ("cars", "bold", 2, 50), ("cars", "careful", 2, 50),
+    ]  # fmt: skip
+    assert [tuple(row.values()) for row in tables["ranks"]] == [("bold", 1, 1.5), ("careful", 2, 1.5)]
+    # Resampled by data set: the one dish is always there, and bold behind in no draw. In one of 27, the three birds are
+    # thrice the one that careful has no answer about, and the two cannot be told apart.
+    assert [row["P(first)"] for row in tables["uncertainty"][:2]] == pytest.approx([1 - 1 / 54, 1 / 54], abs=0.05)
+    assert "tau" not in tables
+    assert found["settings"]["groups"] == {"fine": ["birds", "dishes"], "very fine": ["cars"]}
+    assert found["settings"]["data_sets"]["birds"] == {"taxonomy": None, "units": 3}
+    assert "fine: the mean of birds, dishes, each of which counts the same." in found["table_notes"]["scores"]
+    study.said(*sets, *GROUPS, "--out", "out")
+    assert {"ranks-1.png", "ranks-2.png", "data-sets.csv"} <= {path.name for path in (folder / "out").iterdir()}
+
+
+@pytest.mark.parametrize("files", [("all.jsonl", "--by", "model"), ("bold.jsonl", "careful.jsonl")])
+def test_data_sets_are_told_by_a_column_too(study: Study, sets: list[str], files: tuple[str, ...]) -> None:
+    by_file, by_column = study.json(*sets, *GROUPS), study.json(*files, "--dataset-column", "set", *GROUPS)
+    assert by_column["tables"] == by_file["tables"]
+
+
+def test_a_data_set_with_a_tree_has_metrics_and_so_has_a_group_of_such(study: Study, sets: list[str]) -> None:
+    found = study.json(*sets, "--tree", "birds=tree.csv", "--group", "trees=birds", *GROUPS)
+    bold, careful = found["tables"]["scores"]
+    alone = study.json("bold=samples_birds_bold.jsonl", "careful=samples_birds_careful.jsonl", "-t", "tree.csv",
+                       "-m", "text-inclusion")["tables"]["scores"]  # fmt: skip
+    for label in ("TI", "accuracy", "hR", "hP", "hF"):
+        assert [row[f"trees {label}"] for row in (bold, careful)] == [row[label] for row in alone]
+    assert not {f"{group} hP" for group in ("fine", "very fine")} & set(bold)
+    assert [row["hP"] is None for row in found["tables"]["data-sets"]] == [False] * 2 + [True] * 4
+    assert (careful["abstained"], careful["missing"]) == (0, 1)
+
+
+def test_a_model_without_a_data_set_has_no_mean_over_its_groups(study: Study, sets: list[str]) -> None:
+    sets.remove("careful:dishes=samples_dishes_careful.jsonl")
+    found = study.json(*sets, *GROUPS)
+    careful = found["tables"]["scores"][1]
+    assert (careful["answers"], careful["fine TI"], careful["very fine TI"]) == (4, None, 50)
+    assert [row["fine TI"] for row in found["tables"]["ranks"]] == [1, None]
+    assert "fine: careful has no answers about dishes, and so no mean." in found["table_notes"]["scores"]
+
+
+def test_what_lmms_eval_logs_by_task_is_read(folder: Path, study: Study) -> None:
+    for model, said in (("a", "a mallard"), ("b", "a duck")):
+        sample = {"doc_id": 0, "target": "mallard", "filtered_resps": [said], "input": "What is this?"}
+        (folder / f"samples_{model}.jsonl").write_text(json.dumps(sample), encoding="utf-8")
+    found = study.json("a:birds=samples_a.jsonl", "b:birds=samples_b.jsonl", "--group", "fine=birds",
+                       "-m", "text-inclusion")  # fmt: skip
+    assert [row["fine TI"] for row in found["tables"]["scores"]] == [100, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("bold.jsonl", "--group", "g=birds"), "does not say which model and data set"),
+        (("bold:birds=bold.jsonl", "--group", "g=fish"), "--group names a data set that no file has. (got ['fish'])"),
+        (("bold:birds=bold.jsonl", "--group", "g=birds,birds"), "--group takes NAME=DATASET,DATASET"),
+        (("bold:birds=bold.jsonl", "--group", "g="), "--group takes NAME=DATASET,DATASET"),
+        (("bold:birds=bold.jsonl", "--group", "g=birds", "--tree", "cars=tree.csv"), "--tree names a data set"),
+        (("bold.jsonl", "--group", "g=birds", "--dataset-column", "domain"), "no column 'domain'"),
+        (("bold.jsonl", "--tree", "birds=tree.csv"), "--tree and --dataset-column need --group"),
+        (("bold.jsonl", "--group", "g=birds", "--root", "bird"), "--root is of one tree"),
+        (("--scores", "paper2-main", "--group", "g=birds"), "--scores ranks only the models of a table"),
+        (("a:birds=bold.jsonl", "b:birds=wrong.jsonl", "--group", "g=birds"), "a different target in b"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(
+    folder: Path, study: Study, sets: list[str], arguments: tuple[str, ...], message: str
+) -> None:
+    text = (folder / "bold.jsonl").read_text(encoding="utf-8")
+    (folder / "wrong.jsonl").write_text(text.replace('"target": "ramen"', '"target": "pho"'), encoding="utf-8")
+    assert message in study.refused(*arguments)

@@ -22,11 +22,13 @@ from taxtune.studies.granularity.frequency import (
 )
 from taxtune.studies.granularity.study import QUANTITIES, Granularity
 from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy.label_graph import LabelGraph
 
 #: thing / animal (cat / (lion, tiger), dog), food (apple, bread); "dog" and the foods are leaves.
 TREE = Taxonomy(
     ["thing", "animal", "food", "cat", "dog", "apple", "bread", "lion", "tiger"], [-1, 0, 0, 1, 1, 2, 2, 3, 3]
 )
+GRAPH = LabelGraph.of(TREE)
 CAPTIONS = ["a lion", "lions", "a lion and a tiger", "a cat", "a dog", "bread", "food: bread", "some bread", "nothing"]
 
 
@@ -57,14 +59,14 @@ def result(raw: dict[str, float], leaf: dict[str, float], *, everywhere: tuple[s
 def test_gaps_by_hand() -> None:
     counts = count_captions(CAPTIONS, TREE).counts
     assert counts.tolist() == [0, 0, 1, 1, 1, 0, 3, 3, 1]
-    assert mean_of_leaves(TREE, counts).tolist() == [
+    assert mean_of_leaves(GRAPH, counts).tolist() == [
         pytest.approx((1 + 0 + 3 + 3 + 1) / 5),
         pytest.approx((1 + 3 + 1) / 3),
         1.5,
         2,
         *counts[4:],
     ]
-    gaps = frequency_gaps(TREE, counts)
+    gaps = frequency_gaps(GRAPH, counts)
     assert gaps[:4] == pytest.approx(
         [math.log10(2.6), math.log10(5 / 3 + 1), math.log10(2.5 / 2), math.log10(3 / 2)], abs=1e-12
     )
@@ -78,7 +80,7 @@ def test_the_correlation_is_that_of_the_ancestors() -> None:
     )
     counts = count_captions(CAPTIONS, TREE)
     assert compared(made).tolist() == [False, True, True, True] + [False] * 5
-    found = correlate(made, TREE, counts)
+    found = correlate(made, GRAPH, counts)
     gaps = [math.log10(8 / 3), math.log10(1.25), math.log10(1.5)]
     gains = [0.5, -0.1, 0.1]
     assert found.ancestors == 3
@@ -118,8 +120,8 @@ def test_where_there_is_none_it_is_said(
     made, counts = result(raw, leaf), count_captions(captions, TREE)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = correlate(made, TREE, counts)
-        report = frequency_report(counts, TREE, {}, [made])
+        found = correlate(made, GRAPH, counts)
+        report = frequency_report(counts, GRAPH, {}, [made])
         record = report.as_json()
         save_figure(report.figures["granularity-frequency"], tmp_path / "f")
     assert said in (found.undefined or "")
@@ -131,7 +133,7 @@ def test_where_there_is_none_it_is_said(
 
 def test_the_report_without_scores() -> None:
     counts = count_captions([*CAPTIONS, "", "a breadcrumb"], TREE)
-    report = frequency_report(counts, TREE, {"seed": 0})
+    report = frequency_report(counts, GRAPH, {"seed": 0})
     levels, gaps = report.tables
     assert [(row["level"], row["labels"], row["leaves"], row["mean"], row["median"]) for row in levels.records()] == [
         (0, 1, 0, 0, 0),
@@ -151,7 +153,7 @@ def test_a_tree_of_many_ancestors_shows_both_ends() -> None:
     labels = ["root", *(f"group{i}" for i in range(n)), *(f"fine{i}" for i in range(n))]
     tree = Taxonomy(labels, [-1, *[0] * n, *range(1, n + 1)])
     captions = [f"group{i}" for i in range(n) for _ in range(i)] + [f"fine{i}" for i in range(n)] * 20
-    rows = frequency_report(count_captions(captions, tree), tree, {}).tables[1].records()
+    rows = frequency_report(count_captions(captions, tree), LabelGraph.of(tree), {}).tables[1].records()
     assert len(rows) == 20
     assert [row["ancestor"] for row in rows[:3]] == ["root", "group0", "group1"]
     assert rows[-1]["ancestor"] == "group39"
@@ -164,7 +166,7 @@ def test_several_score_files_have_a_row_and_a_figure_each() -> None:
         for high in (0.3, 0.9)
     ]
     counts = count_captions(CAPTIONS, TREE)
-    report = frequency_report(counts, TREE, {}, made)
+    report = frequency_report(counts, GRAPH, {}, made)
     tables = {table.name: table for table in report.tables}
     assert len(tables["frequency-correlation"].rows) == 2
     assert set(report.figures) >= {"granularity-frequency-1", "granularity-frequency-2"}
@@ -174,7 +176,7 @@ def test_several_score_files_have_a_row_and_a_figure_each() -> None:
 def test_the_figure_shows_every_label_and_every_ancestor(tmp_path: Path) -> None:
     made = result({"animal": 0.2, "food": 0.5, "cat": 0.4}, {"animal": 0.7, "food": 0.4, "cat": 0.5})
     counts = count_captions(CAPTIONS, TREE)
-    figure = draw_frequency(counts, TREE, made, correlate(made, TREE, counts))
+    figure = draw_frequency(counts, GRAPH, made, correlate(made, GRAPH, counts))
     left, right = figure.axes
     heights = np.concatenate([np.asarray(points.get_offsets())[:, 1] for points in left.collections[:2]])
     assert sorted(heights.tolist()) == sorted(counts.counts.tolist())
@@ -182,7 +184,7 @@ def test_the_figure_shows_every_label_and_every_ancestor(tmp_path: Path) -> None
     assert sorted(points[:, 1].tolist()) == pytest.approx([-10, 10, 50])
     assert "3 ancestors: r = " in right.get_title(loc="left")
     once, twice = (
-        save_figure(lambda: draw_frequency(counts, TREE, None, None), tmp_path / name)[1].read_bytes()
+        save_figure(lambda: draw_frequency(counts, GRAPH, None, None), tmp_path / name)[1].read_bytes()
         for name in ("a", "b")
     )
     assert once == twice

@@ -9,6 +9,7 @@ import pytest
 from taxtune.errors import DataError
 from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves, read_scores, write_scores
 from taxtune.taxonomy import Taxonomy, restrict
+from taxtune.taxonomy.label_graph import LabelGraph
 
 TREE = Taxonomy(
     ["life", "bird", "robin", "duck", "tree", "oak"],
@@ -179,7 +180,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 def test_images_of_inner_nodes_are_left_out_and_counted(tmp_path: Path) -> None:
     text = CSV + "c.jpg,bird,0.1,0.2,0.3,0.4,0.5\n"
-    kept = at_leaves(read_scores(write(tmp_path, text), TREE), TREE)
+    kept = at_leaves(read_scores(write(tmp_path, text), TREE), LabelGraph.of(TREE))
     assert kept.images == ("a.jpg", "b.jpg")
     assert kept.scores.shape == (2, 6)
     assert kept.notes == ("1 of 3 images left out: their label is not a leaf of the taxonomy.",)
@@ -187,6 +188,6 @@ def test_images_of_inner_nodes_are_left_out_and_counted(tmp_path: Path) -> None:
 
 def test_one_class_or_no_leaf_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"the same class.*'robin'"):
-        at_leaves(read_scores(write(tmp_path, CSV.replace("Quercus,0", "robin,0")), TREE), TREE)
+        at_leaves(read_scores(write(tmp_path, CSV.replace("Quercus,0", "robin,0")), TREE), LabelGraph.of(TREE))
     with pytest.raises(DataError, match="No image is labelled with a leaf"):
-        at_leaves(read_scores(npz(tmp_path, targets=["bird", "tree"]), TREE), TREE)
+        at_leaves(read_scores(npz(tmp_path, targets=["bird", "tree"]), TREE), LabelGraph.of(TREE))

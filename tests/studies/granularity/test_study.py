@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +13,8 @@ from sklearn.metrics import average_precision_score
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval
 from taxtune.studies.granularity import GranularitySettings
-from taxtune.studies.granularity.scores import ScoreMatrix
+from taxtune.studies.granularity.frequency import mean_of_leaves
+from taxtune.studies.granularity.scores import ScoreMatrix, matched
 from taxtune.studies.granularity.study import (
     QUANTITIES,
     from_children,
@@ -19,11 +24,13 @@ from taxtune.studies.granularity.study import (
     positives,
 )
 from taxtune.taxonomy import Taxonomy
+from taxtune.taxonomy.label_graph import LabelGraph
 from tests.displays import Recorder
+from tests.label_graphs import acyclic_edges, as_networkx, read_edges
 from tests.trees import trees
 
 #: animal / feline (lion, tiger), canine (wolf, fox)
-TREE = Taxonomy(["animal", "feline", "canine", "lion", "tiger", "wolf", "fox"], [-1, 0, 0, 1, 1, 2, 2])
+TREE = LabelGraph.of(Taxonomy(["animal", "feline", "canine", "lion", "tiger", "wolf", "fox"], [-1, 0, 0, 1, 1, 2, 2]))
 #: Four images, one a leaf; columns animal, feline, canine, lion, tiger, wolf, fox.
 SCORES = np.array(
     [
@@ -88,7 +95,7 @@ def test_against_brute_force(tree: Taxonomy, seed: int) -> None:
     if len(set(targets.tolist())) < 2:
         return
     raw = rng.integers(0, 4, size=(10, len(tree))).astype(np.float32)  # few values: many ties
-    result = hierarchy(matrix(raw, tuple(targets.tolist())), tree, resamples=0)
+    result = hierarchy(matrix(raw, tuple(targets.tolist())), LabelGraph.of(tree), resamples=0)
 
     def score(node: int, rule: str) -> np.ndarray:
         children = tree.children(node).tolist()
@@ -146,7 +153,7 @@ def test_one_class_is_an_error() -> None:
         hierarchy(matrix(targets=(3, 3, 3, 3)), TREE)
     for wrong in ({"trivial": "drop"}, {"resamples": -1}):
         with pytest.raises(DataError, match=f"--{next(iter(wrong))}"):
-            GranularitySettings(taxonomy=TREE, scores="s.csv", **wrong)
+            GranularitySettings(taxonomy=TREE.tree, scores="s.csv", **wrong)
 
 
 def test_the_report(recorder: Recorder) -> None:
@@ -184,7 +191,9 @@ def test_labels_with_one_score_for_all_images_are_told() -> None:
 # -- propagation -----------------------------------------------------------------------------------------------------
 
 #: A tree in the manner of paper 3, Figure 2: five leaves below two inner nodes and a root.
-ANIMALS = Taxonomy(["animal", "feline", "canine", "lion", "tiger", "wolf", "fox", "dog"], [-1, 0, 0, 1, 1, 2, 2, 2])
+ANIMALS = LabelGraph.of(
+    Taxonomy(["animal", "feline", "canine", "lion", "tiger", "wolf", "fox", "dog"], [-1, 0, 0, 1, 1, 2, 2, 2])
+)
 RAW = np.array([[0.05, 0.17, 0.35, 0.16, 0.10, 0.13, 0.48, 0.31]])
 
 
@@ -209,7 +218,8 @@ def test_the_scores_given_are_left_alone() -> None:
 @given(trees(), st.integers(0, 1000))
 def test_against_the_definitions(tree: Taxonomy, seed: int) -> None:
     raw = np.random.default_rng(seed).normal(size=(3, len(tree)))
-    by_child, by_leaf = from_children(raw, tree), from_leaves(raw, tree)
+    graph = LabelGraph.of(tree)
+    by_child, by_leaf = from_children(raw, graph), from_leaves(raw, graph)
     leaves = set(tree.leaves.tolist())
     for node in range(len(tree)):
         children = tree.children(node).tolist()
@@ -221,6 +231,94 @@ def test_against_the_definitions(tree: Taxonomy, seed: int) -> None:
 @settings(max_examples=40, deadline=None)
 @given(trees())
 def test_positives_are_the_ancestors(tree: Taxonomy) -> None:
-    shown = positives(tree, tree.leaves)
+    shown = positives(LabelGraph.of(tree), tree.leaves)
     for row, leaf in zip(shown, tree.leaves.tolist(), strict=True):
         assert np.flatnonzero(row).tolist() == tree.ancestors(leaf).tolist()
+
+
+# -- labels with several parents --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(acyclic_edges(), st.integers(0, 10_000))
+def test_a_graph_against_networkx_and_scikit_learn(edges: list[tuple[str, str]], seed: int) -> None:
+    graph, expected = read_edges(edges), as_networkx(edges)
+    if len(graph.leaves) < 2:
+        return
+    labels, rng = graph.tree.labels, np.random.default_rng(seed)
+    targets = np.r_[graph.leaves[:2], rng.choice(graph.leaves, size=8)]
+    raw = rng.integers(0, 4, size=(10, len(graph))).astype(np.float32)  # few values: many ties
+    result = hierarchy(matrix(raw, tuple(targets.tolist())), graph, resamples=0)
+    column = {label: i for i, label in enumerate(labels)}
+    leaves = {labels[v] for v in graph.leaves}
+    for node, label in enumerate(labels):
+        below = nx.descendants(expected, label)
+        truth = [label == labels[t] or labels[t] in below for t in targets]
+        if not any(truth):
+            assert np.isnan(result.raw[node])
+            continue
+        sources = {"raw": [label], "child": [*expected.successors(label)], "leaf": sorted(below & leaves)}
+        for rule, names in sources.items():
+            scores = raw[:, [column[name] for name in names or [label]]].max(axis=1)
+            assert getattr(result, rule)[node] == pytest.approx(average_precision_score(truth, scores))
+
+
+def test_a_leaf_that_two_paths_lead_to_is_positive_for_both_and_counted_once() -> None:
+    # r / (a / (x, y), b / (y, z)), and a under b: y is below b by two paths.
+    graph = read_edges([("a", "b"), ("b", "r"), ("x", "a"), ("y", "a"), ("y", "b"), ("z", "b"), ("w", "r")])
+    place = {label: i for i, label in enumerate(graph.tree.labels)}
+    shown = positives(graph, np.array([place["y"], place["z"]]))
+    assert {label for label, i in place.items() if shown[0, i]} == {"y", "a", "b", "r"}
+    assert {label for label, i in place.items() if shown[1, i]} == {"z", "b", "r"}
+    counts = np.zeros(len(graph), dtype=np.int64)
+    counts[place["y"]] = 6
+    assert mean_of_leaves(graph, counts)[place["b"]] == pytest.approx(6 / 3)
+
+
+# -- float noise ------------------------------------------------------------------------------------------------------
+
+
+class _Noisy:
+    """An encoder whose vectors differ in the last digits from batch to batch, as a network's do."""
+
+    name = "noisy"
+    identity: ClassVar[dict[str, str | int | None]] = {}
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+
+    def texts(self, texts: Sequence[str]) -> np.ndarray:
+        rows = []
+        for i, text in enumerate(texts):
+            # Upper and lower case are one text to it.
+            vector = np.random.default_rng(len(text) * 1000 + sum(map(ord, text.lower()))).normal(size=8)
+            noise = np.random.default_rng([i // self.batch, self.batch]).uniform(-3e-7, 3e-7, size=8)
+            rows.append(vector / np.linalg.norm(vector) + noise)
+        return np.array(rows, dtype=np.float32)
+
+    stored = texts
+
+
+def test_equal_texts_are_ties_whatever_batch_they_were_encoded_in() -> None:
+    texts = ["Lion", "lion", "LION", "tiger", "Tiger", "wolf", "a fox", "A fox", "FOX", "WOLF"]
+    targets = [3, 4, 3, 4, 4, 5, 6, 5, 6, 5]
+    labels = _Noisy(99).texts(list(TREE.tree.labels))
+    precisions = []
+    for batch, order in ((1, range(10)), (3, range(10)), (99, range(9, -1, -1)), (4, [7, 2, 9, 0, 4, 1, 8, 3, 6, 5])):
+        shuffled = list(order)
+        queries = _Noisy(batch).texts([texts[i] for i in shuffled])
+        made = matched(_Noisy(batch), texts, [targets[i] for i in shuffled], queries, labels, "texts")
+        folded = np.array([texts[i].lower() for i in shuffled])
+        noise = 0.0
+        for text in set(folded):
+            assert (np.ptp(made.scores[folded == text], axis=0) == 0).all()
+            noise = max(noise, float(np.ptp((queries @ labels.T)[folded == text], axis=0).max()))
+        assert noise > 0 or batch == 99  # unrounded, it would part them
+        result = hierarchy(made, TREE, resamples=0)
+        truth = positives(TREE, made.targets)
+        for node in range(len(TREE)):
+            expected = average_precision_score(truth[:, node], made.scores[:, node])
+            assert result.raw[node] == pytest.approx(expected)
+        precisions.append(np.array([result.raw, result.child, result.leaf]))
+    for other in precisions[1:]:
+        np.testing.assert_allclose(other, precisions[0], rtol=1e-12)

@@ -172,6 +172,12 @@ def test_the_best_and_the_latest_come_with_evidence_and_the_others_with_scores_a
     _, user = first(history, goal, budget=50)
     assert "template number 1." in user
     assert "wrong species" not in user
+    # Nor is any shown where scores alone are wanted, and nothing in the message speaks of it.
+    assert "what the answers show" in first(history, goal)[0]
+    system, user = Messages().first(history, goal, budget=10_000, count=words, explain=False)
+    assert user["content"].count("template number") == len(history)
+    assert "wrong species" not in user["content"]
+    assert "what the answers show" not in system["content"]
 
 
 @pytest.mark.parametrize(
