@@ -61,10 +61,12 @@ def printed_report(settings: MappingSettings) -> StudyReport:
 
     often = Counter(taxonomy.labels)
 
-    def cells(i: int) -> tuple[Cell, ...]:
-        paths = [None if nodes[i] < 0 else taxonomy.path(int(nodes[i])) for nodes in placed.values()]
+    def label(node: int) -> str | None:
         # A label that several nodes have is shown with its parent's: Iris is a genus of plants and one of mantises.
-        labels = [path and "/".join(path[-2:] if often[path[-1]] > 1 else path[-1:]) for path in paths]
+        return None if node < 0 else "/".join(taxonomy.path(node)[-2 if often[taxonomy.labels[node]] > 1 else -1 :])
+
+    def cells(i: int) -> tuple[Cell, ...]:
+        labels = [label(int(nodes[i])) for nodes in placed.values()]
         return (*(rows[i][column] for column in ("model", "reference", "answer", "printed")), *labels, rows[i]["note"])
 
     scores: list[tuple[Cell, ...]] = []
