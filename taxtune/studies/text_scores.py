@@ -15,7 +15,7 @@ from taxtune.metrics.registry import Measure
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["check_measures", "check_questions", "text_scores"]
+__all__ = ["check_measures", "check_questions", "target_names", "text_scores"]
 
 FloatArray = NDArray[np.float64]
 Key = TypeVar("Key")
@@ -78,8 +78,7 @@ def text_scores(
         rows: The rows by model or prompt.
         measure: The measure.
         taxonomy: The tree that the targets are on; without one an answer is compared with the references of its row.
-        reference: Which of a target's names an answer is compared with: "common-name", "label", or "any-name" for the
-            one that it fits best.
+        reference: Which of a target's names an answer is compared with, see `target_names`; the one that it fits best.
         question_column: The column with the prompt that was asked, for judges.
         read: What of an answer is compared; all of it where left out.
     """
@@ -115,12 +114,22 @@ def _references(
     """Returns what gives the names that a row's answer is compared with."""
     if taxonomy is None:
         return lambda row: row.references
-    references: dict[int, tuple[str, ...]] = {}
-    for target in dict.fromkeys(row.target for some in rows.values() for row in some):
-        names = taxonomy.names(target)
-        own = taxonomy.common_name(target) if reference == "common-name" else taxonomy.labels[target]
-        references[target] = tuple(names) if reference == "any-name" else (own,)
+    targets = dict.fromkeys(row.target for some in rows.values() for row in some)
+    references = {target: target_names(taxonomy, target, reference) for target in targets}
     return lambda row: references[row.target]
+
+
+def target_names(taxonomy: Taxonomy, target: int, reference: str) -> tuple[str, ...]:
+    """Returns the names of a target that answers are compared with.
+
+    Args:
+        taxonomy: The tree.
+        target: The node.
+        reference: "common-name" for the preferred one, "label", or "any-name" for all.
+    """
+    if reference == "any-name":
+        return tuple(taxonomy.names(target))
+    return (taxonomy.common_name(target) if reference == "common-name" else taxonomy.labels[target],)
 
 
 def _question(row: AnswerRow, column: str | None) -> str:

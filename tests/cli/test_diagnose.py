@@ -172,6 +172,13 @@ def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> N
     assert (crossed["wrong branch"][wrong], crossed["wrong branch"]["counterpart"]) == (1, wrong)
     assert (crossed["wrong branch"]["in it, %"], crossed["abstained"]["counterpart"]) == (100, None)
     assert {"measured.png", "measured.svg", "types-crossed.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    # Any of the target's names will do, if asked for: the tree's label is the Latin name.
+    file.write_text(rows(("Turdus merula", "Turdus merula"), ("mallard", "Turdus merula")))
+    found = diagnosed(file, tree, *options), diagnosed(file, tree, *options, "--reference", "any-name")
+    assert [[record["measured"] for record in result["answers"]] for result in found] == [
+        [wrong] * 2,
+        ["correct", wrong],
+    ]
     alone = run(str(file), "-t", str(tree), "--inclusion", "text-inclusion")
     assert alone.code == 2
     assert "--concept" in alone.err
@@ -292,6 +299,20 @@ def test_wrong_answers_that_name_a_tag_are_counted_by_type(tree: Path, tmp_path:
     assert shown["all wrong"] == [4, 3, 2, pytest.approx(100 * 2 / 3)]
     assert shown["abstained"] == [0, 0, 0, None]
     assert result["settings"]["inclusion"]["measure"] == "text-inclusion"
+
+
+def test_a_model_that_was_asked_to_list_what_it_sees_is_a_tagger(tree: Path, tmp_path: Path) -> None:
+    kept = {"target": 4, "truth": f"life/{MERULA}", "node": 0, "placed": "life", "stage": "nothing"}
+    listed = [kept | {"example": f"x{i}", "answer": said} for i, said in enumerate(("a dog and grass", None))]
+    run_folder = tmp_path / "asked"
+    run_folder.mkdir()
+    (run_folder / "result.json").write_text(json.dumps({"heldout": [{"name": "list", "rows": listed}]}))
+    file = tmp_path / "answers.jsonl"
+    file.write_text(rows(*TAGGED[:2]))
+    result = diagnosed(file, tree, "--tags", f"{run_folder}:list")
+    # What a failed call would have said is not known.
+    assert [(one["tags"], one["named"]) for one in result["answers"]] == [(["dog", "grass"], ["dog"]), (None, None)]
+    assert f"{run_folder}: the answers are those of list on the held-out images" in result["notes"]
 
 
 def test_tags_are_judged_by_the_inclusion_measure_and_counted_by_its_types_too(tree: Path, tmp_path: Path) -> None:

@@ -22,9 +22,8 @@ from taxtune.report.output import StudyReport
 from taxtune.studies.settings import (
     NOT_RECORDED,
     AnswerSettings,
-    ApiSettings,
-    BatchSize,
     MapperSettings,
+    TextMeasureSettings,
     TreeSettings,
     needs_of,
 )
@@ -32,11 +31,11 @@ from taxtune.studies.settings import (
 __all__ = ["DiagnosisSettings", "run"]
 
 # What is only asked of measures, and recorded where there are any.
-_MEASURED = ("high", "question", "question_column")
+_MEASURED = ("high", "question", "question_column", "reference")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSettings):
+class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, TreeSettings):
     """What is diagnosed, and with what: see `taxtune diagnose --help`.
 
     Raises:
@@ -65,10 +64,6 @@ class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSetting
         str | None,
         typer.Option(metavar="TEXT", help="The prompt asked about every image, for an inclusion judge."),
     ] = None
-    question_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column with the prompt asked about each image, if they differ."),
-    ] = None
     high: Annotated[
         float,
         typer.Option(min=-1, max=1, help="Similarity from which on it counts as high (ours; paper 2's is not known)."),
@@ -87,7 +82,6 @@ class DiagnosisSettings(ApiSettings, MapperSettings, AnswerSettings, TreeSetting
     examples: Annotated[int, typer.Option(min=0, help="Number of examples to show for each type.")] = 3
     resamples: ResamplesOption = 2000
     seed: SeedOption = 0
-    batch_size: BatchSize = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()

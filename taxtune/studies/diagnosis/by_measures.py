@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from taxtune.answers import AnswerTable
+from taxtune.answers.measured import measure_answers
 from taxtune.errors import DataError
 from taxtune.metrics.diagnosis import COUNTERPARTS, ErrorType, MeasuredType, TypeCost, classify_by_measures
 from taxtune.metrics.hierarchical import HierarchicalScores
@@ -14,6 +15,7 @@ from taxtune.metrics.registry import Measure
 from taxtune.report.output import Cell, Table
 from taxtune.studies.diagnosis import DiagnosisSettings
 from taxtune.studies.settings import needs_of
+from taxtune.studies.text_scores import target_names
 from taxtune.taxonomy import Taxonomy
 
 __all__ = ["Measured", "costs_table", "crossed_table", "judge_questions", "measure_types", "measured_table"]
@@ -42,20 +44,26 @@ class Measured:
 
 
 def measure_types(taxonomy: Taxonomy, answers: AnswerTable, settings: DiagnosisSettings) -> Measured:
-    """Measures the answers against their targets' preferred common names.
+    """Measures the answers against the names of their targets.
 
     Raises:
         TaxtuneError: If a measure is not there or lacks something.
     """
-    said = [row.answer or "" for row in answers.rows]
-    references = [taxonomy.common_name(row.target) for row in answers.rows]
     specs = settings.asked or (("text-inclusion",) if settings.tags else ())
     # One by one, as both may be the same measure.
     measures = {role: settings.measures([spec])[0] for role, spec in zip(("inclusion", "concept"), specs, strict=False)}
     asked = {role: judge_questions(answers, measure, settings) for role, measure in measures.items()}
     types = None
     if settings.asked:
-        scores = [measure.scores(said, references, questions=asked[role]) for role, measure in measures.items()]
+        rows = [
+            replace(row, answer=row.answer or "", references=target_names(taxonomy, row.target, settings.reference))
+            for row in answers.rows
+        ]
+        scores = []
+        for role, measure in measures.items():
+            questions = asked[role]
+            shown = [replace(row, question=questions[i] if questions else None) for i, row in enumerate(rows)]
+            scores.append(measure_answers(measure, replace(answers, rows=tuple(shown))))
         types = classify_by_measures(*scores, high=settings.high)
     return Measured(types, measures, asked.get("inclusion"))
 
