@@ -4,12 +4,12 @@
     python benchmarks/mapper.py --trees trees/ --placed placed_other_domains.jsonl --texts 0
     python benchmarks/mapper.py --taxonomy inat2021-categories.csv --answers answers.jsonl --texts 0
 
-The first prints the time for one answer, once its similarity row is known, of the indexed `paper-listing` preset
-against a plain transcription of the paper's Algorithm 1, and whether both agree on 500 texts. `--placed` prints hF,
-exact and acceptable placements, wrong abstentions and placements on another branch, of the default preset with
-WordNet and without, of the paper's listing and of a sentence encoder, in all and by tree or style. `--answers` prints
-how long a process takes to its first placement, how many follow, and the memory that 100,000 of them take. Without
-`--taxonomy` it takes a made tree of iNat21's shape.
+The first prints the time for one answer, once its similarity row is known, of the presets `paper-listing` and
+`paper-prose` against plain transcriptions of the paper's listing and prose, and whether both agree on 500 texts.
+`--placed` prints hF, exact and acceptable placements, wrong abstentions and placements on another branch, of the
+default preset with WordNet and without, of the paper's listing and of a sentence encoder, in all and by tree or style.
+`--answers` prints how long a process takes to its first placement, how many follow, and the memory that 100,000 of them
+take. Without `--taxonomy` it takes a made tree of iNat21's shape.
 """
 
 from __future__ import annotations

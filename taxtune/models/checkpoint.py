@@ -89,14 +89,16 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
 
 
 def check_reachable(model: str, revision: str | None = None) -> None:
-    """Checks that a model of Hugging Face is on this machine or can be fetched, without importing torch.
+    """Checks, without importing torch, that a vision-language model is on this machine or can be fetched.
 
-    Folders and files are not looked at.
+    Folders are not looked at.
 
     Raises:
-        ModelError: If it is not.
+        ModelError: If it is not, or is a GGUF file.
     """
-    if not (model.startswith("builtin:") or Path(model).expanduser().exists() or _is_path(model)):
+    if is_gguf(model):
+        raise _takes_no_images(model)
+    if not (model.startswith("builtin:") or Path(model).expanduser().is_dir() or _is_path(model)):
         _commit(model, revision)
 
 
@@ -159,12 +161,7 @@ def _file(file: Path, task: Task) -> Checkpoint:
             f"(`{program('hf')} download REPOSITORY FILE --local-dir .`).",
         )
     if task != "text-generation":
-        raise ModelError(
-            "A GGUF file is read as a language model, which takes no images.",
-            file=file,
-            remedy="Give the Hugging Face name or the folder of a vision-language model, or serve the file with "
-            "llama.cpp or Ollama and set vlm.kind: api.",
-        )
+        raise _takes_no_images(str(file))
     config, weight_bytes = read_config(file)
     _check_architecture(file.name, config, task)
     return Checkpoint(
@@ -176,6 +173,15 @@ def _file(file: Path, task: Task) -> Checkpoint:
         config=config,
         complete=True,
         weight_bytes=weight_bytes,
+    )
+
+
+def _takes_no_images(file: str) -> ModelError:
+    return ModelError(
+        "A GGUF file is read as a language model, which takes no images.",
+        file=file,
+        remedy="Give the Hugging Face name or the folder of a vision-language model, or serve the file with llama.cpp "
+        "or Ollama and set vlm.kind: api.",
     )
 
 

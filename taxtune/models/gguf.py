@@ -5,6 +5,7 @@ transformers reads such a file and computes with weights in another number forma
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,12 @@ def read_config(file: Path) -> tuple[Any, int]:
         )
     import transformers
     from gguf import GGUFReader
-    from transformers import modeling_gguf_pytorch_utils
 
-    # The one progress bar of transformers that does not ask whether bars are to be shown.
-    modeling_gguf_pytorch_utils.tqdm = transformers.utils.logging.tqdm
+    with suppress(ImportError, AttributeError):  # where it has moved, a bar may be drawn
+        from transformers import modeling_gguf_pytorch_utils
+
+        # The one progress bar of transformers that does not ask whether bars are to be shown.
+        modeling_gguf_pytorch_utils.tqdm = transformers.utils.logging.tqdm
     try:
         reader = GGUFReader(file)
         weights = sum(int(tensor.n_elements) for tensor in reader.tensors)

@@ -32,9 +32,9 @@ def test_all_recipes_are_listed_with_what_they_need_and_what_is_missing(
     assert "https://www.robots.ox.ac.uk/~vgg/data/pets/" in listed["pets-oxford"]
     assert "9 GB to download; for a GPU with 8 GB" in listed["pets-oxford"]
     assert listed["pets-oxford"].endswith("\n  missing  PETS is not set")
-    assert "INAT21 is not set; OPENAI_API_KEY is not set" in listed["birds-inat21-paper"]
-    assert listed["birds-inat21-paper"].startswith("birds-inat21-paper: The paper's experiment")
-    assert "with the recommended settings" in listed["birds-inat21"]
+    assert "INAT21 is not set; OPENAI_API_KEY is not set" in listed["birds-inat21"]
+    assert listed["birds-inat21"].startswith("birds-inat21: The paper's experiment")
+    assert "with the recommended settings" in listed["birds-inat21-taxtune"]
     assert max(map(len, done.out.splitlines())) <= 100
     for name in ("annotations/test.txt", "images"):
         (tmp_path / name).mkdir(parents=True)

@@ -9,7 +9,7 @@ import pytest
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.models import Answer, AnswerStore, Failure, ModelSettings, Reply, Request, ask, check_model, make_model
 from taxtune.models.base import Task
-from taxtune.models.checkpoint import checkpoint_revision, find_checkpoint, weights_here
+from taxtune.models.checkpoint import check_reachable, checkpoint_revision, find_checkpoint, weights_here
 from tests.tiny_gguf import make_gguf
 from tests.tiny_models import make_checkpoint
 
@@ -119,6 +119,8 @@ def test_a_vision_language_model_is_not_read_from_such_a_file(tmp_path: Path) ->
     file.write_bytes(b"GGUF")
     with pytest.raises(ModelError, match=r"language model, which takes no images.*vlm\.kind: api"):
         check_model(make_model(f"local:{file}"))
+    with pytest.raises(ModelError, match="which takes no images"):
+        check_reachable(str(file))
 
 
 @pytest.mark.parametrize("name", ["model.gguf", "models/model.gguf", "org/repository/Model-Q4_K_M.GGUF", "~/no.gguf"])

@@ -108,8 +108,8 @@ def inat21(root: Path, paint: Painter) -> dict[str, Path]:
 
 LAYOUTS: dict[str, tuple[Callable[[Path, Painter], dict[str, Path]], int]] = {
     "aircraft-fgvc": (aircraft, 100),
+    "birds-inat21-taxtune": (inat21, 20),
     "birds-inat21": (inat21, 20),
-    "birds-inat21-paper": (inat21, 20),
     "cars-stanford": (cars, 196),
     "dishes-food101": (food101, 101),
     "fungi-inat21": (inat21, 20),

@@ -16,7 +16,7 @@ from taxtune.tuning.selection import choose
 from tests.recipes.layouts import LAYOUTS, Painter
 from tests.servers import OpenAIServer, Reply, text
 
-RECIPE = "birds-inat21-paper"
+RECIPE = "birds-inat21"
 OBJECTIVES = ("hr_at_hp", "accuracy")
 ITERATIONS, TUNING, HELDOUT = 4, 5, 12
 

@@ -33,7 +33,7 @@ VLM = re.compile(r"^(?:# )?vlm: (\{.*?\})(?: # (.*))?$", re.MULTILINE)
 
 
 #: What a machine without a hub can do in place of the paper's models.
-OFFLINE = {"birds-inat21-paper": ["mapper.similarity=lexical", "proposer.kind=fragments"]}
+OFFLINE = {"birds-inat21": ["mapper.similarity=lexical", "proposer.kind=fragments"]}
 SMALL = ["data.tuning=5", "data.heldout=12"]
 
 

@@ -56,7 +56,8 @@ def presets_table(taxonomy: Taxonomy, placed: Sequence[Placed], target: NDArray[
         ("measure", "n", *_STAGES.values(), "by vote, listing", "differ", *scores),
         tuple(rows),
         notes=(
-            "by name to nearest: what decides in the prose. The listing elects the root or nothing, and then has the "
-            "nearest node; in all else the two are the same. differ: answers that they place on different nodes.",
+            "by name to nearest: answers that each stage of the prose decides. Where it votes, the listing elects the "
+            "root or, without the votes, takes the nearest node; in all else the two are the same. differ: answers "
+            "that they place on different nodes.",
         ),
     )

@@ -49,7 +49,7 @@ def ranking_of_scores(source: str) -> StudyReport:
         return ranking_of_table(records, source=source)
     if not {"hP", "hR"} <= records[0].keys():
         raise DataError("The table has no hP and hR to exchange.", value=name, remedy=f"Leave out {_EXCHANGED}.")
-    said = "hP and hR are read exchanged: each stands under the other's heading in the table."
+    said = "hP and hR are read exchanged: what the table calls hP stands here as hR, and hR as hP."
     return ranking_of_table(_exchanged(records), source=source, remarks=[said])
 
 

@@ -1,0 +1,76 @@
+"""The example that fine-tunes on hard texts, from the study's texts to the study of the checkpoint that it saves."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.cli.commands import run_captured
+from tests.tiny_text_models import make_clip
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "finetune_on_hard_texts.py"
+COLOURS = {"dog": "red", "cat": "blue", "couch": "green", "umbrella": "yellow", "skis": "white"}
+
+
+def write_data(folder: Path) -> tuple[str, ...]:
+    """Writes images of two objects, each a colour, with a caption and labels in COCO's format."""
+    (folder / "images").mkdir()
+    names = list(COLOURS)
+    images, captions, labels = [], [], []
+    for i, pair in enumerate(itertools.permutations(names, 2)):
+        picture = Image.new("RGB", (32, 32), COLOURS[pair[0]])
+        picture.paste(COLOURS[pair[1]], (16, 0, 32, 32))
+        picture.save(folder / "images" / f"{i}.png")
+        images.append({"id": i, "file_name": f"{i}.png"})
+        captions.append({"id": i, "image_id": i, "caption": f"A {pair[0]} beside a {pair[1]}"})
+        labels += [{"id": 2 * i + j, "image_id": i, "category_id": names.index(name)} for j, name in enumerate(pair)]
+    categories = [{"id": i, "name": name} for i, name in enumerate(names)]
+    (folder / "captions.json").write_text(json.dumps({"images": images, "annotations": captions}))
+    (folder / "instances.json").write_text(json.dumps({"categories": categories, "annotations": labels}))
+    return ("--captions", str(folder / "captions.json"), "--instances", str(folder / "instances.json"))
+
+
+def study(*options: object) -> str:
+    """Runs the study of specificity and returns what it printed."""
+    done = run_captured("study", "specificity", *options)
+    assert done.code == 0, done.err
+    return done.out
+
+
+def test_hard_texts_lower_the_scores_of_hard_negatives(tmp_path: Path) -> None:
+    open_clip = pytest.importorskip("open_clip", reason="open_clip is not installed")
+    data = write_data(tmp_path)
+    folder = Path(make_clip(tmp_path).removeprefix("local-dir:"))
+    # A checkpoint needs an architecture that open_clip knows by name.
+    config = json.loads((folder / "open_clip_config.json").read_text())["model_cfg"]
+    (folder / "tiny-finetuned.json").write_text(json.dumps(config))
+    open_clip.add_model_config(folder / "tiny-finetuned.json")
+    study(*data, "--negatives", 6, "--pairs", tmp_path / "pairs.jsonl")
+    finetune = runpy.run_path(str(EXAMPLE))["finetune"]
+    weights = folder / "open_clip_model.bin"
+    how: dict[str, Any] = {"model": f"tiny-finetuned@{weights}", "epochs": 30, "batch_size": 20, "lr": 3e-3}
+    models = {"before": weights}
+    for texts in ("plain", "hard"):
+        models[texts] = tmp_path / f"{texts}.pt"
+        losses = finetune(tmp_path / "pairs.jsonl", tmp_path / "images", models[texts], texts=texts, **how)
+        assert losses[-1] < 0.75 * losses[0]
+    # Checkpoints of training are models of the study, by architecture and file.
+    precision, altered = {}, {}
+    for name, checkpoint in models.items():
+        pairs = tmp_path / f"{name}.jsonl"
+        options = ("--images", tmp_path / "images", "--model", f"tiny-finetuned@{checkpoint}", "--device", "cpu")
+        more = ("--negatives", 6, "--resamples", 0, "--pairs", pairs, "--cache-dir", tmp_path / "cache", "--json")
+        record = json.loads(study(*data, *options, *more))
+        precision[name] = {row["right texts"]: row["vs altered captions"] for row in record["tables"]["specificity"]}
+        lines = [json.loads(line) for line in pairs.read_text().splitlines()]
+        altered[name] = np.mean([line["score"] for line in lines if line["kind"] == "altered"])
+    assert altered["hard"] < altered["plain"] - 0.05
+    for right in ("all labels", "one label"):
+        assert precision["hard"][right] > precision["plain"][right] + 30
