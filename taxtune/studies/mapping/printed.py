@@ -6,6 +6,8 @@ are iNaturalist's English names, and the column `node` the Latin names that we t
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from taxtune.answers.targets import target_finder
@@ -57,8 +59,14 @@ def printed_report(settings: MappingSettings) -> StudyReport:
         )
         placed[preset] = np.array([placement.node for placement in mapper.place(answers)], dtype=np.int64)
 
+    often = Counter(taxonomy.labels)
+
+    def label(node: int) -> str | None:
+        # A label that several nodes have is shown with its parent's: Iris is a genus of plants and one of mantises.
+        return None if node < 0 else "/".join(taxonomy.path(node)[-2 if often[taxonomy.labels[node]] > 1 else -1 :])
+
     def cells(i: int) -> tuple[Cell, ...]:
-        labels = [None if nodes[i] < 0 else taxonomy.labels[nodes[i]] for nodes in placed.values()]
+        labels = [label(int(nodes[i])) for nodes in placed.values()]
         return (*(rows[i][column] for column in ("model", "reference", "answer", "printed")), *labels, rows[i]["note"])
 
     scores: list[tuple[Cell, ...]] = []

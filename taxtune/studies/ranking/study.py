@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,6 +87,7 @@ def ranking(settings: RankingSettings) -> StudyReport:
             "both answered",
         ),
         *([_UNPAIRED] if settings.unit == "target" else []),
+        *_nothing_in_common(scored),
         *(
             trivial_answer(one.taxonomy, np.concatenate(list(scored[name].targets.values())), name or None)
             for name, one in sets.items()
@@ -165,6 +167,15 @@ def _group_remarks(
             absent = [member for member in members if name not in scored[member].counts]
             if absent:
                 yield f"{group}: {name} has no answers about {', '.join(absent)}, and so no mean."
+
+
+def _nothing_in_common(scored: Mapping[str, Scored]) -> Iterator[str]:
+    """Names the models that were shown different classes alone, which nothing ranks."""
+    for name, one in scored.items():
+        for a, b in combinations(one.targets, 2):
+            if not np.intersect1d(one.targets[a], one.targets[b]).size:
+                where = f"{name}: " if name else ""
+                yield f"{where}{a} and {b} have no target in common, so that they count as tied."
 
 
 def _record(settings: RankingSettings, sets: Mapping[str, DataSet], scored: Mapping[str, Scored]) -> dict[str, Any]:
