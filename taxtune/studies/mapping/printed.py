@@ -65,11 +65,9 @@ def printed_report(settings: MappingSettings) -> StudyReport:
 
     def label(node: int) -> str | None:
         # A label that several nodes have is shown with its parent's: Iris is a genus of plants and one of mantises.
-        return (
-            None
-            if node == UNPLACED
-            else "/".join(taxonomy.path(node)[-2 if often[taxonomy.labels[node]] > 1 else -1 :])
-        )
+        if node == UNPLACED:
+            return None
+        return "/".join(taxonomy.path(node)[-2 if often[taxonomy.labels[node]] > 1 else -1 :])
 
     def cells(i: int) -> tuple[Cell, ...]:
         labels = [label(int(nodes[i])) for nodes in placed.values()]
