@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow
 from taxtune.mapping import Mapper
+from taxtune.mapping.normalize import fold_words
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure
 from taxtune.studies.placing import PlacedAnswers, place_rows
@@ -69,12 +70,17 @@ def score_models(
     counts: dict[str, tuple[int | None, ...]] = {}
     targets: dict[str, IntArray] = {}
     if mapper is None:
-        texts = dict.fromkeys(row.references for some in rows.values() for row in some)
-        numbers = {text: i for i, text in enumerate(texts)}
+        # Files of the same data set write its classes differently: "Basset Hound", "basset_hound".
+        texts = {
+            row.references: tuple(fold_words(text) or (text,) for text in row.references)
+            for some in rows.values()
+            for row in some
+        }
+        numbers = {text: i for i, text in enumerate(dict.fromkeys(texts.values()))}
         for name, some in rows.items():
             missing = sum(row.answer is None for row in some)
             counts[name] = (len(some) - missing, missing, None, None)
-            targets[name] = np.array([numbers[row.references] for row in some], dtype=np.int64)
+            targets[name] = np.array([numbers[texts[row.references]] for row in some], dtype=np.int64)
     else:
         placed = place_rows(mapper, rows)
         for name, some in rows.items():

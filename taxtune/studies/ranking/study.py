@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from taxtune.studies.ranking.bootstrap import MeasuredModels, RankStatistics, ra
 from taxtune.studies.ranking.data_sets import DataSet, read_data_sets
 from taxtune.studies.ranking.figure import draw_bump
 from taxtune.studies.ranking.scoring import Rows, Scored, group_columns, score_models
-from taxtune.studies.text_scores import check_measures, check_questions
+from taxtune.studies.text_scores import check_headings, check_measures, check_questions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,10 +63,7 @@ def ranking(settings: RankingSettings) -> StudyReport:
             remedy="Check the column with the answers, and whether every call failed.",
         )
     measures = settings.measures(settings.measure)
-    headings = [measure.label for measure in measures]
-    doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
-    if doubled:
-        raise DataError("Two measures have the same heading.", value=doubled, remedy="Choose one of them.")
+    check_headings(measures)
     mappers = {name: None if one.taxonomy is None else settings.mapper(one.taxonomy) for name, one in sets.items()}
     scored = {
         name: score_models(of, measures, settings, sets[name].taxonomy, mappers[name]) for name, of in rows.items()
@@ -86,6 +84,7 @@ def ranking(settings: RankingSettings) -> StudyReport:
             "both answered",
         ),
         *([_UNPAIRED] if settings.unit == "target" else []),
+        *_nothing_in_common(scored),
         *(
             trivial_answer(one.taxonomy, np.concatenate(list(scored[name].targets.values())), name or None)
             for name, one in sets.items()
@@ -165,6 +164,15 @@ def _group_remarks(
             absent = [member for member in members if name not in scored[member].counts]
             if absent:
                 yield f"{group}: {name} has no answers about {', '.join(absent)}, and so no mean."
+
+
+def _nothing_in_common(scored: Mapping[str, Scored]) -> Iterator[str]:
+    """Names the models that were shown different classes alone, which nothing ranks."""
+    for name, one in scored.items():
+        for a, b in combinations(one.targets, 2):
+            if not np.intersect1d(one.targets[a], one.targets[b]).size:
+                where = f"{name}: " if name else ""
+                yield f"{where}{a} and {b} have no target in common, so that they count as tied."
 
 
 def _record(settings: RankingSettings, sets: Mapping[str, DataSet], scored: Mapping[str, Scored]) -> dict[str, Any]:

@@ -279,6 +279,17 @@ def test_a_model_without_a_data_set_has_no_mean_over_its_groups(study: Study, se
     assert "fine: careful has no answers about dishes, and so no mean." in found["table_notes"]["scores"]
 
 
+def test_classes_are_the_same_however_they_are_written(folder: Path, study: Study) -> None:
+    for model, target in (("a", "Basset Hound"), ("b", "basset_hound"), ("c", "pug")):
+        row = {"id": model, "answer": "a basset hound", "target": target}
+        (folder / f"{model}.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    found = study.json("a:pets=a.jsonl", "b:pets=b.jsonl", "c:pets=c.jsonl", "--group", "g=pets", "--unit", "target",
+                       "-m", "text-inclusion")  # fmt: skip
+    assert found["settings"]["data_sets"]["pets"]["units"] == 2
+    said = [note for note in found["table_notes"]["scores"] if "in common" in note]
+    assert said == [f"pets: {model} and c have no target in common, so that they count as tied." for model in "ab"]
+
+
 def test_what_lmms_eval_logs_by_task_is_read(folder: Path, study: Study) -> None:
     for model, said in (("a", "a mallard"), ("b", "a duck")):
         sample = {"doc_id": 0, "target": "mallard", "filtered_resps": [said], "input": "What is this?"}
