@@ -15,7 +15,7 @@ from taxtune.metrics.registry import Measure
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["check_measures", "check_questions", "target_names", "text_scores"]
+__all__ = ["check_headings", "check_measures", "check_questions", "target_names", "text_scores"]
 
 FloatArray = NDArray[np.float64]
 Key = TypeVar("Key")
@@ -46,6 +46,18 @@ def check_measures(measures: Sequence[str | Measure], question_column: str | Non
             )
         judges = judges or "question" in needs
     return judges
+
+
+def check_headings(measures: Sequence[Measure]) -> None:
+    """Checks that a table can tell measures apart.
+
+    Raises:
+        DataError: If two have the same heading.
+    """
+    headings = [measure.label for measure in measures]
+    doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
+    if doubled:
+        raise DataError("Two measures have the same heading.", value=doubled, remedy="Choose one of them.")
 
 
 def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from taxtune.mapping.config import PAPER_PRESETS
 from tests.cli.commands import run_command
 from tests.cli.test_score import TAXONOMY
 from tests.tuning.test_off_tree import cyclist
@@ -59,8 +60,10 @@ def test_score(run: Run, way: str) -> None:
     )
 
 
-def test_the_papers_listing_has_the_papers_convention(run: Run) -> None:
-    found = run("score", "answers.csv", "-t", "tree.csv", "--preset", "paper-listing")
+@pytest.mark.parametrize("preset", PAPER_PRESETS)
+def test_the_papers_presets_have_the_papers_convention(run: Run, preset: str) -> None:
+    found = run("score", "answers.csv", "-t", "tree.csv", "--preset", preset)
+    assert found["mapper"]["preset"] == preset
     assert found["mapper"]["off_tree"] == "root"
     assert found["off_tree"] == 2
     assert found["rows"][1]["hp"] == 1

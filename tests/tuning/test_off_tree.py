@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from taxtune.errors import TaxonomyError
+from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.report.html import render_report
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import iterations_table, print_result
@@ -101,8 +102,9 @@ def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Parts,
     assert [identity["mapper.off_tree"] for identity in identities] == ["child", "root"]
 
 
-def test_the_papers_listing_scores_as_the_paper_does(tmp_path: Path) -> None:
-    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("mapper.preset=paper-listing",))
+@pytest.mark.parametrize("preset", PAPER_PRESETS)
+def test_the_papers_presets_score_as_the_paper_does(tmp_path: Path, preset: str) -> None:
+    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=(f"mapper.preset={preset}",))
     assert session.mapper_config.off_tree == session.experiment().goal().off_tree == "root"
     assert session.experiment().identity()["mapper.off_tree"] == "root"
     assert session.experiment().evaluator(None).off_tree == "root"

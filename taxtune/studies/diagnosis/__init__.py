@@ -66,7 +66,7 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
     ] = None
     high: Annotated[
         float,
-        typer.Option(min=-1, max=1, help="Similarity from which on it counts as high (ours; paper 2's is not known)."),
+        typer.Option(min=-1, max=1, help="Concept similarity that counts as high (the threshold is ours)."),
     ] = 0.7
     tags: Annotated[
         str | None,

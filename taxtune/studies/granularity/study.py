@@ -56,6 +56,7 @@ from taxtune.studies.granularity.scores import (
 )
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.taxonomy.label_graph import LabelGraph, read_label_graph
+from taxtune.taxonomy.names import attach_english_names
 
 __all__ = [
     "QUANTITIES",
@@ -128,7 +129,8 @@ def granularity(settings: GranularitySettings) -> StudyReport:
 def _read_labels(settings: GranularitySettings) -> tuple[LabelGraph, Domain | None]:
     """Returns the labels, and what a tree of them is a part of, or None where it is the whole taxonomy."""
     if settings.graph:
-        return read_label_graph(settings.taxonomy, settings.format), None
+        graph = read_label_graph(settings.taxonomy, settings.format)
+        return (replace(graph, tree=attach_english_names(graph.tree)) if settings.names else graph), None
     taxonomy, part = settings.read_tree(names=settings.names)
     return LabelGraph.of(taxonomy), part
 

@@ -12,11 +12,13 @@ import numpy as np
 
 from taxtune.answers.targets import target_finder
 from taxtune.errors import DataError
-from taxtune.mapping import Mapper, MapperConfig
+from taxtune.mapping import Mapper, MapperConfig, make_similarity
 from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.metrics.hierarchical import score
 from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.mapping import PRINTED, MappingSettings
+from taxtune.studies.mapping.nearest import UNPLACED
+from taxtune.studies.mapping.scorers import split_name
 from taxtune.studies.published import published
 
 __all__ = ["printed_report"]
@@ -36,34 +38,36 @@ def printed_report(settings: MappingSettings) -> StudyReport:
     """
     taxonomy, part = settings.read_tree()
     find = target_finder(taxonomy, part, suggest=0)
+
+    def node_of(cell: object) -> int:
+        node = find(cell).node
+        return UNPLACED if node is None else node
+
     table = published(PRINTED)
-    rows = [row for row in table if row["answer"] and not find(row["reference"]).problem]
+    rows = [row for row in table if row["answer"] and node_of(row["reference"]) != UNPLACED]
     if not rows:
         raise DataError(
             "The tree has none of the species of the paper's Table 9.",
             file=taxonomy.source,
             remedy="Give iNaturalist 2021's tree.",
         )
-    answers, target = [str(row["answer"]) for row in rows], [find(row["reference"]).node for row in rows]
-    found = [find(row["node"]) for row in rows]
-    printed = np.array([-1 if one.problem or one.outside else one.node for one in found], dtype=np.int64)
-    known = printed >= 0
+    answers = [str(row["answer"]) for row in rows]
+    target, printed = (np.array([node_of(row[column]) for row in rows]) for column in ("reference", "node"))
+    known = printed != UNPLACED
     placed = {"printed": printed}
+    spec = split_name(settings.similarity)[1]
+    similarity = make_similarity(spec, device=settings.device, cache_dir=settings.cache_dir)
     for preset in _PRESETS:
-        mapper = Mapper(
-            taxonomy,
-            settings.similarity,
-            MapperConfig(preset=preset, off_tree="root"),
-            device=settings.device,
-            cache_dir=settings.cache_dir,
-        )
+        mapper = Mapper(taxonomy, similarity, MapperConfig(preset=preset))
         placed[preset] = np.array([placement.node for placement in mapper.place(answers)], dtype=np.int64)
 
     often = Counter(taxonomy.labels)
 
     def label(node: int) -> str | None:
         # A label that several nodes have is shown with its parent's: Iris is a genus of plants and one of mantises.
-        return None if node < 0 else "/".join(taxonomy.path(node)[-2 if often[taxonomy.labels[node]] > 1 else -1 :])
+        if node == UNPLACED:
+            return None
+        return "/".join(taxonomy.path(node)[-2 if often[taxonomy.labels[node]] > 1 else -1 :])
 
     def cells(i: int) -> tuple[Cell, ...]:
         labels = [label(int(nodes[i])) for nodes in placed.values()]
@@ -71,7 +75,7 @@ def printed_report(settings: MappingSettings) -> StudyReport:
 
     scores: list[tuple[Cell, ...]] = []
     for name, nodes in placed.items() if known.any() else ():
-        one = score(taxonomy, nodes[known], np.array(target)[known])
+        one = score(taxonomy, nodes[known], target[known])
         scores.append((name, int(known.sum()), int((nodes == printed)[known].sum()), one.hp, one.hr, one.hf))
     unanswered = sum(not row["answer"] for row in table)
     counts = {

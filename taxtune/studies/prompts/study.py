@@ -24,7 +24,7 @@ from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.prompts.figure import draw_arrows, draw_gains
 from taxtune.studies.prompts.gains import gains_table, measured_gains, placed_gains
 from taxtune.studies.settings import needs_of
-from taxtune.studies.text_scores import check_measures, check_questions
+from taxtune.studies.text_scores import check_headings, check_measures, check_questions
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
@@ -192,6 +192,7 @@ def compare_prompts(
     tables = [_prompts_table(placed, scores, remarks), _arrows_table(arrows), _differences_table(arrows)]
     figures: dict[str, Callable[[], Figure]] = {"arrows": partial(draw_arrows, arrows)}
     measures = settings.measures(settings.measure)
+    check_headings(measures)
     if measures:
         gains = placed_gains(models, scores, arrows)
         for measure in measures:

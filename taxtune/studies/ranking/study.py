@@ -20,7 +20,7 @@ from taxtune.studies.ranking.bootstrap import MeasuredModels, RankStatistics, ra
 from taxtune.studies.ranking.data_sets import DataSet, read_data_sets
 from taxtune.studies.ranking.figure import draw_bump
 from taxtune.studies.ranking.scoring import Rows, Scored, group_columns, score_models
-from taxtune.studies.text_scores import check_measures, check_questions
+from taxtune.studies.text_scores import check_headings, check_measures, check_questions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,10 +64,7 @@ def ranking(settings: RankingSettings) -> StudyReport:
             remedy="Check the column with the answers, and whether every call failed.",
         )
     measures = settings.measures(settings.measure)
-    headings = [measure.label for measure in measures]
-    doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
-    if doubled:
-        raise DataError("Two measures have the same heading.", value=doubled, remedy="Choose one of them.")
+    check_headings(measures)
     mappers = {name: None if one.taxonomy is None else settings.mapper(one.taxonomy) for name, one in sets.items()}
     scored = {
         name: score_models(of, measures, settings, sets[name].taxonomy, mappers[name]) for name, of in rows.items()

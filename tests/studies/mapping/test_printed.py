@@ -56,6 +56,14 @@ def test_a_printed_node_that_is_not_there_does_not_count() -> None:
     assert "2 of 39 rows have no printed node in our copy or on the tree" in report.notes
 
 
+def test_a_part_of_the_tree_has_its_own_rows(wild: Taxonomy) -> None:
+    report = run(asked(wild, root="Phasianidae"))
+    (record,) = report.table("mapping-printed").records()
+    assert (record["reference"], record["printed node"]) == ("Hazel Grouse", "Bonasa umbellus")
+    assert report.table("mapping-printed-scores").records()[0]["hP"] == 1 / 2
+    assert report.settings["root"] == "life/Phasianidae"
+
+
 def test_homonyms_are_shown_with_their_parents() -> None:
     tree = Taxonomy(["life", "Mantodea", "Iris", "Iridaceae", "Iris", "Siberian Iris"], [-1, 0, 1, 0, 3, 4])
     (record,) = run(asked(tree)).table("mapping-printed").records()

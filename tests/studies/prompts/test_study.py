@@ -12,6 +12,7 @@ from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
+from taxtune.metrics.base import FunctionMeasure, MeasureSettings
 from taxtune.report.output import StudyReport
 from taxtune.studies.placing import PlacedAnswers, place_rows
 from taxtune.studies.prompts import PromptsSettings
@@ -125,3 +126,35 @@ def test_answers_are_placed_and_missing_ones_are_not(birds: Taxonomy) -> None:
     assert found["p"].nodes.tolist() == [3, -1, 0]
     assert found["p"].counts == (2, 1, 1, 0)
     assert found["q"].nodes[[0, 2]].tolist() == [8, 1]
+
+
+def test_measures_with_the_same_heading_are_refused(birds: Taxonomy) -> None:
+    twins = [FunctionMeasure(name, "twin", lambda answer, reference: 1.0, MeasureSettings()) for name in ("a", "b")]
+    given = {"m": model(birds, a=prompt(BLACKBIRD), b=prompt(ROBIN))}
+    with pytest.raises(DataError, match=r"same heading.*twin"):
+        prompts_study(given, measure=tuple(twins))
+    with pytest.raises(DataError, match="no answers as text"):
+        prompts_study(given, measure=tuple(twins[:1]))
+
+
+def test_answers_that_a_measure_cannot_score_are_counted_and_leave_no_gain(birds: Taxonomy) -> None:
+    def told(answer: str, reference: str) -> float | None:
+        return None if answer == "mumble" else float(answer == reference)
+
+    measure = FunctionMeasure("told", "told", told, MeasureSettings())
+    rows = {
+        name: [
+            AnswerRow(i, str(i), said, (), node, "", {})
+            for i, (said, node) in enumerate(zip(answers, (BLACKBIRD, MALLARD), strict=True))
+        ]
+        for name, answers in {"a": ("mumble", "mallard"), "b": ("Turdus merula", "mumble"), "c": ("x", "y")}.items()
+    }
+    targets = np.array([BLACKBIRD, MALLARD])
+    given = PromptedModel(birds, targets, dict.fromkeys("abc", prompt(BLACKBIRD, MALLARD)), rows)
+    report = prompts_study({"m": given}, measure=(measure,), reference="any-name", resamples=20)
+    found = {row["prompt"]: row for row in records(report, "gains") if row["measure"] == "told"}
+    keys = ("scored", "missing", "unscored", "mean", "in both", "gain")
+    assert [found["a"][key] for key in keys] == [1, 0, 1, 1.0, 1, None]
+    assert [found["b"][key] for key in keys] == [1, 0, 1, 1.0, 0, None]  # no example has a score under both
+    assert [found["c"][key] for key in keys] == [2, 0, 0, 0.0, 1, -1.0]
+    report.figures["gains"]()

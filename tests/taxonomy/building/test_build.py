@@ -361,3 +361,27 @@ def test_wordnets_hypernyms_become_a_tree_with_every_class_of_imagenet(shared_da
             depth[child] = max(depth.get(child, 0), depth[node] + 1)
     for node in tree.order.tolist():
         assert tree.parents.depth[node] == depth[tree.ids[node]]
+
+
+@settings(max_examples=80, deadline=None)
+@given(any_edges(), st.sampled_from(["lose-no-node", "fewest-edges"]), st.booleans())
+def test_all_parents_make_a_graph_without_cycles_below_one_root(
+    pairs: list[tuple[str, str]], cycles: str, join: bool
+) -> None:
+    source = graph(pairs)
+    common = {"join_roots": "top" if join else None, "cycles": cycles}
+    whole, tree = (
+        build_tree(source, BuildOptions(**common, parents=rule))  # type: ignore[arg-type]
+        for rule in ("all", "longest-path")
+    )
+    # What the tree calls extra parents is all that the graph has more.
+    assert kept_edges(whole, EdgeFate.KEPT) == kept_edges(tree, EdgeFate.KEPT, EdgeFate.EXTRA_PARENT)
+    assert whole.order.tolist() == tree.order.tolist()
+    down = nx.DiGraph((parent, child) for child, parent in kept_edges(whole, EdgeFate.KEPT))
+    down.add_node(whole.ids[whole.root])
+    assert nx.is_directed_acyclic_graph(down)
+    assert {whole.ids[whole.root], *nx.descendants(down, whole.ids[whole.root])} == set(down)
+    facts = summary(whole, name_nodes(whole))
+    assert (facts["tree"]["nodes"], facts["tree"]["edges"]) == (len(down), down.number_of_edges())
+    assert facts["tree"]["leaves"] == sum(not down.out_degree(node) for node in down)
+    assert facts["several_parents"]["nodes"] == sum(down.in_degree(node) > 1 for node in down)
