@@ -27,7 +27,7 @@ def test_two_files_as_table_json_and_files(folder: Path, study: Study) -> None:
     arguments = ("careful=careful.csv", "bold.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "50")
     out, err = study.said(*arguments, "--out", "out")
     assert "Kendall's τ" in out
-    assert "1 answers are missing" in out
+    assert "1 answer is missing" in out
     assert "written to out" in err
     assert {path.name for path in (folder / "out").iterdir()} >= {
         "study.json", "scores.csv", "scores.md", "ranks.csv", "uncertainty.csv", "tau.csv", "ranks.png", "ranks.svg",
