@@ -85,7 +85,10 @@ def missing_note(missing: int, scored: str) -> list[str]:
         missing: How many.
         scored: What the scores and comparisons are over instead.
     """
-    lost = f"{missing:,} answers are missing (failed calls, or no such guess). They do not count as zero: {scored}."
+    are = "answer is" if missing == 1 else "answers are"
+    lost = (
+        f"{missing:,} {are} missing (a failed call, or no such guess). Missing answers do not count as zero: {scored}."
+    )
     return [lost] if missing else []
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from taxtune.metrics import registry
+from taxtune.metrics.base import FunctionMeasure
 from taxtune.metrics.registry import MeasureSettings, PairwiseMeasure
+from taxtune.studies.diagnosis.tags import Tagged, tagged
 from tests.cli.commands import Done, run_captured
 from tests.servers import OpenAIServer
 
@@ -336,6 +338,13 @@ def test_tags_are_judged_by_the_inclusion_measure_and_counted_by_its_types_too(t
         ("measures", "fine-grained discrimination failure"): 1,
         ("measures", "all wrong"): 1,
     }
+
+
+def test_a_verdict_of_one_half_names_a_tag() -> None:
+    verdicts = FunctionMeasure("half", "half", lambda _, tag: 0.5 if tag == "dog" else 0.49, MeasureSettings())
+    one, none = tagged(verdicts, ["pets", "pets"], [("dog", "cat"), None])
+    assert one == Tagged(("dog", "cat"), ("dog",), unscored=False)
+    assert none is None
 
 
 def test_a_verdict_on_a_tag_that_is_unclear_is_unscored(tree: Path, tmp_path: Path) -> None:

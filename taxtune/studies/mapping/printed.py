@@ -79,9 +79,9 @@ def printed_report(settings: MappingSettings) -> StudyReport:
         scores.append((name, int(known.sum()), int((nodes == printed)[known].sum()), one.hp, one.hr, one.hf))
     unanswered = sum(not row["answer"] for row in table)
     counts = {
-        "printed rows are left out: no answer in our copy": unanswered,
-        "printed rows are left out: reference not on the tree": len(table) - unanswered - len(rows),
-        "rows have no printed node in our copy or on the tree": int((~known).sum()),
+        "Left out, no answer in our copy": unanswered,
+        "Left out, reference not on the tree": len(table) - unanswered - len(rows),
+        "Printed node lost in our copy, or not on the tree": int((~known).sum()),
     }
     tables = (
         Table(
@@ -109,5 +109,5 @@ def printed_report(settings: MappingSettings) -> StudyReport:
             "n": len(rows),
         },
         tables=tuple(table for table in tables if table.rows),
-        notes=tuple(f"{count} of {len(table)} {what}" for what, count in counts.items() if count),
+        notes=tuple(f"{what}: {count} of {len(table)} printed rows" for what, count in counts.items() if count),
     )

@@ -98,7 +98,8 @@ class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
                 raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
             return
         measure = self.measure if self.measure != _DEFAULT else None
-        given = self.files or self.taxonomy or measure or self.by or self.guess or self.where or self.group
+        given = self.files or self.taxonomy or self.root or measure or self.by or self.guess or self.where
+        given = given or self.group or self.dataset_column or self.tree
         if given:
             raise DataError(
                 "--scores ranks only the models of a table.", value=given, remedy="Remove the other options."

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from taxtune.answers import AnswerTable, read_records
+from taxtune.answers.read import rows_error
 from taxtune.errors import DataError
 from taxtune.studies.contestants import named_paths, read_models
 from taxtune.studies.ranking import RankingSettings
@@ -32,15 +33,15 @@ class DataSet:
     files: Mapping[str, AnswerTable]
 
 
-def read_data_sets(settings: RankingSettings) -> list[DataSet]:
-    """Reads the trees and the answers.
+def read_data_sets(settings: RankingSettings) -> tuple[list[DataSet], list[str]]:
+    """Reads the trees and the answers, and says which data sets are left out.
 
     Raises:
         TaxtuneError: If a tree or a file cannot be used, or a data set of a group is in no file.
     """
     if not settings.group:
         whole, part = settings.read_tree()
-        return [DataSet("", whole, part, read_models(settings, whole, part))]
+        return [DataSet("", whole, part, read_models(settings, whole, part))], []
     files = _files(settings)
     wanted = list(dict.fromkeys(name for names in settings.groups.values() for name in names))
     absent = [name for name in wanted if name not in files]
@@ -58,7 +59,8 @@ def read_data_sets(settings: RankingSettings) -> list[DataSet]:
         where = settings.where if settings.dataset_column is None else {**settings.where, settings.dataset_column: name}
         one = replace(settings, files=files[name], where=where)
         found.append(DataSet(name, taxonomy, None, read_models(one, taxonomy, named=True)))
-    return found
+    unused = [name for name in files if name not in wanted]
+    return found, [f"Data sets that no group has are left out: {', '.join(unused)}"] if unused else []
 
 
 def _files(settings: RankingSettings) -> dict[str, tuple[str, ...]]:
@@ -76,9 +78,12 @@ def _files(settings: RankingSettings) -> dict[str, tuple[str, ...]]:
         if column is None:
             found[held] = (*found.get(held, ()), f"{model}={path}")
             continue
-        values = dict.fromkeys(record.get(column) for _, record in read_records(path))
-        if set(values) <= {None, ""}:
+        records = read_records(path)
+        if not any(column in record for _, record in records):
             raise DataError(f"The file has no column {column!r}.", file=path, remedy="Check --dataset-column.")
-        for value in values:
-            found[str(value)] = (*found.get(str(value), ()), f"{name}={path}")
+        lacking = [(row, f"{column} is missing") for row, record in records if record.get(column) in (None, "")]
+        if lacking:
+            raise rows_error(lacking, path, len(records), remedy="Every row needs the data set that it belongs to.")
+        for value in dict.fromkeys(str(record[column]) for _, record in records):
+            found[value] = (*found.get(value, ()), f"{name}={path}")
     return found

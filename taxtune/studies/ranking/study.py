@@ -42,7 +42,8 @@ _UNPAIRED = (
 def ranking(settings: RankingSettings) -> StudyReport:
     """Reads and ranks the models and returns the report; see `taxtune.studies.ranking.run`."""
     judges = check_measures(settings.measure, settings.question_column)
-    sets = {one.name: one for one in read_data_sets(settings)}
+    data_sets, unused = read_data_sets(settings)
+    sets = {one.name: one for one in data_sets}
     rows, notes, excluded = _rows(sets, settings)
     # Models are loaded once the files are known to be in order.
     names = list(dict.fromkeys(name for some in rows.values() for name in some))
@@ -129,7 +130,7 @@ def ranking(settings: RankingSettings) -> StudyReport:
                 strict=True,
             )
         ),
-        notes=tuple(dict.fromkeys(notes)),  # parts of one file say the same about it once
+        notes=tuple(dict.fromkeys([*unused, *notes])),  # parts of one file say the same about it once
         data={"excluded": excluded},
     )
 
@@ -161,7 +162,7 @@ def _group_remarks(
         several = f"the mean of {', '.join(members)}, each of which counts the same"
         yield f"{group}: {several if len(members) > 1 else members[0]}."
         for name in names:
-            absent = [member for member in members if name not in scored[member].counts]
+            absent = [member for member in members if not scored[member].counts.get(name, (0,))[0]]
             if absent:
                 yield f"{group}: {name} has no answers about {', '.join(absent)}, and so no mean."
 

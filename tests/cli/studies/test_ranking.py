@@ -27,7 +27,7 @@ def test_two_files_as_table_json_and_files(folder: Path, study: Study) -> None:
     arguments = ("careful=careful.csv", "bold.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "50")
     out, err = study.said(*arguments, "--out", "out")
     assert "Kendall's τ" in out
-    assert "1 answers are missing" in out
+    assert "1 answer is missing" in out
     assert "written to out" in err
     assert {path.name for path in (folder / "out").iterdir()} >= {
         "study.json", "scores.csv", "scores.md", "ranks.csv", "uncertainty.csv", "tau.csv", "ranks.png", "ranks.svg",
@@ -279,6 +279,19 @@ def test_a_model_without_a_data_set_has_no_mean_over_its_groups(study: Study, se
     assert "fine: careful has no answers about dishes, and so no mean." in found["table_notes"]["scores"]
 
 
+def test_neither_has_one_whose_every_call_about_a_data_set_failed(folder: Path, study: Study, sets: list[str]) -> None:
+    file = folder / "samples_dishes_careful.jsonl"
+    file.write_text(file.read_text(encoding="utf-8").replace('"soup"', "null"), encoding="utf-8")
+    found = study.json(*sets, *GROUPS)
+    assert found["tables"]["scores"][1]["fine TI"] is None
+    assert "fine: careful has no answers about dishes, and so no mean." in found["table_notes"]["scores"]
+
+
+def test_data_sets_of_no_group_are_left_out_and_named(study: Study, sets: list[str]) -> None:
+    found = study.json(*sets, "--group", "fine=birds", "-m", "text-inclusion", "--resamples", "50")
+    assert "Data sets that no group has are left out: dishes, cars" in found["notes"]
+
+
 def test_classes_are_the_same_however_they_are_written(folder: Path, study: Study) -> None:
     for model, target in (("a", "Basset Hound"), ("b", "basset_hound"), ("c", "pug")):
         row = {"id": model, "answer": "a basset hound", "target": target}
@@ -308,9 +321,15 @@ def test_what_lmms_eval_logs_by_task_is_read(folder: Path, study: Study) -> None
         (("bold:birds=bold.jsonl", "--group", "g="), "--group takes NAME=DATASET,DATASET"),
         (("bold:birds=bold.jsonl", "--group", "g=birds", "--tree", "cars=tree.csv"), "--tree names a data set"),
         (("bold.jsonl", "--group", "g=birds", "--dataset-column", "domain"), "no column 'domain'"),
+        (
+            ("stray.jsonl", "--group", "g=birds", "--dataset-column", "set"),
+            "1 of 6 rows cannot be used: row 4: set is missing",
+        ),
         (("bold.jsonl", "--tree", "birds=tree.csv"), "--tree and --dataset-column need --group"),
         (("bold.jsonl", "--group", "g=birds", "--root", "bird"), "--root is of one tree"),
         (("--scores", "paper2-main", "--group", "g=birds"), "--scores ranks only the models of a table"),
+        (("--scores", "paper2-main", "--tree", "birds=tree.csv"), "--scores ranks only the models of a table"),
+        (("--scores", "paper2-main", "--dataset-column", "set"), "--scores ranks only the models of a table"),
         (("a:birds=bold.jsonl", "b:birds=wrong.jsonl", "--group", "g=birds"), "a different target in b"),
     ],
 )
@@ -319,4 +338,5 @@ def test_groups_that_cannot_be_are_refused(
 ) -> None:
     text = (folder / "bold.jsonl").read_text(encoding="utf-8")
     (folder / "wrong.jsonl").write_text(text.replace('"target": "ramen"', '"target": "pho"'), encoding="utf-8")
+    (folder / "stray.jsonl").write_text(text.replace('"set": "dishes"', '"set": null'), encoding="utf-8")
     assert message in study.refused(*arguments)

@@ -166,6 +166,14 @@ def test_language_only_by_hand() -> None:
     assert sorted_names[3] == {"fine": "bread", "coarse": "food", "chosen": "animal", "credit": 0.0}
 
 
+def test_classes_that_only_float_noise_parts_are_tied() -> None:
+    up, down = (1, 1 + 1e-6), (1 + 1e-6, 1)  # cosines with the axes differ by 7e-7
+    encoder = Directions(animal=[1, 0], food=[0, 1], cat=up, dog=down, apple=up, bread=down)
+    grouping = coarse_cut(TREE, level=1)
+    result = language_only(encoder, label_texts(TREE), grouping, ("{label}",), resamples=0)
+    assert result.credit.tolist() == [0.5] * 4
+
+
 def test_the_two_level_report() -> None:
     matrix = ScoreMatrix("made", tuple("abcde"), np.array([4, 5, 6, 7, 3]), SCORES)
     grouping = coarse_cut(TREE, level=1)

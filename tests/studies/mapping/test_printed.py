@@ -44,8 +44,8 @@ def test_printed_answers_are_placed_beside_the_printed_nodes(wild: Taxonomy) -> 
         "hR": pytest.approx((1 + 2 / 3 + 2 / 3) / 3),
         "hF": pytest.approx(2 * (8 / 9) * (7 / 9) / (15 / 9)),
     }
-    assert "1 of 39 printed rows are left out: no answer in our copy" in report.notes
-    assert "35 of 39 printed rows are left out: reference not on the tree" in report.notes
+    assert "Left out, no answer in our copy: 1 of 39 printed rows" in report.notes
+    assert "Left out, reference not on the tree: 35 of 39 printed rows" in report.notes
 
 
 def test_a_printed_node_that_is_not_there_does_not_count() -> None:
@@ -53,7 +53,7 @@ def test_a_printed_node_that_is_not_there_does_not_count() -> None:
     report = run(asked(tree))
     assert [record["printed node"] for record in report.table("mapping-printed").records()] == [None, None]
     assert [table.name for table in report.tables] == ["mapping-printed"]
-    assert "2 of 39 rows have no printed node in our copy or on the tree" in report.notes
+    assert "Printed node lost in our copy, or not on the tree: 2 of 39 printed rows" in report.notes
 
 
 def test_a_part_of_the_tree_has_its_own_rows(wild: Taxonomy) -> None:

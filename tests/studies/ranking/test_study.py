@@ -114,7 +114,7 @@ def test_a_missing_answer_is_counted_and_no_zero(study: Study) -> None:
     # On the one example that both answered, the shy model beats either.
     assert [row["EM"] for row in records(report, "ranks")] == [3, 2, 1]
     notes = " ".join(report.as_json()["table_notes"]["scores"])
-    assert "1 answers are missing" in notes
+    assert "1 answer is missing" in notes
     assert "'Aves', the lowest node above all targets, would have hP 1.000, hR 0.400" in notes
 
 

@@ -120,6 +120,8 @@ def test_scores_of_a_model_are_cosines(tmp_path: Path, encoder: ClipEncoder, rec
         for kind, texts in item.texts.items():
             expected = [float(encoder.texts([text])[0] @ vectors[i]) for text in texts]
             assert scored.scores[i][kind].tolist() == pytest.approx(expected, abs=1e-5)
+            # No rank rests on float noise.
+            assert (scored.scores[i][kind] == np.round(scored.scores[i][kind], 5)).all()
     assert any("narrative" in note and "12 tokens" in note for note in scored.notes)
     # Written with their scores and read back they give the same study.
     back = read_pairs(write_pairs(tmp_path / "pairs.jsonl", made, scored))
