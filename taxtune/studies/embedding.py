@@ -216,11 +216,11 @@ def check_vectors(model: str, vectors: Mapping[str, FloatMatrix]) -> None:
 
 
 def shown_name(spec: str) -> str:
-    """Returns how an encoder is called in tables: of a folder on this machine the last two parts are enough."""
-    before, _, folder = spec.rpartition(":")
-    if not before or "/" not in folder or not Path(folder).is_dir():
+    """Returns how a model is called in tables: of a path on this machine the last two parts are enough."""
+    before, _, path = spec.rpartition(":")
+    if not before or "/" not in path or not Path(path).exists():
         return spec
-    return f"{before}:{'/'.join(Path(folder).parts[-2:])}"
+    return f"{before}:{'/'.join(Path(path).parts[-2:])}"
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:

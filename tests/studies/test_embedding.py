@@ -72,9 +72,11 @@ def test_names_of_nodes() -> None:
     assert label_texts(tree, "label") == ["food", "apple pie", "Quercus"]
 
 
-def test_folders_are_shown_by_their_last_parts(tmp_path: Path) -> None:
+def test_paths_are_shown_by_their_last_parts(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     assert shown_name(f"sentence:{tmp_path}/a/b") == "sentence:a/b"
     assert shown_name(f"clip:local-dir:{tmp_path}/a/b") == "clip:local-dir:a/b"
+    (tmp_path / "a" / "model.gguf").touch()
+    assert shown_name(f"llm:local:{tmp_path}/a/model.gguf") == "llm:local:a/model.gguf"
     assert shown_name("clip:hf-hub:laion/CLIP-ViT") == "clip:hf-hub:laion/CLIP-ViT"
     assert shown_name("sentence:all-MiniLM-L6-v2") == "sentence:all-MiniLM-L6-v2"

@@ -32,6 +32,7 @@ from taxtune.studies.embedding import (
     make_encoder,
     read_images,
     read_label_prompts,
+    shown_name,
 )
 from taxtune.studies.granularity import GranularitySettings
 from taxtune.studies.granularity.captions import CaptionCounts, count_captions, read_captions
@@ -236,7 +237,7 @@ def _language(
         llm = make_model(spec.removeprefix("llm:"), ModelSettings(task="text-generation", **shared, max_tokens=64))
         check_model(llm)
         with open_replies(settings.cache_dir) as store:
-            found.append(language_chat(llm, spec, names, grouping, store=store, **drawn))
+            found.append(language_chat(llm, shown_name(spec), names, grouping, store=store, **drawn))
     return language_report(found, taxonomy, grouping, names, record)
 
 
