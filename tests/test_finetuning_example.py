@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import runpy
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,19 @@ def study(*options: object) -> str:
     done = run_captured("study", "specificity", *options)
     assert done.code == 0, done.err
     return done.out
+
+
+def test_a_text_that_repeats_the_right_one_is_not_wrong() -> None:
+    pytest.importorskip("open_clip", reason="open_clip is not installed")
+    import torch
+
+    loss = runpy.run_path(str(EXAMPLE))["HardTextLoss"]()
+    # Two images with one text, and a text that was drawn as wrong.
+    loss.repeats = torch.tensor([[False, True, False], [True, False, False]])
+    images, texts = torch.eye(2), torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    # Each image has its own text and the wrong one to choose from; each text has its own image alone.
+    expected = (math.log1p(math.exp(-1)) + math.log1p(math.exp(1))) / 2
+    assert float(loss(images, texts, torch.tensor(1.0))) == pytest.approx((expected + 0) / 2)
 
 
 def test_hard_texts_lower_the_scores_of_hard_negatives(tmp_path: Path) -> None:

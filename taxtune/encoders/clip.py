@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, how_to_get, hub_name
+from taxtune.encoders.base import FloatMatrix, check_encoder, how_to_get, hub_name
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
@@ -49,6 +49,7 @@ class ClipEncoder:
     ) -> None:
         import open_clip
 
+        check_encoder(model)
         self.name = f"clip:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
         self._device = find_device(device)

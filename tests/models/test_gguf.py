@@ -17,10 +17,14 @@ TEXT = ModelSettings(task="text-generation", max_tokens=12, device="cpu")
 TASK: Task = "text-generation"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _skip_without_packages() -> None:
     for package in ("accelerate", "gguf"):
         pytest.importorskip(package, reason=f"the package {package} is not installed (pip install 'taxtune[gguf]')")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    _skip_without_packages()
     return make_checkpoint("llama", tmp_path_factory.mktemp("llama"))
 
 
@@ -33,7 +37,7 @@ def tiny(folder: Path) -> Path:
 @pytest.fixture
 def header(tmp_path: Path) -> Path:
     """Where a test writes the header of a GGUF file."""
-    pytest.importorskip("gguf", reason="the package gguf is not installed (pip install 'taxtune[gguf]')")
+    _skip_without_packages()
     return tmp_path / "model.gguf"
 
 

@@ -76,7 +76,8 @@ def ranking_of_table(
         raise DataError(
             "A table of scores needs the column model and at least two models.",
             file=source,
-            value=f"{len(records)} row{'' if len(records) == 1 else 's'}",
+            value=f"{len(records)} row{'' if len(records) == 1 else 's'}"
+            + (f" with the columns {', '.join(records[0])}" if records else ""),
             remedy="Give one row for each model.",
         )
     names = [str(row["model"]) for row in records]

@@ -272,7 +272,7 @@ def test_hf_of_the_papers_tables_is_the_harmonic_mean_of_its_hp_and_hr() -> None
 def test_a_table_that_cannot_be_ranked_is_refused() -> None:
     for bad, message in (
         ([{"model": "a", "EM": 1.0}], "two models"),
-        ([{"name": "a", "EM": 1.0}, {"name": "b", "EM": 1.0}], "column model"),
+        ([{"name": "a", "EM": 1.0}, {"name": "b", "EM": 1.0}], "column model.*2 rows with the columns name, EM"),
         ([{"model": "a", "EM": 1.0}] * 2, "in the table twice"),
         ([{"model": "a"}, {"model": "b"}], "no columns with scores"),
         ([{"model": "a", "EM": "high"}, {"model": "b", "EM": 1.0}], "EM of a is not a number"),
