@@ -1,7 +1,7 @@
 """Hierarchical precision, recall and F: the score of a placed answer (paper 1, §3, eqs. 2 and 3).
 
 An answer that asserts something the tree does not have ("a bicycle" on a tree of dishes) is *off the tree*. The paper
-puts it on the root, where it cannot be told from an answer that says nothing and has hP 1. Here it may be scored as
+has no such answers; on the root it could not be told from one that says nothing, and had hP 1. Here it may be scored as
 what it is: a child of the root that is never right, at depth 1, with nothing but the root in common with any target.
 So its hP is 1/2, its hR that of the root, and it is never exact. All functions that score take a mask `off_tree` that
 says which answers those are; their node numbers then play no part.
