@@ -239,7 +239,7 @@ def read_templates(references: Sequence[Path]) -> dict[Path, str]:
             raise TemplateError(
                 f"The results would name two templates {file.stem!r}: this one, and {named[file.stem]}.",
                 file=file,
-                remedy="Rename one of the files, or evaluate them one by one.",
+                remedy="Give each template once, in files with different names, or evaluate them one by one.",
             )
         named[file.stem] = file
     return {file: _read_template(file) for file in files}

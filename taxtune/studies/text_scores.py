@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from taxtune.metrics.registry import Measure
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["check_headings", "check_measures", "check_questions", "target_names", "text_scores"]
+__all__ = ["check_headings", "check_measures", "check_questions", "measure_notes", "target_names", "text_scores"]
 
 FloatArray = NDArray[np.float64]
 Key = TypeVar("Key")
@@ -73,6 +73,15 @@ def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) ->
                 value=row.fields.get(str(column)),
                 remedy="Give the prompt that was asked.",
             )
+
+
+def measure_notes(measures: Iterable[Measure]) -> list[str]:
+    """Returns what measures have to tell, each note with the heading of its measure in front."""
+    return [
+        note if note.startswith(measure.label) else f"{measure.label}: {note}"
+        for measure in measures
+        for note in measure.notes
+    ]
 
 
 def text_scores(

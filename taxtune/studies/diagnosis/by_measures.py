@@ -15,7 +15,7 @@ from taxtune.metrics.registry import Measure
 from taxtune.report.output import Cell, Table
 from taxtune.studies.diagnosis import DiagnosisSettings
 from taxtune.studies.settings import needs_of
-from taxtune.studies.text_scores import target_names
+from taxtune.studies.text_scores import measure_notes, target_names
 from taxtune.taxonomy import Taxonomy
 
 __all__ = ["Measured", "costs_table", "crossed_table", "judge_questions", "measure_types", "measured_table"]
@@ -40,7 +40,7 @@ class Measured:
     @property
     def notes(self) -> list[str]:
         """What the measures have to tell."""
-        return [f"{measure.label}: {note}" for measure in self.measures.values() for note in measure.notes]
+        return measure_notes(self.measures.values())
 
 
 def measure_types(taxonomy: Taxonomy, answers: AnswerTable, settings: DiagnosisSettings) -> Measured:

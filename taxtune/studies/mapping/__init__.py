@@ -60,7 +60,9 @@ class MappingSettings(ModelSettings, TreeSettings):
         Recorded("measures"),
     ] = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor", "lexical")
     alone: Annotated[bool, typer.Option(help="Place by the most similar name only.")] = True
-    algorithm: Annotated[bool, typer.Option(help="Place with Algorithm 1 (the preset paper-listing).")] = True
+    algorithm: Annotated[
+        bool, typer.Option(help="Place with Algorithm 1 (the presets paper-listing and paper-prose).")
+    ] = True
     default: Annotated[bool, typer.Option(help="Place with taxtune's default mapper.")] = True
     similarity: Annotated[
         str,

@@ -24,7 +24,7 @@ from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.prompts.figure import draw_arrows, draw_gains
 from taxtune.studies.prompts.gains import gains_table, measured_gains, placed_gains
 from taxtune.studies.settings import needs_of
-from taxtune.studies.text_scores import check_headings, check_measures, check_questions
+from taxtune.studies.text_scores import check_headings, check_measures, check_questions, measure_notes
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
@@ -221,11 +221,7 @@ def compare_prompts(
         },
         tables=tuple(tables),
         figures=figures,
-        notes=tuple(
-            dict.fromkeys(
-                (*notes, *(n if n.startswith(m.label) else f"{m.label}: {n}" for m in measures for n in m.notes))
-            )
-        ),
+        notes=tuple(dict.fromkeys((*notes, *measure_notes(measures)))),
         data={"texts": {name: dict(model.texts) for name, model in models.items()}, "excluded": list(excluded)},
     )
 

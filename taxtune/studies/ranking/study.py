@@ -20,7 +20,7 @@ from taxtune.studies.ranking.bootstrap import MeasuredModels, RankStatistics, ra
 from taxtune.studies.ranking.data_sets import DataSet, read_data_sets
 from taxtune.studies.ranking.figure import draw_bump
 from taxtune.studies.ranking.scoring import Rows, Scored, group_columns, score_models
-from taxtune.studies.text_scores import check_headings, check_measures, check_questions
+from taxtune.studies.text_scores import check_headings, check_measures, check_questions, measure_notes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ def ranking(settings: RankingSettings) -> StudyReport:
             if one.taxonomy is not None
         ),
         *(f"{name}: {said}" if name else said for name, one in scored.items() for said in one.remarks),
-        *(n if n.startswith(m.label) else f"{m.label}: {n}" for m in measures for n in m.notes),
+        *measure_notes(measures),
     ]
     drawn = f"{settings.resamples:,} resamples of the {settings.unit}s"
     tables = [

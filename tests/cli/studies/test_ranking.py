@@ -121,7 +121,7 @@ def test_a_table_of_scores_as_people_have_them(folder: Path, study: Study) -> No
     [
         ("", "scores file is empty"),
         ("model,EM\n", "scores.csv:1: The file has a header but no rows"),
-        ("model,EM\na,1\n", "(got '1 row') Give one row for each model."),
+        ("model,EM\na,1\n", "(got '1 row with the columns model, EM') Give one row for each model."),
         ("name,EM\na,1\nb,2\n", "scores.csv:1: A table of scores needs the column model. (got ['name', 'EM'])"),
         ("model,EM\n\n\na,1\nb,nan\n", "scores.csv:5: EM of b is not a number. (got 'nan') Leave the cell empty"),
         ("model,EM\na,inf\nb,2\n", "scores.csv:2: EM of a is not a number"),
