@@ -256,7 +256,7 @@ OffTreeAsOption = Annotated[
         "--off-tree-as",
         metavar="WHAT",
         help="How to score an answer that asserts something the taxonomy lacks: child (a wrong child of the root, hP "
-        "1/2) or root (as in the paper, hP 1; the paper's presets always do this).",
+        "1/2) or root (hP 1, as the paper scores whatever is there; the paper's presets always do this).",
     ),
 ]
 DeviceOption = Annotated[

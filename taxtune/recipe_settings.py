@@ -408,7 +408,7 @@ class MapperSettings(Settings):
     off_tree: Literal["child", "root"] = Field(
         "child",
         description="How to score an answer that asserts something the tree lacks: child (a wrong child of the root) "
-        "or root (as in the paper; the paper's presets always do this).",
+        "or root (hP 1; the paper's presets always do this).",
     )
 
     @field_validator("similarity")

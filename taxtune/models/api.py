@@ -25,6 +25,7 @@ from taxtune.models.api_errors import (
 )
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
 from taxtune.models.faults import Fault, count_fault
+from taxtune.models.gguf import is_gguf
 from taxtune.models.image_urls import ENCODING, ImageUrls
 from taxtune.models.side_by_side import ConcurrencyLimit, Effort, as_completed
 
@@ -416,10 +417,14 @@ class ApiModel:
         try:
             litellm.get_llm_provider(self.model, api_base=settings.api_base)
         except Exception:
+            remedy = (
+                "Put the provider before the name, such as openai/gpt-4o (also use openai/ for your own "
+                "OpenAI-compatible server)."
+            )
+            if is_gguf(self.model):
+                remedy = f"For a file on this machine write local:{self.model} where a local model may be named."
             raise ModelError(
-                f"litellm does not know the provider of {self._role} {self.model!r}.",
-                remedy="Put the provider before the name, such as openai/gpt-4o (also use openai/ for your own "
-                "OpenAI-compatible server).",
+                f"litellm does not know the provider of {self._role} {self.model!r}.", remedy=remedy
             ) from None
         if settings.api_key is not None:
             return settings.api_key

@@ -327,12 +327,12 @@ class LocalModel(ABC):
             for place in islice(order, max(0, most - len(under_way))):
                 under_way.append((place, threads.submit(self._prepare, requests[place])))
 
+        # Found before there are threads: two that import transformers for the first time break each other's import.
+        name = self.checkpoint.name
         try:
             look_ahead(1)
             # The first is waited for, so that what all of them share is loaded once.
-            with (
-                nullcontext() if "_processor" in self.__dict__ else loading(f"the processor of {self.checkpoint.name}")
-            ):
+            with nullcontext() if "_processor" in self.__dict__ else loading(f"the processor of {name}"):
                 problem = under_way[0][1].exception()
             if problem is not None and not isinstance(problem, Unanswerable):
                 raise problem

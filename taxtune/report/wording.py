@@ -127,9 +127,14 @@ def p_value(value: float) -> str:
 
 
 def template_name(name: str) -> str:
-    """Returns how a held-out result is called: "baseline", "winner", "hP-tuned", or "birds: winner" of several runs."""
+    """Returns how a held-out result is called: "baseline", "winner", "hP-tuned", or "birds: winner" of several runs.
+
+    A template that was evaluated under a name of its own keeps it.
+    """
+    from taxtune.metrics.registry import MEASURES
+
     run, colon, rest = name.rpartition(": ")
-    if rest not in ("baseline", "winner", "template") and not rest.startswith("iteration "):
+    if rest in _NAMES or rest in MEASURES:
         rest = f"{metric_name(rest).replace(' ', '-')}-tuned"
     return run + colon + rest
 

@@ -459,6 +459,8 @@ def test_the_key_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, ask
 def test_an_unknown_provider_is_refused() -> None:
     with pytest.raises(ModelError, match="not know the provider of the model 'nothing/known'"):
         ApiModel("nothing/known").check()
+    with pytest.raises(ModelError, match=r"write local:models/small\.gguf"):
+        ApiModel("models/small.gguf").check()
 
 
 def test_a_model_without_images_is_noted() -> None:

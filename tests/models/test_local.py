@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +54,21 @@ def make(family: str, checkpoints: Callable[[str], Path]) -> Make:
 def texts(replies: list[Reply]) -> list[str]:
     assert all(isinstance(reply, Answer) for reply in replies), replies
     return [reply.text for reply in replies if isinstance(reply, Answer)]
+
+
+def test_the_checkpoint_is_found_before_there_are_threads(
+    make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads that import transformers for the first time break each other's import."""
+    real, found = local.find_checkpoint, []
+
+    def find(*what: Any, **how: Any) -> Any:
+        found.append(threading.current_thread())
+        return real(*what, **how)
+
+    monkeypatch.setattr(local, "find_checkpoint", find)
+    texts(make().answer(requests[:2]))
+    assert found == [threading.main_thread()]
 
 
 def test_the_identity_does_not_load_the_weights(make: Make, family: str) -> None:

@@ -21,6 +21,23 @@ def test_numbers_have_a_true_minus_and_no_negative_zero() -> None:
     assert wording.p_value(0.31) == "0.310"
 
 
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("baseline", "baseline"),
+        ("iteration 3", "iteration 3"),
+        ("hp", "hP-tuned"),
+        ("hr_at_hp", "hR-at-hP-tuned"),
+        ("rouge-1", "ROUGE-tuned"),
+        ("birds: winner", "birds: winner"),
+        ("birds: accuracy", "birds: accuracy-tuned"),
+        ("paper1-minimal", "paper1-minimal"),
+    ],
+)
+def test_a_template_is_called_after_what_it_was_tuned_for_or_by_its_own_name(name: str, called: str) -> None:
+    assert wording.template_name(name) == called
+
+
 def test_headline_says_what_was_found_with_intervals() -> None:
     text = wording.headline(samples.comparison())
     assert text == (
