@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from taxtune.metrics.ranks import OFF_TREE_RANK, RankIntervals
 from taxtune.metrics.statistics import Interval, PairedDifference
@@ -126,6 +127,7 @@ def p_value(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
+@lru_cache(maxsize=256)  # a page asks for each image, and the measures of installed packages take 20 ms to list
 def template_name(name: str) -> str:
     """Returns how a held-out result is called: "baseline", "winner", "hP-tuned", or "birds: winner" of several runs.
 
