@@ -66,23 +66,23 @@ def settings() -> Iterator[Callable[[str], tuple[str, ...]]]:
 class Dying(ToyVLM):
     """A toy model that logs what it is asked, in whose process kill -9 strikes some time after a question.
 
-    It answers no batch before the one before it is written down, as any real model is slower than a disk.
-
     Args:
-        log: The log, over all processes of the run, in the run's folder.
+        log: The log, over all processes of the run.
         moment: Lines in the log after which it strikes; None for never.
         delay: Seconds from then on, in which the answers may be written down, or not.
+        answers: The file in which a batch is to be written down before the next is answered, as any real model is
+            slower than a disk; None answers at once.
     """
 
-    def __init__(self, log: Path, moment: int | None, delay: float) -> None:
+    def __init__(self, log: Path, moment: int | None, delay: float, answers: Path | None = None) -> None:
         super().__init__(log)
-        self.moment, self.delay = moment, delay
+        self.moment, self.delay, self.answers = moment, delay, answers
         self.before: list[Request] = []
 
     def answer(self, questions: Any) -> Any:
         """Answers as a toy model."""
-        if self.before:
-            with AnswerStore(self.log.parent / "answers.db") as store:
+        if self.before and self.answers is not None:
+            with AnswerStore(self.answers) as store:
                 wait_until(lambda: None not in store.get(self.identity, self.before))
         self.before = list(questions)
         replies = super().answer(questions)
@@ -95,7 +95,7 @@ class Dying(ToyVLM):
 def work(folder: Path, out: Path, overrides: tuple[str, ...], moment: int | None = None, delay: float = 0.0) -> None:
     """Runs, or goes on with, a run."""
     out.mkdir(exist_ok=True)
-    vlm = Dying(out / "asked.log", moment, delay)
+    vlm = Dying(out / "asked.log", moment, delay, out / "answers.db")
     tuned(Parts(load_recipe(folder / "recipe.yaml", overrides), out, vlm=vlm), out, resume=True)
 
 
@@ -103,7 +103,7 @@ def calibrate(folder: Path, out: Path, moment: int | None = None, delay: float =
     """Calibrates the winner of a finished run on its held-out images."""
     from taxtune.tuning.calibration_run import CalibrationRun
 
-    vlm = Dying(out / "asked.log", moment, delay)
+    vlm = Dying(out / "asked.log", moment, delay, out / "answers.db")
     CalibrationRun(out, 0.4, samples=3, heldout=True, recipe=folder / "recipe.yaml", vlm=vlm).run()
 
 
