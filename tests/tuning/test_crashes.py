@@ -21,6 +21,7 @@ import pytest
 
 from taxtune.models import AnswerStore, Request
 from taxtune.recipe import load_recipe
+from taxtune.store import Place
 from taxtune.tuning.from_recipe import Parts
 from tests.servers import OpenAIServer, Reply, calls
 from tests.tuning.toy import ToyVLM, make_files, tuned
@@ -70,11 +71,11 @@ class Dying(ToyVLM):
         log: The log, over all processes of the run.
         moment: Lines in the log after which it strikes; None for never.
         delay: Seconds from then on, in which the answers may be written down, or not.
-        answers: The file in which a batch is to be written down before the next is answered, as any real model is
+        answers: The store in which a batch is to be written down before the next is answered, as any real model is
             slower than a disk; None answers at once.
     """
 
-    def __init__(self, log: Path, moment: int | None, delay: float, answers: Path | None = None) -> None:
+    def __init__(self, log: Path, moment: int | None, delay: float, answers: Place | None = None) -> None:
         super().__init__(log)
         self.moment, self.delay, self.answers = moment, delay, answers
         self.before: list[Request] = []

@@ -96,10 +96,11 @@ class Doomed(Dying):
     Args:
         log: The log of this machine.
         fates: The files that the fates leave, each with a number of questions of a machine after which it strikes.
+        answers: The database of the answers.
     """
 
-    def __init__(self, log: Path, fates: Mapping[Path, int]) -> None:
-        super().__init__(log, None, 0.01)
+    def __init__(self, log: Path, fates: Mapping[Path, int], answers: str) -> None:
+        super().__init__(log, None, 0.01, answers)
         self.fates, self.seconds = fates, 0.05
 
     def answer(self, questions: Any) -> Any:
@@ -118,7 +119,7 @@ def work_on(machine: str, folder: Path, out: Path, storage: str, fates: Mapping[
     defaults.__kwdefaults__.update(machine=machine, patience=3.0)
     out.mkdir(exist_ok=True)
     recipe = load_recipe(folder / "recipe.yaml", (*RUNS["race"], f"storage={storage}"))
-    vlm = Doomed(out / "asked.log", fates)
+    vlm = Doomed(out / "asked.log", fates, storage)
     tuned(Parts(recipe, out, vlm=vlm, own_proposer=Numbered()), out, resume=True)
 
 
