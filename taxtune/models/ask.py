@@ -108,8 +108,8 @@ def ask(
         with _Writer(store, identity) as writer, closing(_stream(model, [distinct[k] for k in wanted], size)) as stream:
             failed_in_a_row = 0
             for place, reply in stream:
-                settle(wanted[place], reply)
                 writer.keep(distinct[wanted[place]], reply)
+                settle(wanted[place], reply)
                 failed = isinstance(reply, Failure) and reply.retryable
                 failed_in_a_row = failed_in_a_row + 1 if failed else 0
                 if isinstance(reply, Failure) and failed_in_a_row >= max(size, 2):
@@ -196,6 +196,10 @@ class _Writer:
     ) -> None:
         if self._store is not None:
             self._waiting.put(None)
-            self._thread.join()
+            try:
+                self._thread.join()
+            except KeyboardInterrupt:  # what waits is written all the same
+                self._thread.join()
+                raise
         if error is None and self._error is not None:
             raise self._error

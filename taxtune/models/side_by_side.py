@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import queue
+import signal
 import statistics
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from types import FrameType
 from typing import TypeVar
 
 __all__ = ["ConcurrencyLimit", "Effort", "as_completed"]
@@ -25,6 +27,9 @@ _EXPONENT = 0.85
 _FINE_STEP = 1.25
 _CUT = 0.7
 _LONGEST_HOLD = 8
+# Seconds after which who waits for a reply looks up: a signal that comes as the wait begins does not end it, and on
+# Windows none does.
+_WAKE = 0.5
 
 
 class ConcurrencyLimit:
@@ -218,7 +223,7 @@ def as_completed(
     """Gives (place, what `work` makes of the item) as it comes; the items are begun in order.
 
     The first error ends everything, and so does closing the generator. Unlike a pool of `concurrent.futures`, it does
-    not wait at Ctrl-C for a server that does not answer.
+    not wait at Ctrl-C for a server that does not answer. At both, what was answered, and paid for, is given first.
 
     Args:
         items: What to work on.
@@ -227,7 +232,7 @@ def as_completed(
     """
     effort = Effort()
     places = iter(range(len(items)))
-    finished: queue.SimpleQueue[tuple[int, Result] | BaseException] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[tuple[int, Result] | BaseException | Callable[[], object]] = queue.SimpleQueue()
 
     def run() -> None:
         while limit.enter(effort.stop):
@@ -245,19 +250,70 @@ def as_completed(
     for _ in range(min(limit.most, len(items))):
         # Each thread in a context of its own, so that its notes go to the display in force here.
         threading.Thread(target=copy_context().run, args=(run,), name="taxtune-model", daemon=True).start()
+    given = 0
     try:
-        for _ in items:
-            try:
-                got = finished.get()
-            except BaseException:  # Ctrl-C: what was answered, and paid for, is given all the same
-                effort.stop.set()
-                while not finished.empty():
-                    if not isinstance(got := finished.get(), BaseException):
-                        yield got
-                raise
-            if isinstance(got, BaseException):
-                raise got
-            yield got
+        with _interrupted_in_turn(finished.put):
+            while given < len(items):
+                try:
+                    got = _wait_for(finished)
+                    if isinstance(got, BaseException):
+                        raise got
+                    if not isinstance(got, tuple):
+                        got()
+                        continue
+                except BaseException:
+                    effort.stop.set()
+                    while not finished.empty():
+                        if isinstance(more := finished.get(), tuple):
+                            yield more
+                    raise
+                given += 1
+                yield got
     finally:
         effort.stop.set()
         limit.wake()
+
+
+def _wait_for(finished: queue.SimpleQueue[Item]) -> Item:
+    while True:
+        with suppress(queue.Empty):
+            return finished.get(timeout=_WAKE)
+
+
+@contextmanager
+def _interrupted_in_turn(put: Callable[[Callable[[], object]], object]) -> Iterator[None]:
+    """Has Ctrl-C wait its turn among the replies.
+
+    An interrupt raised wherever the main thread happens to be can hit it with a reply in its hands, neither among those
+    that wait nor kept yet. (SimpleQueue.put may be called by a signal handler, and wakes whoever waits for a reply.)
+
+    Args:
+        put: Called at Ctrl-C with what it would have done. Pressed again before that is called, it does so at once.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    # In other threads no interrupt is raised, and one that is ignored stays so.
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    pending = False
+
+    def interrupt() -> None:
+        nonlocal pending
+        pending = False
+        before(signal.SIGINT, None)
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal pending
+        if pending:
+            before(number, frame)
+        else:
+            pending = True
+            put(interrupt)
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pending:
+            interrupt()

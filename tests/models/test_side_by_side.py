@@ -6,6 +6,7 @@ import heapq
 import itertools
 import queue
 import random
+import signal
 import threading
 import time
 from collections import deque
@@ -284,3 +285,68 @@ def test_ctrl_c_gives_what_was_answered_by_then(late: type[_Results]) -> None:
     with pytest.raises(KeyboardInterrupt):
         given.extend(result for _, result in stream)
     assert given[:3] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_ctrl_c_waits_until_a_reply_is_kept_and_gives_the_others(at: int) -> None:
+    kept: list[int] = []
+
+    def keep_all() -> None:
+        for _, reply in as_completed(range(4), lambda item, _: item, ConcurrencyLimit(4)):
+            for thread in threading.enumerate():
+                if thread.name == "taxtune-model":
+                    thread.join()  # all have answered
+            if len(kept) == at:
+                signal.raise_signal(signal.SIGINT)
+            kept.append(reply)
+
+    with pytest.raises(KeyboardInterrupt):
+        keep_all()
+    assert sorted(kept) == list(range(4))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_twice_does_not_wait() -> None:
+    stream = as_completed(range(2), lambda item, _: item, ConcurrencyLimit(1))
+    next(stream)
+    signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        stream.close()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_whoever_else_handles_ctrl_c_is_asked_and_the_stream_goes_on() -> None:
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
+    try:
+        stream = as_completed(range(3), lambda item, _: item, ConcurrencyLimit(1))
+        given = [next(stream)]
+        signal.raise_signal(signal.SIGINT)
+        assert not asked
+        given += stream
+        assert (given, asked) == ([(0, 0), (1, 1), (2, 2)], [signal.SIGINT])
+        ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        stream = as_completed(range(2), lambda item, _: item, ConcurrencyLimit(1))
+        next(stream)
+        signal.raise_signal(signal.SIGINT)
+        assert len(list(stream)) == 1
+        signal.signal(signal.SIGINT, ignored)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_leave_ctrl_c_alone() -> None:
+    seen = []
+
+    def go() -> None:
+        stream = as_completed(range(2), lambda item, _: item, ConcurrencyLimit(1))
+        next(stream)
+        seen.append(signal.getsignal(signal.SIGINT))
+        seen.append(len(list(stream)))
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT), 1]
