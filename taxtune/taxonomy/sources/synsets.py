@@ -122,9 +122,8 @@ def read_json_names(path: Path) -> Iterator[tuple[str, str, list[str]]]:
             yield key, value, []
         else:
             raise TaxonomyError(
-                'An entry is neither a name, nor ["n01440764", "tench"], nor {"name": ...}.',
+                f'Entry {place:,} is neither a name, nor ["n01440764", "tench"], nor {{"name": ...}}.',
                 file=path,
-                row=place,
                 value={key: value},
             )
 

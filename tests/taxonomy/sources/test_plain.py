@@ -102,7 +102,7 @@ def test_synsets_with_names_in_every_form(tmp_path: Path) -> None:
     [
         ("tench\n", "The first|names"),
         ("n00000001\ttench\nno synset\n", r"names\.txt:2: The line is not a synset id and its names"),
-        ('{"a": 3}', r"names\.txt:1: An entry is neither a name"),
+        ('{"a": "b",\n\n"c": 3}', r"names\.txt: Entry 2 is neither a name.*\{'c': 3\}"),
         ('{"a": ', r"names\.txt:1: The file is not valid JSON"),
         ("{}", "The JSON is not an object of names"),
     ],

@@ -73,7 +73,7 @@ def test_leaves_from_imagenets_class_index(tmp_path: Path) -> None:
     path.write_text(json.dumps({"n01440764": {"name": "tench"}}))
     assert read_leaves(path) == ("n01440764",)
     path.write_text('{"0": ["n01440764", "tench"], "1": ["n01443537"]}')
-    with pytest.raises(TaxonomyError, match="An entry is neither"):
+    with pytest.raises(TaxonomyError, match=r"Entry .* is neither"):
         read_leaves(path)
 
 
