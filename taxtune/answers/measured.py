@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.answers.read import AnswerTable
 from taxtune.errors import DataError
-from taxtune.metrics.base import ManyReferencesMeasure, Measure
+from taxtune.metrics.base import Measure
 from taxtune.metrics.registry import split_spec
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 
@@ -74,22 +73,7 @@ def measure_answers(measure: Measure, answers: AnswerTable) -> FloatArray:
     if measure.needs_images:
         return _with_images(measure, answers)
     extra: dict[str, Any] = {"questions": [row.question for row in rows]} if measure.needs_questions else {}
-    if isinstance(measure, ManyReferencesMeasure):
-        return measure.scores_many([row.answer or "" for row in rows], [row.references for row in rows], **extra)
-    owner = [i for i, row in enumerate(rows) for _ in row.references]
-    if extra:
-        extra = {"questions": [rows[i].question for i in owner]}
-    scores = measure.scores(
-        [rows[i].answer or "" for i in owner], [reference for row in rows for reference in row.references], **extra
-    )
-    return _best(scores, owner, len(rows))
-
-
-def _best(scores: FloatArray, owner: Sequence[int], n: int) -> FloatArray:
-    best = np.full(n, np.nan)
-    # fmax takes the number where the other is NaN.
-    np.fmax.at(best, np.array(owner, dtype=np.int64), scores)
-    return best
+    return measure.scores_many([row.answer or "" for row in rows], [row.references for row in rows], **extra)
 
 
 def _with_images(measure: Measure, answers: AnswerTable) -> FloatArray:
@@ -109,8 +93,8 @@ def _with_images(measure: Measure, answers: AnswerTable) -> FloatArray:
             for i in by_image[file]
         ]
         rows = [answers.rows[i] for i, _ in block]
-        scores[[i for i, _ in block]] = measure.scores(
-            [row.answer or "" for row in rows], [row.references[0] for row in rows], [image for _, image in block]
+        scores[[i for i, _ in block]] = measure.scores_many(
+            [row.answer or "" for row in rows], [row.references for row in rows], [image for _, image in block]
         )
     return scores
 

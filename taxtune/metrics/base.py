@@ -33,6 +33,7 @@ __all__ = [
     "PairwiseMeasure",
     "check_lengths",
     "check_texts",
+    "name_scores",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -112,6 +113,35 @@ class Measure(Protocol):
             images: An image of each *reference*, for measures that need them.
             questions: The prompt that was asked for each answer, for judges.
         """
+
+    def scores_many(
+        self,
+        answers: Sequence[str],
+        references: Sequence[Sequence[str]],
+        images: Sequence[Image | None] | None = None,
+        *,
+        questions: Sequence[str] | None = None,
+    ) -> FloatArray:
+        """Returns the score of each answer with all its references, shape (n,); here that of the one it fits best.
+
+        NaN is unscored, never 0: an answer without references, or none of whose references gave a score.
+
+        Args:
+            answers: Texts, n of them.
+            references: The references of each, duplicates included.
+            images: An image of each answer, for measures that need them.
+            questions: The prompt that was asked for each answer, for judges.
+        """
+        owner = [i for i, (_, given) in enumerate(zip(answers, references, strict=True)) for _ in given]
+        scores = self.scores(
+            [answers[i] for i in owner],
+            [reference for given in references for reference in given],
+            None if images is None else [images[i] for i in owner],
+            questions=None if questions is None else [questions[i] for i in owner],
+        )
+        best = np.full(len(answers), np.nan)
+        np.fmax.at(best, np.array(owner, dtype=np.int64), scores)  # fmax takes the number where the other is NaN
+        return best
 
     def matrix(
         self, answers: Sequence[str], references: Sequence[str], images: Sequence[Image | None] | None = None
@@ -245,26 +275,22 @@ class FunctionMeasure(PairwiseMeasure):
 
 
 class ManyReferencesMeasure(PairwiseMeasure):
-    """A measure that is defined for all references of an answer at once: subclass it and write `scores_many`.
+    """A measure that is defined for all references of an answer at once: subclass it and write `scores_many`."""
 
-    Of any other measure an answer with several references gets the score of the reference that it fits best.
-    """
+    #: Whether references are the answers of several people, which are counted or averaged. They then are no
+    #: alternatives, such as the names of one target are, of which a right answer need give only one.
+    consensus: ClassVar[bool] = False
 
     @abstractmethod
     def scores_many(
         self,
         answers: Sequence[str],
         references: Sequence[Sequence[str]],
+        images: Sequence[Image | None] | None = None,
         *,
         questions: Sequence[str] | None = None,
     ) -> FloatArray:
-        """Returns the score of each answer with all its references, shape (n,); NaN is unscored, never 0.
-
-        Args:
-            answers: Texts, n of them.
-            references: The references of each, duplicates included.
-            questions: The prompt that was asked for each answer, for judges.
-        """
+        """Returns the score of each answer with all its references; see `Measure.scores_many`."""
 
     def scores(
         self,
@@ -275,7 +301,34 @@ class ManyReferencesMeasure(PairwiseMeasure):
         questions: Sequence[str] | None = None,
     ) -> FloatArray:
         """Returns the score of each answer with its one reference, shape (n,); see `scores_many`."""
-        return self.scores_many(answers, [[reference] for reference in references], questions=questions)
+        return self.scores_many(answers, [[reference] for reference in references], images, questions=questions)
+
+
+def name_scores(
+    measure: Measure,
+    answers: Sequence[str],
+    names: Sequence[Sequence[str]],
+    images: Sequence[Image | None] | None = None,
+    *,
+    questions: Sequence[str] | None = None,
+) -> FloatArray:
+    """Returns the score of each answer with the names of its target, any of which is right, shape (n,).
+
+    As `Measure.scores_many`, but for measures that count or average what several people said: there a name is a
+    reference of its own, and the one that the answer fits best counts. Under VQA accuracy an answer that gives one of a
+    target's two names would else score 1/6.
+
+    Args:
+        measure: The measure.
+        answers: Texts, n of them.
+        names: The names of each one's target.
+        images: An image of each answer, for measures that need them.
+        questions: The prompt that was asked for each answer, for judges.
+    """
+    one_by_one = isinstance(measure, ManyReferencesMeasure) and measure.consensus
+    if one_by_one:
+        return Measure.scores_many(measure, answers, names, images, questions=questions)
+    return measure.scores_many(answers, names, images, questions=questions)
 
 
 def check_texts(*lists: Sequence[str]) -> None:

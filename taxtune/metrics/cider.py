@@ -105,6 +105,7 @@ class Cider(ManyReferencesMeasure):
         settings: Who is told of progress.
     """
 
+    consensus = True
     _robust = False
 
     def __init__(self, model: str | None, settings: MeasureSettings) -> None:
@@ -160,6 +161,7 @@ class Cider(ManyReferencesMeasure):
         self,
         answers: Sequence[str],
         references: Sequence[Sequence[str]],
+        images: Sequence[Image | None] | None = None,
         *,
         questions: Sequence[str] | None = None,
     ) -> FloatArray:
@@ -168,6 +170,7 @@ class Cider(ManyReferencesMeasure):
         Args:
             answers: Texts, n of them.
             references: The references of each, duplicates included: one document an answer.
+            images: Not looked at.
             questions: Not looked at.
 
         Returns:

@@ -7,6 +7,7 @@ that is told of "What type of object is in this image?" would not know.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, Me
 from taxtune.metrics.judge_replies import read_yes_no
 from taxtune.metrics.judging import LLAMA, MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
 from taxtune.metrics.registry import measure
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 __all__ = ["LlamaInclusion", "make_llama_inclusion"]
 
@@ -80,6 +84,7 @@ class LlamaInclusion(ManyReferencesMeasure):
         self,
         answers: Sequence[str],
         references: Sequence[Sequence[str]],
+        images: Sequence[Image | None] | None = None,
         *,
         questions: Sequence[str] | None = None,
     ) -> FloatArray:
@@ -91,6 +96,7 @@ class LlamaInclusion(ManyReferencesMeasure):
         Args:
             answers: Texts, n of them.
             references: The labels of each; NaN where there is none.
+            images: Not looked at.
             questions: The prompt that was asked for each.
 
         Raises:

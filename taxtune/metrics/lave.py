@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from taxtune.errors import DataError
 from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings
@@ -21,6 +22,9 @@ from taxtune.metrics.judging import LLAMA, MAX_TEXT, Judge, JudgePrompt, Verdict
 from taxtune.metrics.registry import measure
 from taxtune.models import check_model
 from taxtune.resources import prompts_dir
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 __all__ = ["Lave", "LaveOptions", "filter_references", "is_yes_no", "make_lave"]
 
@@ -160,6 +164,7 @@ class Lave(ManyReferencesMeasure):
         self,
         answers: Sequence[str],
         references: Sequence[Sequence[str]],
+        images: Sequence[Image | None] | None = None,
         *,
         questions: Sequence[str] | None = None,
     ) -> FloatArray:

@@ -19,12 +19,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from taxtune.metrics.base import FloatArray, ManyReferencesMeasure, MeasureSettings
 from taxtune.metrics.registry import measure
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 __all__ = [
     "VQAMeasure",
@@ -125,6 +129,8 @@ class VQAMeasure(ManyReferencesMeasure):
         likeness: Returns how like two normalised texts are, in [0, 1].
     """
 
+    consensus = True
+
     def __init__(self, name: str, label: str, likeness: Callable[[str, str], float]) -> None:
         super().__init__(name, label)
         self._likeness = likeness
@@ -144,6 +150,7 @@ class VQAMeasure(ManyReferencesMeasure):
         self,
         answers: Sequence[str],
         references: Sequence[Sequence[str]],
+        images: Sequence[Image | None] | None = None,
         *,
         questions: Sequence[str] | None = None,
     ) -> FloatArray:
@@ -152,6 +159,7 @@ class VQAMeasure(ManyReferencesMeasure):
         Args:
             answers: Texts, n of them.
             references: The references of each, duplicates included.
+            images: Not looked at.
             questions: Not looked at.
         """
         normalised = lru_cache(maxsize=100_000)(normalise_answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
+from taxtune.metrics.base import name_scores
 from taxtune.metrics.cider import Cider
 from taxtune.metrics.registry import Measure
 from taxtune.studies.settings import needs_of
@@ -109,24 +111,27 @@ def text_scores(
         documents = {(row.target, references(row)): references(row) for some in rows.values() for row in some}
         measure.fit(list(documents.values()))
     # Each distinct comparison once: models often say the same.
-    pairs: dict[tuple[str, str, str], int] = {}
-    wanted: dict[Key, list[tuple[int, int]]] = {name: [] for name in rows}
-    for name, some in rows.items():
-        for i, row in enumerate(some):
-            if row.answer is not None:
-                said, question = read(row.answer), _question(row, question_column)
-                of = [(said, compared_with, question) for compared_with in references(row)]
-                wanted[name] += [(i, pairs.setdefault(pair, len(pairs))) for pair in of]
-    if not pairs:
-        return {name: np.full(len(some), np.nan) for name, some in rows.items()}
-    answers, compared, questions = zip(*pairs, strict=True)
-    scores = measure.scores(answers, compared, questions=questions if measure.needs_questions else None)
-    found = {}
-    for name, some in rows.items():
-        found[name] = np.full(len(some), np.nan)
-        place, number = np.array(wanted[name], dtype=np.int64).reshape(-1, 2).T
-        np.fmax.at(found[name], place, scores[number])  # NaN only where no reference gave a score
-    return found
+    asked = {
+        name: [
+            None if row.answer is None else (read(row.answer), references(row), _question(row, question_column))
+            for row in some
+        ]
+        for name, some in rows.items()
+    }
+    distinct = dict.fromkeys(one for some in asked.values() for one in some if one is not None)
+    scores = np.empty(0)
+    if distinct:
+        answers, compared, questions = zip(*distinct, strict=True)
+        given = questions if measure.needs_questions else None
+        if taxonomy is None:
+            scores = measure.scores_many(answers, compared, questions=given)
+        else:
+            scores = name_scores(measure, answers, compared, questions=given)
+    known = dict(zip(distinct, scores.tolist(), strict=True))
+    return {
+        name: np.array([math.nan if one is None else known[one] for one in some], dtype=np.float64)
+        for name, some in asked.items()
+    }
 
 
 def _references(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
+from taxtune.metrics.base import name_scores
 from taxtune.models import count_faults
 from taxtune.progress import note
 from taxtune.tuning.records import ExampleRow, Judged
@@ -162,7 +163,12 @@ class MeasureMetric:
         questions = [self._question] * len(rows)
         rate = getattr(self.measure, "rate", None)
         if rate is None:
-            return Taken(self._best(answers, references, questions, examples))
+            images = None
+            if self.measure.needs_images:
+                from taxtune.data.images import load_image
+
+                images = [load_image(example.image) for example in examples]
+            return Taken(name_scores(self.measure, answers, references, images, questions=questions))
         with count_faults() as faults:
             verdicts: Verdicts = rate(answers, references, questions)
         missing = np.isnan(verdicts.values)
@@ -183,30 +189,6 @@ class MeasureMetric:
             faults=dict(faults),
         )
         return Taken(verdicts.values, verdicts.replies, reasons, account, verdicts.retryable)
-
-    def _best(
-        self, answers: list[str], references: list[list[str]], questions: list[str], examples: Sequence[Example]
-    ) -> NDArray[np.float64]:
-        """Returns the score with all references where the measure is defined so, else of the one that fits best."""
-        many = getattr(self.measure, "scores_many", None)
-        if many is not None:
-            return np.asarray(many(answers, references, questions=questions), dtype=np.float64)
-        place = [i for i, names in enumerate(references) for _ in names]
-        images = None
-        if self.measure.needs_images:
-            from taxtune.data.images import load_image
-
-            loaded = {i: load_image(example.image) for i, example in enumerate(examples)}
-            images = [loaded[i] for i in place]
-        scores = self.measure.scores(
-            [answers[i] for i in place],
-            [name for names in references for name in names],
-            images,
-            questions=[questions[i] for i in place],
-        )
-        best = np.full(len(answers), np.nan)
-        np.fmax.at(best, place, scores)
-        return best
 
     def identity(self) -> dict[str, Any]:
         """Returns what can change a value."""

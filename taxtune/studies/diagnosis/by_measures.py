@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from taxtune.answers import AnswerTable
-from taxtune.answers.measured import measure_answers
 from taxtune.errors import DataError
+from taxtune.metrics.base import name_scores
 from taxtune.metrics.diagnosis import COUNTERPARTS, ErrorType, MeasuredType, TypeCost, classify_by_measures
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.registry import Measure
@@ -55,15 +55,9 @@ def measure_types(taxonomy: Taxonomy, answers: AnswerTable, settings: DiagnosisS
     asked = {role: judge_questions(answers, measure, settings) for role, measure in measures.items()}
     types = None
     if settings.asked:
-        rows = [
-            replace(row, answer=row.answer or "", references=target_names(taxonomy, row.target, settings.reference))
-            for row in answers.rows
-        ]
-        scores = []
-        for role, measure in measures.items():
-            questions = asked[role]
-            shown = [replace(row, question=questions[i] if questions else None) for i, row in enumerate(rows)]
-            scores.append(measure_answers(measure, replace(answers, rows=tuple(shown))))
+        said = [row.answer or "" for row in answers.rows]
+        names = [target_names(taxonomy, row.target, settings.reference) for row in answers.rows]
+        scores = [name_scores(measure, said, names, questions=asked[role]) for role, measure in measures.items()]
         types = classify_by_measures(*scores, high=settings.high)
     return Measured(types, measures, asked.get("inclusion"))
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
-from taxtune.metrics.base import ManyReferencesMeasure, Measure
+from taxtune.metrics.base import Measure
 from taxtune.metrics.lave import Lave, LaveOptions, make_lave
 from taxtune.metrics.registry import split_spec
 from taxtune.metrics.statistics import percentiles, two_sided_p
@@ -243,17 +243,7 @@ def score_answers(rater: Rater, rows: Sequence[RatedAnswer]) -> tuple[FloatArray
             answers, references, questions, [row.caption for row in rows] if rater.captions else None
         )
         return verdicts.values, verdicts.replies
-    if isinstance(measure, ManyReferencesMeasure):
-        return measure.scores_many(answers, references, questions=questions), None
-    owner = [i for i, row in enumerate(rows) for _ in row.references]
-    flat = measure.scores(
-        [answers[i] for i in owner],
-        [reference for row in rows for reference in row.references],
-        questions=None if questions is None else [questions[i] for i in owner],
-    )
-    best = np.full(len(rows), np.nan)
-    np.fmax.at(best, owner, flat)  # NaN only where no reference gave a score
-    return best, None
+    return measure.scores_many(answers, references, questions=questions), None
 
 
 def _answer(rated: _Rated, place: int) -> dict[str, Any]:

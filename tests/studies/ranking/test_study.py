@@ -161,6 +161,25 @@ def test_references_are_common_names_labels_or_whichever_fits(study: Study) -> N
         for reference in ("common-name", "label", "any-name")
     }
     assert found == {"common-name": [0, 50], "label": [100, 0], "any-name": [100, 100]}
+    votes = study(models, make_measure("vqa-accuracy"), reference="any-name")
+    assert [row["VQA accuracy"] for row in records(votes, "scores")] == [100, 100], "a name is no vote"
+
+
+def test_without_a_tree_a_measure_gets_all_references_of_a_row(tmp_path: Path) -> None:
+    for name, answer in (("a", "finch"), ("b", "bird")):
+        row = {"id": 1, "dataset": "x", "answer": answer, "references": ["finch"] * 3 + ["bird"]}
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    files = [f"{name}={tmp_path / name}.jsonl" for name in "ab"]
+    report = run(
+        "ranking", files=files, measure=[make_measure("vqa-accuracy"), make_measure("rouge-1")],
+        target_column="references", group={"g": "x"}, dataset_column="dataset", resamples=20,
+    )  # fmt: skip
+    scores = records(report, "scores")
+    # Of three who say finch one is left out three times, and none once; the one who says bird is there three times.
+    assert [row["g VQA accuracy"] for row in scores] == pytest.approx(
+        [100 * (3 * 2 / 3 + 1) / 4, 100 * 3 * (1 / 3) / 4]
+    )
+    assert [row["g ROUGE"] for row in scores] == [100, 100]
 
 
 def test_each_comparison_is_made_once(study: Study) -> None:

@@ -1,0 +1,75 @@
+"""Several references of an answer: what several people said, and the names of one target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taxtune.metrics.base import FloatArray, Measure, PairwiseMeasure, name_scores
+from taxtune.metrics.registry import make_measure
+from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.metrics import MeasureMetric
+from taxtune.tuning.records import ExampleRow
+
+NAMES = st.lists(st.sampled_from(["goldfinch", "finch", "red finch", "Carduelis", "owl"]), max_size=4)
+CONSENSUS = ("vqa-accuracy", "soft-vqa-accuracy", "cider", "cider-d")
+
+
+class Odd(PairwiseMeasure):
+    """Needs what it is given to be what belongs to the answer; unscored for an empty reference."""
+
+    needs_images = needs_questions = True
+
+    def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
+        assert [image.said for image in images] == list(questions) == list(answers)
+        return np.array([len(reference) or np.nan for reference in references], dtype=np.float64)
+
+
+class Picture:
+    def __init__(self, said: str) -> None:
+        self.said = said
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4))
+def test_the_best_reference_counts_with_the_image_and_the_question_of_its_answer(references: list[list[str]]) -> None:
+    answers = [f"answer {i}" for i in range(len(references))]
+    images = [Picture(answer) for answer in answers]
+    for scores_of in (Odd.scores_many, name_scores):
+        found = scores_of(Odd("odd", "Odd"), answers, references, images, questions=answers)  # type: ignore[operator]
+        expected = [max(map(len, given), default=np.nan) for given in references]
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_reference_that_cannot_be_scored_does_not_hide_another() -> None:
+    answers = ["a", "b"]
+    images = [Picture(answer) for answer in answers]
+    found = Odd("odd", "Odd").scores_many(answers, [["", "ab", ""], [""]], images, questions=answers)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found, [2, np.nan])
+
+
+@pytest.mark.parametrize("kind", CONSENSUS)
+@given(answer=st.sampled_from(["a goldfinch", "finch", "owl"]), names=NAMES)
+def test_a_name_of_a_target_is_no_vote(kind: str, answer: str, names: list[str]) -> None:
+    measure = make_measure(kind)
+    if kind.startswith("cider"):
+        measure.fit([["a goldfinch"], ["red finch"], ["owl", "Carduelis"]])  # type: ignore[attr-defined]
+    found = name_scores(measure, [answer], [names])
+    single = measure.scores([answer] * len(names), names) if names else np.array([])
+    expected = np.nan if np.isnan(single).all() else np.nanmax(single)
+    np.testing.assert_allclose(found, [expected])
+
+
+def test_votes_are_counted_where_references_are_what_people_said() -> None:
+    measure: Measure = make_measure("vqa-accuracy")
+    assert measure.scores_many(["finch"], [["finch", "bird"]]) == pytest.approx([1 / 6])
+    assert name_scores(measure, ["finch"], [["finch", "bird"]]).tolist() == [1]
+
+
+def test_a_run_is_not_measured_by_how_many_names_the_target_has(birds: Taxonomy) -> None:
+    node = next(node for node in range(len(birds)) if birds.common_name(node) != birds.labels[node])
+    metric = MeasureMetric("vqa-accuracy", make_measure("vqa-accuracy"), birds, "What is it?")
+    rows = [ExampleRow(name, "a.png", target=node, truth="", answer=name) for name in metric.references(node)]
+    assert len(rows) == 2
+    assert metric.take(rows, []).values.tolist() == [1, 1]
