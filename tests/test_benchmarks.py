@@ -8,6 +8,7 @@ import os
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,10 @@ import pytest
 
 from fieldguide.draw import make_dataset
 from taxtune.errors import DataError
+from taxtune.mapping import Mapper, MapperConfig, Stage, make_similarity
+from taxtune.metrics.registry import make_measure
+from taxtune.studies.mapping.scorers import MeasureSimilarity
+from taxtune.taxonomy import read_taxonomy
 from tests.tuning.toy import make_parts, tuned
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
@@ -50,6 +55,39 @@ def test_a_benchmark_runs_without_data(
     monkeypatch.setattr(sys, "argv", [script, *arguments])
     runpy.run_path(str(BENCHMARKS / script), run_name="__main__")
     assert said in capsys.readouterr().out
+
+
+def test_the_benchmark_of_the_presets_counts_what_mappers_with_them_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = "thing/animal/red fox\nthing/animal/red deer\nthing/plant/red oak\nthing/plant/red maple\nthing/rock\n"
+    answers = ["a red fox", ["red", "something red and old"], "an oak", "no idea at all", "deer, or so", "?!"]
+    nodes = ["thing/animal/red fox", None, "thing/plant/red oak", "nowhere", "red_deer", "rock"]
+    for folder in ("answers", "trees"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "trees" / "t.csv").write_text(f"path\n{tree}", encoding="utf-8")
+    rows = [{"answer": said, "tree": "t.csv", "node": node} for said, node in zip(answers, nodes, strict=True)]
+    rows.append({"answer": "of another domain", "domain": "unknown"})
+    (tmp_path / "answers" / "made.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["presets.py", str(tmp_path)])
+    runpy.run_path(str(BENCHMARKS / "presets.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    for similarity, table in zip(("lexical", "rouge-1"), said.split("\nrouge-1\n"), strict=True):
+        taxonomy = read_taxonomy(tmp_path / "trees" / "t.csv")
+        measured = make_similarity("lexical") if similarity == "lexical" else MeasureSimilarity(make_measure("rouge-1"))
+        texts = ["a red fox", "red", "something red and old", "an oak", "no idea at all", "deer, or so"]
+        for factor in (1, 10, 100):
+            config = MapperConfig(preset="paper-listing", thr_top2=0.001 * factor, thr_topk=0.0015 * factor)
+            listing, prose = (
+                Mapper(taxonomy, measured, replace(config, preset=preset)).place(texts)
+                for preset in ("paper-listing", "paper-prose")
+            )
+            stages = Counter(placement.stage for placement in prose)
+            differ = sum(one.node != other.node for one, other in zip(listing, prose, strict=True))
+            decided = [stages[stage] for stage in (Stage.VERBATIM, Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)]
+            row = next(line.split() for line in table.splitlines() if line.split()[:2] == ["made", f"x{factor}"])
+            # Known: the fox, the oak, the deer, and, placed by hand on nothing, the root for both of a list.
+            assert list(map(int, row[2:9])) == [6, *decided, differ, 5]
 
 
 @pytest.mark.heavy
