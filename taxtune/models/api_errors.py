@@ -103,7 +103,7 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
         return CallError(
             Fault.WEB_PAGE, "returned a web page instead of an answer; check `api_base`, which usually ends in /v1"
         )
-    if "'choices' that is not a list" in low:
+    if "'choices' that is not a list" in low or "with no 'choices'" in low:  # litellm's words, which differ by version
         return CallError(Fault.NO_CHOICES, "returned a response without choices")
     # Of an error in place of the choices that has no status, litellm makes one of 422 or none, and drops its words.
     if ((not status or status >= 500) and _MALFORMED.search(low)) or (status in (0, 422) and not said):

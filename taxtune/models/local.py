@@ -208,7 +208,8 @@ class LocalModel(ABC):
 
     @cached_property
     def _processor(self) -> Any:
-        processor = self._load_processor()
+        with quiet_progress():  # a tokenizer out of a GGUF file may be worked out first
+            processor = self._load_processor()
         tokenizer = getattr(processor, "tokenizer", processor)
         tokenizer.padding_side = "left"
         if tokenizer.pad_token_id is None:
