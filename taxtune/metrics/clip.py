@@ -135,6 +135,17 @@ class ClipImageMeasure(ClipTextMeasure):
         self._note_missing(missing, len(answers))
         return scores
 
+    def scores_many(
+        self,
+        answers: Sequence[str],
+        references: Sequence[Sequence[str]],
+        images: Sequence[Image | None] | None = None,
+        *,
+        questions: Sequence[str] | None = None,
+    ) -> FloatArray:
+        """Returns the cosine of each answer and its image, once however many references there are; see `scores`."""
+        return self.scores(answers, [given[0] if given else "" for given in references], images)
+
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
         """Encodes each different answer and each different image once; pairs are (answer, key of an image)."""
         if len(self._text_vectors) > _KEPT:
