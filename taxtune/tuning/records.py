@@ -398,6 +398,9 @@ class Selection:
         finalists: The templates that were asked about most images, in the order of their iterations; where a run has
             several policies, each template once a policy.
         policy: The policy that the winner's answers are placed by.
+        status: What is known of the winner where a constraint has a confidence: "certified" (its bound reaches every
+            constraint, and so does that of every more cautious template), "passes-alone" (its bound does, but a more
+            cautious template failed first), "estimate" (its bound does not); None where no constraint has one.
     """
 
     winner: int
@@ -405,6 +408,7 @@ class Selection:
     images: int
     finalists: tuple[Finalist, ...] = ()
     policy: dict[str, Any] = field(default_factory=dict, hash=False)
+    status: Literal["certified", "passes-alone", "estimate"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

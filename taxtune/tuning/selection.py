@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -284,6 +285,9 @@ def _choose(finalists: Sequence[IterationRecord], objective: Objective, baseline
         # Nearest to what is demanded; between equals the one of which more is believed.
         believed = sum(posterior.mean[:, column] for column in range(1, 1 + len(objective.constraints)))
         winner = int(np.lexsort((-np.asarray(believed), np.round(missed, 9)))[0])
+    status: Literal["certified", "passes-alone", "estimate"] | None = None
+    if any(each.confidence > 0.5 for each in objective.constraints):
+        status = "certified" if reached[winner] else "passes-alone" if missed[winner] == 0 else "estimate"
     return Selection(
         winner=finalists[winner].iteration,
         reached=bool(reached[winner]),
@@ -300,6 +304,7 @@ def _choose(finalists: Sequence[IterationRecord], objective: Objective, baseline
             for i, record in enumerate(finalists)
         ),
         policy=finalists[winner].policy,
+        status=status,
     )
 
 
