@@ -21,9 +21,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["p_value", "poisson_bound", "upper_bound"]
+__all__ = ["ASSUMED_LOSS", "p_value", "poisson_bound", "upper_bound"]
 
 FloatArray = NDArray[np.float64]
+
+#: Size of a loss in hP, for `poisson_bound`, as long as no wrong answer has been seen.
+ASSUMED_LOSS = 0.5
 
 
 def upper_bound(losses: ArrayLike, confidence: float) -> float:

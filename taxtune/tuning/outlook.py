@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taxtune.metrics.bounds import ASSUMED_LOSS
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.metrics.ranks import nodes_at_ranks
@@ -30,6 +31,7 @@ __all__ = [
     "Outlook",
     "Resolution",
     "ceiling_reached",
+    "highest_provable",
     "images_needed",
     "make_outlook",
     "one_level_wrong",
@@ -256,7 +258,17 @@ def images_needed(least: float, confidence: float) -> int:
         least: The mean that is to be reached, in [0, 1).
         confidence: With what confidence, in (0, 1).
     """
-    return max(1, math.ceil(-ASSUMED_STEP * math.log(1 - confidence) / (1 - least)))
+    return max(1, math.ceil(-ASSUMED_LOSS * math.log(1 - confidence) / (1 - least)))
+
+
+def highest_provable(images: int, confidence: float) -> float:
+    """Returns the highest mean that a record without an error proves: the inverse of `images_needed`, in [0, 1).
+
+    Args:
+        images: How many images, at least 1.
+        confidence: With what confidence, in (0, 1).
+    """
+    return max(0.0, 1 + ASSUMED_LOSS * math.log(1 - confidence) / images)
 
 
 def ceiling_reached(objective: Objective, scores: TemplateScores) -> bool:

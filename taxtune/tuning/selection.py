@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics.bounds import poisson_bound
+from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.tuning.objective import Constraint, Objective
 from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Selection, TemplateScores
 
@@ -481,7 +481,7 @@ def _typical_loss(measured: FloatArray) -> float:
     """Returns the size that losses have where there are any: the mean of their squares by their mean."""
     losses = 1 - measured[~np.isnan(measured)]
     total = float(losses.sum())
-    return float((losses**2).sum()) / total if total > 0 else 0.5
+    return float((losses**2).sum()) / total if total > 0 else ASSUMED_LOSS
 
 
 def _lower(constraint: Constraint, measured: Sequence[FloatArray]) -> FloatArray:

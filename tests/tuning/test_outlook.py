@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taxtune.metrics.bounds import poisson_bound
+from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import information_scores, leaf_information
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Objective, make_objective
 from taxtune.tuning.outlook import (
-    ASSUMED_STEP,
     Resolution,
     ceiling_reached,
+    highest_provable,
     images_needed,
     make_outlook,
     one_level_wrong,
@@ -93,9 +93,10 @@ def test_too_few_images_show_nothing(n: int, spread: float) -> None:
 @pytest.mark.parametrize(("least", "confidence"), [(0.98, 0.9), (0.9, 0.9), (0.98, 0.95), (0.5, 0.6)])
 def test_so_many_images_without_an_error_are_needed_and_no_more(least: float, confidence: float) -> None:
     n = images_needed(least, confidence)
-    bounds = [1 - poisson_bound(np.zeros(k), confidence, typical=ASSUMED_STEP) for k in (n, max(n - 1, 1))]
+    bounds = [1 - poisson_bound(np.zeros(k), confidence, typical=ASSUMED_LOSS) for k in (n, max(n - 1, 1))]
     assert bounds[0] >= least - 1e-9
     assert n == 1 or bounds[1] < least
+    assert highest_provable(n, confidence) == pytest.approx(bounds[0])
 
 
 def record(*hp: float | None) -> IterationRecord:
