@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from taxtune.shell import program
+from taxtune.shell import install_extra
 
 __all__ = [
     "DataError",
@@ -116,5 +116,5 @@ class MissingExtraError(TaxtuneError):
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
             f"{purpose} needs the package {package!r}, which is not installed.",
-            remedy=f"Install it with: {program('pip')} install 'taxtune[{extra}]'",
+            remedy=f"Install it with: {install_extra(extra)}",
         )

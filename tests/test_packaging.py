@@ -23,7 +23,11 @@ def test_every_extra_that_a_message_names_exists() -> None:
     assert named <= set(EXTRAS)
 
 
-def test_docs_name_no_extra_that_is_gone() -> None:
+def test_docs_install_from_the_clone_and_name_no_extra_that_is_gone() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").glob("*.yaml")]
-    named = {name for page in pages for name in re.findall(r"taxtune\[([a-z]+)\]", page.read_text(encoding="utf-8"))}
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    named = {name for names in re.findall(r"'\.\[([a-z,-]+)\]'", text) for name in names.split(",")}
+    assert "gepa" in named
     assert named <= set(EXTRAS)
+    assert "'taxtune[" not in text
+    assert "pip install taxtune" not in text

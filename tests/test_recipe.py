@@ -40,6 +40,8 @@ def test_defaults_are_those_of_the_paper(tmp_path):
     ("old", "new", "row", "said"),
     [
         ("name: mine", "name: mine\niteratons: 3", 2, "unknown key 'iteratons'; did you mean 'iterations'?"),
+        ("name: mine", "name: mine\ntuning: 3", 2, "unknown key 'tuning'; did you mean 'data.tuning'?"),
+        ("name: mine", "name: mine\ncount: 3", 2, "unknown key 'count'; known keys here: name,"),
         ("  path: photos", "  path: photos\n  tunning: 3", 6, "unknown key 'data.tunning'; did you mean 'tuning'?"),
         ("  path: photos", "  path: photos\n  count: 3", 6, "unknown key 'data.count'"),
         ("kind: folder", "kind: foldr", 4, "unknown data.kind 'foldr'; did you mean 'folder'?"),

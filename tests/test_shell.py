@@ -72,7 +72,7 @@ def test_a_namesake_on_the_path_is_not_taken_for_it(environment, monkeypatch, tm
 def test_programs_beside_this_python_are_called_by_path_where_it_takes_one(environment):
     assert shell.program("mlflow") == "'my env/bin/mlflow'"
     assert shell.program("dvc") == "dvc", "it is not installed: its name is all that is known"
-    assert "'my env/bin/pip' install 'taxtune[measures]'" in str(MissingExtraError("spacy", "measures", "This"))
+    assert "'my env/bin/pip' install '.[measures]'" in str(MissingExtraError("spacy", "measures", "This"))
 
 
 def test_a_program_in_the_current_folder_keeps_its_dot(environment, monkeypatch):

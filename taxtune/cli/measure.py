@@ -28,7 +28,7 @@ from taxtune.options import (
     measure_option,
     missing_answers,
 )
-from taxtune.shell import program
+from taxtune.shell import install_extra
 
 __all__ = ["measure"]
 
@@ -143,4 +143,4 @@ def _print_list(as_json: bool) -> None:
         if kind.needs:
             print(f"    needs: a column {' and a column '.join(kind.needs)}")
         if kind.extra is not None:
-            print(f"    needs: {program('pip')} install 'taxtune[{kind.extra}]'")
+            print(f"    needs: {install_extra(kind.extra)}")

@@ -49,6 +49,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print only the result 
 
 def tune(
     recipe: RecipeArgument,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option("--objective", show_default="the recipe's objective.kind", help="The objective to tune for."),
+    ] = None,
     settings: SetOption = None,
     out: OutOption = None,
     resume: ResumeOption = False,
@@ -75,6 +79,8 @@ def tune(
         show_result,
     )
 
+    if objective:
+        settings = [*(settings or []), f"objective.kind={_only(objective)}"]
     parts = open_recipe(recipe, settings or [], out, "tune" if repeats is None else "repeat")
     if dry_run:
         show_plan(parts, (), repeats=repeats or 1, resume=resume, as_json=as_json)
@@ -214,6 +220,20 @@ def evaluate(
 
     go_on = "Run the same command again to ask only what has no answer yet."
     show_evaluation(run_guarded(work, parts.folder, go_on=go_on, resume=True), kind, as_json=as_json)
+
+
+def _only(objectives: Sequence[str]) -> str:
+    from taxtune.errors import TaxtuneError
+    from taxtune.tuning.objective import check_objective
+
+    if len(objectives) > 1:
+        raise TaxtuneError(
+            "tune takes one objective.",
+            value=list(objectives),
+            remedy="To tune for each and compare the winners, use `taxtune compare`.",
+        )
+    check_objective(objectives[0])
+    return objectives[0]
 
 
 def _how_to_go_on(

@@ -66,7 +66,7 @@ def test_the_list_names_every_measure_with_source_model_and_extra() -> None:
     for kind in MEASURES.values():
         assert f"{kind.kind} ({kind.label}; {kind.source})" in text
         assert kind.default_model is None or kind.default_model in text
-    assert "taxtune[measures]" in text
+    assert "install '.[measures]'" in text
 
 
 @pytest.mark.parametrize(

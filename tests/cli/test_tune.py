@@ -175,6 +175,15 @@ def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_tune_takes_an_objective_as_compare_does(tmp_path: Path) -> None:
+    dry = ("tune", "fieldguide", "--dry-run", "--json", "--objective")
+    assert json.loads(taxtune(*dry, "accuracy", folder=tmp_path).out)["objectives"] == ["accuracy"]
+    wrong = run_captured(*dry, "accuracyy", folder=tmp_path)
+    assert (wrong.code, "Did you mean 'accuracy'?" in wrong.err) == (2, True), wrong.err
+    several = run_captured(*dry, "hp", "--objective", "accuracy", folder=tmp_path)
+    assert (several.code, "use `taxtune compare`" in several.err) == (2, True), several.err
+
+
 # A point that is missed by a moment is a later point, which must do as well.
 POINTS: list[Callable[[Path], bool]] = [
     lambda out: len(answered(out)) >= 4,  # within the baseline

@@ -21,7 +21,7 @@ def sleepy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def cluster(sleepy: str) -> Iterator[Any]:
     """A Ray cluster on this machine: a head without room for workers, and two `nodes` with a core and "a GPU" each."""
-    ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'taxtune[ray]'")
+    ray = pytest.importorskip("ray", reason="ray is not installed: pip install '.[ray]'")
     from ray.cluster_utils import Cluster
 
     small = {"object_store_memory": 80 * 1024**2, "include_dashboard": False}

@@ -22,13 +22,13 @@ from tests.execution.sleepy import asked
 
 def test_without_the_extra_the_message_names_it(sleepy, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'taxtune\[ray\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[ray\]'"):
         deploy(sleepy, execution=ExecutionSettings(engine="ray"))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "ray://127.0.0.1:{port}"])
 def test_an_address_without_a_cluster_is_named(sleepy, address):
-    pytest.importorskip("ray", reason="ray is not installed: pip install 'taxtune[ray]'")
+    pytest.importorskip("ray", reason="ray is not installed: pip install '.[ray]'")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = address.format(port=free.getsockname()[1])

@@ -28,7 +28,7 @@ def dspy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DSPY_CACHEDIR", str(tmp_path_factory.mktemp("dspy")))
         patch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # no look at prices on the web
-        yield pytest.importorskip("dspy", reason="dspy is not installed: pip install 'taxtune[dspy]'")
+        yield pytest.importorskip("dspy", reason="dspy is not installed: pip install '.[dspy]'")
 
 
 @pytest.fixture

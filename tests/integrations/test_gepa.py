@@ -20,7 +20,7 @@ from taxtune.tuning.records import TuneResult
 from tests.servers import OpenAIServer, closed_api_base, model_refusal, model_settings, status, text
 from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, make_parts
 
-pytest.importorskip("gepa", reason="gepa is not installed: pip install 'taxtune[gepa]'")
+pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
 
 BASELINE = "What is this?"
 FAMILY, CAREFUL, SEE = "Give only the family.", "Which colour? Be careful.", "What colour do you see?"

@@ -19,7 +19,7 @@ TASK: Task = "text-generation"
 
 def _skip_without_packages() -> None:
     for package in ("accelerate", "gguf"):
-        pytest.importorskip(package, reason=f"the package {package} is not installed (pip install 'taxtune[gguf]')")
+        pytest.importorskip(package, reason=f"the package {package} is not installed (pip install '.[gguf]')")
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ def _serving_is_installed() -> None:
         pytest.skip("`transformers serve` took no model on its command line before transformers 5")
 
     if not is_serve_available():
-        pytest.skip("transformers[serving] is not installed (pip install 'taxtune[serve]')")
+        pytest.skip("transformers[serving] is not installed (pip install '.[transformers-serve]')")
 
 
 @contextmanager

@@ -154,8 +154,8 @@ def test_json_cannot_nest_a_chain_without_end(tmp_path: Path) -> None:
 
 def test_rdf_without_rdflib_names_the_extra(birds: Taxonomy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "rdflib", None)
-    with pytest.raises(MissingExtraError, match=re.escape("pip install 'taxtune[rdf]'")):
+    with pytest.raises(MissingExtraError, match=re.escape("pip install '.[rdf]'")):
         write_taxonomy(birds, tmp_path / "tree.ttl")
     (tmp_path / "tree.ttl").write_text("@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n")
-    with pytest.raises(MissingExtraError, match=re.escape("pip install 'taxtune[rdf]'")):
+    with pytest.raises(MissingExtraError, match=re.escape("pip install '.[rdf]'")):
         read_taxonomy(tmp_path / "tree.ttl")

@@ -198,7 +198,7 @@ def test_a_judge_without_a_key_is_told_before_anything_is_asked(
 
 def test_a_judges_file_lies_beside_the_recipe(tmp_path: Path) -> None:
     for package in ("accelerate", "gguf"):
-        pytest.importorskip(package, reason=f"the package {package} is not installed (pip install 'taxtune[gguf]')")
+        pytest.importorskip(package, reason=f"the package {package} is not installed (pip install '.[gguf]')")
     given = ("objective.kind=lave", "judge.model=local:models/judge.gguf")
     run = make_parts(tmp_path / "in", tmp_path / "out", None, given)
     (tmp_path / "in" / "models").mkdir()
