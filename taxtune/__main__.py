@@ -1,5 +1,5 @@
 """`python -m taxtune`: the command line."""
 
-from taxtune.cli import main
+from taxtune.cli import start
 
-main()
+start()

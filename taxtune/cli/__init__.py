@@ -11,14 +11,35 @@ import codecs
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from taxtune.errors import TaxtuneError
+from taxtune.untrusted import visible
 
-__all__ = ["main"]
+__all__ = ["main", "start"]
+
+
+def start() -> None:
+    """Runs the command line as a process of its own: what fails, or is stopped, ends at once.
+
+    Threads that ask a model, or import one's packages, may then be in the middle of it. Python would stop them where
+    they are, with the locks that they hold, and wait for these locks for ever where a finalizer wants one: that of a
+    litellm client imports a module. Everything that is to be kept or removed was so when the command ended.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        if not isinstance(end.code, int) or end.code == 0:
+            raise
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(end.code)
 
 
 def main() -> None:
-    """Runs the command line.
+    """Runs the command line, and ends with `SystemExit` where that is not with success.
 
     An error that the user can mend is one message and exit code 2, and so is output that cannot be written; a reader
     that has had enough (`taxtune place ... | head -1`) ends the command without a word.
@@ -27,11 +48,12 @@ def main() -> None:
 
     _escape_what_cannot_be_encoded()
     try:
-        try:
-            app(prog_name="taxtune")
-        finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # here, where what goes wrong can still be told
+        with _harmless_output():
+            try:
+                app(prog_name="taxtune")
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # here, where what goes wrong can still be told
     except TaxtuneError as error:
         _fail(str(error), *getattr(error, "__notes__", ()))
     except BrokenPipeError:
@@ -46,10 +68,32 @@ def main() -> None:
 
 
 def _fail(message: str, *notes: str) -> None:
-    print(f"taxtune: error: {message}", file=sys.stderr)
+    print(f"taxtune: error: {visible(message)}", file=sys.stderr)
     for note in notes:
-        print(f"taxtune: {note}", file=sys.stderr)
+        print(f"taxtune: {visible(note)}", file=sys.stderr)
     sys.exit(2)
+
+
+class _Harmless:
+    """A terminal in which text from outside is shown and not obeyed. rich writes its styles past it."""
+
+    def __init__(self, stream: Any) -> None:
+        self.rich_proxied_file = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+    def write(self, text: str) -> int:
+        self.rich_proxied_file.write(visible(text))
+        return len(text)
+
+
+@contextlib.contextmanager
+def _harmless_output() -> Iterator[None]:
+    """Spells out control characters of answers and labels where standard output is a terminal; elsewhere it is data."""
+    shown = sys.stdout is not None and sys.stdout.isatty()
+    with contextlib.redirect_stdout(_Harmless(sys.stdout)) if shown else contextlib.nullcontext():
+        yield
 
 
 def _escape_what_cannot_be_encoded() -> None:

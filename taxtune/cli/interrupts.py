@@ -4,7 +4,8 @@ Python raises `KeyboardInterrupt` wherever the main thread happens to be. Where 
 garbage collector, of which there are many while large packages are imported, the interrupt is printed and swallowed,
 and the run would go on as if nothing had been pressed.
 
-What is interrupted ends with exit code 130 and one line on standard error that says what of the work is kept.
+What is interrupted ends with exit code 130 and one line on standard error that says what of the work is kept. SIGTERM,
+which `kill`, a container or a queue of jobs ends a process with, does the same, with exit code 143.
 """
 
 from __future__ import annotations
@@ -45,26 +46,31 @@ class Interrupts:
 
     def __init__(self, every: float = 1.5) -> None:
         self._every = every
-        self._before: Any = None
+        self._before: list[tuple[signal.Signals, Any]] = []
         self._heard = threading.Event()
         self._repeating = False
         #: What is kept of the work of the command that runs, as a sentence; None while nothing is.
         self.kept: str | None = None
+        #: The exit code of what is interrupted.
+        self.code = 130
 
     def __enter__(self) -> None:
         self._heard.clear()
         self._repeating = False
-        self.kept = None
+        self.kept, self.code = None, 130
         # Not where interrupts are ignored (nohup) or somebody else's, nor outside the main thread, which has none.
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            with suppress(ValueError):
-                self._before = signal.signal(signal.SIGINT, self._interrupt)
+        for number, default, handler in (
+            (signal.SIGINT, signal.default_int_handler, self._interrupt),
+            (signal.SIGTERM, signal.SIG_DFL, self._terminate),
+        ):
+            if signal.getsignal(number) is default:
+                with suppress(ValueError):
+                    self._before.append((number, signal.signal(number, handler)))
 
     def __exit__(self, *_: object) -> None:
         self.heard()
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+        while self._before:
+            signal.signal(*self._before.pop())
 
     def heard(self) -> None:
         """Ends the repetition: the interrupt, if there was one, has come to where it is dealt with."""
@@ -75,6 +81,11 @@ class Interrupts:
             self._repeating = True
             threading.Thread(target=self._repeat, name="taxtune-interrupt", daemon=True).start()
         raise KeyboardInterrupt
+
+    def _terminate(self, *_: object) -> None:
+        self.code = 143
+        handler = signal.getsignal(signal.SIGINT)  # of whoever handles interrupts now; of nobody where they are ignored
+        (handler if callable(handler) else self._interrupt)(signal.SIGINT, None)
 
     def _repeat(self) -> None:
         while not self._heard.wait(self._every):
@@ -97,7 +108,7 @@ def ended_by_interrupt(said: Callable[[], str]) -> Iterator[None]:
         said: Returns what follows "stopped; " in that line.
 
     Raises:
-        typer.Exit: With code 130.
+        typer.Exit: With code 130, or 143 after SIGTERM.
     """
     try:
         with interrupts:
@@ -106,7 +117,7 @@ def ended_by_interrupt(said: Callable[[], str]) -> Iterator[None]:
         # A terminal has written ^C where the cursor was.
         start = "\n" if sys.stderr.isatty() else ""
         print(f"{start}taxtune: stopped; {said()}", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(interrupts.code) from None
 
 
 def stoppable(command: Callable[Parameters, None]) -> Callable[Parameters, None]:

@@ -25,6 +25,7 @@ from taxtune.options import (
     WorkersOption,
 )
 from taxtune.progress import note
+from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
     from taxtune.mapping import Placement
@@ -121,4 +122,4 @@ def _text_line(tree: Taxonomy, placement: Placement) -> str:
         " / ".join(tree.path(placement.node)),
         " ".join(placement.answer.split()),
     )
-    return "\t".join(fields)
+    return visible("\t".join(fields))

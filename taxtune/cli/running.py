@@ -31,6 +31,7 @@ from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
 from taxtune.tuning.repeats import RepeatsResult
 from taxtune.tuning.run_folder import Kind, default_folder
+from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -273,14 +274,14 @@ def show_evaluation(result: ComparisonResult, split: SplitKind, *, as_json: bool
 def _where(console: Console, what: str, text: str) -> None:
     from rich.markup import escape
 
-    console.print(f"[bold]{what}[/bold]: {escape(text)}", highlight=False, soft_wrap=True)
+    console.print(f"[bold]{what}[/bold]: {escape(visible(text))}", highlight=False, soft_wrap=True)
 
 
 def _print_plan(plan: Plan) -> None:
     console = _console()
 
     def line(name: str, value: str) -> None:
-        console.print(f"{name:<16}{value}", markup=False, highlight=False, soft_wrap=True)
+        console.print(visible(f"{name:<16}{value}"), markup=False, highlight=False, soft_wrap=True)
 
     line("recipe", plan.name)
     line("objective", ", ".join(plan.objectives))
@@ -306,7 +307,7 @@ def _print_plan(plan: Plan) -> None:
     if plan.problems:
         console.print(f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold")
         for problem in plan.problems:
-            console.print(f"- {problem}", markup=False, highlight=False, soft_wrap=True)
+            console.print(visible(f"- {problem}"), markup=False, highlight=False, soft_wrap=True)
     else:
         console.print("\nAll checks passed. Nothing has been run.")
 

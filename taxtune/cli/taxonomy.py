@@ -21,6 +21,7 @@ from taxtune.options import (
     RootLabelOption,
     TaxonomyArgument,
 )
+from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy, TaxonomyReport
@@ -110,14 +111,10 @@ def show(
         return
     value = taxonomy.node(index)
     below = len(taxonomy.descendants(index)) - 1
-    print(f"{' / '.join(value.path)}")
-    print(f"rank {value.rank or 'unknown'}, depth {value.depth}, {below:,} nodes below")
-    if value.aliases:
-        print(f"also called {'; '.join(value.aliases)}")
-    if value.leads:
-        print(f"names that lead here: {'; '.join(value.leads)}")
-    for line in _tree_lines(taxonomy, index, depth):
-        print(line)
+    lines = [" / ".join(value.path), f"rank {value.rank or 'unknown'}, depth {value.depth}, {below:,} nodes below"]
+    lines += [f"also called {'; '.join(value.aliases)}"] if value.aliases else []
+    lines += [f"names that lead here: {'; '.join(value.leads)}"] if value.leads else []
+    print(visible("\n".join([*lines, *_tree_lines(taxonomy, index, depth)])))
 
 
 def _node_dict(taxonomy: Taxonomy, index: int, depth: int) -> dict[str, Any]:
@@ -158,7 +155,7 @@ def _print_report(report: TaxonomyReport) -> None:
     print(f"nodes    {report.nodes:,}" + ("" if report.leaves is None else f", of them {report.leaves:,} leaves"))
     if report.height is not None:
         print(f"depth    {report.height} edges; nodes per level: {', '.join(f'{n:,}' for n in report.levels)}")
-    print(f"ranks    {ranks}")
+    print(visible(f"ranks    {ranks}"))
     print(f"aliases  {report.aliases:,}")
     print(f"defects  {len(report.breaking):,} that break the tree, {notes:,} notes")
     if not report.defects:
@@ -170,7 +167,8 @@ def _print_report(report: TaxonomyReport) -> None:
         where = defect.file if defect.row is None else f"{defect.file}:{defect.row}"
         value = "" if defect.value is None else f" (got {defect.value!r})"
         remedy = f" {defect.remedy}" if defect.remedy and defect.breaks else ""
-        print(f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}")
+        said = f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}"
+        print(visible(said))
 
 
 def _print_table(report: TaxonomyReport) -> None:
@@ -188,7 +186,7 @@ def _print_table(report: TaxonomyReport) -> None:
         table.add_row(
             Text("" if defect.row is None else str(defect.row)),
             Text(defect.kind, style="bold red" if defect.breaks else "yellow"),
-            Text(defect.value or ""),
-            Text(defect.message + (f" {defect.remedy}" if defect.remedy and defect.breaks else "")),
+            Text(visible(defect.value or "")),
+            Text(visible(defect.message + (f" {defect.remedy}" if defect.remedy and defect.breaks else ""))),
         )
     Console().print(table)

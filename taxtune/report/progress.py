@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from taxtune.progress import Display, Task
+from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -84,14 +85,12 @@ class Terminal(Display):
 
     def note(self, text: str) -> None:
         """Prints a note, even when quiet."""
-        from taxtune.report.wording import visible  # here, so that `taxtune --help` loads none of it
-
         self._print(f"taxtune: note: {visible(text)}")
 
     def line(self, text: str, style: str = "") -> None:
         """Prints a line, unless quiet."""
         if not self._quiet:
-            self._print(text, style)
+            self._print(visible(text), style)
 
     def show(self, run: Run | None) -> None:
         """Shows a run above the tasks from now on, or none."""
@@ -342,7 +341,6 @@ class TuningProgress:
     def rows(self, width: int) -> list[tuple[str, str]]:
         """Returns the stage, the template, the best and what is spent, by label."""
         from taxtune.report.cells import cut, fitted
-        from taxtune.report.wording import visible
 
         rows = [("tuning", fitted([self._stage(), self._left()], width))]
         if self._template:

@@ -11,6 +11,7 @@ from taxtune.metrics.ranks import OFF_TREE_RANK, RankIntervals
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TemplateScores, TuneResult
+from taxtune.untrusted import visible
 
 __all__ = [
     "INFORMATION",
@@ -144,11 +145,6 @@ def template_name(name: str) -> str:
 def pair_name(pair: str) -> str:
     """Returns how a pair "a - b" of held-out results is called: "hP-tuned − baseline"."""
     return f" {_MINUS} ".join(template_name(name) for name in pair.split(" - "))
-
-
-def visible(text: str) -> str:
-    """Returns a text from outside with its control characters spelled out, since a terminal would obey them."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda m: repr(m.group())[1:-1], text)
 
 
 def redact(text: str) -> str:

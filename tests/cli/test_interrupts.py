@@ -1,11 +1,15 @@
 import contextlib
+import tempfile
 import signal
 import threading
 import time
 
 import pytest
 
-from taxtune.cli.interrupts import Interrupts
+import typer
+
+from taxtune.atomic import writing
+from taxtune.cli.interrupts import Interrupts, stoppable
 
 
 def test_an_interrupt_that_is_swallowed_comes_again():
@@ -19,6 +23,22 @@ def test_an_interrupt_that_is_swallowed_comes_again():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_sigterm_ends_a_command_as_ctrl_c_does_and_leaves_nothing_half_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def command():
+        with tempfile.TemporaryDirectory(prefix="taxtune-"), writing(tmp_path / "labels.csv") as file:
+            file.write(b"half")
+            assert len(list(tmp_path.iterdir())) == 2
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(typer.Exit) as ended:
+        stoppable(command)()
+    assert (ended.value.exit_code, list(tmp_path.iterdir())) == (143, [])
+    assert capsys.readouterr().err == "taxtune: stopped; nothing was saved.\n"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
 def test_an_interrupt_that_is_heard_comes_once():
     interrupts = Interrupts(every=0.02)
     with interrupts:
@@ -28,10 +48,11 @@ def test_an_interrupt_that_is_heard_comes_once():
         time.sleep(0.2)
 
 
-def test_who_ignores_interrupts_is_left_alone():
+def test_who_ignores_interrupts_is_left_alone_but_can_be_terminated():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with Interrupts():
+        with pytest.raises(KeyboardInterrupt), Interrupts():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGINT, before)

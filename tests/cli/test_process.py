@@ -1,0 +1,103 @@
+"""A process of taxtune: how it ends, and what it lets through to a terminal."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import run_captured, run_command
+
+# A thread is in the middle of an import as the process ends, and garbage has a finalizer that wants that module.
+STUCK = """
+import gc, signal, sys, threading
+import typer
+import taxtune.cli.app
+from taxtune.cli import start
+from taxtune.cli.interrupts import stoppable
+
+class Client:
+    def __del__(self):
+        import endless
+
+def command():
+    begun = threading.Event()
+    sys.begun = begun
+    threading.Thread(target=__import__, args=("endless",), daemon=True).start()
+    begun.wait()
+    print("half a result")
+    signal.raise_signal(signal.SIGINT)
+
+gc.set_threshold(0)  # garbage is collected at the end
+client = Client()
+client.itself = client
+del client
+app = typer.Typer()
+app.command()(stoppable(command))
+taxtune.cli.app.app = app
+sys.argv = ["taxtune"]
+start()
+"""
+
+
+def test_a_thread_in_the_middle_of_an_import_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text("import sys, threading\nsys.begun.set()\nthreading.Event().wait()\n")
+    done = subprocess.run([sys.executable, "-c", STUCK], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "half a result\n")
+    assert done.stderr == "taxtune: stopped; nothing was saved.\n"
+
+
+class TerminalOutput(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    file = tmp_path / "tree.csv"
+    file.write_text("path\nthing/c\x1b[31mat\nthing/dog\n", encoding="utf-8")
+    return file
+
+
+def test_a_terminal_is_shown_control_characters_and_does_not_obey_them(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = tmp_path / "answers.txt"
+    answers.write_text("a dog\x1b]0;title\x07\x9b2J\n", encoding="utf-8")
+    for arguments in (
+        ("place", answers, "-t", tree),
+        ("place", answers, "-t", tree, "--json"),
+        ("taxonomy", "show", tree),
+    ):
+        with redirect_stdout(TerminalOutput()) as out:
+            run_command(monkeypatch, *arguments)
+        assert out.getvalue().endswith("\n")
+        assert not {"\x1b", "\x07", "\x9b"} & set(out.getvalue()), arguments
+
+
+def test_styles_of_our_own_reach_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    file = tmp_path / "bad.csv"
+    file.write_text("path\nthing/c\x1b[35mat\nother/dog\n", encoding="utf-8")
+    with redirect_stdout(TerminalOutput()) as out:
+        assert run_command(monkeypatch, "taxonomy", "check", file) == 2
+    assert "\x1b[1;31m" in out.getvalue()
+    assert "\x1b[35m" not in out.getvalue()
+
+
+def test_data_is_written_as_it_is_where_nobody_looks(tree: Path, tmp_path: Path) -> None:
+    done = run_captured("taxonomy", "show", tree, "--json")
+    assert "c\\u001b[31mat" in done.out
+    lines = run_captured("place", "-t", tree, stdin=b"a dog\x1b[2J\n")
+    assert "a dog\\x1b[2J" in lines.out, "lines for people, which may go to `head`"
+
+
+def test_messages_show_control_characters(tree: Path) -> None:
+    done = run_captured("taxonomy", "show", tree, "d\x1b[2Jog")
+    assert done.code == 2
+    assert "\x1b" not in done.err
