@@ -6,12 +6,14 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from taxtune.cli.interrupts import interrupts
 from taxtune.errors import TaxtuneError
 
 __all__ = ["mlflow"]
@@ -30,24 +32,32 @@ def mlflow(
 ) -> None:
     """Look at a run in MLflow: start its server on this machine, until Ctrl-C.
 
-    The run's folder may have been moved or renamed since.
+    Its address is printed as soon as it listens. The run's folder may have been moved or renamed since.
     """
     from taxtune.tracking.store import UI_ENVIRONMENT, bring_along
 
     database = _database(run)
     bring_along(database)
     port = _free_port() if port is None else port
-    sys.stdout.write(f"http://{_HOST}:{port}\n")
-    sys.stdout.flush()
+    if _listens(port):
+        raise TaxtuneError(f"Another program listens on port {port}.", remedy="Choose another one with --port.")
     os.environ.update({**UI_ENVIRONMENT, **os.environ})
-    start(server_command(database, port))
+    raise typer.Exit(run_server(server_command(database, port), port))
 
 
-def start(command: Sequence[str]) -> None:
-    """Becomes another program; on Windows, which cannot, it waits for it."""
-    if os.name == "nt":
-        raise typer.Exit(subprocess.run(command, check=False).returncode)
-    os.execv(command[0], list(command))
+def run_server(command: Sequence[str], port: int) -> int:
+    """Runs a server and prints its address when it listens on the port; returns its exit code, 0 after Ctrl-C."""
+    with interrupts, subprocess.Popen(command) as server:
+        try:
+            while server.poll() is None and not _listens(port):
+                time.sleep(0.1)
+            if server.poll() is None:
+                print(f"http://{_HOST}:{port}", flush=True)
+            return server.wait()
+        except KeyboardInterrupt:  # how a server is meant to end
+            interrupts.heard()
+            server.terminate()
+            return 0
 
 
 def server_command(database: Path, port: int) -> list[str]:
@@ -77,8 +87,9 @@ def _database(run: Path) -> Path:
 
 
 def _free_port(first: int = 5000) -> int:
-    for port in range(first, first + 100):
-        with socket.socket() as probe:
-            if probe.connect_ex((_HOST, port)) != 0:
-                return port
-    return first
+    return next((port for port in range(first, first + 100) if not _listens(port)), first)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((_HOST, port)) == 0

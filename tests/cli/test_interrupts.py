@@ -1,11 +1,10 @@
 import contextlib
-import tempfile
 import signal
+import tempfile
 import threading
 import time
 
 import pytest
-
 import typer
 
 from taxtune.atomic import writing
@@ -51,8 +50,9 @@ def test_an_interrupt_that_is_heard_comes_once():
 def test_who_ignores_interrupts_is_left_alone_but_can_be_terminated():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with pytest.raises(KeyboardInterrupt), Interrupts():
+        with Interrupts():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-            signal.raise_signal(signal.SIGTERM)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGINT, before)
