@@ -170,7 +170,7 @@ def test_default_sizes_use_every_image_once(n: int) -> None:
     tuning, heldout, calibration = default_split(n)
     assert tuning + heldout + calibration == n
     assert min(tuning, heldout) >= 1
-    assert (calibration >= 38) == (n >= 150) and (n >= 150 or calibration == 0)
+    assert calibration >= 38 if n >= 150 else calibration == 0
 
 
 def test_default_sizes() -> None:
