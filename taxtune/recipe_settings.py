@@ -156,10 +156,10 @@ class _Splits(Settings):
     size: str | None = Field(None, exclude=True, description="How large they are: 25,250 photos, a download of 5 GB.")
     tuning: StrictInt = Field(20, ge=1, description="Number of images for comparing templates.")
     block: StrictInt | None = Field(
-        None,
+        20,
         ge=2,
         description="Tuning images that every template is asked about; those that may win are asked about more, and "
-        "the finalists about all. Default, and where it is not below tuning: every template is asked about all.",
+        "the finalists about all. With null, and where it is not below tuning, every template is asked about all.",
     )
     heldout: StrictInt = Field(
         200, ge=1, description="Number of images for the final comparison of baseline and winner."
@@ -427,7 +427,7 @@ class ObjectiveSettings(Settings):
     """What makes one template better than another."""
 
     kind: str = Field(
-        "hp",
+        "hr_at_hp",
         description="hr_at_hp (as specific as possible while hP is at least hp_target), hp, hf, f_beta, pareto, "
         "accuracy, ihr_at_ihp, ihp, ihf, the name of a measure ('lave' is rated by the judge), or an objective of an "
         "installed package.",
