@@ -156,10 +156,10 @@ class _Splits(Settings):
     size: str | None = Field(None, exclude=True, description="How large they are: 25,250 photos, a download of 5 GB.")
     tuning: StrictInt = Field(20, ge=1, description="Number of images for comparing templates.")
     block: StrictInt | None = Field(
-        None,
+        20,
         ge=2,
         description="Tuning images that every template is asked about; those that may win are asked about more, and "
-        "the finalists about all. Default, and where it is not below tuning: every template is asked about all.",
+        "the finalists about all. With null, and where it is not below tuning, every template is asked about all.",
     )
     heldout: StrictInt = Field(
         200, ge=1, description="Number of images for the final comparison of baseline and winner."
@@ -167,7 +167,7 @@ class _Splits(Settings):
 
 
 class ManifestData(_Splits):
-    """A CSV, JSONL or other text file with one image per row.
+    """A CSV, XLSX, JSONL or other text file with one image per row.
 
     Attributes:
         path: The file.
@@ -177,6 +177,7 @@ class ManifestData(_Splits):
         pattern: For a text file without columns: a regular expression that matches each line, with
             the groups `image` and `label`: '(?P<image>[0-9]+) (?P<label>.+)'.
         image_suffix: What is added to the images' names: .jpg where the file has them without.
+        skip_broken: Leave out images that are missing or unreadable, and name them, instead of refusing to run.
     """
 
     kind: Literal["manifest"] = "manifest"
@@ -186,6 +187,7 @@ class ManifestData(_Splits):
     label_column: str = "label"
     pattern: str | None = None
     image_suffix: str = ""
+    skip_broken: bool = False
 
     @field_validator("pattern")
     @classmethod
@@ -199,14 +201,16 @@ class ManifestData(_Splits):
 
 
 class FolderData(_Splits):
-    """A folder with one sub-folder of images a label.
+    """A folder with one sub-folder of images for each label.
 
     Attributes:
         path: The folder. The sub-folders' names are the labels.
+        skip_broken: Leave out images that are unreadable, and name them, instead of refusing to run.
     """
 
     kind: Literal["folder"] = "folder"
     path: str
+    skip_broken: bool = False
 
 
 class INat21Data(_Splits):
@@ -423,7 +427,7 @@ class ObjectiveSettings(Settings):
     """What makes one template better than another."""
 
     kind: str = Field(
-        "hp",
+        "hr_at_hp",
         description="hr_at_hp (as specific as possible while hP is at least hp_target), hp, hf, f_beta, pareto, "
         "accuracy, ihr_at_ihp, ihp, ihf, the name of a measure ('lave' is rated by the judge), or an objective of an "
         "installed package.",

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
-from taxtune.errors import DataError, TaxonomyError, TaxtuneError
+from taxtune.errors import DataError, MissingExtraError, TaxonomyError, TaxtuneError
 
 __all__ = [
     "Row",
@@ -38,6 +38,7 @@ __all__ = [
     "read_bytes",
     "read_rows",
     "read_text",
+    "sheet_rows",
     "split_aliases",
     "split_cell",
     "stream_table",
@@ -420,6 +421,40 @@ def read_rows(
         )
     places = {name: table.column(name) for name in (*needed, *others)}
     return [(row.line, {name: row.cell(place) for name, place in places.items()}) for row in table.rows]
+
+
+def sheet_rows(data: bytes, file: str | Path) -> list[tuple[int, dict[str, str | None]]]:
+    """Returns the rows of the first sheet of an XLSX file: the number of each, and its cells by column.
+
+    The header is row 1. A blank row is left out, and an empty cell is None.
+
+    Args:
+        data: The file's bytes.
+        file: Its name, for messages.
+
+    Raises:
+        DataError: If it cannot be read, or has no row.
+        MissingExtraError: If openpyxl is not installed.
+    """
+    try:
+        import openpyxl  # noqa: F401  (what pandas reads XLSX with)
+    except ImportError:
+        raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
+    import pandas as pd
+
+    try:
+        frame = pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False, na_filter=False)
+    except Exception as error:  # damage shows as whatever zipfile, the XML parser and openpyxl raise
+        raise DataError("The sheet cannot be read.", file=file, value=str(error)) from None
+    header = [column_key(str(name)) for name in frame.columns]
+    rows = [
+        (row, {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)})
+        for row, cells in enumerate(frame.itertuples(index=False), start=2)
+        if any(cell.strip() for cell in cells)
+    ]
+    if not rows:
+        raise DataError("The sheet has no rows.", file=file)
+    return rows
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

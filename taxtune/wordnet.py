@@ -25,7 +25,7 @@ __all__ = ["ENVIRONMENT", "INSTALL", "Synset", "WordNet", "find_wordnet", "how_t
 
 #: The environment variable that names WordNet's folder; "none" means not to use it.
 ENVIRONMENT = "TAXTUNE_WORDNET"
-#: How to install it, for records; errors have `how_to_install`.
+#: How to install it, for notes; errors have `how_to_install`.
 INSTALL = (
     "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or "
     f"give the folder of its files in {ENVIRONMENT}."
@@ -272,8 +272,8 @@ class WordNet:
 
 
 def how_to_install() -> str:
-    """Returns how to install WordNet into the environment that taxtune runs in, for messages."""
-    return INSTALL.replace("python", python(), 1)
+    """Returns the command that installs WordNet into the environment that taxtune runs in, for messages."""
+    return f"Run: {python()} -m nltk.downloader wordnet"
 
 
 def find_wordnet() -> WordNet | None:

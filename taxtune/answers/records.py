@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from taxtune.answers.harnesses import HARNESSES, eval_samples, harness_of, harness_records
 from taxtune.answers.runs import read_run_rows, split_run
-from taxtune.errors import DataError, MissingExtraError
-from taxtune.tables import column_key, decode_text, decoded_lines, open_bytes, stream_table
+from taxtune.errors import DataError
+from taxtune.tables import decode_text, decoded_lines, open_bytes, sheet_rows, stream_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +121,7 @@ def open_table(
     elif container in ("xlsx", "json"):
         with content.opened() as stream:
             data = stream.read()
-        found = _sheet(data, content.file) if container == "xlsx" else _json_document(data, content.file, what)
+        found = sheet_rows(data, content.file) if container == "xlsx" else _json_document(data, content.file, what)
         rows = Again(partial(_json_lines, content, blank=text)) if found is None else found
     else:
         reader = {"text": _text_rows, "csv": _csv, "jsonl": _json_lines, "parquet": _parquet}[container]
@@ -280,29 +280,6 @@ def _json_document(data: bytes, file: str, what: str) -> list[tuple[int, Record]
     if wrong is not None:
         raise DataError(f"Entry {wrong} of the list is not a JSON object.", file=file, value=document[wrong - 1])
     return list(enumerate(document, start=1))
-
-
-def _sheet(data: bytes, file: str) -> list[tuple[int, Record]]:
-    try:
-        import openpyxl  # noqa: F401  (what pandas reads XLSX with)
-    except ImportError:
-        raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
-    import pandas as pd
-
-    try:
-        frame = pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False, na_filter=False)
-    except Exception as error:  # damage shows as whatever zipfile, the XML parser and openpyxl raise
-        raise DataError("The sheet cannot be read.", file=file, value=str(error)) from None
-    header = [column_key(str(name)) for name in frame.columns]
-    # The header is row 1 of the sheet. A blank row is no record.
-    rows = [
-        (row, {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)})
-        for row, cells in enumerate(frame.itertuples(index=False), start=2)
-        if any(cell.strip() for cell in cells)
-    ]
-    if not rows:
-        raise DataError("The sheet has no rows.", file=file)
-    return rows
 
 
 def _parquet(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:

@@ -95,9 +95,9 @@ def tree_by_wordnet(
     wordnet = find_wordnet()
     if wordnet is None:
         raise DataError(
-            "A tree for labels is built from WordNet's hypernyms, and WordNet is not installed.",
-            remedy=f"{how_to_install()} Or let a chat model group them with --llm (`taxtune taxonomy from-labels`), or "
-            "write the tree yourself: a CSV file with the column path and rows such as food/dessert/cake.",
+            f"{how_to_install()}\nA tree for labels is made from WordNet, which is not installed.",
+            remedy="Or write the tree yourself, as a CSV file with the column path and rows such as food/dessert/cake, "
+            "or let a chat model group the labels: `taxtune taxonomy from-labels --llm`.",
         )
     choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)
     tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth, min_children=min_children)

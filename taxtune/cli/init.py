@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["init"]
 
+_UNPROVEN = "the winner is a best estimate, not certified"
+
 
 def init(
     file: Annotated[Path, typer.Argument(metavar="RECIPE.yaml", help="The recipe to write.")],
@@ -23,15 +27,16 @@ def init(
         Path,
         typer.Option(
             "--data",
-            help="A folder with one sub-folder for each label, or a CSV or JSONL file with a column of images and one "
-            "of labels.",
+            help="A folder with one sub-folder for each label, or a CSV, XLSX or JSONL file with a column of images "
+            "and one of labels.",
         ),
     ],
     taxonomy: Annotated[
         Path | None,
         typer.Option(
             "--taxonomy",
-            help="The label tree: paths, edges, or any other format that taxtune reads.",
+            help="The label tree: paths, edges, any other format that taxtune reads, or one that comes with it "
+            "(builtin:dishes).",
             show_default="made from the labels, beside the recipe",
         ),
     ] = None,
@@ -55,6 +60,9 @@ def init(
         str | None,
         typer.Option("--label-column", metavar="NAME", help="Column of the labels.", show_default="looked for"),
     ] = None,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Leave out images that are missing or unreadable, and name them.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -72,7 +80,7 @@ def init(
         raise RecipeError(
             "The file already exists.", file=file, remedy="Choose another name, or overwrite the file with --force."
         )
-    if taxonomy is not None and not taxonomy.exists():
+    if taxonomy is not None and not taxonomy.exists() and not str(taxonomy).startswith("builtin:"):
         raise RecipeError("There is no such file or folder for --taxonomy.", file=taxonomy, remedy="Check the path.")
     tree = None if taxonomy is None else read_taxonomy(taxonomy)
     source = find_source(data, tree, image_column=image_column, label_column=label_column)
@@ -82,7 +90,7 @@ def init(
     if tree is None or taxonomy is None:
         made = make_tree(source, file, force=force)
         tree, taxonomy = made.tree, made.file
-    draft = make_draft(source, tree)
+    draft = make_draft(source, tree, skip_broken=skip_broken)
     offer = None if model is not None else _offer()
     text = draft.text(file, taxonomy, model, offer, domain)
     if made is not None:
@@ -127,18 +135,38 @@ def _offer() -> Offer:
 
 def _show(draft: Draft, offer: Offer | None) -> None:
     facts = draft.facts()
+    tuning, target, word = facts["tuning"], facts["hp_target"], facts["word"]
 
     def line(name: str, text: str) -> None:
-        print(f"{name:<10}{text}")
+        print(textwrap.fill(text, 80, initial_indent=f"{name:<10}", subsequent_indent=" " * 10))
 
-    copies = f"; {facts['copies']:,} more show the same as another" if facts["copies"] else ""
-    line("images", f"{facts['images']:,}{copies}")
+    line("images", f"{facts['images']:,}" + (f" of {facts['listed']:,}" if facts["listed"] > facts["images"] else ""))
     line("labels", f"{facts['labels']:,}, all on the tree of {facts['nodes']:,} nodes")
-    line("domain", facts["domain"] + (f", in a word: {facts['word']}" if facts["word"] else ""))
+    line("domain", facts["domain"] + (f", in a word: {word}" if word not in (None, facts["domain"]) else ""))
     line("ranks", ", ".join(facts["ranks"]) or "the tree names none")
     if facts["examples"]:
         line("examples", ", ".join(facts["examples"]))
-    line("splits", f"{facts['tuning']:,} tuning, {facts['heldout']:,} held-out")
-    if offer is not None and offer.first is not None:
-        size = "on this machine already" if offer.here else f"{offer.first.gigabytes:.1f} GB to download"
-        line("model", f"{offer.first.name}, {size}; this machine has {offer.machine}")
+    rest = f", {facts['calibration']:,} left for `taxtune calibrate`" if facts["calibration"] else ""
+    line("splits", f"{tuning:,} for tuning, {facts['heldout']:,} held out{rest}")
+    proves = f"{tuning:,} tuning images without a wrong answer prove {math.floor(1000 * facts['provable_hp']) / 1000}"
+    line("goal", f"hP at least {target} with {facts['confidence']:.0%} confidence; {proves}".replace("%", " %"))
+    missing = []
+    if facts["missing_to_prove"]:
+        missing.append(f"{facts['missing_to_prove']:,} more photos to prove {target}; until then {_UNPROVEN}")
+    if facts["missing_to_calibrate"]:
+        missing.append(f"{facts['missing_to_calibrate']:,} more photos to leave a share for `taxtune calibrate`")
+    for number, text in enumerate(missing):
+        line("" if number else "missing", f"label {text}")
+    if offer is None:
+        return
+    if offer.first is None:
+        line("model", f"this machine ({offer.machine}) has no room even for the smallest of the usual ones: use an API")
+        return
+    size = "on this machine already" if offer.here else f"{offer.first.download_gb:.1f} GB to download"
+    line("model", f"{offer.first.name}, {size}; this machine has {offer.machine}")
+    if offer.larger:
+        others = [
+            f"{each.name} ({each.download_gb:.1f} GB{', with a licence to accept' if each.gated else ''})"
+            for each in offer.larger
+        ]
+        line("", f"and room for larger ones, which know more and are slower: {', '.join(others)}")

@@ -5,6 +5,17 @@ from __future__ import annotations
 from taxtune.data.collection import Example, Examples
 from taxtune.data.examples import load_examples
 from taxtune.data.images import check_images, content_hash, load_image
-from taxtune.data.splits import Splits, split
+from taxtune.data.splits import Splits, SplitSizes, default_split, split
 
-__all__ = ["Example", "Examples", "Splits", "check_images", "content_hash", "load_examples", "load_image", "split"]
+__all__ = [
+    "Example",
+    "Examples",
+    "SplitSizes",
+    "Splits",
+    "check_images",
+    "content_hash",
+    "default_split",
+    "load_examples",
+    "load_image",
+    "split",
+]

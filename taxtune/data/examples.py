@@ -67,6 +67,7 @@ def load_examples(
     part: Domain | None = None,
     check: Literal["all", "content", "drawn"] | None = None,
     max_pixels: int = DEFAULT_MAX_PIXELS,
+    skip_broken: bool = False,
 ) -> Examples:
     """Reads a source of labelled images and finds the node of every label.
 
@@ -100,6 +101,7 @@ def load_examples(
             10,000 images and "content" for more. What was found out about a file is kept in the user's cache folder,
             and the file is not read again until it changes.
         max_pixels: Largest width times height of an image.
+        skip_broken: Leave out images that are missing or unreadable, and note how many and which; all are decoded.
 
     Returns:
         The examples, in the order of the source: a sequence in columns, which makes an example when it is asked for
@@ -108,7 +110,7 @@ def load_examples(
     Raises:
         DataError: If the source is malformed, or labels are not on the taxonomy (all are listed, with the nearest
             names), or an image has two labels, or there are images in no file and `folder` is not given.
-        ImageError: If images are missing or unreadable (all are listed).
+        ImageError: If images are missing or unreadable (all are listed), or with `skip_broken` all of them are.
     """
     if isinstance(source, str):
         source = Path(source)
@@ -141,6 +143,8 @@ def load_examples(
         found.keep_below(taxonomy, domain, source=name)
     found.store_images(None if folder is None else Path(folder), source=name)
     examples = found.examples()
+    if skip_broken:
+        check = "all"
     if check is None:
         check = "drawn" if kind == "inat21" else "all" if len(examples) <= _LARGE else "content"
     if check != "drawn":
@@ -150,8 +154,12 @@ def load_examples(
             examples.images,
             max_pixels=max_pixels if check == "all" else None,
             named_in=lambda place: f"{short}, {found.where[place]}" if listed else None,
+            skip_broken=skip_broken,
         )
-        examples = examples.with_hashes(hashes, checked=check == "all")
+        sound = np.flatnonzero(hashes.any(axis=1))
+        if not len(sound):
+            raise ImageError(f"None of the {len(hashes):,} images can be used.", file=name, remedy="Check the paths.")
+        examples = examples.take(sound).with_hashes(hashes[sound], checked=check == "all")
     return merge_duplicates(examples, source=name)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune import atomic
 from taxtune.data.hashes import ImageHashes, stamp
 from taxtune.errors import ImageError, shortened
-from taxtune.progress import track
+from taxtune.progress import note, track
 from taxtune.store import Identity
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ def hash_images(
     *,
     max_pixels: int | None,
     named_in: Callable[[int], str | None] = lambda place: None,
+    skip_broken: bool = False,
 ) -> NDArray[np.uint8]:
     """Returns the content hashes of image files, most of them from disk if they were read before.
 
@@ -129,12 +130,13 @@ def hash_images(
         files: Returns the files, each time from the first on; they are not held together.
         max_pixels: Largest width times height of an image; None to read the files without decoding them.
         named_in: Returns where the file at a place is named ("manifest.csv, row 3"), for the message, or None.
+        skip_broken: Whether images that cannot be used are noted, each with the reason, and get a hash of zeros.
 
     Returns:
         SHA-256 of each file's bytes, shape (files, 32).
 
     Raises:
-        ImageError: If any image cannot be used; it names all of them, each with the reason.
+        ImageError: If any image cannot be used, unless they are skipped; it names all of them, each with the reason.
     """
     import numpy as np
 
@@ -177,8 +179,16 @@ def hash_images(
                     hashes[place] = np.frombuffer(digest, dtype=np.uint8)
             start += len(block)
     if faults:
-        raise _unusable([(fault, named_in(place)) for place, fault in faults.values()], files)
+        found = [(fault, named_in(place)) for place, fault in faults.values()]
+        if not skip_broken:
+            raise _unusable(found, files)
+        left_out = "1 image is" if len(found) == 1 else f"{len(found):,} images are"
+        note(f"{left_out} left out, which cannot be used:\n" + "\n".join(shortened(_lines(found), 20)))
     return hashes
+
+
+def _lines(faults: Sequence[tuple[ImageError, str | None]]) -> list[str]:
+    return [f"  {fault.file}{f' ({where})' if where else ''}: {fault.message}" for fault, where in faults]
 
 
 def _unusable(faults: Sequence[tuple[ImageError, str | None]], files: Callable[[], Iterable[Path]]) -> ImageError:
@@ -188,11 +198,10 @@ def _unusable(faults: Sequence[tuple[ImageError, str | None]], files: Callable[[
         if where is None:
             return fault
         return ImageError(f"{fault.message.rstrip('.')} ({where}).", file=fault.file, remedy=fault.remedy)
-    lines = [f"  {fault.file}{f' ({where})' if where else ''}: {fault.message}" for fault, where in faults]
-    listed = "\n".join(shortened(lines))
     return ImageError(
-        f"{len(faults)} of {len(set(files()))} images cannot be used:\n{listed}\n"
-        "Fix these files or remove them from the data."
+        f"{len(faults)} of {len(set(files()))} images cannot be used:\n"
+        + "\n".join(shortened(_lines(faults)))
+        + "\nFix these files or remove them from the data."
     )
 
 

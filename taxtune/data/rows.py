@@ -1,4 +1,4 @@
-"""Rows of an image and a label: in CSV, TSV, JSONL and other text files, lists, data frames, Hugging Face data sets."""
+"""Rows of an image and a label: from CSV, XLSX, JSONL and other text files, lists, data frames and data sets."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from taxtune.data.folder import label_references
 from taxtune.data.images import is_image_data
 from taxtune.data.sources import Record, Source, source_name
 from taxtune.errors import DataError, shortened
-from taxtune.tables import column_key, decoded_lines, open_bytes, stream_table
+from taxtune.tables import column_key, decoded_lines, open_bytes, sheet_rows, stream_table
 
-__all__ = ["line_pattern", "read_rows"]
+__all__ = ["LISTS", "file_records", "line_pattern", "read_rows"]
+
+#: What the names of lists of images end in.
+LISTS = (".csv", ".tsv", ".xlsx", ".jsonl", ".ndjson")
 
 Columns = tuple[str, str]
 # A row's place for messages, its image (a path, an image, or a function that returns either) and its label.
@@ -162,17 +165,38 @@ def _dataset_rows(dataset: Any, columns: Columns, name: str) -> Iterator[Row]:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def _file_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    readers = {".csv": _csv_rows, ".tsv": _csv_rows, ".jsonl": _jsonl_rows, ".ndjson": _jsonl_rows}
+def file_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the rows of a list of images: the line or row of each, and what stands in it, by column.
+
+    Raises:
+        DataError: If the file is missing, malformed or empty, or its name does not end in one of `LISTS`.
+        MissingExtraError: If it is XLSX and openpyxl is not installed.
+    """
+    suffix = path.suffix.lower()
     with open_bytes(path, error=DataError, what="manifest") as stream:
-        suffix = path.suffix.lower()
-        if suffix not in readers:
+        if suffix not in LISTS:
             raise DataError(
-                f"The name of a manifest must end in .csv, .tsv or .jsonl, not in {suffix or 'nothing'!r}.",
+                f"The name of a manifest must end in {', '.join(LISTS)}, not in {suffix or 'nothing'!r}.",
                 file=path,
                 remedy="Rename it, or say with `pattern` where image and label stand in its lines.",
             )
-        yield from readers[suffix](_filled(stream, path), path, columns)
+        if suffix == ".xlsx":
+            yield from sheet_rows(stream.read(), path)
+        elif suffix in (".csv", ".tsv"):
+            yield from _csv_records(_filled(stream, path), path)
+        else:
+            yield from _json_records(_filled(stream, path), path)
+
+
+def _file_rows(path: Path, columns: Columns) -> Iterator[Row]:
+    lines = path.suffix.lower() in (".jsonl", ".ndjson")
+    for number, record in file_records(path):
+        keys = [column if column in record else column_key(column) for column in columns]
+        _check_columns(keys, list(record), path, row=number if lines else None)
+        image, label = (record[key] for key in keys)
+        if "\0" in str(image):
+            raise DataError("The image's name holds a NUL character.", file=path, row=number, value=image)
+        yield f"row {number}", image, label
 
 
 def line_pattern(pattern: str) -> re.Pattern[str]:
@@ -220,13 +244,8 @@ def _filled(stream: IO[bytes], path: Path) -> Iterator[str]:
         raise DataError("The manifest file is empty.", file=path)
 
 
-def _csv_rows(lines: Iterable[str], path: Path, columns: Columns) -> Iterator[Row]:
+def _csv_records(lines: Iterable[str], path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     table = stream_table(lines, str(path), error=DataError, tidy=False)
-    places: list[int] = []
-    for column in columns:
-        if column_key(column) not in table.header:
-            raise _no_column(column, [name for name in table.header if name], path, row=table.header_line)
-        places.append(table.header.index(column_key(column)))
     for row in table.rows:
         if any(cell.strip() for cell in row.cells[len(table.header) :]):
             raise DataError(
@@ -235,10 +254,10 @@ def _csv_rows(lines: Iterable[str], path: Path, columns: Columns) -> Iterator[Ro
                 row=row.line,
                 remedy="Put values that contain the separator in double quotes.",
             )
-        yield f"row {row.line}", row.cell(places[0]), row.cell(places[1])
+        yield row.line, {name: row.cell(place) for place, name in enumerate(table.header) if name}
 
 
-def _jsonl_rows(lines: Iterable[str], path: Path, columns: Columns) -> Iterator[Row]:
+def _json_records(lines: Iterable[str], path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     # Lines end in LF alone: other ends may stand unescaped inside a JSON text.
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -251,13 +270,10 @@ def _jsonl_rows(lines: Iterable[str], path: Path, columns: Columns) -> Iterator[
             raise DataError("The line is nested too deeply.", file=path, row=number) from None
         if not isinstance(row, dict):
             raise DataError("The line is not a JSON object.", file=path, row=number, value=row)
-        _check_columns(columns, list(row), path, row=number)
-        if "\0" in str(row[columns[0]]):
-            raise DataError("The image's name holds a NUL character.", file=path, row=number, value=row[columns[0]])
-        yield f"row {number}", row[columns[0]], row[columns[1]]
+        yield number, row
 
 
-def _check_columns(columns: Columns, names: list[str], file: str | Path, row: int | None = None) -> None:
+def _check_columns(columns: Iterable[str], names: list[str], file: str | Path, row: int | None = None) -> None:
     for column in columns:
         if column not in names:
             raise _no_column(column, names, file, row)

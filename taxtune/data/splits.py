@@ -6,6 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,40 @@ from taxtune.data.collection import Example, Examples, distinct, note_repeated
 from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
 from taxtune.errors import DataError
 
-__all__ = ["Splits", "remaining", "split"]
+__all__ = ["CALIBRATION_FROM", "SplitSizes", "Splits", "default_split", "remaining", "split"]
+
+#: With fewer images `default_split` leaves none for calibration: a promised hP of 0.98 takes 37 of them at least.
+CALIBRATION_FROM = 150
+
+
+class SplitSizes(NamedTuple):
+    """How many images each split has.
+
+    Attributes:
+        tuning: Images for comparing templates.
+        heldout: Images for the final comparison of baseline and winner.
+        calibration: Images in neither, which `taxtune calibrate` takes.
+    """
+
+    tuning: int
+    heldout: int
+    calibration: int
+
+
+def default_split(n_photos: int) -> SplitSizes:
+    """Returns the sizes of the splits that `taxtune init` writes and `taxtune.tune` takes by default.
+
+    Below 150 images none are left for calibration, and three fifths are for tuning: then 100 images can prove an hP of
+    0.98, if no answer is wrong. From 150 on two fifths are for tuning, at most 400, and seven twentieths held out, at
+    most 200. The rest, which is 38 images or more, is left for calibration.
+
+    Args:
+        n_photos: How many different images there are, at least 1.
+    """
+    tuning, heldout = max(1, n_photos * 3 // 5), n_photos - max(1, n_photos * 3 // 5)
+    if n_photos >= CALIBRATION_FROM:
+        tuning, heldout = min(400, n_photos * 2 // 5), min(200, n_photos * 7 // 20)
+    return SplitSizes(tuning, heldout, n_photos - tuning - heldout)
 
 
 @dataclass(frozen=True, slots=True)

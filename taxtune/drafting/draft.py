@@ -2,67 +2,46 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import math
 import re
-import shlex
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taxtune.data import Examples, load_examples
+import yaml
+
+from taxtune.data import Examples, SplitSizes, default_split, load_examples
 from taxtune.data.examples import UnknownLabelsError
+from taxtune.data.splits import CALIBRATION_FROM
 from taxtune.drafting.offer import Offer
 from taxtune.drafting.source import Source
 from taxtune.drafting.subject import Subject, find_subject
-from taxtune.errors import DataError
-from taxtune.models.known import KNOWN_MODELS, KnownModel
+from taxtune.errors import DataError, ImageError
+from taxtune.models.known import KNOWN_MODELS
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Aims
-from taxtune.tuning.outlook import ASSUMED_SHARE, ASSUMED_STEP, images_needed, smallest_difference
+from taxtune.tuning.outlook import highest_provable, images_needed
 
 __all__ = ["Draft", "make_draft"]
 
-_BLOCK, _MOST = 20, 200
+# Fewer are not three in each split: two show nothing at all.
+_FEWEST = 6
 
 _RECIPE = """\
-# Written by `taxtune init`. Check it with: taxtune tune {file} --dry-run
+# By `taxtune init`. To check it: {check}. The goal is the default: objective: {{hp_target: {hp_target}}}
 name: {name}
-seed: 0
-
-taxonomy:
-  path: {taxonomy}
-{domain_node}
-data:
-  kind: {kind} # {kind_says}
-  path: {data}
-{columns}{splits}
-
+taxonomy: {{path: {taxonomy}}}
+data: {{{data}}} # {rest}
 prompt:
   question: {question}
-  domain: {word} # {word_says}
-  ranks: {ranks} # {ranks_say}
-  examples: {examples} # example answers, general to specific, for templates that show some
-
+  domain: {word} # what the images show, in a word, for templates
+  ranks: {ranks} # broadest first
+  examples: {examples} # example answers, general to specific
 vlm:
 {vlm}
-
-mapper:
-  similarity: lexical # offline; or sentence:MODEL, clip:MODEL
-
-objective:
-  kind: hr_at_hp # as specific as it can be while right; or hp, hf, f_beta, pareto, accuracy, ...
-  hp_target: 0.98 # "right": of what is said, this share is true, in the mean over images
-  confidence: {confidence}
-
-proposer:
-  kind: fragments # no key needed; or llm, with `model: openai/gpt-4o` and OPENAI_API_KEY
-
-iterations: 30
-max_off_tree: 0.5 # if more of the baseline's answers are about nothing on the tree, the run ends and shows some
 """
 
 
@@ -73,66 +52,59 @@ class Draft:
     Attributes:
         source: The labelled images.
         examples: Those of them that differ, with their nodes.
-        listed: How many there are with those that show the same as another.
         tree: The label tree.
         subject: What the images show.
-        tuning: Images for comparing templates.
-        heldout: Images for the final comparison.
+        sizes: How many images are for what.
+        skip_broken: Whether images that cannot be used are left out.
     """
 
     source: Source
     examples: Examples
-    listed: int
     tree: Taxonomy
     subject: Subject
-    tuning: int
-    heldout: int
+    sizes: SplitSizes
+    skip_broken: bool = False
 
     def text(self, file: Path, taxonomy: Path, model: str | None, offer: Offer | None, word: str | None) -> str:
         """Returns the recipe.
 
         Args:
             file: Where it is going to be; paths in it are relative to that.
-            taxonomy: The tree's file.
+            taxonomy: The tree's file, or builtin:NAME.
             model: The model that was asked for, "api:NAME" for one behind an API; None for the one on offer.
             offer: What this machine has room for; needed without a model.
-            word: What the images show, where somebody said it.
+            word: What the images show, where the user said it.
         """
-        source, subject = self.source, self.subject
-        subject_word = word or subject.word or "object"
-        said = "what the images show; templates use the word"
-        if word is None and subject.word is not None:
-            said += f". It is named after the tree's node {self.tree.labels[subject.node]!r}"
+        word = word or self.subject.word or "object"
+        rest = self.sizes.calibration
         return _RECIPE.format(
-            file=" ".join(shlex.quote(str(file)).split()),
+            hp_target=Aims().hp_target,
+            check=" ".join(command("tune", file, "--dry-run").split()),
             name=_written(re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine"),
             taxonomy=_path(taxonomy, file),
-            domain_node=self._domain_node(),
-            kind=source.kind,
-            kind_says="one sub-folder for each label" if source.kind == "folder" else "a row for each image",
-            data=_path(source.path, file),
-            columns=self._columns(file),
-            splits=self._splits(),
-            question=_written(f"What {subject_word} is this?"),
-            word=_written(subject_word),
-            word_says=said,
-            ranks=_written(list(subject.ranks)),
-            ranks_say="broadest first" if subject.ranks else "the tree names none; for example [family, species]",
-            examples=_written(list(subject.examples)),
+            data=self._data(file),
+            rest=f"the other {rest:,} are for `taxtune calibrate`" if rest else f"all {len(self.examples):,} images",
+            question=_written(f"What {word} is this?"),
+            word=_written(word),
+            ranks=_written(list(self.subject.ranks)),
+            examples=_written(list(self.subject.examples)),
             vlm=_vlm(model, offer, file),
-            confidence=self._confidence(),
         )
 
     def facts(self) -> dict[str, Any]:
         """Returns what was found as plain values."""
-        subject = self.subject
+        aims, subject, found = Aims(), self.subject, len(self.examples)
         return {
-            "images": len(self.examples),
-            "copies": self.listed - len(self.examples),
+            "images": found,
+            "listed": self.source.labels.total(),
             "labels": len(set(self.examples.target.tolist())),
             "nodes": len(self.tree),
-            "tuning": self.tuning,
-            "heldout": self.heldout,
+            **self.sizes._asdict(),
+            "hp_target": aims.hp_target,
+            "confidence": aims.confidence,
+            "provable_hp": highest_provable(self.sizes.tuning, aims.confidence),
+            "missing_to_prove": _proving(found) - found,
+            "missing_to_calibrate": max(0, CALIBRATION_FROM - found),
             "domain": "/".join(self.tree.path(subject.node)),
             "word": subject.word,
             "ranks": list(subject.ranks),
@@ -141,58 +113,33 @@ class Draft:
             "label_column": self.source.label_column if self.source.kind == "manifest" else None,
         }
 
-    def _domain_node(self) -> str:
-        if self.subject.reference is None:
-            return ""
-        return (
-            f"  domain: {_written(self.subject.reference)} # the lowest node above all labels: to always answer this "
-            "is the trivial answer\n"
-        )
-
-    def _columns(self, file: Path) -> str:
+    def _data(self, file: Path) -> str:
         source = self.source
-        if source.kind == "folder":
-            return ""
-        images = "" if source.images is None else f"  images: {_path(source.images, file)} # where the files lie\n"
-        return (
-            f"{images}  image_column: {_written(source.image_column)}\n"
-            f"  label_column: {_written(source.label_column)} # labels, other names or paths of the tree\n"
-        )
-
-    def _splits(self) -> str:
-        """Returns the sizes of the splits with what they mean."""
-        seen = _smallest_difference(self.tuning)
-        least = "too few to compare any" if seen is None else f"differences in hP below {seen:.2f} do not show"
-        of = f"of {len(self.examples):,}"
-        lines = [f"  tuning: {self.tuning} # images for comparing templates, {of}; {least}"]
-        if self.tuning >= 4 * _BLOCK:
-            lines.append(
-                f"  block: {_BLOCK} # every template is asked about so many, promising ones about more, up to all"
-            )
-        lines.append(f"  heldout: {self.heldout} # images for the final comparison of baseline and winner")
-        return "\n".join(lines)
-
-    def _confidence(self) -> str:
-        aims = Aims()
-        needed = images_needed(aims.hp_target, aims.confidence)
-        if self.tuning >= needed:
-            return f"{aims.confidence} # how certain that must be; that takes at least {needed} tuning images"
-        return f"0.5 # how certain that must be: 0.5 takes the mean as it is; {aims.confidence} needs {needed} images"
+        values = {"kind": str(source.kind), "path": _path(source.path, file)}
+        if source.images is not None:
+            values["images"] = _path(source.images, file)
+        if source.kind == "manifest":
+            columns = {"image_column": source.image_column, "label_column": source.label_column}
+            values |= {key: _written(name) for key, name in columns.items() if name != key.removesuffix("_column")}
+        if self.skip_broken:
+            values["skip_broken"] = "true"
+        values |= {"tuning": str(self.sizes.tuning), "heldout": str(self.sizes.heldout)}
+        return ", ".join(f"{key}: {value}" for key, value in values.items())
 
 
-def make_draft(source: Source, tree: Taxonomy) -> Draft:
+def make_draft(source: Source, tree: Taxonomy, *, skip_broken: bool = False) -> Draft:
     """Looks at the images and their labels as a run does, and sizes its splits.
 
     Args:
         source: The labelled images.
         tree: The label tree.
+        skip_broken: Leave out images that cannot be used, and note how many and which.
 
     Raises:
         DataError: If labels are not on the tree (all are listed, with what may be meant), an image has two labels, or
             there are too few different images.
         ImageError: If images are missing or unreadable (all are listed).
     """
-    rows = source.labels
     try:
         examples = load_examples(
             source.path,
@@ -201,18 +148,18 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
             images=source.images,
             image_column=source.image_column,
             label_column=source.label_column,
+            skip_broken=skip_broken,
         )
     except UnknownLabelsError as error:
-        raise _unmatched(error, rows, tree) from error
-    found, least = len(examples), 2 * _fewest(lambda n: _smallest_difference(n) is not None)
-    if found < least:
-        listed = f" ({rows.total()} with copies)" if rows.total() > found else ""
+        raise _unmatched(error, source.labels, tree) from error
+    except ImageError as error:
+        raise error if skip_broken else ImageError(f"{error}\nTo leave such images out, add --skip-broken.") from error
+    found = len(examples)
+    if found < _FEWEST:
         raise DataError(
-            f"There {'is 1 image' if found == 1 else f'are {found} different images'}{listed}, too few for a run.",
+            f"There {'is 1 image' if found == 1 else f'are {found} different images'}, too few for a run.",
             file=source.path,
-            remedy=f"It takes at least {least}: half of them to compare templates, half for the final comparison. Even "
-            f"those show only differences above {_smallest_difference(least // 2):.2f} in hP; 100 images show those "
-            f"above {_smallest_difference(50):.2f}.",
+            remedy=f"Label at least {_FEWEST}, better {_proving(found)}: these can prove an hP of {Aims().hp_target}.",
         )
     if len(set(examples.target.tolist())) == 1:
         raise DataError(
@@ -220,17 +167,14 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
             file=source.path,
             remedy="Add images with other labels.",
         )
-    # Half of the images at most for the final comparison, which is the one to quote.
-    heldout = min(_MOST, found // 2)
-    return Draft(
-        source=source,
-        examples=examples,
-        listed=rows.total(),
-        tree=tree,
-        subject=find_subject(tree, examples.target.tolist()),
-        tuning=min(_MOST, found - heldout),
-        heldout=heldout,
-    )
+    subject = find_subject(tree, examples.target.tolist())
+    return Draft(source, examples, tree, subject, default_split(found), skip_broken)
+
+
+def _proving(found: int) -> int:
+    """Returns how many images it takes, at least those found, to prove the hP that is aimed at."""
+    needed = images_needed(Aims().hp_target, Aims().confidence)
+    return next(n for n in itertools.count(found) if default_split(n).tuning >= needed)
 
 
 def _unmatched(error: UnknownLabelsError, rows: Counter[str], tree: Taxonomy) -> DataError:
@@ -255,33 +199,11 @@ def _unmatched(error: UnknownLabelsError, rows: Counter[str], tree: Taxonomy) ->
     )
 
 
-def _smallest_difference(images: int) -> float | None:
-    return smallest_difference(images, math.sqrt(ASSUMED_SHARE) * ASSUMED_STEP)
-
-
-def _fewest(enough: Callable[[int], bool]) -> int:
-    return next(n for n in range(1, 1000) if enough(n))
-
-
 def _vlm(model: str | None, offer: Offer | None, file: Path) -> str:
     if model is not None:
         return _one_model(model, file)
-    assert offer is not None
-    others = [f"  # model: {each.name} # {_size(each, offer.machine.device)}" for each in offer.larger]
-    if offer.first is None:
-        lines = [
-            f"  # This machine ({offer.machine}) has no room even for the smallest of the usual models: use an API.",
-            *_one_model("api:openai/gpt-4o-mini", file).splitlines(),
-        ]
-        return "\n".join(lines)
-    size = "on this machine already" if offer.here else _size(offer.first, offer.machine.device)
-    lines = [
-        "  kind: local # a transformers checkpoint; or api, with any litellm model that takes images (openai/gpt-4o)",
-        f"  model: {_written(offer.first.name)} # {size}",
-    ]
-    if others:
-        lines += [f"  # Larger ones that this machine ({offer.machine}) has room for; they know more and are slower:"]
-    return "\n".join(lines + others)
+    # Where there is no room for any: the terminal says why it is an API.
+    return _one_model("api:openai/gpt-4o-mini" if offer is None or offer.first is None else offer.first.name, file)
 
 
 def _one_model(model: str, file: Path) -> str:
@@ -294,16 +216,17 @@ def _one_model(model: str, file: Path) -> str:
     return f"  kind: local # a transformers checkpoint; or api\n  model: {name}{size}"
 
 
-def _size(checkpoint: KnownModel, device: str) -> str:
-    gated = "; its licence has to be accepted on its page first" if checkpoint.gated else ""
-    return f"{checkpoint.download_gb:.1f} GB to download, about {checkpoint.needs(device):.1f} GB of memory{gated}"
-
-
 def _written(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """Returns a value as YAML that may stand in a flow mapping: words as they are, anything else in quotes."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    plain = isinstance(value, str) and re.fullmatch(r"[^\W\d_](?:[\w ./?-]*[\w?])?", value)
+    return str(value) if plain and yaml.safe_load(str(value)) == value else json.dumps(value, ensure_ascii=False)
 
 
 def _path(path: Path, recipe: Path) -> str:
+    if str(path).startswith("builtin:"):
+        return _written(str(path))
     # Paths in a recipe are relative to it, so that a folder with recipe, tree and images can be moved as a whole.
     base = recipe.resolve().parent
     full = path.resolve()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
+import os
 import re
 import shlex
 from collections import Counter
@@ -15,15 +15,14 @@ from typing import Literal
 
 from taxtune.data.folder import read_folder
 from taxtune.data.images import IMAGE_SUFFIXES
-from taxtune.data.rows import read_rows
-from taxtune.errors import DataError
+from taxtune.data.rows import LISTS, file_records, read_rows
+from taxtune.errors import DataError, TaxtuneError
 from taxtune.progress import Display, showing
-from taxtune.tables import column_key, decoded_lines, open_bytes, stream_table
+from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
 
 __all__ = ["Source", "find_source"]
 
-MANIFESTS = (".csv", ".tsv", ".jsonl", ".ndjson")
 #: What columns of image files and of labels are called, in files that people have.
 _IMAGES = ("image", "file", "filename", "file_name", "filepath", "file_path", "path", "image_path", "img_path", "img")
 _LABELS = ("label", "class", "class_name", "category", "species", "name", "target", "category_name", "scientific_name")
@@ -85,7 +84,7 @@ def find_source(
     """Looks at a folder or a file of labelled images.
 
     Args:
-        path: A folder with one sub-folder a label, or a CSV, TSV or JSONL file.
+        path: A folder with one sub-folder a label, or a CSV, TSV, XLSX or JSONL file.
         tree: The label tree, by which a column of labels is known; None where there is none.
         image_column: The column of the images; looked for where left out.
         label_column: The column of the labels; looked for where left out.
@@ -99,11 +98,11 @@ def find_source(
         if image_column or label_column:
             raise DataError("A folder of images has no columns; its sub-folders are the labels.", file=path)
         return _folder(path)
-    if path.suffix.lower() not in MANIFESTS:
+    if path.suffix.lower() not in LISTS:
         raise DataError(
             "This is neither a folder nor a list of images.",
             file=path,
-            remedy=f"Give a folder with one sub-folder for each label, or a file that ends in {', '.join(MANIFESTS)}.",
+            remedy=f"Give a folder with one sub-folder for each label, or a file that ends in {', '.join(LISTS)}.",
         )
     return _manifest(path, tree, image_column, label_column)
 
@@ -143,9 +142,10 @@ def _without_images(path: Path, folders: Sequence[Path]) -> DataError:
 
 
 def _without_labels(path: Path, names: list[str]) -> DataError:
-    tables = [file for file in sorted(path.iterdir()) if file.suffix.lower() in MANIFESTS]
-    if tables:
-        how = f"If {tables[0].name} lists them, give that file: --data {shlex.quote(str(tables[0]))}."
+    near = [file for folder in (path, path.parent) for file in sorted(folder.iterdir()) if file.suffix.lower() in LISTS]
+    lists = [file for file in near if _lists(file, names)]
+    if lists:
+        how = f"Give the file that lists them: --data {shlex.quote(str(lists[0]))}."
     else:
         how = (
             f"Sort them into sub-folders, one for each label ({path.name}/LABEL/{names[0]}), or list them in a CSV "
@@ -155,8 +155,16 @@ def _without_labels(path: Path, names: list[str]) -> DataError:
         f"{len(names):,} image{' lies' if len(names) == 1 else 's lie'} in the folder itself: nothing says what "
         f"{'it shows' if len(names) == 1 else 'they show'}.",
         file=path,
-        remedy=how + ("" if tables else _labels_in_names(path, names)),
+        remedy=how + ("" if lists else _labels_in_names(path, names)),
     )
+
+
+def _lists(file: Path, names: Sequence[str]) -> bool:
+    """Tells whether a column of a file names images."""
+    try:
+        return any(Path(value).name in names for values in _columns(file).values() for value in values)
+    except TaxtuneError:  # whatever it is, it is no list of images
+        return False
 
 
 def _labels_in_names(path: Path, names: Sequence[str]) -> str:
@@ -194,7 +202,16 @@ def _manifest(path: Path, tree: Taxonomy | None, image_column: str | None, label
     label = _asked(label_column, columns, path) or _label_column(columns, image, tree, path)
     if image == label:
         raise DataError("The images and the labels cannot be in the same column.", file=path, value=image)
-    folder = places.get(image, path.parent)
+    if image not in places:
+        raise DataError(
+            f"Most images of the column {image!r} are not there: no {columns[image][0]!r} beside the file, in a folder "
+            "there, or in the current folder."
+            if columns[image]
+            else f"The column {image!r} is empty.",
+            file=path,
+            remedy="Put the file beside the folder of the images, with their names as they are in that folder.",
+        )
+    folder = places[image]
     notes = []
     if (image, label) != ("image", "label"):
         notes.append(f"The images are taken from the column {image!r} and the labels from {label!r}.")
@@ -210,40 +227,23 @@ def _columns(path: Path) -> dict[str, list[str]]:
         DataError: If the file cannot be read, or is empty.
     """
     found: dict[str, list[str]] = {}
-    with open_bytes(path, error=DataError, what="manifest") as stream:
-        lines = decoded_lines(stream, path, error=DataError, what="manifest")
-        if path.suffix.lower() in (".csv", ".tsv"):
-            table = stream_table(lines, str(path), error=DataError, tidy=False)
-            found = {name: [] for name in table.header if name}
-            for row in itertools.islice(table.rows, _LOOKED_AT):
-                for place, name in enumerate(table.header):
-                    if name and (text := row.cell(place).strip()):
-                        found[name].append(text)
-            return found
-        for number, line in enumerate(itertools.islice((one for one in lines if one.strip()), _LOOKED_AT), start=1):
-            try:
-                row_of_json = json.loads(line)
-            except (ValueError, RecursionError):
-                row_of_json = None
-            if not isinstance(row_of_json, dict):
-                raise DataError("The line is not a JSON object.", file=path, row=number)
-            for name, value in row_of_json.items():
-                known = found.setdefault(name, [])
-                if isinstance(value, str) and value.strip():
-                    known.append(value.strip())
-    if not found:
-        raise DataError("The manifest file is empty.", file=path)
+    for _, record in itertools.islice(file_records(path), _LOOKED_AT):
+        for name, value in record.items():
+            known = found.setdefault(name, [])
+            if isinstance(value, str) and value.strip():
+                known.append(value.strip())
     return found
 
 
 def _place(values: Sequence[str], base: Path) -> Path | None:
-    """Returns the folder, the base or one in it, in which some values are all files; None where there is none."""
-    looked_at = [value for value in values if "\0" not in value and len(value) < 1000]
-    if not looked_at or len(looked_at) < len(values):
-        return None
-    inside = sorted(entry for entry in base.iterdir() if entry.is_dir()) if base.is_dir() else []
-    found = [folder for folder in (base, *inside) if all((folder / value).is_file() for value in looked_at)]
-    return found[0] if found and (found[0] == base or len(found) == 1) else None
+    """Returns the folder in which most of some values are files; None where most of them are files in none.
+
+    It is the base, or else a folder at most two levels below it, the one above it, or the current one.
+    """
+    folders = [base, *sorted(base.glob("*/")), *sorted(base.glob("*/*/")), base.parent, Path()]
+    likely = [folder for folder in folders if any(os.path.isfile(folder / value) for value in values[:5])]
+    counts = [sum(os.path.isfile(folder / value) for value in values) for folder in likely]
+    return likely[counts.index(max(counts))] if counts and 2 * max(counts) > len(values) else None
 
 
 def _asked(column: str | None, columns: dict[str, list[str]], path: Path) -> str | None:

@@ -28,14 +28,12 @@ class Subject:
 
     Attributes:
         node: The lowest node above all labels.
-        reference: How a recipe refers to it; None where it is the root.
         word: A word for what the images show, by the node's name; None where the name says nothing.
         ranks: The ranks between the node and the labels, the broadest first; empty where the tree names none.
         examples: Example answers, general to specific; empty where there is only one level.
     """
 
     node: int
-    reference: str | None
     word: str | None
     ranks: tuple[str, ...]
     examples: tuple[str, ...]
@@ -52,19 +50,10 @@ def find_subject(tree: Taxonomy, targets: Sequence[int]) -> Subject:
     word = _word(tree, node)
     return Subject(
         node=node,
-        reference=None if node == tree.root else _reference(tree, node),
         word=word,
         ranks=_ranks(tree, node, targets),
         examples=_examples(tree, node, word, targets),
     )
-
-
-def _reference(tree: Taxonomy, node: int) -> str | None:
-    label, path = tree.labels[node], "/".join(tree.path(node))
-    for reference in (label, path):
-        if "/" not in label and tree.find(reference) in ([node], []) and tree.resolve(reference) == node:
-            return reference
-    return None  # a recipe without one means the same node
 
 
 def _word(tree: Taxonomy, node: int) -> str | None:

@@ -21,6 +21,7 @@ from taxtune.recipe import (
     AgentProposerSettings,
     ExecutionSettings,
     FieldGuideData,
+    FolderData,
     FragmentsProposerSettings,
     INat21Data,
     LocalVLMSettings,
@@ -253,6 +254,8 @@ class Parts:
         if isinstance(data, ManifestData):
             images = None if data.images is None else self.recipe.path(data.images)
             how = data.model_dump(include={"image_column", "label_column", "pattern", "image_suffix"})
+        if isinstance(data, ManifestData | FolderData):
+            how["skip_broken"] = data.skip_broken
         if isinstance(data, INat21Data):
             images = self.recipe.path(data.images)
         examples = load_examples(

@@ -156,7 +156,7 @@ def test_what_siblings_are_called_for_short_leads_to_their_parent() -> None:
 def test_sources_without_what_they_need() -> None:
     taxonomy = tree("food", "food/soup")
     for source in ("wordnet", "kinds"):
-        with pytest.raises(DataError, match=rf"'{source}' needs WordNet.*TAXTUNE_WORDNET"):
+        with pytest.raises(DataError, match=rf"'{source}' needs WordNet.*nltk.downloader wordnet"):
             enrich(taxonomy, Mapper(taxonomy), [source])
     assert "WordNet is not installed" in enrich(taxonomy, Mapper(taxonomy), ["short"]).notes[0]
 

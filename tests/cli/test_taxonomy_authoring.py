@@ -140,12 +140,12 @@ def test_without_wordnet(
     assert set(json.loads(said.out)["sources"]) == {"inflection", "short"}
     assert "WordNet is not installed" in said.err
     assert run_command(monkeypatch, "taxonomy", "enrich", tree, "--source", "wordnet") == 2
-    assert "needs WordNet, which is not installed. Install it" in capsys.readouterr().err
+    assert "needs WordNet, which is not installed. Run: " in capsys.readouterr().err
     labels = tmp_path / "labels.txt"
     labels.write_text("dog\n")
     assert run_command(monkeypatch, "taxonomy", "from-labels", labels) == 2
     said = capsys.readouterr()
-    assert "WordNet is not installed. Install it" in said.err
+    assert "WordNet, which is not installed." in said.err
     assert "group them with --llm" in said.err
 
 

@@ -102,6 +102,8 @@ def test_other_forms_of_manifest_say_the_same(paint: Paint, tmp_path: Path) -> N
     text = 'Image;LABEL\r\n\r\n"a,1.png";thrush\r\n"b.png";life/Plantae/Anas\r\n'
     (tmp_path / "excel.csv").write_bytes(text.encode("utf-16"))
     assert load("manifest", tmp_path / "excel.csv") == expected
+    pd.DataFrame([*rows, ["", ""]], columns=["Image", "Label"]).to_excel(tmp_path / "m.xlsx", index=False)
+    assert load("manifest", tmp_path / "m.xlsx") == expected
 
 
 def test_columns_and_the_folder_of_the_images_can_be_named(paint: Paint, tmp_path: Path) -> None:
@@ -192,6 +194,22 @@ def test_all_bad_images_are_named(paint: Paint, tmp_path: Path) -> None:
     assert "empty.png (m.csv, row 4): The image file is empty" in str(caught.value)
 
 
+def test_bad_images_are_left_out_and_named_where_that_is_asked_for(
+    paint: Paint, tmp_path: Path, notes: list[str]
+) -> None:
+    paint("good.png")
+    (tmp_path / "empty.png").write_bytes(b"")
+    path = table(tmp_path / "m.csv", [[name, "bird"] for name in ("gone.png", "good.png", "empty.png")])
+    (example,) = load_examples(path, TREE, skip_broken=True)
+    assert (example.id, example.sha256) == ("good.png", content_hash(tmp_path / "good.png"))
+    (note,) = notes
+    assert note.startswith("2 images are left out, which cannot be used:")
+    assert "gone.png (m.csv, row 2): The image file does not exist" in note
+    assert "empty.png (m.csv, row 4): The image file is empty" in note
+    with pytest.raises(ImageError, match="None of the 1 images can be used"):
+        load_examples(table(tmp_path / "none.csv", [["gone.png", "bird"]]), TREE, skip_broken=True)
+
+
 def test_a_bad_image_is_named_with_its_row(paint: Paint, tmp_path: Path) -> None:
     paint("good.png")
     path = table(tmp_path / "m.csv", [["good.png", "bird"], ["gone.png", "bird"]])
@@ -249,7 +267,7 @@ def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path:
         ("m.jsonl", '["a.png", "bird"]\n', r"m\.jsonl:1: The line is not a JSON object"),
         ("m.jsonl", '{"image": "a.png"}\n', r"m\.jsonl:1: There is no column 'label'"),
         ("m.jsonl", '{"image": "a.png", "label": null}\n', "row 1: no label"),
-        ("m.txt", "a.png bird\n", "end in .csv, .tsv or .jsonl, not in '.txt'.*`pattern`"),
+        ("m.txt", "a.png bird\n", "end in .csv, .*.jsonl, .ndjson, not in '.txt'.*`pattern`"),
     ],
 )
 def test_malformed_manifests_are_refused(name: str, text: str, message: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from taxtune.data import Example, split
-from taxtune.data.splits import remaining
+from taxtune.data.splits import default_split, remaining
 from taxtune.errors import DataError, ImageError
 from tests.displays import Recorder
 
@@ -163,3 +163,20 @@ def test_copies_are_found_as_they_are_drawn(unread: list[Example], notes: list[s
 def test_progress_is_reported(unread: list[Example], recorder: Recorder) -> None:
     split(unread, tuning=2, heldout=3, seed=0)
     assert recorder.of("reading images") == [(i, 5) for i in range(6)]
+
+
+@given(st.integers(2, 100_000))
+def test_default_sizes_use_every_image_once(n: int) -> None:
+    tuning, heldout, calibration = default_split(n)
+    assert tuning + heldout + calibration == n
+    assert min(tuning, heldout) >= 1
+    assert calibration >= 38 if n >= 150 else calibration == 0
+
+
+def test_default_sizes() -> None:
+    assert [default_split(n) for n in (100, 300, 800, 5000)] == [
+        (60, 40, 0),
+        (120, 105, 75),
+        (320, 200, 280),
+        (400, 200, 4400),
+    ]
