@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier import Classification, Classifier
+from taxtune.classifier.saved import read_saved
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.local import LocalModel
 from taxtune.progress import note
+from taxtune.recipe import LocalVLMSettings
+from taxtune.recipe_settings import VLMSettings
 from taxtune.serving.images import read_image
 
 if TYPE_CHECKING:
@@ -162,23 +165,25 @@ def save_mlflow_model(classifier: Path, folder: Path, *, example: str | None = N
         data_path=str(classifier),
         signature=signature(),
         input_example=pd.DataFrame({_INPUT: [example or _grey_address()]}),
-        pip_requirements=requirements(Classifier.load(classifier)),
+        pip_requirements=requirements(read_saved(classifier).vlm),
         model_config={"content_only": False},
         **known,
     )
 
 
-def requirements(classifier: Classifier) -> list[str]:
+def requirements(vlm: VLMSettings | None) -> list[str]:
     """Returns the packages that a classifier needs where it is served, in the versions that are installed here.
 
     taxtune brings all of them along; named are those whose version can change an answer.
+
+    Args:
+        vlm: The settings of its model; None for a model that was given in Python.
     """
-    vlm = None if classifier.recipe is None else classifier.recipe.vlm
     extras = [
         extra for extra, key in (("quantized", "quantization"), ("sharded", "device_map")) if getattr(vlm, key, 0)
     ]
     names = ["mlflow"]
-    names += ["torch", "torchvision", "transformers"] if isinstance(classifier.model, LocalModel) else ["litellm"]
+    names += ["torch", "torchvision", "transformers"] if isinstance(vlm, LocalVLMSettings) else ["litellm"]
     own = f"taxtune[{','.join(extras)}]" if extras else "taxtune"
     return [f"{own}=={version('taxtune')}", *(f"{name}=={version(name)}" for name in names)]
 
