@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import io
 import threading
+import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "ServedClassifier", "requirements", "save_mlflow_model", "signature"]
 
 #: What comes out of an image, by column.
-COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "failure", "nodes")
+COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "not_subject", "failure", "nodes")
 _INPUT = "image"
+#: Images after which a large request lets others be answered, and the seconds that they have to begin.
+_AT_ONCE, _PAUSE = 16, 0.001
 
 
 class ServedClassifier:
@@ -78,26 +82,44 @@ class ServedClassifier:
         from mlflow.exceptions import MlflowException
         from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
-        given = list(model_input[_INPUT] if hasattr(model_input, "columns") else model_input)
-        failures: dict[int, str] = {}
-        images: dict[int, Path | bytes] = {}
-        for i, text in enumerate(given):
-            try:
-                images[i] = text if isinstance(text, bytes) else read_image(str(text), content_only=self._content_only)
-            except ImageError as error:
-                failures[i] = str(error)
         try:
-            with self._lock:
-                found = dict(zip(images, self._classifier.classify(list(images.values())), strict=True))
+            rows = self.rows(list(model_input[_INPUT] if hasattr(model_input, "columns") else model_input))
         except ModelError as error:
             # What MLflow's server passes on; of other errors it says that something is wrong inside.
             raise MlflowException(str(error), error_code=TEMPORARILY_UNAVAILABLE) from error
-        names = {i: str(given[i])[:200] for i in failures}
-        rows = [
-            _row(found[i] if i in found else Classification(names[i], failure=failures[i])) for i in range(len(given))
-        ]
         # As objects: pandas would turn what is missing into NaN, which JSON does not know.
-        return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).astype({"off_tree": bool})
+        return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).astype({"off_tree": bool, "not_subject": bool})
+
+    def rows(self, given: Sequence[Any]) -> list[dict[str, Any]]:
+        """Returns where images belong, a row each in the order given, with the keys `COLUMNS`.
+
+        Args:
+            given: Texts, see `taxtune.serving.images.read_image`, or the bytes of image files.
+
+        Raises:
+            ModelError: If the model cannot answer at all, or answers about none of the images now.
+        """
+        found: dict[int, Classification] = {}
+        images: dict[int, Path | bytes] = {}
+        for i, one in enumerate(given):
+            try:
+                images[i] = one if isinstance(one, bytes) else read_image(str(one), content_only=self._content_only)
+            except ImageError as error:
+                # Whoever sends content knows it, and need not get it back.
+                name, reason = str(one)[:200], str(error)
+                if self._content_only:
+                    name, reason = f"image {i + 1}", f"{error.message} {error.remedy or ''}".strip()
+                found[i] = Classification(name, failure=reason)
+        order = list(images)
+        for start in range(0, len(order), _AT_ONCE):
+            with self._lock:
+                some = order[start : start + _AT_ONCE]
+                found |= zip(some, self._classifier.classify([images[i] for i in some]), strict=True)
+            time.sleep(_PAUSE)
+        asked = [found[i] for i in order]
+        if asked and all(one.again for one in asked):
+            raise ModelError(f"The model does not answer: {asked[0].failure}")
+        return [_row(found[i]) for i in range(len(given))]
 
 
 def _row(found: Classification) -> dict[str, Any]:
@@ -109,6 +131,7 @@ def _row(found: Classification) -> dict[str, Any]:
         "confidence": found.confidence,
         "answer": found.answer,
         "off_tree": found.off_tree,
+        "not_subject": found.not_subject,
         "failure": found.failure,
         "nodes": nodes,
     }
@@ -138,9 +161,10 @@ def signature() -> ModelSignature:
     types = dict.fromkeys(COLUMNS, text) | {
         "confidence": number,
         "off_tree": DataType.boolean,
+        "not_subject": DataType.boolean,
         "nodes": Array(node),
     }
-    always = ("image", "off_tree", "nodes")
+    always = ("image", "off_tree", "not_subject", "nodes")
     return ModelSignature(
         inputs=Schema([ColSpec(text, _INPUT)]),
         outputs=Schema([ColSpec(kind, name, required=name in always) for name, kind in types.items()]),
