@@ -72,8 +72,8 @@ def load_classifier(
 
     Raises:
         DataError: If there is no finished run and no saved classifier in the folder, or no calibration; if the tree is
-            no longer that of the run; if something has to be given again; or if a saved classifier names a server that is
-            neither this machine nor given here.
+            no longer that of the run; if something has to be given again; or if a saved classifier names a server that
+            is neither this machine nor given here.
         RecipeError: If the run does not know its recipe.
     """
     from taxtune.tuning.records import TuneResult

@@ -13,8 +13,8 @@ from taxtune.classifier import Classifier
 from taxtune.errors import DataError
 from taxtune.recipe import ApiVLMSettings
 from taxtune.serving.pyfunc import save_mlflow_model
-from tests.serving.samples import BIRD, save_field_guide
 from tests.servers import OpenAIServer
+from tests.serving.samples import BIRD, save_field_guide
 
 SECRET = "AKIA-something-else"
 
