@@ -56,10 +56,19 @@ def classify(
         typer.Argument(
             metavar="IMAGES...",
             help="Image files; folders, searched with all below them; patterns such as 'photos/**/*.jpg'; CSV, JSONL, "
-            "Parquet or XLSX files with a column image; text files (.txt) with one path per line. - reads such a text "
-            "from stdin.",
+            "Parquet or XLSX files with a column of images; text files (.txt) with one path per line. - reads such a "
+            "text from stdin.",
         ),
     ],
+    image_column: Annotated[
+        str | None,
+        typer.Option(
+            "--image-column",
+            metavar="NAME",
+            show_default="by its name and its values",
+            help="Column of the images in a table that lists them.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -102,10 +111,12 @@ def classify(
     are kept as they come, so the same command continues after an interruption.
     """
     from contextlib import nullcontext
+    from functools import partial
 
     from taxtune.classifier.images import Images
     from taxtune.classifier.labels import Review, label_images
     from taxtune.cli.interrupts import keep_replies
+    from taxtune.drafting.source import find_images
     from taxtune.errors import DataError
     from taxtune.models import AnswerStore, check_model
     from taxtune.tuning.calibrate import CALIBRATION
@@ -121,7 +132,7 @@ def classify(
         review_below = _UNSURE if classifier.promise is None else 0.0
     if policy == "run" and classifier.promise is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the promise")
-    wanted = Images(images)
+    wanted = Images(images, partial(find_images, image_column=image_column))
     count, calls = wanted.count, classifier.policy.calls
     for text in check_model(classifier.model):
         note(text)
