@@ -712,11 +712,9 @@ def load_run(folder: str | Path) -> TuneResult | ComparisonResult | RepeatsResul
 
 
 def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
-    from taxtune.taxonomy import Taxonomy, read_taxonomy
+    from taxtune.taxonomy.making import as_taxonomy
 
-    if isinstance(given, Taxonomy):
-        return given
-    return Taxonomy.from_dict(given) if isinstance(given, Mapping) else read_taxonomy(given)
+    return as_taxonomy(given)
 
 
 def _execution(given: str | Mapping[str, Any] | None) -> ExecutionSettings:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from taxtune.classifier.reliability import Reliability
 from taxtune.data.images import content_hash, is_image_data, store_image
-from taxtune.errors import ImageError
+from taxtune.errors import DataError, ImageError, ModelError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
 from taxtune.policies import DIRECT, Policy
+from taxtune.progress import note
 from taxtune.tuning.evaluation import Evaluator, Settled, why_unanswered
 
 if TYPE_CHECKING:
@@ -56,10 +57,12 @@ class Classification:
         node: Path of the node, labels joined by "/"; None where there is no answer.
         rank: The node's rank, where the tree has ranks.
         off_tree: Whether the answer asserts something that the tree lacks; the node is then the root.
+        not_subject: Whether it is known to speak of something that the tree is not about, as of a dog among birds, or
+            says that there is nothing of the kind; the node is then the root. What is known, see `Placement`.
         failure: Why there is no answer.
         again: Whether there may be an answer if it is asked for again: the reason may pass.
         path: The nodes from the root down to the node, each with its confidence, which never rises on the way; empty
-            where there is no answer or it is off the tree.
+            where there is no answer, or it is off the tree or not about its subject.
     """
 
     image: str
@@ -67,6 +70,7 @@ class Classification:
     node: str | None = None
     rank: str | None = None
     off_tree: bool = False
+    not_subject: bool = False
     failure: str | None = None
     again: bool = False
     path: tuple[Step, ...] = ()
@@ -96,8 +100,8 @@ class Promise:
 class Classifier:
     """A template, a model, a mapper and a policy, as a run left them; until it is used it can be sent elsewhere.
 
-    It keeps to scikit-learn's conventions: `predict`, `classes_`, `get_params`. There is nothing to fit, since the run
-    has done it.
+    It keeps to scikit-learn's conventions: `predict`, `score`, `classes_`, `get_params`. There is nothing to fit, since
+    the run has done it.
 
     Attributes:
         prompts: The rendered prompts that the policy asks with, mostly one.
@@ -137,17 +141,19 @@ class Classifier:
             policy=self.policy,
         )
 
-    def classify(self, images: Sequence[Any], store: AnswerStore | None = None) -> list[Classification]:
+    def classify(self, images: Any, store: AnswerStore | None = None) -> list[Classification]:
         """Returns where images belong, in the order given.
 
         Args:
-            images: Files; or PIL images, or the bytes of image files.
+            images: Files, PIL images, or the bytes of image files, also mixed; a data frame with a column `image`, or
+                only one column; or one image alone.
             store: Where answers are kept and looked for first; None keeps none.
 
         Raises:
             ModelError: If the model cannot answer at all. An image that cannot be read, or about which the model says
                 nothing, has a `failure` instead.
         """
+        images = _listed(images)
         found: dict[int, Classification] = {}
         files: dict[int, Path] = {}
         requests: dict[int, list[Request]] = {}
@@ -177,7 +183,8 @@ class Classifier:
                 "/".join(self.taxonomy.path(place.node)),
                 self.taxonomy.ranks[place.node],
                 place.off_tree,
-                path=() if place.off_tree else self._way(place),
+                place.not_subject,
+                path=() if place.off_tree or place.not_subject else self._way(place),
             )
         return [found[i] for i in range(len(images))]
 
@@ -241,19 +248,49 @@ class Classifier:
         """Returns the classifier as it is: what there is to learn, the run has learnt."""
         return self
 
-    def predict(self, images: Sequence[Any]) -> NDArray[np.object_]:
+    def predict(self, images: Any) -> NDArray[np.object_]:
         """Returns the nodes where images belong, shape (n,): paths as text, None where there is no answer.
 
-        An image on the root has the root's label: nothing more was said of it, or something that the tree lacks;
-        `classify` tells which. The paths are what `hierarchical_f1_score` and the others of `taxtune.metrics.scorers`
-        take.
+        An image on the root has the root's label: nothing more was said of it, or something that the tree lacks or is
+        not about; `classify` tells which. The paths are what `hierarchical_f1_score` and the others of
+        `taxtune.metrics.scorers` take.
 
         Args:
             images: As `classify` takes them.
         """
-        found = np.empty(len(images), dtype=object)
-        found[:] = [one.node for one in self.classify(images)]
+        classified = self.classify(images)
+        found = np.empty(len(classified), dtype=object)
+        found[:] = [one.node for one in classified]
         return found
+
+    def score(self, images: Any, labels: Any, sample_weight: Any = None) -> float:
+        """Returns the accuracy: the share of the images whose node is exactly the true one, in [0, 1].
+
+        It is what scikit-learn takes where no scorer is given. An answer that is right but general counts as wrong
+        here, so compare prompts by `taxtune.metrics.scorers`. Images without an answer are left out, and counted in a
+        note.
+
+        Args:
+            images: As `classify` takes them.
+            labels: The true node of each: a label, an alias or a path.
+            sample_weight: What each image counts, shape (n,); 1 each where left out.
+
+        Raises:
+            TaxonomyError: If a label is not on the tree.
+            DataError: If there are not as many labels as images.
+            ModelError: If there is no answer about any image.
+        """
+        found, truth = self.predict(images), [self.taxonomy.resolve(label) for label in labels]
+        if len(found) != len(truth):
+            raise DataError(f"There are {len(found)} images and {len(truth)} labels; the numbers must be equal.")
+        answered = np.array([node is not None for node in found], dtype=bool)
+        if not answered.any():
+            raise ModelError("There is no answer about any of the images.")
+        if missing := int((~answered).sum()):
+            note(f"{missing:,} of {len(found):,} images have no answer and are left out of the score")
+        right = [node == "/".join(self.taxonomy.path(true)) for node, true in zip(found, truth, strict=True)]
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[answered]
+        return float(np.average(np.array(right, dtype=np.float64)[answered], weights=weights))
 
     @cached_property
     def classes_(self) -> NDArray[np.object_]:
@@ -301,6 +338,27 @@ class Classifier:
             requires_fit=False,
             input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
         )
+
+
+def _listed(images: Any) -> Sequence[Any]:
+    """Returns images as a list, in whatever form they are given.
+
+    Raises:
+        DataError: If they are a data frame in which no column is that of the images.
+    """
+    if isinstance(images, str | PathLike) or is_image_data(images):
+        return [images]
+    if hasattr(images, "columns"):
+        names = list(images.columns)
+        if "image" not in names and len(names) != 1:
+            raise DataError(
+                "It cannot be told which column of the data frame holds the images.",
+                remedy=f'Give that column: classifier.predict(frame["{names[0]}"]), or call it "image".'
+                if names
+                else "It has no columns.",
+            )
+        images = images["image" if "image" in names else names[0]]
+    return list(images)
 
 
 def _name(image: Any) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from glob import glob, has_magic
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,12 @@ from taxtune.errors import DataError
 
 __all__ = ["Images", "Item"]
 
+#: Tells the column of a table that has the images, and the folder that their names are relative to.
+Find = Callable[[Path, dict[str, list[str]]], tuple[str, Path]]
+
 _COLUMN = "image"
+# Rows of a table that are looked at to tell its column of images.
+_LOOKED_AT = 200
 _TABLES = frozenset((".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx"))
 _LISTS = frozenset((".txt", ".lst"))
 
@@ -45,19 +51,22 @@ class Images:
 
     Attributes:
         given: Image files; folders, which are searched with all that is below them; patterns with `*`, `?`, `[...]` and
-            `**`; tables (CSV, JSONL, Parquet, XLSX) with a column "image", whose paths are relative to the table; text
-            files (.txt) with a path a line; and "-", which is such a text on standard input.
+            `**`; tables (CSV, JSONL, Parquet, XLSX) with a column of images; text files (.txt) with a path a line; and
+            "-", which is such a text on standard input.
+        find: Tells which column of a table has the images, from the file and the values of its first rows by column,
+            and the folder that their names are relative to; by default the column "image", relative to the table.
 
     Raises:
-        DataError: If there is nothing of that name, a pattern or folder has no image, or a table lacks the column.
+        DataError: If there is nothing of that name, a pattern or folder has no image, or a table no column of images.
     """
 
     given: Sequence[str]
+    find: Find | None = None
 
     @cached_property
     def _sources(self) -> list[Iterable[Item]]:
         """The images of each name; folders and tables are gone through anew each time, and not held in memory."""
-        return [source for name in self.given for source in _sources(name)]
+        return [source for name in self.given for source in _sources(name, self.find)]
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -83,10 +92,10 @@ class Images:
             yield from source
 
 
-def _sources(name: str) -> list[Iterable[Item]]:
+def _sources(name: str, find: Find | None) -> list[Iterable[Item]]:
     path = Path(name)
     if name == "-":
-        return [_listed(open_table("-", format="text", what="list of images", harnesses=False))]
+        return [_listed(open_table("-", format="text", what="list of images", harnesses=False), find)]
     if path.is_dir():
         found = Again(partial(_below, path))
         if not any(True for _ in found):
@@ -96,10 +105,10 @@ def _sources(name: str) -> list[Iterable[Item]]:
         matches = sorted(glob(name, recursive=True))
         if not matches:
             raise DataError("No file matches this.", value=name, remedy="Check the pattern; ** stands for any folders.")
-        return [source for match in matches for source in _sources(match)]
+        return [source for match in matches for source in _sources(match, find)]
     suffix = path.suffix.lower()
     if suffix in _LISTS or suffix in _TABLES:
-        return [_listed(open_table(path, what="list of images", text=suffix in _LISTS, harnesses=False))]
+        return [_listed(open_table(path, what="list of images", text=suffix in _LISTS, harnesses=False), find)]
     if suffix in IMAGE_SUFFIXES:
         if not path.exists():
             raise DataError("The image does not exist.", file=path, remedy="Check the path.")
@@ -123,32 +132,41 @@ def _below(folder: Path) -> Iterator[Item]:
         yield from (_item(folder / label / file) for file in files)
 
 
-def _listed(records: Records) -> Iterable[Item]:
-    return Again(partial(_rows, records))
-
-
-def _rows(records: Records) -> Iterator[Item]:
-    """Yields the images of a table, or of a text with a path a line, whose blank lines say nothing."""
-    beside = Path() if records.file == "<stdin>" else Path(records.file).parent
+def _listed(records: Records, find: Find | None) -> Iterable[Item]:
     text = records.file == "<stdin>" or Path(records.file).suffix.lower() in _LISTS
+    column, folder = _COLUMN, Path() if records.file == "<stdin>" else Path(records.file).parent
+    values: dict[str, list[str]] = {}
+    if find is not None and not text:
+        for _, record in islice(records.rows, _LOOKED_AT):
+            for name, value in record.items():
+                known = values.setdefault(name, [])
+                if isinstance(value, str) and value.strip():
+                    known.append(os.path.expanduser(value.strip()))
+        if values:
+            column, folder = find(Path(records.file), values)
+    return Again(partial(_rows, records, None if text else column, folder))
+
+
+def _rows(records: Records, column: str | None, folder: Path) -> Iterator[Item]:
+    """Yields the images of a table, or of a text with a path a line (no column), whose blank lines say nothing."""
     for row, record in records.rows:
         if not record:
             continue
-        if text:
+        if column is None:
             written: Any = str(record["answer"]).strip("\r\n")
             if not written.strip():
                 continue
             others: dict[str, Any] = {}
         else:
-            if _COLUMN not in record:
+            if column not in record:
                 raise DataError(
-                    f"There is no column {_COLUMN!r}.",
+                    f"There is no column {column!r}.",
                     file=records.file,
                     row=row,
                     remedy=f"There {'is' if len(record) == 1 else 'are'} {', '.join(map(repr, record))}.",
                 )
             others = dict(record)
-            written = others.pop(_COLUMN)
+            written = others.pop(column)
         if not isinstance(written, str) or not written.strip() or "\0" in written:
             raise DataError(
                 "The row names no image.",
@@ -157,4 +175,4 @@ def _rows(records: Records) -> Iterator[Item]:
                 value=written,
                 remedy="Give a path, or remove it.",
             )
-        yield Item(written, beside / os.path.expanduser(written), others)
+        yield Item(written, folder / os.path.expanduser(written), others)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "FORMATS", "Labelled", "Review", "format_of", "label_images"]
 
 #: The columns of a row, after which come those of the tables that named the images.
-COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "failure")
+COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
 #: The formats of files of labels, by suffix.
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
@@ -49,9 +49,14 @@ class Review:
     below: float
 
     def why(self, found: Classification) -> str | None:
-        """Returns why a label should be looked at: "failed", "off the tree", "no label", "unsure"; None if not."""
+        """Returns why a label should be looked at; None if it need not.
+
+        "failed", "not the subject", "off the tree", "no label" or "unsure".
+        """
         if found.failure is not None:
             return "failed"
+        if found.not_subject:
+            return "not the subject"
         if found.off_tree:
             return "off the tree"
         if len(found.path) == 1:
@@ -227,6 +232,7 @@ def _row(item: Item, one: Classification) -> Row:
         "confidence": _rounded(one.confidence),
         "answer": one.answer,
         "off_tree": one.off_tree,
+        "not_subject": one.not_subject,
         "failure": one.failure,
         **item.others,
         "nodes": nodes,
@@ -316,7 +322,7 @@ def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Write]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    types = {"confidence": pa.float64(), "off_tree": pa.bool_()}
+    types = {"confidence": pa.float64(), "off_tree": pa.bool_(), "not_subject": pa.bool_()}
     step = pa.struct([("label", pa.string()), ("rank", pa.string()), ("confidence", pa.float64())])
     # What a table says besides may be of another type in every row.
     schema = pa.schema([(name, types.get(name, pa.string())) for name in columns] + [("nodes", pa.list_(step))])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from taxtune.classifier.classifier import Classifier, Promise
 from taxtune.classifier.reliability import Reliability
@@ -15,6 +19,8 @@ from taxtune.models import Model, make_model
 from taxtune.policies import Direct, Policy, Vote
 from taxtune.progress import note
 from taxtune.recipe import ApiVLMSettings, LocalVLMSettings, Recipe, load_recipe
+from taxtune.recipe_settings import VLMSettings
+from taxtune.taxonomy.making import as_taxonomy
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.files import as_texts
@@ -31,6 +37,8 @@ __all__ = ["load_classifier"]
 
 #: At which a model is asked several times that is asked once, greedily, in the run.
 _TEMPERATURE = 1.0
+#: The environment variable that lists servers of the user's own.
+_SERVERS = "TAXTUNE_SERVERS"
 
 
 def load_classifier(
@@ -39,10 +47,11 @@ def load_classifier(
     calibrated: bool = False,
     policy: Policy | None = None,
     recipe: Recipe | str | Path | None = None,
-    taxonomy: Taxonomy | None = None,
+    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
     mapper: Mapper | None = None,
     execution: str | None = None,
+    api_base: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Classifier:
     """Returns what a finished run found, or what was saved of it, ready to label images; nothing is loaded yet.
@@ -52,23 +61,29 @@ def load_classifier(
         calibrated: Use what `calibrate` chose, with its promise, in place of the run's own policy.
         policy: Another policy. A vote asks a model that decodes greedily in the run at a temperature of 1.
         recipe: The run's recipe, where the run does not know it.
-        taxonomy: The label tree, for a run with one that is in no file.
+        taxonomy: The label tree as `taxtune.tune` takes it, for a run with one that is in no file.
         vlm: The model, for a run with a model of one's own.
         mapper: The mapper, for a run with one of one's own.
         execution: Where the model runs: "here", "processes" or "ray"; as in the run's recipe where left out.
+        api_base: Address of the server of a model behind an API. A saved classifier may come from anyone, so it cannot
+            name a key, and images go to the server that it names only where that is this machine or given here.
         settings: Other values of the recipe's keys of the model, such as {"vlm.device": "cuda"}, where this machine is
             not that of the run.
 
     Raises:
         DataError: If there is no finished run and no saved classifier in the folder, or no calibration; if the tree is
-            no longer that of the run; or if something has to be given again.
+            no longer that of the run; if something has to be given again; or if a saved classifier names a server that
+            is neither this machine nor given here.
         RecipeError: If the run does not know its recipe.
     """
     from taxtune.tuning.records import TuneResult
 
     if calibrated and policy is not None:
         raise DataError("A calibration has its own policy.", remedy="Leave out policy=.")
-    own = _Own(policy, taxonomy, vlm, mapper, execution, settings or {})
+    changes = dict(settings or {})
+    changes |= {} if execution is None else {"execution.engine": execution}
+    changes |= {} if api_base is None else {"vlm.api_base": api_base}
+    own = _Own(policy, None if taxonomy is None else as_taxonomy(taxonomy), vlm, mapper, changes)
     if isinstance(run, TuneResult):
         return _of_run(run, recipe, calibrated, own)
     folder = Path(run)
@@ -88,14 +103,13 @@ class _Own:
         taxonomy: Taxonomy | None,
         vlm: Model | Callable[..., Any] | str | None,
         mapper: Mapper | None,
-        execution: str | None,
-        settings: Mapping[str, Any],
+        changes: Mapping[str, Any],
     ) -> None:
         self.policy, self.taxonomy, self.mapper = policy, taxonomy, mapper
         #: A model that is named is known by its settings, as one of a recipe is.
         self.vlm = vlm if vlm is None or isinstance(vlm, str) else make_model(vlm)
         #: Other values of keys of the recipe.
-        self.changes = dict(settings) if execution is None else {**settings, "execution.engine": execution}
+        self.changes = changes
 
     def on(self, recipe: Recipe) -> Recipe:
         """Returns a recipe with the settings that were given; another model has no commit of the recipe's."""
@@ -218,7 +232,7 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
     policy = own.policy or _policy(saved.policy or {}, folder)
     recipe: Recipe | None = None
     if own.model is None:
-        vlm = own.named or (None if saved.vlm is None else saved.vlm.model_dump())
+        vlm = own.named or _vlm(saved.vlm, folder, own.changes)
         recipe = Recipe.model_validate(
             {
                 "name": "classifier",
@@ -251,6 +265,40 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
         recipe=recipe,
         name=saved.name,
     )
+
+
+def _vlm(settings: VLMSettings | None, folder: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a saved model without the keys and folders that only its user may name.
+
+    Raises:
+        DataError: If it is behind a server that is not this machine, and that the user has not named.
+    """
+    if isinstance(settings, ApiVLMSettings):
+        settings = settings.model_copy(update={"api_key_env": None, "images_at": {}})
+        # litellm takes what is behind "huggingface/https:" for an address, too.
+        named = settings.model.partition("/")[2] if "://" in settings.model else None
+        for key, address in (("api_base", settings.api_base), ("model", named)):
+            if address is not None and f"vlm.{key}" not in changes and not _is_own_server(address):
+                how = f"--api-base {address}, or api_base= in Python" if key == "api_base" else "--set vlm.model=NAME"
+                raise DataError(
+                    "The classifier would send your images and your API key to a server that you have not named.",
+                    file=folder / FILE,
+                    value=address,
+                    remedy=f"If it is a server of yours, give it: {how}; or list it in {_SERVERS}.",
+                )
+    return {} if settings is None else settings.model_dump()
+
+
+def _is_own_server(address: str) -> bool:
+    """Tells whether an address is one of this machine, or one that the user has listed."""
+    if address in os.environ.get(_SERVERS, "").replace(",", " ").split():
+        return True
+    try:
+        host = urlsplit(address).hostname or ""
+        # Of a backslash and the like, two readers make two hosts.
+        return not re.search(r"[^!-~]|\\", address) and (host == "localhost" or ip_address(host).is_loopback)
+    except ValueError:
+        return False
 
 
 def _with_temperature(recipe: Recipe, policy: Policy, several: float | None) -> Recipe:

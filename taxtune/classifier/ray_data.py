@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["classify_dataset"]
 
-_COLUMNS = ("image", "answer", "node", "rank", "confidence", "off_tree", "failure")
+_COLUMNS = ("image", "answer", "node", "rank", "confidence", "off_tree", "not_subject", "failure")
 
 
 def classify_dataset(
@@ -47,7 +47,7 @@ def classify_dataset(
 
     Returns:
         The other columns of the data set, and: image (the path, or the SHA-256 of the content), answer, node (its
-        path), rank, confidence, off_tree, and failure: why an image has no answer.
+        path), rank, confidence, off_tree, not_subject, and failure: why an image has no answer.
 
     Raises:
         MissingExtraError: If Ray is not installed.
@@ -100,7 +100,7 @@ class _Labels:
 
         found = self._classifier.classify(batch.column(self._image).to_pylist())
         kept = {name: batch.column(name) for name in batch.column_names if name != self._image}
-        types = {"confidence": pa.float64(), "off_tree": pa.bool_()}
+        types = {"confidence": pa.float64(), "off_tree": pa.bool_(), "not_subject": pa.bool_()}
         labels = {name: [getattr(one, name) for one in found] for name in _COLUMNS}
         return pa.table(
             kept | {name: pa.array(values, types.get(name, pa.string())) for name, values in labels.items()}

@@ -16,7 +16,7 @@ from taxtune.taxonomy import Taxonomy
 
 __all__ = ["Reliability"]
 
-#: So many answers of the same depth count as much as what is known of the answers of all depths.
+#: At least so many answers the prior counts as.
 _PRIOR = 5.0
 
 
@@ -56,9 +56,11 @@ class Reliability:
     def confidences(self, depth: int) -> NDArray[np.float64]:
         """Returns how sure each node on the way to an answer is, from the root down, shape (depth + 1,), in (0, 1].
 
-        Of n answers of this depth r were right at depth d: (r + 5 p) / (n + 5), the mean of a Beta distribution whose
-        prior mean p is the share of the answers of all depths that were right at d, (r' + 1) / (n' + 2). Whoever is
-        right at a node is right above it, so the values never rise on the way down.
+        Of n answers of this depth r were right at depth d: (r + s p) / (n + s), the mean of a Beta distribution. Its
+        prior has the mean p = (r' + 1) / (n' + 2), the share of the answers of all depths that were right at d, under
+        a uniform prior, and counts as s = max(5, 1 / (1 - p)) answers, so that at least one of them is wrong: among few
+        images none may have been wrong by luck. Whoever is right at a node is right above it, so the values never rise
+        on the way down.
 
         Args:
             depth: Edges from the root to the answer's node.
@@ -68,5 +70,6 @@ class Reliability:
         for d in range(1, depth + 1):
             deep = self.counts[d:]  # all answers that reach so deep
             prior = (sum(row[d] for row in deep) + 1) / (sum(row[0] for row in deep) + 2)
-            found[d] = (own[d] + _PRIOR * prior) / (own[0] + _PRIOR)
+            size = max(_PRIOR, 1 / (1 - prior))
+            found[d] = (own[d] + size * prior) / (own[0] + size)
         return np.minimum.accumulate(found)

@@ -136,12 +136,13 @@ def save(classifier: Classifier, folder: Path) -> Path:
 
 
 def _vlm(recipe: Recipe) -> VLMSettings:
-    """Returns the model's settings so that they mean the same anywhere: absolute paths, and the commit of a name."""
+    """Returns the model's settings so that they mean the same anywhere: absolute paths, and the commit of a name.
+
+    Without the variable of a key and folders that its server can read: whoever loads them names their own.
+    """
     s = recipe.vlm
     if not isinstance(s, LocalVLMSettings):
-        return s.model_copy(
-            update={"images_at": {str(recipe.path(folder)): address for folder, address in s.images_at.items()}}
-        )
+        return s.model_copy(update={"api_key_env": None, "images_at": {}})
     if s.model.startswith("builtin:"):
         return s
     path = recipe.path(s.model)

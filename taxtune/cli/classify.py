@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from taxtune.classifier.labels import Labelled
     from taxtune.policies import Policy
 
-__all__ = ["ModelSetOption", "PolicyOption", "classify", "named_classifier"]
+__all__ = ["ClassifierBaseOption", "ModelSetOption", "PolicyOption", "classify", "named_classifier"]
 
+#: The confidence below which a label is unsure where nothing is promised.
+_UNSURE = 0.8
 
 PolicyOption = Annotated[
     str,
@@ -34,6 +36,15 @@ ModelSetOption = Annotated[
         "--set", metavar="KEY=VALUE", help="Override a setting of the model, e.g. vlm.device=cuda. Repeatable."
     ),
 ]
+ClassifierBaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--api-base",
+        metavar="URL",
+        show_default="as in the run; of a saved classifier only a server on this machine",
+        help="Address of the server of a model behind an API.",
+    ),
+]
 
 
 def classify(
@@ -45,10 +56,19 @@ def classify(
         typer.Argument(
             metavar="IMAGES...",
             help="Image files; folders, searched with all below them; patterns such as 'photos/**/*.jpg'; CSV, JSONL, "
-            "Parquet or XLSX files with a column image; text files (.txt) with one path per line. - reads such a text "
-            "from stdin.",
+            "Parquet or XLSX files with a column of images; text files (.txt) with one path per line. - reads such a "
+            "text from stdin.",
         ),
     ],
+    image_column: Annotated[
+        str | None,
+        typer.Option(
+            "--image-column",
+            metavar="NAME",
+            show_default="by its name and its values",
+            help="Column of the images in a table that lists them.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -60,8 +80,15 @@ def classify(
     ] = None,
     policy: PolicyOption = "run",
     review_below: Annotated[
-        float, typer.Option("--review-below", min=0, max=1, help="Confidence below which a label is unsure.")
-    ] = 0.8,
+        float | None,
+        typer.Option(
+            "--review-below",
+            min=0,
+            max=1,
+            show_default=f"{_UNSURE}; none with --policy calibrated, whose share keeps the promise",
+            help="Confidence below which a label is unsure.",
+        ),
+    ] = None,
     review: Annotated[
         Path | None,
         typer.Option(
@@ -72,21 +99,24 @@ def classify(
         ),
     ] = None,
     settings: ModelSetOption = None,
+    api_base: ClassifierBaseOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Label images with a run's winner: its prompt, model, mapper and policy.
 
-    Each image has a row, in the order given: image, path (of its node), rank, confidence, answer,
-    off_tree, failure, and the other columns of the file that names it. Images that are off the tree, failed, got no
-    label or an unsure one are also written to the second file, the least sure first. Answers are kept as they come, so
-    the same command continues after an interruption.
+    Each image has a row, in the order given: image, path (of its node), rank, confidence, answer, off_tree,
+    not_subject, failure, and the other columns of the file that names it. Images that are off the tree or not of its
+    subject, failed, got no label or an unsure one are also written to the second file, the least sure first. Answers
+    are kept as they come, so the same command continues after an interruption.
     """
     from contextlib import nullcontext
+    from functools import partial
 
     from taxtune.classifier.images import Images
     from taxtune.classifier.labels import Review, label_images
     from taxtune.cli.interrupts import keep_replies
+    from taxtune.drafting.source import find_images
     from taxtune.errors import DataError
     from taxtune.models import AnswerStore, check_model
     from taxtune.tuning.calibrate import CALIBRATION
@@ -96,10 +126,13 @@ def classify(
     if as_json and out is not None:
         raise DataError("--json prints to stdout.", remedy="Leave it out, or give --out labels.jsonl.")
     _check_files([file for file in (out, review) if file is not None], images, force=force)
-    classifier = named_classifier(run, policy, settings)
+    classifier = named_classifier(run, policy, settings, api_base)
+    if review_below is None:
+        # No label of a calibrated vote has less than its share, and with that share the promise was made.
+        review_below = _UNSURE if classifier.promise is None else 0.0
     if policy == "run" and classifier.promise is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the promise")
-    wanted = Images(images)
+    wanted = Images(images, partial(find_images, image_column=image_column))
     count, calls = wanted.count, classifier.policy.calls
     for text in check_model(classifier.model):
         note(text)
@@ -127,8 +160,8 @@ def classify(
         raise typer.Exit(1)
 
 
-def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Classifier:
-    """Returns the classifier that a folder, --policy and --set name.
+def named_classifier(run: Path, policy: str, settings: list[str] | None, api_base: str | None = None) -> Classifier:
+    """Returns the classifier that a folder, --policy, --set and --api-base name.
 
     Raises:
         TaxtuneError: If there is none, or it cannot be so.
@@ -137,7 +170,9 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Clas
     from taxtune.recipe_file import parse_override
 
     overrides = {".".join(each.key): each.value for each in map(parse_override, settings or ())}
-    return load_classifier(run, calibrated=policy == "calibrated", policy=_policy(policy), settings=overrides)
+    return load_classifier(
+        run, calibrated=policy == "calibrated", policy=_policy(policy), api_base=api_base, settings=overrides
+    )
 
 
 def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
@@ -205,7 +240,12 @@ def _said(done: Labelled, classifier: Classifier, out: Path | None, review: Path
     order = list(dict.fromkeys(classifier.taxonomy.ranks))
     by_rank = sorted(done.ranks.items(), key=lambda item: (order.index(item[0]) if item[0] in order else -1, item[0]))
     parts = [f"{n:,} at {rank}" for rank, n in by_rank]
-    names = {"no label": "at the root", "off the tree": "off the tree", "failed": "without an answer"}
+    names = {
+        "no label": "at the root",
+        "not the subject": "not of the subject",
+        "off the tree": "off the tree",
+        "failed": "without an answer",
+    }
     parts += [f"{done.reasons[why]:,} {text}" for why, text in names.items() if done.reasons[why]]
     lines = [f"{done.images:,} image{'' if done.images == 1 else 's'}: {', '.join(parts)}"]
     if out is not None:

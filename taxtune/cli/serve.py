@@ -8,13 +8,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.cli.classify import ModelSetOption, PolicyOption, named_classifier
+from taxtune.cli.classify import ClassifierBaseOption, ModelSetOption, PolicyOption, named_classifier
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.progress import note
+
+if TYPE_CHECKING:
+    from taxtune.classifier import Classifier
 
 __all__ = ["serve"]
 
@@ -37,63 +40,71 @@ def serve(
     ] = "127.0.0.1",
     policy: PolicyOption = "run",
     settings: ModelSetOption = None,
+    api_base: ClassifierBaseOption = None,
 ) -> None:
-    """Serve a run's winner on a page in the browser, and over HTTP as MLflow serves models, until Ctrl-C.
+    """Serve a run's winner on a page in the browser, and over HTTP, until Ctrl-C.
 
-    The page at / takes a photo and shows where it belongs, the way there and how sure each step is.
-    POST /invocations takes images in base64 or as data: addresses, in the formats of MLflow's scoring server. No image
-    is kept.
+    The page at / takes photos or a folder, shows where each belongs, the way there and how sure each step is, and has
+    all labels as a CSV file. POST /invocations takes an image file, or images in base64 in the JSON formats of MLflow's
+    scoring server. No image is kept.
     """
     import uvicorn
 
     from taxtune.cli.interrupts import interrupts
     from taxtune.serving.app import make_app
+    from taxtune.serving.pyfunc import ServedClassifier
 
     with _listening(host, port) as here:
         address = f"http://{f'[{host}]' if ':' in host else host}:{here.getsockname()[1]}"
         with tempfile.TemporaryDirectory(prefix="taxtune-serve-") as folder:
-            model = _model(classifier, policy, settings, Path(folder))
+            found = _classifier(classifier, policy, settings, api_base, Path(folder))
+        served = ServedClassifier(found, content_only=True)
+        note("Loading the model")
+        served.load()
         configured = uvicorn.Config(
-            make_app(model, address), log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE
+            make_app(served, address, [host]), log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE
         )
-        note(f"{model.get_raw_model().name}: {address} (Ctrl-C ends it)")
+        if here.getsockname()[0] in ("0.0.0.0", "::"):
+            note("every machine that reaches this one can ask the model: there is no password and no encryption")
+        note(f"{found.name}: {address} (Ctrl-C ends it)")
         try:
             uvicorn.Server(configured).run(sockets=[here])
         except KeyboardInterrupt:  # how a server is meant to end
             interrupts.heard()
 
 
-def _model(classifier: str, policy: str, settings: list[str] | None, folder: Path) -> Any:
-    """Returns the classifier as MLflow serves it, its weights loaded."""
+def _classifier(named: str, policy: str, settings: list[str] | None, api_base: str | None, folder: Path) -> Classifier:
+    """Returns the classifier of a folder, or of a model in MLflow, of which only taxtune's own files are read.
+
+    Args:
+        named: The folder, or the model's address.
+        policy: What --policy says.
+        settings: What --set says.
+        api_base: What --api-base says.
+        folder: An empty folder for the files of a model in MLflow.
+    """
+    if not named.startswith("models:/"):
+        return named_classifier(Path(named), policy, settings, api_base)
     from taxtune.tracking.store import hushed, preload, short_reason
 
     preload()
-    import mlflow.pyfunc
+    import mlflow.artifacts
     from mlflow.exceptions import MlflowException
+    from mlflow.models import Model
 
-    from taxtune.serving.pyfunc import save_mlflow_model
-
-    address = classifier
-    if not classifier.startswith("models:/"):
-        found = named_classifier(Path(classifier), policy, settings)
-        save_mlflow_model(found.save(folder / "classifier"), folder / "model")
-        address = str(folder / "model")
-    elif settings or policy != "run":
-        raise DataError(
-            "A model in MLflow has its own policy and settings.",
-            value=classifier,
-            remedy="Leave out --policy and --set.",
-        )
-    note("Loading the model")
     try:
         with hushed():
-            return mlflow.pyfunc.load_model(address, model_config={"content_only": True})
+            there = Path(mlflow.artifacts.download_artifacts(artifact_uri=named, dst_path=str(folder)))
+            known = Model.load(there).flavors.get("python_function", {})
     except MlflowException as error:
         raise TaxtuneError(
             f"MLflow cannot load the model: {short_reason(error).rstrip('.')}.",
-            value=classifier,
+            value=named,
             remedy="Set MLFLOW_TRACKING_URI to the store that has it.",
         ) from error
+    if known.get("loader_module") != "taxtune.serving.pyfunc":
+        raise DataError("The model is not a classifier of taxtune.", value=named)
+    return named_classifier(there / known["data"], policy, settings, api_base)
 
 
 @contextmanager

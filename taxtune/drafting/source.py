@@ -21,7 +21,7 @@ from taxtune.progress import Display, showing
 from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Source", "find_source"]
+__all__ = ["Source", "find_images", "find_source"]
 
 #: What columns of image files and of labels are called, in files that people have.
 _IMAGES = ("image", "file", "filename", "file_name", "filepath", "file_path", "path", "image_path", "img_path", "img")
@@ -105,6 +105,22 @@ def find_source(
             remedy=f"Give a folder with one sub-folder for each label, or a file that ends in {', '.join(LISTS)}.",
         )
     return _manifest(path, tree, image_column, label_column)
+
+
+def find_images(path: Path, columns: dict[str, list[str]], image_column: str | None = None) -> tuple[str, Path]:
+    """Returns the column of a list that has the images, and the folder that their names are relative to.
+
+    Args:
+        path: The file.
+        columns: The values of some of its rows by column.
+        image_column: The column; looked for where left out.
+
+    Raises:
+        DataError: If it cannot be told which column it is.
+    """
+    places = {name: place for name, values in columns.items() if (place := _place(values, path.parent)) is not None}
+    image = _asked(image_column, columns, path) or _image_column(columns, list(places), path)
+    return image, places.get(image, path.parent)
 
 
 # -- folders -----------------------------------------------------------------------------------------------------------

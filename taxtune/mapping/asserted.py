@@ -37,6 +37,7 @@ class Asserted:
         evidence: The words that decided, as they stand in the answer.
         phrases: What is asserted and says something, where there is no node: folded words to the words as they stand.
         declined: Whether the speaker refused or denied.
+        rootless: Whether it denies that there is anything of the kind of the root: "no bird", "not a bird".
     """
 
     node: int | None
@@ -44,6 +45,7 @@ class Asserted:
     evidence: str
     phrases: dict[tuple[str, ...], str]
     declined: bool
+    rootless: bool = False
 
     @property
     def unnamed(self) -> str:
@@ -96,7 +98,14 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     if whole_name:
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, declined)
     phrases = {keys: text for texts in unnamed.values() for keys, text in texts.items()}
-    return Asserted(None, Stage.ABSTAINED, "", phrases, declined)
+    rootless = not refused and any(_denies_root(lexicon, phrase) for _, phrase in found)
+    return Asserted(None, Stage.ABSTAINED, "", phrases, declined, rootless)
+
+
+def _denies_root(lexicon: Lexicon, phrase: Phrase) -> bool:
+    words = [word for word in phrase.words if word.lower not in english.INDEFINITE]
+    named = lexicon.exact(tuple(word.key for word in words)) if phrase.role is Role.DENIED else ()
+    return lexicon.taxonomy.root in named
 
 
 def _listed(lexicon: Lexicon, unwrapped: Unwrapped) -> Unwrapped:

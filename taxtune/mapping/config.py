@@ -114,6 +114,8 @@ class Placement:
             answer to the node, the highest over its names; for "kind" and "ngram" how often such placements were not
             wrong. None where the answer's own words decide and nothing is guessed.
         path: The labels from the root to the node.
+        not_subject: Whether the answer is known to speak of something that the tree is not about: it denies the root
+            ("there is no bird"), or names what by WordNet is no kind of it ("a dog" among birds). The node is the root.
     """
 
     answer: str
@@ -122,6 +124,7 @@ class Placement:
     evidence: str = ""
     confidence: float | None = None
     path: tuple[str, ...] = ()
+    not_subject: bool = False
 
     @property
     def abstained(self) -> bool:

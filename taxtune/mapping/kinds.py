@@ -28,6 +28,8 @@ __all__ = ["Kinds"]
 _MAX_SENSES = 2
 #: So many senses of a name are kept that agree with the tree in nothing but their part of WordNet.
 _OTHER_SENSES = 2
+#: Names of the tree by which the sense of the root's name is told.
+_LOOKED_AT = 200
 #: The parts of a closed compound have at least so many letters.
 _MIN_PART = 3
 #: A part of WordNet with less than this share of the tree's names is not what the tree is about.
@@ -82,6 +84,20 @@ class Kinds:
             return False
         return not self._index.latin or not any(sense.lexname in self._learnt[1] for sense in senses)
 
+    def is_outside(self, words: Sequence[str]) -> bool:
+        """Tells whether words end in a noun that is another thing than the root: "a dog" on a tree of birds.
+
+        In none of its first senses it is a kind of what the root's name means, or what that is a kind of ("animal").
+        """
+        if self.wordnet is None or not self._root:
+            return False
+        starts = range(max(0, len(words) - MAX_HEAD), len(words))
+        senses = next(filter(None, (self._noun(" ".join(words[start:])) for start in starts)), ())[:_MAX_SENSES]
+        above_root = frozenset[Synset]().union(*map(self.wordnet.ancestors, self._root))
+        return bool(senses) and not any(
+            sense in above_root or not self._root.isdisjoint(self.wordnet.ancestors(sense)) for sense in senses
+        )
+
     def ends_in_noun(self, words: Sequence[str]) -> bool:
         """Tells whether several last words are one noun: a "jigsaw puzzle" is nothing that a jigsaw is."""
         starts = range(max(0, len(words) - MAX_HEAD), len(words) - 1)
@@ -131,6 +147,15 @@ class Kinds:
             if found := self._noun(f"{text[:i]} {text[i:]}"):
                 return found
         return ()
+
+    @cached_property
+    def _root(self) -> frozenset[Synset]:
+        """The senses of the root's names of which names below it are kinds."""
+        assert self.wordnet is not None
+        below = filter(None, map(self.wordnet.synset, list(self._nodes)[:_LOOKED_AT]))
+        above = {sense for each in below for sense in self.wordnet.ancestors(each)}
+        named = (self._noun(name.lower()) for name in self.taxonomy.names(self.taxonomy.root))
+        return frozenset(sense for senses in named for sense in senses if sense in above)
 
     @property
     def _nodes(self) -> dict[str, int]:

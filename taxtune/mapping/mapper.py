@@ -17,6 +17,7 @@ blank answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -161,7 +162,9 @@ class Mapper:
     def _nowhere(self, answer: str, asserted: Asserted) -> Placement:
         says = bool(asserted.phrases) and not asserted.declined
         stage = Stage.OFF_TREE if says else Stage.ABSTAINED
-        return self._placement(answer, self.taxonomy.root, stage, asserted.unnamed)
+        outside = says and all(map(self._lexicon.kinds.is_outside, asserted.phrases))
+        placed = self._placement(answer, self.taxonomy.root, stage, asserted.unnamed)
+        return replace(placed, not_subject=asserted.rootless or outside)
 
     def _placement(
         self, answer: str, node: int, stage: Stage, evidence: str, confidence: float | None = None

@@ -1,46 +1,70 @@
-"""MLflow's scoring server with a page for the browser: choose a photo, see where it belongs and how sure that is.
+"""A classifier behind HTTP: a page for the browser, and images or MLflow's JSON for programs.
 
-The page needs no network but this server. What it may load and run is fixed by a content security policy.
+The page needs no network but this server. What it may load and run is fixed by a content security policy. A request is
+read only as far as its limit, whatever it says of its length, and nothing of it stands in an error.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import os
-from collections.abc import Awaitable, Callable
+import json
+import re
+import socket
+from collections.abc import Iterable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from taxtune.errors import ModelError
 from taxtune.serving.images import MAX_BYTES
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI, Request, Response
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from taxtune.classifier import Classifier
+    from taxtune.serving.pyfunc import ServedClassifier
 
 __all__ = ["make_app"]
 
 _PAGE = Path(__file__).parent / "page"
 #: Of a request: one image of the most bytes in base64, and what is around it.
 _MAX_REQUEST = MAX_BYTES * 4 // 3 + 1024**2
-#: Seconds; MLflow's own minute is short for a large model on a CPU.
-_TIMEOUT = "3600"
+#: Images in a request; and values that its JSON may have, of which an image takes at most three.
+_MAX_IMAGES, _MAX_VALUES = 1000, 5000
+_TYPES = "Send an image (Content-Type: image/jpeg, image/png, ...) or JSON (application/json)."
+_FORMS = (
+    'The JSON must have the images as {"inputs": {"image": [IMAGE, ...]}}, or as MLflow\'s instances, '
+    "dataframe_records or dataframe_split, each IMAGE the content of a file in base64 or as a data: address."
+)
 
 
-def make_app(model: Any, address: str) -> FastAPI:
-    """Returns MLflow's scoring server for a model, with the page.
+class _RefusedError(Exception):
+    """A request that is not answered: the status, and what is wrong with it."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) -> Starlette:
+    """Returns the server of a classifier, with its page.
 
     Args:
-        model: What `mlflow.pyfunc.load_model` made of a classifier.
+        served: What answers.
         address: Where it will be reached, for the page to show.
+        hosts: Names of this machine that browsers may know it by, besides localhost, its own and IP addresses.
     """
-    os.environ.setdefault("MLFLOW_SCORING_SERVER_REQUEST_TIMEOUT", _TIMEOUT)
-    from fastapi.responses import HTMLResponse, JSONResponse
-    from mlflow.pyfunc import scoring_server
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.middleware import Middleware
+    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+    from starlette.routing import Route
 
-    app: FastAPI = scoring_server.init(model)
-    page, policy = _page(model.get_raw_model(), address)
+    page, policy = _page(served.get_raw_model(), address)
     headers = {
         "Content-Security-Policy": policy,
         "X-Content-Type-Options": "nosniff",
@@ -48,19 +72,136 @@ def make_app(model: Any, address: str) -> FastAPI:
         "Cache-Control": "no-store",
     }
 
-    async def limited(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > _MAX_REQUEST:
-            message = f"The request has more than {_MAX_REQUEST // 1024**2} MB: send fewer or smaller images."
-            return JSONResponse({"error_code": "BAD_REQUEST", "message": message}, status_code=413)
-        return await call_next(request)
-
-    async def home() -> HTMLResponse:
+    async def home(request: Request) -> Response:
         return HTMLResponse(page, headers=headers)
 
-    app.middleware("http")(limited)
-    app.get("/", include_in_schema=False)(home)
-    return app
+    async def alive(request: Request) -> Response:
+        return PlainTextResponse("\n")
+
+    async def classify(request: Request) -> Response:
+        try:
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json" and not kind.startswith("image/"):
+                raise _RefusedError(415, _TYPES)
+            body = await _body(request)
+            rows = await run_in_threadpool(_answer, served, body, kind)
+        except _RefusedError as refused:
+            # What is left of the request is not read, so that the connection is of no further use.
+            return JSONResponse({"message": str(refused)}, refused.status, {"Connection": "close"})
+        return JSONResponse({"predictions": rows})
+
+    known = frozenset({"localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)})
+    return Starlette(
+        routes=[
+            Route("/", home),
+            Route("/ping", alive),
+            Route("/health", alive),
+            Route("/invocations", classify, methods=["POST"]),
+        ],
+        middleware=[Middleware(_OwnHosts, known=known)],
+    )
+
+
+class _OwnHosts:
+    """Answers only who calls the server by an IP address or one of its names.
+
+    A page from elsewhere whose own name is made to lead here (DNS rebinding) is served by that name, and so refused.
+    """
+
+    def __init__(self, app: ASGIApp, known: frozenset[str]) -> None:
+        self._app, self._known = app, known
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.datastructures import Headers
+        from starlette.responses import JSONResponse
+
+        if scope["type"] == "http":
+            host = Headers(scope=scope).get("host", "").lower()
+            name = host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
+            if host and name not in self._known and not _is_number(name):
+                message = (
+                    "The server does not go by this name: use its IP address, localhost, or the name given to --host."
+                )
+                await JSONResponse({"message": message}, 400)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+async def _body(request: Request) -> bytes:
+    """Reads a request.
+
+    Raises:
+        _RefusedError: If it is too large, by its own account or in fact.
+    """
+    said, size, chunks = request.headers.get("content-length", ""), 0, []
+    if said.isdecimal() and int(said) > _MAX_REQUEST:
+        size = int(said)
+    else:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > _MAX_REQUEST:
+                break
+            chunks.append(chunk)
+    if size > _MAX_REQUEST:
+        raise _RefusedError(
+            413, f"The request has more than {_MAX_REQUEST // 1024**2} MB: send fewer or smaller images."
+        )
+    return b"".join(chunks)
+
+
+def _answer(served: ServedClassifier, body: bytes, kind: str) -> list[dict[str, Any]]:
+    """Returns a row for each image of a request.
+
+    Raises:
+        _RefusedError: If it has no images, or the model cannot be asked about any.
+    """
+    try:
+        return served.rows(_images(body) if kind == "application/json" else [body])
+    except ModelError as error:
+        raise _RefusedError(503, _without_content(str(error))) from error
+
+
+def _without_content(text: str) -> str:
+    """Returns a message without what a model's server may have sent back of an image."""
+    return re.sub(r"[A-Za-z0-9+/=_-]{80,}", "…", text)[:1000]
+
+
+def _images(body: bytes) -> list[str]:
+    """Returns the images that JSON has, in any of the forms of MLflow's scoring server.
+
+    Raises:
+        _RefusedError: If it is no JSON, or has none.
+    """
+    # Before it is parsed, since millions of brackets become as many objects.
+    if sum(map(body.count, (b"[", b"{", b","))) > _MAX_VALUES:
+        raise _RefusedError(400, f"The JSON has too many values: send at most {_MAX_IMAGES:,} images at a time.")
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        raise _RefusedError(400, f"The request is not valid JSON. {_FORMS}") from None
+    match given:
+        case {"inputs": {"image": found}} | {"inputs": found} | {"instances": found} | {"dataframe_records": found}:
+            pass
+        case {"dataframe_split": {"columns": ["image"], "data": found}}:
+            found = [row[0] if isinstance(row, list) and len(row) == 1 else row for row in found]
+        case _:
+            found = None
+    found = [found] if isinstance(found, str) else found
+    if isinstance(found, list):
+        found = [one.get("image") if isinstance(one, dict) else one for one in found]
+    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+        raise _RefusedError(400, _FORMS)
+    if len(found) > _MAX_IMAGES:
+        raise _RefusedError(400, f"Send at most {_MAX_IMAGES:,} images at a time.")
+    return found
 
 
 def _page(classifier: Classifier, address: str) -> tuple[str, str]:
@@ -89,7 +230,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
     )
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(css)}; "
-        "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return page, policy
 

@@ -9,14 +9,19 @@ from __future__ import annotations
 import base64
 import io
 import threading
+import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier import Classification, Classifier
+from taxtune.classifier.saved import read_saved
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.local import LocalModel
 from taxtune.progress import note
+from taxtune.recipe import LocalVLMSettings
+from taxtune.recipe_settings import VLMSettings
 from taxtune.serving.images import read_image
 
 if TYPE_CHECKING:
@@ -26,8 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "ServedClassifier", "requirements", "save_mlflow_model", "signature"]
 
 #: What comes out of an image, by column.
-COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "failure", "nodes")
+COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "not_subject", "failure", "nodes")
 _INPUT = "image"
+#: Images after which a large request lets others be answered, and the seconds that they have to begin.
+_AT_ONCE, _PAUSE = 16, 0.001
 
 
 class ServedClassifier:
@@ -75,26 +82,44 @@ class ServedClassifier:
         from mlflow.exceptions import MlflowException
         from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
-        given = list(model_input[_INPUT] if hasattr(model_input, "columns") else model_input)
-        failures: dict[int, str] = {}
-        images: dict[int, Path | bytes] = {}
-        for i, text in enumerate(given):
-            try:
-                images[i] = text if isinstance(text, bytes) else read_image(str(text), content_only=self._content_only)
-            except ImageError as error:
-                failures[i] = str(error)
         try:
-            with self._lock:
-                found = dict(zip(images, self._classifier.classify(list(images.values())), strict=True))
+            rows = self.rows(list(model_input[_INPUT] if hasattr(model_input, "columns") else model_input))
         except ModelError as error:
             # What MLflow's server passes on; of other errors it says that something is wrong inside.
             raise MlflowException(str(error), error_code=TEMPORARILY_UNAVAILABLE) from error
-        names = {i: str(given[i])[:200] for i in failures}
-        rows = [
-            _row(found[i] if i in found else Classification(names[i], failure=failures[i])) for i in range(len(given))
-        ]
         # As objects: pandas would turn what is missing into NaN, which JSON does not know.
-        return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).astype({"off_tree": bool})
+        return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).astype({"off_tree": bool, "not_subject": bool})
+
+    def rows(self, given: Sequence[Any]) -> list[dict[str, Any]]:
+        """Returns where images belong, a row each in the order given, with the keys `COLUMNS`.
+
+        Args:
+            given: Texts, see `taxtune.serving.images.read_image`, or the bytes of image files.
+
+        Raises:
+            ModelError: If the model cannot answer at all, or answers about none of the images now.
+        """
+        found: dict[int, Classification] = {}
+        images: dict[int, Path | bytes] = {}
+        for i, one in enumerate(given):
+            try:
+                images[i] = one if isinstance(one, bytes) else read_image(str(one), content_only=self._content_only)
+            except ImageError as error:
+                # Whoever sends content knows it, and need not get it back.
+                name, reason = str(one)[:200], str(error)
+                if self._content_only:
+                    name, reason = f"image {i + 1}", f"{error.message} {error.remedy or ''}".strip()
+                found[i] = Classification(name, failure=reason)
+        order = list(images)
+        for start in range(0, len(order), _AT_ONCE):
+            with self._lock:
+                some = order[start : start + _AT_ONCE]
+                found |= zip(some, self._classifier.classify([images[i] for i in some]), strict=True)
+            time.sleep(_PAUSE)
+        asked = [found[i] for i in order]
+        if asked and all(one.again for one in asked):
+            raise ModelError(f"The model does not answer: {asked[0].failure}")
+        return [_row(found[i]) for i in range(len(given))]
 
 
 def _row(found: Classification) -> dict[str, Any]:
@@ -106,6 +131,7 @@ def _row(found: Classification) -> dict[str, Any]:
         "confidence": found.confidence,
         "answer": found.answer,
         "off_tree": found.off_tree,
+        "not_subject": found.not_subject,
         "failure": found.failure,
         "nodes": nodes,
     }
@@ -135,9 +161,10 @@ def signature() -> ModelSignature:
     types = dict.fromkeys(COLUMNS, text) | {
         "confidence": number,
         "off_tree": DataType.boolean,
+        "not_subject": DataType.boolean,
         "nodes": Array(node),
     }
-    always = ("image", "off_tree", "nodes")
+    always = ("image", "off_tree", "not_subject", "nodes")
     return ModelSignature(
         inputs=Schema([ColSpec(text, _INPUT)]),
         outputs=Schema([ColSpec(kind, name, required=name in always) for name, kind in types.items()]),
@@ -162,23 +189,25 @@ def save_mlflow_model(classifier: Path, folder: Path, *, example: str | None = N
         data_path=str(classifier),
         signature=signature(),
         input_example=pd.DataFrame({_INPUT: [example or _grey_address()]}),
-        pip_requirements=requirements(Classifier.load(classifier)),
+        pip_requirements=requirements(read_saved(classifier).vlm),
         model_config={"content_only": False},
         **known,
     )
 
 
-def requirements(classifier: Classifier) -> list[str]:
+def requirements(vlm: VLMSettings | None) -> list[str]:
     """Returns the packages that a classifier needs where it is served, in the versions that are installed here.
 
     taxtune brings all of them along; named are those whose version can change an answer.
+
+    Args:
+        vlm: The settings of its model; None for a model that was given in Python.
     """
-    vlm = None if classifier.recipe is None else classifier.recipe.vlm
     extras = [
         extra for extra, key in (("quantized", "quantization"), ("sharded", "device_map")) if getattr(vlm, key, 0)
     ]
     names = ["mlflow"]
-    names += ["torch", "torchvision", "transformers"] if isinstance(classifier.model, LocalModel) else ["litellm"]
+    names += ["torch", "torchvision", "transformers"] if isinstance(vlm, LocalVLMSettings) else ["litellm"]
     own = f"taxtune[{','.join(extras)}]" if extras else "taxtune"
     return [f"{own}=={version('taxtune')}", *(f"{name}=={version(name)}" for name in names)]
 

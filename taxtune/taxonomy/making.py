@@ -13,9 +13,18 @@ from taxtune.taxonomy.readers.nested_json import parse_nested_json
 from taxtune.taxonomy.readers.paths import parse_paths
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["from_dict", "from_edges", "from_paths"]
+__all__ = ["as_taxonomy", "from_dict", "from_edges", "from_paths"]
 
 Aliases = Mapping[str, Sequence[str]]
+
+
+def as_taxonomy(given: Taxonomy | str | Path | Mapping[str, object]) -> Taxonomy:
+    """Returns a label tree as functions take it: a tree, a file that `read_taxonomy` reads, or nested dicts."""
+    from taxtune.taxonomy.readers import read_taxonomy
+
+    if isinstance(given, Taxonomy):
+        return given
+    return Taxonomy.from_dict(given) if isinstance(given, Mapping) else read_taxonomy(given)
 
 
 def from_paths(paths: Iterable[Sequence[str] | str], root: str | None, aliases: Aliases | None) -> Taxonomy:
@@ -60,7 +69,7 @@ def from_dict(data: Mapping[str, object] | Sequence[object], root: str | None) -
         raise TaxonomyError(
             "Nested dictionaries or lists are needed.", file=name, value=data, remedy='Such as {"bird": {"finch": {}}}.'
         )
-    return tree_of(parse_nested_json(data, Path(), name, root))
+    return _named(tree_of(parse_nested_json(data, Path(), name, root)), None)
 
 
 def _table(file: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], what: str) -> Table:
@@ -83,6 +92,7 @@ def _texts(values: object, message: str, file: str, row: int, count: int | None 
 
 
 def _named(tree: Taxonomy, aliases: Aliases | None) -> Taxonomy:
+    tree.source = None  # what stood for a file in the messages above
     if not aliases:
         return tree
     names = [list(some) for some in tree.aliases]

@@ -62,7 +62,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Where one image went, in the words of `ExampleRow`."""
+    """Where one image went, in the words of `ExampleRow`; `not_subject` as in `Placement`, of most answers."""
 
     text: str
     node: int
@@ -71,6 +71,7 @@ class Settled:
     stage: str
     confidence: float | None
     votes: tuple[int, ...] = ()
+    not_subject: bool = False
 
 
 class Evaluator:
@@ -277,12 +278,14 @@ class Evaluator:
         }
         placements = self._place(list(texts.values()), [images[answered[row]] for row, _ in texts])
         nodes = np.full((len(answered), self.policy.calls), -1, dtype=np.int64)
-        off = np.zeros(nodes.shape, dtype=bool)
+        off, outside = np.zeros(nodes.shape, dtype=bool), np.zeros(nodes.shape, dtype=bool)
         for place, found in zip(texts, placements, strict=True):
-            nodes[place], off[place] = found.node, found.off_tree
+            nodes[place], off[place], outside[place] = found.node, found.off_tree, found.not_subject
         if isinstance(self.policy, Direct):
             return {
-                answered[row]: Settled(text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence)
+                answered[row]: Settled(
+                    text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence, not_subject=at.not_subject
+                )
                 for (row, _), text, at in zip(texts, texts.values(), placements, strict=True)
             }
         places = self.policy.place(self.taxonomy, nodes, off)
@@ -298,6 +301,7 @@ class Evaluator:
                 stage=str(self.policy.identity()["kind"]),
                 confidence=None if places.shares is None else float(places.shares[row]),
                 votes=tuple(nodes[row].tolist()),
+                not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.calls,
             )
         return settled
 

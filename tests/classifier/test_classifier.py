@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -22,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 import taxtune
 from taxtune.classifier import Classifier
 from taxtune.data.images import content_hash
-from taxtune.errors import DataError, RecipeError
+from taxtune.errors import DataError, ModelError, RecipeError, TaxonomyError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.metrics.scorers import hierarchical_f1_score
@@ -157,6 +158,45 @@ def test_it_keeps_to_the_conventions_of_scikit_learn(tmp_path):
     assert ((scored > 0.5) & (scored <= 1)).all()
 
 
+def test_images_come_in_the_forms_that_people_have(tmp_path):
+    toy_run(tmp_path)
+    classifier = taxtune.load_run(tmp_path / "run").classifier(vlm=ToyVLM())
+    file = tmp_path / "in" / "navy0.png"
+    with Image.open(file) as opened:
+        for alone in (file, str(file), file.read_bytes(), opened, {"bytes": file.read_bytes()}):
+            assert [*classifier.predict(alone)] == ["colour/bluish/navy"]
+    table = pd.DataFrame({"image": [str(file)] * 2, "seen": ["May", "June"]}, index=[7, 8])
+    for some in (
+        table,
+        table.image,
+        table.image.to_numpy(),
+        table[["image"]].rename(columns={"image": "photo"}),
+        (file,) * 2,
+    ):
+        assert [*classifier.predict(some)] == ["colour/bluish/navy"] * 2
+    with pytest.raises(DataError, match=r'which column of the data frame.*frame\["photo"\]'):
+        classifier.predict(table.rename(columns={"image": "photo"}))
+
+
+def test_its_score_is_the_accuracy(tmp_path, notes):
+    toy_run(tmp_path)
+    classifier = taxtune.load_run(tmp_path / "run").classifier(vlm=ToyVLM())
+    files = [tmp_path / "in" / f"{name}0.png" for name in ("navy", "azure", "scarlet", "crimson")]
+    truth = ["navy", "colour/bluish/azure", "scarlet", "reddish"]
+    assert classifier.score(files, truth) == 0.75
+    assert classifier.score(files, truth, sample_weight=[1, 1, 1, 0]) == 1
+    assert cross_val_score(classifier, files, truth, cv=2).tolist() == [1, 0.5]
+    # What has no answer is not wrong.
+    assert classifier.score([*files, tmp_path / "gone.png"], [*truth, "navy"]) == 0.75
+    assert any("1 of 5 images have no answer" in said for said in notes)
+    with pytest.raises(ModelError, match="no answer"):
+        classifier.score([tmp_path / "gone.png"], ["navy"])
+    with pytest.raises(DataError, match="4 images and 1 labels"):
+        classifier.score(files, ["navy"])
+    with pytest.raises(TaxonomyError, match="marine"):
+        classifier.score(files, ["marine"] * 4)
+
+
 @pytest.mark.parametrize("overrides", [(), VOTE], ids=["direct", "vote"])
 def test_every_node_on_the_way_has_a_confidence(tmp_path, overrides):
     result = toy_run(tmp_path, *overrides)
@@ -263,6 +303,26 @@ def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(t
     other = taxtune.Taxonomy(["colour", "bluish", "green", "teal"], [-1, 0, 0, 1])
     with pytest.raises(DataError, match="The tree has changed"):
         result.classifier(vlm=ToyVLM(), taxonomy=other)
+
+
+def test_nested_dicts_are_a_tree_of_python_too(tmp_path):
+    make_files(tmp_path / "in")
+    tree = {"colour": {"reddish": ["scarlet", "crimson"], "bluish": ["navy", "azure"]}}
+    result = taxtune.tune(
+        taxonomy=tree,
+        examples=tmp_path / "in" / "manifest.csv",
+        vlm=ToyVLM(),
+        tuning=4,
+        heldout=6,
+        iterations=1,
+        out=tmp_path / "run",
+        mlflow=False,
+    )
+    with pytest.raises(RecipeError, match="Give the same taxonomy"):
+        result.classifier(vlm=ToyVLM())
+    for same in (tree, Taxonomy.from_dict(tree)):
+        classifier = result.classifier(vlm=ToyVLM(), taxonomy=same)
+        assert [*classifier.predict([tmp_path / "in" / "navy0.png"])] == ["colour/bluish/navy"]
 
 
 def test_the_commit_that_the_run_asked_is_kept(tmp_path):

@@ -66,15 +66,19 @@ def labelled(photos: Path, model: Grey, *, store: AnswerStore | None = None, **h
 
 
 def test_what_should_be_looked_at_says_why(photos: Path) -> None:
-    model = Grey(p1="a bicycle", p3="I cannot tell.", p5=Failure("the content filter", retryable=False))
+    refused = Failure("the content filter", retryable=False)
+    model = Grey(p1="a bicycle", p3="I cannot tell.", p5=refused, p7="There is no colour here.")
     done, rows, review = labelled(photos, model)
     assert [row["image"][-6:-4] for row in rows] == [f"p{i}" for i in range(8)]
     assert [(row["image"][-6:-4], row["why"]) for row in review] == [
         ("p1", "off the tree"),
         ("p3", "no label"),
         ("p5", "failed"),
+        ("p7", "not the subject"),
     ]
-    assert (done.images, done.reasons.total(), done.again, done.unknown) == (8, 3, 0, 5)
+    assert (done.images, done.reasons.total(), done.again, done.unknown) == (8, 4, 0, 4)
+    assert [row["not_subject"] for row in rows] == ["false"] * 7 + ["true"]
+    assert (rows[7]["path"], rows[7]["confidence"], rows[7]["off_tree"]) == ("colour", "", "false")
     assert rows[1]["off_tree"] == "true"
     assert rows[5]["failure"] == "the content filter"
 

@@ -145,6 +145,26 @@ def test_images_come_from_tables_lists_patterns_and_stdin(here: Path) -> None:
     assert rows[0]["path"] == rows[5]["path"]
 
 
+def test_the_column_of_images_is_found_as_init_finds_it(here: Path) -> None:
+    (here / "list.csv").write_text("id,File Name,path\n1,0.png,beach\n2,1.png,wood\n")  # the files are in photos/
+    (here / "both.csv").write_text("file,img\n0.png,1.png\n2.png,3.png\n")
+    done = classify(here, "list.csv", "--out", "labels.jsonl")
+    assert done.code == 2
+    assert "a column 'path' already" in done.err
+    (here / "list.csv").write_text("id,File Name,place\n1,0.png,beach\n2,1.png,wood\n")
+    done = classify(here, "list.csv", "--out", "labels.jsonl")
+    assert done.code == 0, done.err
+    rows = read(here / "labels.jsonl")
+    assert [(row["image"], row["place"], row["failure"]) for row in rows] == [
+        ("0.png", "beach", None),
+        ("1.png", "wood", None),
+    ]
+    assert "Name it with --image-column" in classify(here, "both.csv").err
+    named = classify(here, "both.csv", "--image-column", "img")
+    assert [row["image"] for row in table(named.out)] == ["1.png", "3.png"]
+    assert not any(row["failure"] for row in table(named.out))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -153,7 +173,8 @@ def test_images_come_from_tables_lists_patterns_and_stdin(here: Path) -> None:
         (["nowhere"], "There is no such file"),
         (["photos/*.gif"], "No file matches this"),
         (["empty"], "There is no image in the folder"),
-        (["bad.csv"], "bad.csv:2: There is no column 'image'. There are 'file', 'path'."),
+        (["bad.csv"], "bad.csv: It cannot be told which column holds the images' files. It may be 'file', 'path'."),
+        (["bad.csv", "--image-column", "photo"], "bad.csv: There is no column 'photo'. There are 'file', 'path'."),
         (["taken.csv"], "has a column 'path' already"),
         (["blank.csv"], "blank.csv:3: The row names no image"),
         (["photos", "--out", "labels.txt"], "does not tell its format"),
@@ -196,6 +217,18 @@ def test_policies(here: Path) -> None:
     assert "1 image × 2 answers" in calibrated.err
     assert "the mean of 1 - hP is at most 0.3 in expectation" in calibrated.err
     assert "--policy calibrated" not in calibrated.err
+    # What the calibrated share keeps is promised, and not unsure; unless one asks for more.
+    split = "vote", 2, 0.5
+    file = here / "run" / "calibration.json"
+    known = json.loads(file.read_text())
+    assert known["policy"]["samples"] == split[1]
+    file.write_text(json.dumps(known | {"policy": dict(zip(("kind", "samples", "share"), split, strict=True))}))
+    for more, unsure in ([], False), (["--review-below", 1], True):
+        done = classify(here, "photos", "--policy", "calibrated", "--out", "labels.jsonl", "--force", *more)
+        assert done.code == 0, done.err
+        rows = read(here / "labels.jsonl")
+        assert any((row["confidence"] or 1) < 0.8 for row in rows)  # half of two
+        assert ("unsure" in {row["why"] for row in read(here / "labels-review.jsonl")}) == unsure
     assert "the run is calibrated; --policy calibrated" in classify(here, "photos/0.png").err
 
 

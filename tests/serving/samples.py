@@ -9,6 +9,7 @@ from typing import Any
 from taxtune.classifier import Classifier
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.recipe import load_recipe
+from taxtune.serving.app import make_app
 from taxtune.serving.pyfunc import ServedClassifier, signature
 from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.from_recipe import Parts
@@ -32,6 +33,14 @@ def served(classifier: Classifier, **settings: Any) -> Any:
     from mlflow.pyfunc import PyFuncModel
 
     return PyFuncModel(Model(signature=signature()), ServedClassifier(classifier, **settings))
+
+
+def site_of(classifier: Classifier, host: str = "127.0.0.1") -> Any:
+    """Returns a client of the server of a classifier, in this process."""
+    from starlette.testclient import TestClient
+
+    app = make_app(ServedClassifier(classifier, content_only=True), f"http://{host}:8000")
+    return TestClient(app, base_url=f"http://{host}:8000", raise_server_exceptions=True)
 
 
 def save_field_guide(folder: Path) -> Path:

@@ -1,31 +1,37 @@
-"""The page and MLflow's scoring server behind it, in this process."""
+"""The server of a classifier, in this process and behind a port."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from taxtune.classifier import Reliability
+from taxtune.classifier import Classifier, Reliability
 from taxtune.classifier.classifier import Promise
+from taxtune.errors import ModelError
+from taxtune.models import Failure, make_model
 from taxtune.policies import Vote
 from taxtune.serving import app as serving_app
 from taxtune.serving.app import make_app
-from tests.serving.samples import in_base64, served, toy
-
-
-def client(folder: Path, **changes: Any) -> Any:
-    from fastapi.testclient import TestClient
-
-    return TestClient(make_app(served(toy(folder, **changes), content_only=True), "http://127.0.0.1:8000"))
+from taxtune.serving.pyfunc import ServedClassifier
+from tests.servers import OpenAIServer, Reply, model_settings
+from tests.serving.samples import in_base64, site_of, toy
+from tests.tuning.toy import ToyVLM
 
 
 def test_the_page_loads_and_runs_only_what_its_policy_names(tmp_path: Path) -> None:
-    reply = client(tmp_path).get("/")
+    reply = site_of(toy(tmp_path)).get("/")
     assert reply.status_code == 200
     policy = reply.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -39,7 +45,7 @@ def test_the_page_loads_and_runs_only_what_its_policy_names(tmp_path: Path) -> N
 
 
 def test_the_page_is_about_the_classifier(tmp_path: Path) -> None:
-    page = client(tmp_path, reliability=Reliability(((1,), (1, 1), (1, 1, 1)))).get("/").text
+    page = site_of(toy(tmp_path, reliability=Reliability(((1,), (1, 1), (1, 1, 1))))).get("/").text
     for said in (
         "toy &amp; co",
         "What is this?",
@@ -49,48 +55,216 @@ def test_the_page_is_about_the_classifier(tmp_path: Path) -> None:
         "asks toy about",
     ):
         assert said in page
-    page = client(tmp_path, policy=Vote(4, 0.5), promise=Promise(0.02, 0.9, 300)).get("/").text
+    page = site_of(toy(tmp_path, policy=Vote(4, 0.5), promise=Promise(0.02, 0.9, 300))).get("/").text
     assert "asked about 4 times" in page
     assert "Mean hP of at least 0.98" in page
     assert "with confidence 0.9, from 300 images" in page
 
 
-@pytest.mark.parametrize("form", ["dataframe_records", "dataframe_split", "inputs", "instances", "csv"])
-def test_images_over_http_in_the_forms_of_mlflow(tmp_path: Path, form: str) -> None:
-    images = [in_base64(tmp_path / name) for name in ("scarlet0.png", "azure0.png") if toy(tmp_path)]
+@pytest.mark.parametrize("form", ["dataframe_records", "dataframe_split", "inputs", "list", "instances"])
+def test_images_in_the_json_of_mlflow(tmp_path: Path, form: str) -> None:
+    site = site_of(toy(tmp_path))
+    images = [in_base64(tmp_path / name) for name in ("scarlet0.png", "azure0.png")]
     body: dict[str, Any] = {
-        "dataframe_records": [{"image": each} for each in images],
+        "dataframe_records": [{"image": each, "seen": 3} for each in images],
         "dataframe_split": {"columns": ["image"], "data": [[each] for each in images]},
         "inputs": {"image": images},
+        "list": images,
         "instances": [{"image": each} for each in images],
     }
-    if form == "csv":
-        sent: dict[str, Any] = {"content": "\n".join(["image", *images]), "headers": {"Content-Type": "text/csv"}}
-    else:
-        sent = {"json": {form: body[form]}}
-    reply = client(tmp_path).post("/invocations", **sent)
+    reply = site.post("/invocations", json={"inputs" if form == "list" else form: body[form]})
     assert reply.status_code == 200, reply.text
     assert [row["path"] for row in reply.json()["predictions"]] == ["colour/reddish/scarlet", "colour/bluish/azure"]
 
 
+def test_an_image_file_is_a_request(tmp_path: Path) -> None:
+    site = site_of(toy(tmp_path))
+    content = (tmp_path / "azure0.png").read_bytes()
+    (row,) = site.post("/invocations", content=content, headers={"Content-Type": "image/png"}).json()["predictions"]
+    assert row["path"] == "colour/bluish/azure"
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/vnd.apache.parquet", "text/csv", "text/plain", "multipart/form-data; boundary=x", "image", ""]
+)
+def test_only_images_and_json_are_read(tmp_path: Path, kind: str) -> None:
+    reply = site_of(toy(tmp_path)).post("/invocations", content=b"PAR1" * 10, headers={"Content-Type": kind})
+    assert reply.status_code == 415
+    assert "application/json" in reply.json()["message"]
+
+
 def test_files_of_the_server_cannot_be_asked_about(tmp_path: Path) -> None:
-    site = client(tmp_path)
+    site = site_of(toy(tmp_path))
     reply = site.post("/invocations", json={"inputs": {"image": [str(tmp_path / "azure0.png")]}})
     (row,) = reply.json()["predictions"]
     assert row["path"] is None
     assert "not an image file in base64" in row["failure"]
 
 
-def test_a_request_that_is_too_large_is_refused_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serving_app, "_MAX_REQUEST", 1024**2)
-    reply = client(tmp_path).post("/invocations", json={"inputs": {"image": ["A" * 1024**2]}})
-    assert reply.status_code == 413
-    assert "more than 1 MB" in reply.json()["message"]
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"[" * 100_000, 400),
+        (b'{"inputs": ' + b"[" * 4000 + b"]" * 4000 + b"}", 400),
+        (b"[" + b"1," * 1_000_000 + b"1]", 400),
+        (b'{"inputs": {"image": ["secret', 400),
+        (b"\xff\xfe secret", 400),
+        (b'{"secret": 1}', 400),
+        (b'{"inputs": {"image": []}}', 400),
+        (b'{"inputs": {"image": [17, "secret"]}}', 400),
+        (b'{"inputs": {"photo": ["secret"]}}', 400),
+        (b'{"dataframe_split": {"columns": ["image"], "data": ["secret", 3]}}', 400),
+        (b'{"inputs": [' + b'"secret",' * 1000 + b'"secret"]}', 400),
+        (b'{"inputs": ["' + b"secret!" * 100 + b'"]}', 200),
+        (b'{"inputs": ["data:image/png;base64,' + b"secret!" * 100 + b'"]}', 200),
+    ],
+)
+def test_a_bad_body_is_refused_and_nothing_of_it_comes_back(tmp_path: Path, body: bytes, status: int) -> None:
+    reply = site_of(toy(tmp_path)).post("/invocations", content=body, headers={"Content-Type": "application/json"})
+    assert reply.status_code == status, reply.text
+    assert "secret" not in reply.text
+    assert len(reply.text) < 1000
 
 
-def test_other_addresses_are_mlflows(tmp_path: Path) -> None:
-    site = client(tmp_path)
+def test_the_host_must_be_one_of_this_servers(tmp_path: Path) -> None:
+    site = site_of(toy(tmp_path))
+    names = ["localhost:8000", "127.0.0.1", "[::1]:8000", "192.168.0.7:8000", f"{socket.gethostname().upper()}:8000"]
+    for name in names:
+        assert site.get("/ping", headers={"Host": name}).status_code == 200, name
+    for name in ("attacker.example", "attacker.example:8000", "127.0.0.1.attacker.example", "localhost.attacker", "["):
+        for path in ("/", "/ping"):
+            reply = site.get(path, headers={"Host": name})
+            assert reply.status_code == 400, name
+            assert "--host" in reply.json()["message"]
+    named = make_app(ServedClassifier(toy(tmp_path)), "http://birds.lan:8000", ["Birds.lan"])
+    from starlette.testclient import TestClient
+
+    assert TestClient(named, base_url="http://birds.lan:8000").get("/ping").status_code == 200
+
+
+def test_other_addresses(tmp_path: Path) -> None:
+    site = site_of(toy(tmp_path))
     assert site.get("/ping").status_code == site.get("/health").status_code == 200
-    assert site.post("/invocations", json={"nothing": 1}).status_code == 400
+    assert site.get("/invocations").status_code == 405
+    assert site.get("/docs").status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["raises", "fails"])
+def test_a_model_that_does_not_answer(tmp_path: Path, kind: str) -> None:
+    class Down(ToyVLM):
+        def answer(self, questions: Any) -> Any:
+            if kind == "raises":
+                raise ModelError("The server is down.")
+            return [Failure("the server is down", retryable=True)] * len(questions)
+
+    site = site_of(toy(tmp_path, Down()))
+    image = in_base64(tmp_path / "azure0.png")
+    reply = site.post("/invocations", json={"inputs": {"image": [image, "broken"]}})
+    assert reply.status_code == 503
+    assert "server is down" in reply.json()["message"]
+
+
+def test_a_models_server_that_sends_back_the_image_with_its_error(tmp_path: Path) -> None:
+    def echo(asked: dict[str, Any]) -> Reply:
+        return Reply(500, json.dumps({"error": {"message": f"cannot read {json.dumps(asked)}"}}).encode())
+
+    with OpenAIServer(echo) as server:
+        model = make_model("openai/eyes", model_settings(server, max_retries=0))
+        site = site_of(toy(tmp_path, model))
+        image = in_base64(tmp_path / "azure0.png")
+        reply = site.post("/invocations", json={"inputs": {"image": [image]}})
+    assert reply.status_code == 503
+    assert len(reply.text) < 1500
+    assert image[20:60] not in reply.text
+
+
+# -- behind a port: bodies in chunks, and requests side by side --------------------------------------------------------
+
+
+@contextmanager
+def running(classifier: Classifier) -> Iterator[int]:
+    import uvicorn
+
+    with socket.socket() as here:
+        here.bind(("127.0.0.1", 0))
+        port = here.getsockname()[1]
+        app = make_app(ServedClassifier(classifier, content_only=True), f"http://127.0.0.1:{port}")
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [here]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield port
+        server.should_exit = True
+        thread.join()
+
+
+def sent(port: int, head: str, chunks: Callable[[], Iterator[bytes]]) -> tuple[bytes, int]:
+    """Sends a request by hand; returns the reply, and how many bytes were taken."""
+    taken, reply = 0, b""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        lines = ["POST /invocations HTTP/1.1", "Host: localhost", "Content-Type: application/json", head, "", ""]
+        connection.sendall("\r\n".join(lines).encode())
+        try:
+            for chunk in chunks():
+                connection.sendall(chunk)
+                taken += len(chunk)
+        except OSError:  # the server hung up
+            pass
+        try:
+            while more := connection.recv(65536):
+                reply += more
+        except OSError:
+            pass
+    return reply, taken
+
+
+def test_a_body_is_limited_in_chunks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_app, "_MAX_REQUEST", 1024**2)
+    block = b"secret" * 10_000
+    chunk = b"%x\r\n%s\r\n" % (len(block), block)
+    with running(toy(tmp_path)) as port:
+        reply, taken = sent(port, "Transfer-Encoding: chunked", lambda: (chunk for _ in range(2000)))
+        assert taken < 40 * 1024**2  # of 120 MB: the limit, and what was under way in buffers
+        if reply:  # a client that still sends may see the connection end first
+            assert b"413" in reply.split(b"\r\n")[0]
+            assert b"secret" not in reply
+        reply, _ = sent(port, f"Content-Length: {2 * 1024**2}", lambda: iter(()))
+        assert b"413" in reply.split(b"\r\n")[0]
+        assert b"more than 1 MB" in reply
+        # What is within the limit is read, in chunks or not.
+        image = json.dumps({"inputs": {"image": [in_base64(tmp_path / "azure0.png")]}}).encode()
+        whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(image), image)
+        reply, _ = sent(port, "Transfer-Encoding: chunked\r\nConnection: close", lambda: iter([whole]))
+        assert b"colour/bluish/azure" in reply
+
+
+def test_a_single_photo_does_not_wait_for_a_large_request(tmp_path: Path) -> None:
+    class Slow(ToyVLM):
+        turns = 0
+
+        def answer(self, questions: Any) -> Any:
+            Slow.turns += 1
+            time.sleep(0.05)
+            return super().answer(questions)
+
+    classifier = toy(tmp_path, Slow())
+    image = (tmp_path / "azure0.png").read_bytes()
+    many = json.dumps({"inputs": [in_base64(tmp_path / "azure0.png")] * 320}).encode()
+    with running(classifier) as port:
+
+        def ask(body: bytes, kind: str) -> int:
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{port}/invocations", body, headers={"Content-Type": kind}
+            )
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return len(json.load(reply)["predictions"])
+
+        large = threading.Thread(target=ask, args=(many, "application/json"))
+        large.start()
+        while not Slow.turns:
+            time.sleep(0.001)
+        assert ask(image, "image/png") == 1
+        assert Slow.turns < 15  # of 20: the large one is still under way
+        large.join()
+    assert Slow.turns == 21

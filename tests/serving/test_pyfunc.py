@@ -12,7 +12,7 @@ import pytest
 
 from taxtune.classifier import Classifier, Reliability
 from taxtune.models import Answer, Request
-from taxtune.policies import Vote
+from taxtune.recipe import LocalVLMSettings
 from taxtune.serving.pyfunc import COLUMNS, ServedClassifier, requirements, save_mlflow_model
 from tests.serving.samples import BIRD, in_base64, save_field_guide, served, toy
 from tests.tuning.toy import BicycleMapper, Cyclist, ToyVLM
@@ -119,13 +119,11 @@ def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     assert model.predict(model.input_example).failure.tolist() == [None]
 
 
-def test_the_packages_that_can_change_an_answer(tmp_path: Path) -> None:
-    classifier = Classifier.load(save_field_guide(tmp_path))
-    named = [text.partition("==")[0] for text in requirements(classifier)]
-    assert named == ["taxtune", "mlflow", "torch", "torchvision", "transformers"]
-    recipe = classifier.recipe
-    assert recipe is not None
-    classifier.recipe = recipe.changed({"vlm.device_map": "auto"})
-    assert requirements(classifier)[0].startswith("taxtune[sharded]==")
-    asked = toy(tmp_path / "in", policy=Vote(2, 0.5))
-    assert [text.partition("==")[0] for text in requirements(asked)] == ["taxtune", "mlflow", "litellm"]
+def test_the_packages_that_can_change_an_answer() -> None:
+    def named(vlm: Any) -> list[str]:
+        return [text.partition("==")[0] for text in requirements(vlm)]
+
+    local = LocalVLMSettings(model="builtin:fieldguide")
+    assert named(local) == ["taxtune", "mlflow", "torch", "torchvision", "transformers"]
+    assert named(local.model_copy(update={"device_map": "auto"}))[0] == "taxtune[sharded]"
+    assert named(None) == ["taxtune", "mlflow", "litellm"]

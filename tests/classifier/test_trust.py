@@ -1,0 +1,94 @@
+"""A classifier from someone else names no keys, and no servers but this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import taxtune
+from taxtune.classifier import Classifier
+from taxtune.errors import DataError
+from taxtune.recipe import ApiVLMSettings
+from taxtune.serving.pyfunc import save_mlflow_model
+from tests.servers import OpenAIServer
+from tests.serving.samples import BIRD, save_field_guide
+
+SECRET = "AKIA-something-else"
+
+
+def strange(folder: Path, **vlm: Any) -> Path:
+    """Saves a classifier and gives it the settings of a model behind an API, as someone else may have written them."""
+    saved = save_field_guide(folder)
+    file = saved / "classifier.json"
+    data = json.loads(file.read_text())
+    data["vlm"] = ApiVLMSettings(model="openai/eyes").model_dump() | vlm
+    file.write_text(json.dumps(data))
+    return saved
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("OPENAI_API_KEY", "the user's own")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://attacker.example/v1",
+        "http://127.0.0.1@attacker.example/v1",
+        "http://localhost.attacker.example/v1",
+        "http://localhost\\@attacker.example/v1",
+        "http://10.0.0.7:8000/v1",
+        "http://[::ffff:8.8.8.8]/v1",
+        "attacker.example",
+    ],
+)
+def test_a_server_that_is_not_the_users_own_is_refused(tmp_path: Path, address: str) -> None:
+    folder = strange(tmp_path, api_base=address, api_key_env="AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(DataError, match="server that you have not named") as refused:
+        Classifier.load(folder)
+    assert f"--api-base {address}" in str(refused.value)
+    with pytest.raises(DataError, match="have not named"):
+        taxtune.load_classifier(folder, settings={"vlm.temperature": 0.5})
+    save_mlflow_model(folder, tmp_path / "model")
+    import mlflow.pyfunc
+
+    with pytest.raises(DataError, match="have not named"):
+        mlflow.pyfunc.load_model(str(tmp_path / "model"))
+
+
+def test_an_address_in_the_models_name_is_one_too(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="have not named"):
+        Classifier.load(strange(tmp_path, model="huggingface/https://attacker.example/v1"))
+
+
+@pytest.mark.parametrize("how", ["this machine", "api_base", "setting", "listed"])
+def test_no_key_but_the_providers_own_is_sent(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenAIServer(then="tit") as server:
+        there = server.api_base if how == "this machine" else "http://mine.example/v1"
+        folder = strange(tmp_path, api_base=there, api_key_env="AWS_SECRET_ACCESS_KEY", images_at={"/": "http://x/"})
+        own: dict[str, Any] = {"this machine": {}, "api_base": {"api_base": server.api_base}, "listed": {}}.get(
+            how, {"settings": {"vlm.api_base": server.api_base}}
+        )
+        if how == "listed":
+            monkeypatch.setenv("TAXTUNE_SERVERS", "http://other.example, http://mine.example/v1")
+            assert Classifier.load(folder).recipe.vlm.api_base == there  # type: ignore[union-attr]
+            return
+        (found,) = Classifier.load(folder, **own).classify([BIRD])
+        assert found.answer == "tit"
+        (asked,) = server.requests
+    assert SECRET not in str(asked)
+
+
+def test_what_is_saved_names_no_key(tmp_path: Path) -> None:
+    classifier = Classifier.load(strange(tmp_path, api_base="http://127.0.0.1:1/v1"))
+    assert classifier.recipe is not None
+    classifier.recipe = classifier.recipe.changed(
+        {"vlm.api_key_env": "MY_KEY", "vlm.images_at": {"/photos": "file:///photos"}}
+    )
+    saved = json.loads((classifier.save(tmp_path / "again") / "classifier.json").read_text())
+    assert (saved["vlm"]["api_key_env"], saved["vlm"]["images_at"]) == (None, {})

@@ -1,0 +1,95 @@
+"""Answers that speak of something else than what the tree is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taxtune.mapping import Mapper, MapperConfig
+from taxtune.taxonomy import Taxonomy
+from taxtune.wordnet import ENVIRONMENT
+from tests.small_wordnet import write_wordnet
+
+TREE = Taxonomy.from_paths(
+    ["Aves/duck/mallard", "Aves/finch/siskin", "Aves/gull"], aliases={"Aves": ["bird"], "Aves/gull": ["seagull"]}
+)
+
+
+def not_subject(mapper: Mapper, answer: str) -> bool:
+    placed = mapper.place_one(answer)
+    assert not (placed.not_subject and placed.node)
+    return placed.not_subject
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("There is no bird in this image.", True),
+        ("I see no birds.", True),
+        ("This is a dog, not a bird.", True),
+        ("This is not a bird.", True),
+        ("No birds are visible.", True),
+        ("The image does not show any bird.", True),
+        ("It is not possible to identify the bird.", False),
+        ("The bird is not visible clearly.", False),
+        ("I cannot tell whether this is a bird.", False),
+        ("Not a duck.", False),
+        ("There is not enough detail to tell what kind of bird it is.", False),
+        ("not a bird but a siskin", False),
+        ("I cannot tell.", False),
+        ("", False),
+        ("bird", False),
+        ("a dog", False),  # nothing here knows what a dog is
+        ("a mallard", False),
+    ],
+)
+def test_an_answer_that_denies_the_root(answer: str, wanted: bool) -> None:
+    assert not_subject(Mapper(TREE, config=MapperConfig(wordnet=False)), answer) == wanted
+
+
+@pytest.fixture
+def mapper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapper:
+    """A mapper with a WordNet in which "dame" is a second sense of bird, and "duck" is cloth, too."""
+    senses: list[tuple[str, list[str], str, list[str]]] = [
+        ("thing", ["thing"], "", []),
+        ("animal", ["animal"], "", ["thing"]),
+        ("person", ["person"], "", ["thing"]),
+        ("bird", ["bird"], "", ["animal"]),
+        ("dame", ["dame", "bird"], "", ["person"]),
+        ("duck", ["duck"], "", ["bird"]),
+        ("cloth", ["cloth"], "", ["thing"]),
+        ("canvas", ["duck"], "", ["cloth"]),
+        ("mallard", ["mallard"], "", ["duck"]),
+        ("finch", ["finch"], "", ["bird"]),
+        ("ostrich", ["ostrich"], "", ["bird"]),
+        ("dog", ["dog"], "", ["animal"]),
+        ("retriever", ["golden_retriever"], "", ["dog"]),
+    ]
+    monkeypatch.setenv(ENVIRONMENT, str(write_wordnet(tmp_path / "wordnet", senses)))
+    return Mapper(TREE, cache_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted", "off_tree"),
+    [
+        ("a dog", True, True),
+        ("Golden retriever", True, True),
+        ("a big brown dog", True, True),
+        ("an ostrich", False, True),  # a bird that the tree lacks
+        ("an animal", False, True),  # says less than that it is a bird, and nothing else
+        ("a wug", False, True),  # nobody knows
+        ("a wug or a dog", False, True),
+        ("a dame", True, True),  # a "bird" only in a sense that the tree is not about
+        ("a dog and a mallard", False, False),
+    ],
+)
+def test_what_wordnet_knows_of_things_off_the_tree(mapper: Mapper, answer: str, wanted: bool, off_tree: bool) -> None:
+    assert mapper.wordnet is not None
+    assert not_subject(mapper, answer) == wanted
+    assert mapper.place_one(answer).off_tree == off_tree
+
+
+def test_a_tree_whose_root_nobody_knows(mapper: Mapper) -> None:
+    tree = Taxonomy.from_paths(["my collection/duck/mallard", "my collection/finch"])
+    assert not not_subject(Mapper(tree, cache_dir=mapper._cache_dir), "a dog")
