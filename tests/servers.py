@@ -54,7 +54,18 @@ PROMPT_TOKENS, COMPLETION_TOKENS = 11, 7
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP reply; `delay` in seconds before it, `drop` to cut the connection in place of it, `half` within it."""
+    """One HTTP reply.
+
+    Attributes:
+        code: The status.
+        body: The body.
+        headers: The headers, but for the length of the body.
+        delay: Seconds before it.
+        drop: Cuts the connection in place of it.
+        half: Cuts the connection within it.
+        trickle: Seconds between two bytes, those of the headers included.
+        endless: Goes on for ever after the body, byte by byte if it trickles.
+    """
 
     code: int = 200
     body: bytes = b""
@@ -62,6 +73,8 @@ class Reply:
     delay: float = 0.0
     drop: bool = False
     half: bool = False
+    trickle: float = 0.0
+    endless: bool = False
 
 
 @dataclass(frozen=True)
@@ -434,7 +447,15 @@ def _handler(owner: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             self.send_response(reply.code)
             for name, value in reply.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(reply.body)))
+            if reply.endless:
+                self.send_header("Connection", "close")
+            else:
+                self.send_header("Content-Length", str(len(reply.body)))
+            if reply.trickle and not reply.endless:
+                for byte in b"".join([*self._headers_buffer, b"\r\n", reply.body]):
+                    self.connection.sendall(bytes([byte]))
+                    owner._closing.wait(reply.trickle)
+                return
             self.end_headers()
             if reply.half:
                 self.wfile.write(reply.body[: len(reply.body) // 2])
@@ -442,6 +463,9 @@ def _handler(owner: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 self._reset()
                 return
             self.wfile.write(reply.body)
+            while reply.endless and not owner._closing.is_set():
+                self.wfile.write(b"x" * (1 if reply.trickle else 2**16))
+                owner._closing.wait(reply.trickle)
 
         def _reset(self) -> None:
             # Lingering for no time makes close() send a reset.

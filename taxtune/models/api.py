@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from types import ModuleType
 from typing import Any
@@ -24,6 +25,7 @@ from taxtune.models.api_errors import (
     without_secrets,
 )
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
+from taxtune.models.bounds import ReplyError, bounded
 from taxtune.models.faults import Fault, count_fault
 from taxtune.models.gguf import is_gguf
 from taxtune.models.image_urls import ENCODING, ImageUrls
@@ -279,7 +281,6 @@ class ApiModel:
             # install itself.
             arguments |= {"tools": list(tools), "_skip_mcp_handler": True}
         completion, problem, attempts = self._complete(litellm, key, arguments)
-        completion = _without_secrets(completion, (key, self.settings.api_key))
         if problem is None or problem.fault in (Fault.REFUSAL, Fault.CUT_OFF):
             return completion
         if problem.fault is Fault.CONTENT_FILTER:
@@ -317,6 +318,7 @@ class ApiModel:
         import tenacity
 
         settings, retry = self.settings, self.settings.retry
+        secrets = (key, settings.api_key)
         effort = effort or Effort()
         made: list[Completion] = []
         met: Counter[Fault] = Counter()
@@ -325,7 +327,8 @@ class ApiModel:
             made.append(Completion(""))
             try:
                 with self._limit.call(effort.stop, self._overload):
-                    response = litellm.completion(
+                    response = self._bounded(
+                        litellm.completion,
                         model=self.model,
                         **arguments,
                         api_base=settings.api_base,
@@ -339,7 +342,7 @@ class ApiModel:
                         # A model that takes no temperature or seed is not sent one.
                         drop_params=True,
                     )
-                made[-1] = _completion(litellm, self.model, response)
+                made[-1] = _without_secrets(_completion(litellm, self.model, response), secrets)
                 self._check_usable(made[-1])
             except InterruptedError:
                 raise
@@ -371,7 +374,7 @@ class ApiModel:
         try:
             retrying(attempt)
         except Exception as error:
-            problem = classify(error, secrets=(key, settings.api_key))
+            problem = classify(error, secrets=secrets)
         costs = [each.cost_usd for each in made if each.cost_usd is not None]
         completion = replace(
             made[-1],
@@ -380,6 +383,19 @@ class ApiModel:
             cost_usd=sum(costs) if costs else None,
         )
         return completion, problem, len(made)
+
+    def _bounded(self, call: Callable[..., Any], **arguments: Any) -> Any:
+        """Returns what a call returns, within `timeout` and the bound on the length of a reply.
+
+        Raises:
+            UnusableReplyError: If it takes or sends more.
+        """
+        try:
+            return bounded(partial(call, **arguments), self.settings.retry.timeout)
+        except TimeoutError:
+            raise UnusableReplyError(CallError(Fault.TIMEOUT, "did not answer in time", overload=True)) from None
+        except ReplyError as error:
+            raise UnusableReplyError(CallError(Fault.MALFORMED, str(error))) from None
 
     def _refuses_for_long(self, error: BaseException) -> bool:
         return retry_after(error) > 10 * self.settings.retry.longest_wait

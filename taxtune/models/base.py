@@ -160,7 +160,7 @@ class RetryPolicy:
         max_retries: Further attempts after the first, at least 0.
         first_wait: Seconds before the second attempt, at least on average; doubled before each further one.
         longest_wait: Most seconds before an attempt.
-        timeout: Seconds of silence after which an attempt is given up; a server that queues requests may send blanks.
+        timeout: Seconds that one attempt may take, from the call to the last byte of the reply.
     """
 
     max_retries: int = 5

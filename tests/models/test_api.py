@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import os
 import re
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from PIL import Image
 
@@ -31,6 +33,7 @@ from taxtune.models import (
 )
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm, without_credentials
+from taxtune.models.bounds import MOST_BYTES
 from tests import servers
 from tests.servers import OpenAIServer
 
@@ -262,6 +265,67 @@ def test_a_server_that_is_not_there_is_a_failure(asked: Request) -> None:
     (reply,) = vlm(servers.closed_api_base()).answer([asked])
     assert "cannot be reached" in failure(reply).reason
     assert failure(reply).retryable
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o", "ollama_chat/x"])
+@pytest.mark.parametrize("endless", [False, True])
+def test_a_reply_that_trickles_is_given_up_when_its_time_is_up(model: str, endless: bool, asked: Request) -> None:
+    """Within the headers, and in a body without end; the thread that reads it ends as well."""
+    trickling = replace(servers.text("A: a mallard."), trickle=0.05, endless=endless)
+    with OpenAIServer(then=trickling) as server:
+        slow = ApiModel(model, servers.model_settings(server, api_key=KEY, timeout=1.0, max_retries=0))
+        with count_faults() as faults:
+            (reply,) = slow.answer([asked])
+        for thread in threading.enumerate():
+            if endless and thread.name == "taxtune-call":
+                thread.join(60)
+                assert not thread.is_alive()
+    assert failure(reply).retryable
+    assert "did not answer in time" in reply.reason
+    assert faults == {"timeout": 1}
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o", "hosted_vllm/x", "ollama_chat/x", "anthropic/x"])
+@pytest.mark.parametrize("code", [200, 500])
+def test_no_more_is_read_of_a_reply_than_a_model_writes(model: str, code: int, asked: Request) -> None:
+    body = b'{"choices": [{"message": {"role": "assistant", "content": "'
+    with OpenAIServer(then=servers.Reply(code=code, body=body, endless=True)) as server:
+        talkative = ApiModel(model, servers.model_settings(server, api_key=KEY, max_retries=0))
+        (reply,) = talkative.answer([asked])
+    assert "sent a reply of more than 1,000,000 bytes" in failure(reply).reason
+
+
+def test_a_compressed_reply_that_was_not_asked_for_is_not_unpacked(asked: Request) -> None:
+    bomb = gzip.compress(servers.text("A" * 10_000_000).body)
+    assert len(bomb) < MOST_BYTES
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    with OpenAIServer(servers.Reply(body=bomb, headers=headers)) as server:
+        (reply,) = vlm(server, max_retries=0).answer([asked])
+        assert server.chats[0].headers["accept-encoding"] == "identity"
+    assert "sent a compressed reply" in failure(reply).reason
+
+
+def test_other_calls_of_the_process_are_not_bounded(asked: Request) -> None:
+    with OpenAIServer("A: a mallard.", "A" * 2_000_000) as server:
+        vlm(server).answer([asked])
+        got = httpx.post(f"{server.api_base}/chat/completions", json={})
+    assert len(got.content) > MOST_BYTES
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_key_that_a_server_echoes_is_in_no_answer(
+    given: bool, asked: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with OpenAIServer(f"A: a mallard, {KEY}.") as server:
+        (reply,) = vlm(server, api_key=KEY if given else None).answer([asked])
+    assert reply.text == "A: a mallard, [key]."
+
+
+def test_a_word_is_no_key(asked: Request) -> None:
+    with OpenAIServer("A: EMPTY.") as server:
+        (reply,) = vlm(server, api_key="EMPTY").answer([asked])
+    assert reply.text == "A: EMPTY."
 
 
 def test_retry_after_is_respected(asked: Request) -> None:
