@@ -29,7 +29,7 @@ from taxtune.report import (
     winners,
     wording,
 )
-from taxtune.report.figures import figure6, history_figure
+from taxtune.report.figures import history_figure, hp_hr_figure
 from taxtune.report.outcome import outcomes
 from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.report.wording import Result
@@ -59,7 +59,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write_report(result: Result, folder: str | Path) -> Path:
-    """Writes `report.html` and the figures (`figure6` and `history`, as PNG and SVG) into a folder.
+    """Writes `report.html` and the figures (`hp_hr` and `history`, as PNG and SVG) into a folder.
 
     Args:
         result: A tuning run, or several compared.
@@ -71,7 +71,7 @@ def write_report(result: Result, folder: str | Path) -> Path:
     Raises:
         TaxtuneError: If a file cannot be written.
     """
-    _, plane = figure6(result, folder)
+    _, plane = hp_hr_figure(result, folder)
     history = history_figure(result, folder)[1] if wording.result_runs(result) else None
     return atomic.write_text(Path(folder) / "report.html", render_report(result, plane=plane, history=history))
 
