@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ from taxtune.report import (
     wording,
 )
 from taxtune.report.figures import history_figure, hp_hr_figure
-from taxtune.report.outcome import outcomes
+from taxtune.report.outcome import first_screen
 from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.report.wording import Result
 
@@ -100,7 +99,7 @@ def render_report(
         "report.html.j2",
         title=wording.title(result),
         headline=wording.headline(result),
-        outcomes=outcomes(result),
+        first=first_screen(result),
         sections={name: found for name, found in shown.items() if found is not None},
     )
 
@@ -153,11 +152,6 @@ def _environment() -> Environment:
     environment.filters["metric"] = wording.metric_name
     environment.filters["signed"] = wording.signed
     environment.filters["visible"] = wording.visible
-    environment.filters["tied"] = _tied
     environment.filters["steps"] = lambda path: path.replace("/", " › ")
     return environment
 
-
-def _tied(text: str) -> str:
-    """Returns a sentence in which no line ends inside a change ("wrong → general 26") or beside a p value."""
-    return re.sub(r"(?<=→) | (?=→)|(?<=[a-z]) (?=[\d,]+[,)])|(?<=\bp) | (?=0\.\d+[;)])", "\N{NO-BREAK SPACE}", text)

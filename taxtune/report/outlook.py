@@ -7,18 +7,16 @@ from collections.abc import Iterable, Sequence
 from taxtune.report.wording import meaning, metric_name, number, signed
 from taxtune.tuning.objective import Constraint, Objective
 from taxtune.tuning.outlook import ASSUMED_SHARE, Aim, Outlook
-from taxtune.tuning.records import IterationRecord, Selection, TemplateScores, TuneResult
+from taxtune.tuning.records import IterationRecord, TemplateScores, TuneResult
 
 __all__ = [
     "aim_in_words",
     "best_in_words",
-    "certainty_in_words",
     "nothing_left",
     "optimism_in_words",
     "optimism_rows",
     "outlook_lines",
     "resolution_in_words",
-    "winner_in_words",
 ]
 
 _FROM = {
@@ -96,30 +94,6 @@ def optimism_in_words(run: TuneResult) -> str:
     )
 
 
-def certainty_in_words(run: TuneResult) -> list[str]:
-    """Returns whether the winner is certain to reach what is demanded with a confidence, a sentence a constraint."""
-    found = []
-    winner = (
-        None
-        if run.selection is None
-        else next((each for each in run.selection.finalists if each.iteration == run.winner), None)
-    )
-    for each in run.constraints:
-        if run.selection is None or winner is None or each.confidence == 0.5 or each.measure not in winner.bounds:
-            continue
-        name, least = metric_name(each.measure), number(each.bound(run.baseline.scores), each.measure)
-        sure = f"{number(winner.bounds[each.measure], each.measure)} with {100 * each.confidence:g} % confidence"
-        images = f"by {run.selection.images:,} tuning images"
-        if run.selection.reached:
-            found.append(f"{name} is at least {sure}, {images}: the {least} asked for is reached.")
-        else:
-            found.append(
-                f"No template is certain to have {name} at least {least}; the winner comes nearest, with at least "
-                f"{sure}, {images}."
-            )
-    return found
-
-
 def aim_in_words(aim: Aim) -> str:
     """Returns what is tuned for: "the highest hR, with hP at least 0.980 (with 90 % confidence)"."""
     what = meaning(aim.objective) if aim.measure is None else metric_name(aim.measure)
@@ -146,36 +120,6 @@ def best_in_words(
         return f"no template has {held} on average yet; this one comes nearest"
     what = f"{_most(objective)} {_aim_name(objective, measure)} so far"
     return f"{what} with {held} on average" if held else what
-
-
-def winner_in_words(
-    selection: Selection, objective: Objective, measure: str | None, baseline: TemplateScores | None
-) -> str:
-    """Returns why a template wins, as `taxtune.tuning.selection.choose` decides it.
-
-    Args:
-        selection: The choice.
-        objective: What is tuned for.
-        measure: The score that is maximised; None where it is computed from several.
-        baseline: The baseline's scores.
-    """
-    winner = next(
-        each for each in selection.finalists if each.iteration == selection.winner and each.policy == selection.policy
-    )
-    finalists = len(selection.finalists)
-    of = f"of {finalists:,} template{'' if finalists == 1 else 's'} on {selection.images:,} images"
-    sure = [each for each in objective.constraints if each.confidence > 0.5]
-    held = " and ".join(
-        f"{metric_name(each.measure)} at least {number(each.bound(baseline), each.measure)}"
-        + (f" ({each.confidence:.0%} confidence)".replace("%", " %") if each in sure else "")
-        for each in objective.constraints
-    )
-    if not selection.reached:
-        bounds = " and ".join(f"{metric_name(key)} at least {number(low, key)}" for key, low in winner.bounds.items())
-        return f"{of} none is certain to have {held}; it comes nearest, with {bounds}"
-    end = "lower" if objective.direction == "maximize" else "upper"
-    among = f" among those with {held}" if held else ""
-    return f"it has the {_most(objective)} {end} bound of {_aim_name(objective, measure)}{among}, {of}"
 
 
 def _most(objective: Objective) -> str:

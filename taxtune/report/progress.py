@@ -310,13 +310,13 @@ class TuningProgress:
 
     def on_selection(self, selection: Selection) -> None:
         """Says which template wins, and why."""
-        from taxtune.report.outlook import winner_in_words
+        from taxtune.report.summary import selection_in_words
 
         records = {record.iteration: record for record in self._known()}
-        self._winner = winner_in_words(selection, self._experiment.objective, self._aim, records[0].scores)
+        self._winner = selection_in_words(selection, self._experiment.outlook.aims[0], tuple(records.values()))
         record = records[selection.winner]
         self._keep(record, record)
-        self._terminal.line(f"iteration {record.iteration} wins: {self._winner}", "bold")
+        self._terminal.line(f"iteration {record.iteration} wins. {self._winner}", "bold")
 
     def on_heldout(self, name: str, done: int, total: int) -> None:
         """Shows which template is asked about the held-out images, or about those that a command names."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from taxtune.report import wording
-from taxtune.report.outlook import certainty_in_words, optimism_rows
+from taxtune.report.outlook import optimism_rows
+from taxtune.report.summary import verdict
 from taxtune.report.wording import Result
 from taxtune.tuning.records import TuneResult
 
@@ -33,7 +34,6 @@ def _winner(run: TuneResult) -> dict[str, Any] | None:
         "template": record.template,
         "parameters": record.parameters,
         "policy": wording.placed_by(run),
-        "certainty": certainty_in_words(run),
+        "verdict": verdict(run),
         "optimism": optimism_rows(run),
-        "missed": not record.feasible,
     }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["as_texts", "describe", "places", "read_result", "write_result"]
 
 # What `result.json` has for its readers and a result computes of its records.
-_COMPUTED = ("account", "faults")
+_COMPUTED = ("account", "faults", "verdict")
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 
 

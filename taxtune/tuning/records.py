@@ -732,7 +732,10 @@ class TuneResult(_Result):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
+        from taxtune.report.summary import verdict
+
         data = _plain_fields(self)
+        data["verdict"] = verdict(self)
         found = self.differences[0] if self.differences else Difference("winner", "baseline", {})
         data["differences"] = {key: asdict(value) for key, value in found.metrics.items()}
         data["full_differences"] = {key: asdict(value) for key, value in found.full.items()}
