@@ -80,7 +80,7 @@ def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
     return float(np.exp(-_log_capital(losses, _stakes(losses, level), risk)))
 
 
-def poisson_bound(losses: ArrayLike, confidence: float, *, typical: float) -> float:
+def poisson_bound(losses: ArrayLike, confidence: float, *, typical: float, images: int | None = None) -> float:
     """Returns an approximate upper confidence bound on a mean loss that is made of few losses.
 
     Losses are taken for a weighted sum of Poisson counts, whose bound is a quantile of a gamma distribution of the same
@@ -91,6 +91,7 @@ def poisson_bound(losses: ArrayLike, confidence: float, *, typical: float) -> fl
         losses: Shape (n,), n ≥ 1, each in [0, 1].
         confidence: Probability with which the mean is at most the bound, about, between 0 and 1, both excluded.
         typical: Size of a loss where there is one, in (0, 1], for the loss that may come next.
+        images: Bound what as many losses, distributed as these, would prove; as many as there are where left out.
 
     Returns:
         The bound, above 0 and at most 1.
@@ -103,9 +104,9 @@ def poisson_bound(losses: ArrayLike, confidence: float, *, typical: float) -> fl
     if not 0 < confidence < 1 or not 0 < typical <= 1:
         raise ValueError(f"confidence and typical must be between 0 and 1, not {confidence} and {typical}")
     losses = _checked(losses)
-    n = len(losses)
+    n = images or len(losses)
     mean = float(losses.mean()) + typical / n
-    variance = float((losses**2).sum()) / n**2 + (typical / n) ** 2
+    variance = float((losses**2).sum()) / (len(losses) * n) + (typical / n) ** 2
     return min(1.0, float(variance / (2 * mean) * chi2.ppf(confidence, 2 * mean**2 / variance)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taxtune.report.pace import duration
 from taxtune.tuning.account import Account, Asked, Forecast
 
 __all__ = ["account_lines"]
@@ -25,7 +26,7 @@ def account_lines(account: Account, *, forecast: bool = False) -> list[tuple[str
         lines.append(("time", _reckoned(account)))
     elif account.seconds is not None:
         about = f", reckoned from {account.basis}" if account.basis else ""
-        lines.append(("time", f"{'about ' if forecast else ''}{_duration(account.seconds)}{about}"))
+        lines.append(("time", f"{'about ' if forecast else ''}{duration(account.seconds)}{about}"))
     elif forecast:
         lines.append(("time", "unknown until the first iteration is done"))
     return lines
@@ -53,14 +54,8 @@ def _reckoned(forecast: Forecast) -> str:
         return f"{each} a call, as many at a time as the server takes; by {forecast.basis}"
     at_a_time = f", {forecast.at_a_time:,} at a time" if forecast.at_a_time != 1 else ""
     calls = f"{forecast.model.calls:,} calls of {each}{at_a_time}"
-    return f"about {_duration(forecast.seconds)} of the VLM: {calls}, by {forecast.basis}"
+    return f"about {duration(forecast.seconds)} of the VLM: {calls}, by {forecast.basis}"
 
 
 def _size(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(count / 1e6, 0.1):.1f} MB"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

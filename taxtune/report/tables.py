@@ -9,7 +9,8 @@ from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.account import account_lines
 from taxtune.report.audited import audit_sentences
 from taxtune.report.outcome import outcome_sentences
-from taxtune.report.outlook import certainty_in_words, optimism_in_words
+from taxtune.report.outlook import optimism_in_words
+from taxtune.report.summary import verdict
 from taxtune.report.wording import (
     INFORMATION,
     METRICS,
@@ -165,7 +166,7 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
         console.print(f"[bold]{_escaped(name)}[/bold]: {sentence}", highlight=False)
     for run in runs:
         of = "" if len(runs) == 1 else f", {template_name(run.objective)}"
-        notes = [(f"certainty{of}", text) for text in certainty_in_words(run)]
+        notes = [(f"verdict{of}", verdict(run))] if run.selection else []
         notes += [(f"optimism{of}", optimism_in_words(run))] if run.optimism else []
         for name, text in notes:
             _sentence(console, name, text)

@@ -427,6 +427,8 @@ class MLflowTracker:
             tags = files.log(client, run)
         if result.iterations:
             tags[_NOTE] = notes.about_result(result, self._splits)
+        if result.selection is not None and result.selection.status is not None:
+            tags["taxtune.target_reached"] = result.selection.status
         for held in result.heldout[:2]:
             step = 0 if held is result.heldout[0] else result.winner
             self._log(run, metrics=values.heldout_metrics(held), step=step)

@@ -8,6 +8,7 @@ between two templates n images can tell from chance. The dry run, the start of a
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.metrics.bounds import ASSUMED_LOSS
+from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.metrics.ranks import nodes_at_ranks
@@ -33,6 +34,7 @@ __all__ = [
     "ceiling_reached",
     "highest_provable",
     "images_needed",
+    "images_to_certify",
     "make_outlook",
     "one_level_wrong",
     "smallest_difference",
@@ -259,6 +261,30 @@ def images_needed(least: float, confidence: float) -> int:
         confidence: With what confidence, in (0, 1).
     """
     return max(1, math.ceil(-ASSUMED_LOSS * math.log(1 - confidence) / (1 - least)))
+
+
+def images_to_certify(losses: ArrayLike, least: float, confidence: float, *, typical: float) -> int | None:
+    """Returns about how many images would prove that a template reaches a mean, if it goes on losing what it did.
+
+    Args:
+        losses: Its losses so far, shape (n,), n ≥ 1, each in [0, 1].
+        least: The mean that is to be reached, in [0, 1).
+        confidence: With what confidence, in (0, 1).
+        typical: Size of the loss that may come next, in (0, 1]; see `taxtune.metrics.bounds.poisson_bound`.
+
+    Returns:
+        The number of images; None where it loses too much on average for any number to do.
+    """
+    if 1 - np.asarray(losses, dtype=np.float64).mean() <= least:
+        return None
+
+    def proven(images: int) -> bool:
+        return poisson_bound(losses, confidence, typical=typical, images=images) <= 1 - least
+
+    enough = 1
+    while not proven(enough):
+        enough *= 2
+    return enough // 2 + bisect_left(range(enough // 2, enough), True, key=proven)
 
 
 def highest_provable(images: int, confidence: float) -> float:

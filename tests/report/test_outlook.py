@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from taxtune.report.html import render_report
-from taxtune.report.outlook import aim_in_words, certainty_in_words, nothing_left, outlook_lines, resolution_in_words
+from taxtune.report.outlook import aim_in_words, nothing_left, outlook_lines, resolution_in_words
 from taxtune.report.wording import headline
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import Aim, Resolution
-from taxtune.tuning.records import Finalist, Selection
 from tests.report import samples
 
 
@@ -70,26 +68,6 @@ def test_another_objective_is_suggested_where_there_is_one() -> None:
     assert "or another objective, such as hr_at_hp" in nothing_left("hp", 20)
     assert "another objective" not in nothing_left("hr_at_hp", 20)
     assert "raise data.block" in nothing_left("hr_at_hp", 20, block=True)
-
-
-@pytest.mark.parametrize(
-    ("reached", "said"),
-    [
-        (True, "hP is at least 0.985 with 90 % confidence, by 120 tuning images: the 0.980 asked for is reached."),
-        (
-            False,
-            "No template is certain to have hP at least 0.980; the winner comes nearest, with at least 0.985 with 90 % "
-            "confidence, by 120 tuning images.",
-        ),
-    ],
-)
-def test_whether_the_winner_is_certain_to_reach_what_is_demanded(reached: bool, said: str) -> None:
-    run = samples.tune(n=3)
-    chosen = Selection(run.winner, reached, 120, (Finalist(run.winner, 0.8, 0.7, {"hp": 0.985}),))
-    held = replace(run, constraints=(Constraint("hp", 0.98, 0.9),), selection=chosen)
-    assert certainty_in_words(held) == [said]
-    assert said in render_report(held)
-    assert certainty_in_words(run) == []
 
 
 def test_the_headline_of_an_aim_under_a_target_says_both() -> None:
