@@ -130,12 +130,7 @@ def _default(field: FieldInfo) -> str:
 def _type(field: FieldInfo) -> str:
     text = _type_text(field.annotation)
     bounds = {"ge": "≥ ", "gt": "> ", "le": "≤ ", "lt": "< "}
-    limits = [
-        sign + f"{getattr(rule, key):g}"
-        for rule in field.metadata
-        for key, sign in bounds.items()
-        if hasattr(rule, key)
-    ]
+    limits = [sign + f"{getattr(rule, key):g}" for rule in field.metadata for key, sign in bounds.items() if hasattr(rule, key)]
     return ", ".join([text, *limits])
 
 

@@ -75,12 +75,9 @@ def panel(axes: Axes, tree: Taxonomy, place: dict[int, tuple[float, float]], ans
             axes.plot([x, place[child][0]], [y, place[child][1]], color=OTHER, zorder=1)
     for node, (x, y) in place.items():
         kind = (
-            SHARED
-            if node in said_nodes & true_nodes
-            else WRONG
-            if node in said_nodes
-            else UNSAID
-            if node in true_nodes
+            SHARED if node in said_nodes & true_nodes
+            else WRONG if node in said_nodes
+            else UNSAID if node in true_nodes
             else OTHER
         )
         edge = "#44403c" if node in said_nodes | true_nodes else OTHER
