@@ -8,19 +8,15 @@ the more specific one is better, between two wrong ones the one that has more ri
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
 
 from taxtune.metrics.diagnosis import ErrorType
-from taxtune.tuning.records import ExampleRow, HeldoutResult
+from taxtune.tuning.records import ExampleRow
 
-__all__ = ["DIRECTIONS", "STATES", "Change", "Changes", "compare", "error_type", "state_of"]
+__all__ = ["DIRECTIONS", "Change", "error_type", "state_of"]
 
 EXACT, GENERAL, NOTHING, WRONG, OFF = "exact", "general", "nothing said", "wrong", "off the tree"
 BETTER, WORSE, DIFFERENT, UNCHANGED, MISSING = "better", "worse", "different", "unchanged", "no answer"
-#: The states of an answer, the best first; the last two are equally bad.
-STATES = (EXACT, GENERAL, NOTHING, WRONG, OFF)
 #: What may have become of an answer.
 DIRECTIONS = (BETTER, WORSE, DIFFERENT, UNCHANGED, MISSING)
 _VALUE = {EXACT: 3, GENERAL: 2, NOTHING: 1, WRONG: 0, OFF: 0}
@@ -63,7 +59,7 @@ def error_type(row: ExampleRow) -> ErrorType | None:
 
 
 def state_of(row: ExampleRow) -> str | None:
-    """Returns an answer's state, one of `STATES`; None where there is no answer."""
+    """Returns an answer's state; None where there is no answer."""
     kind = error_type(row)
     return None if kind is None else _STATE.get(kind, WRONG)
 
@@ -113,40 +109,3 @@ class Change:
         if direction == UNCHANGED:
             return f"{before}, unchanged"
         return f"{before} → {after if before != after else _WITHIN[before, direction]}"
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What became of the answers to all images.
-
-    Attributes:
-        each: One change an image, in the order of the baseline's rows.
-    """
-
-    each: tuple[Change, ...]
-
-    @cached_property
-    def answered(self) -> int:
-        """Images that have an answer to both templates."""
-        return sum(change.direction != MISSING for change in self.each)
-
-    @cached_property
-    def directions(self) -> Counter[str]:
-        """How many images are in each of `DIRECTIONS`."""
-        return Counter(change.direction for change in self.each)
-
-    @cached_property
-    def table(self) -> Counter[tuple[str | None, str | None, str]]:
-        """How many images went from which state to which, in which direction; they sum to the number of images."""
-        return Counter((*change.states, change.direction) for change in self.each)
-
-    def worded(self, direction: str) -> dict[str, int]:
-        """Returns how many images changed in which way, in words, of those of a direction; the most frequent first."""
-        found = Counter(change.words for change in self.each if change.direction == direction)
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-def compare(before: HeldoutResult, after: HeldoutResult) -> Changes:
-    """Returns what became of the answers to the images that both templates were asked about."""
-    rows = {row.example: row for row in after.rows}
-    return Changes(tuple(Change(row, rows[row.example]) for row in before.rows if row.example in rows))

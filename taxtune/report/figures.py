@@ -10,10 +10,10 @@ from taxtune.report.drawing import inline_svg, write_figure
 from taxtune.report.plane import draw_plane
 from taxtune.report.wording import Result
 
-__all__ = ["figure6", "figure6_svg", "history_figure", "history_svg", "section"]
+__all__ = ["history_figure", "history_svg", "hp_hr_figure", "hp_hr_svg", "section"]
 
 
-def figure6(result: Result, folder: str | Path) -> list[Path]:
+def hp_hr_figure(result: Result, folder: str | Path) -> list[Path]:
     """Draws the hP-hR plane with every iteration, the winners and the baseline.
 
     Small markers are iterations, on the tuning split; large ones, with bars of their 95 % intervals, are the baseline
@@ -21,7 +21,7 @@ def figure6(result: Result, folder: str | Path) -> list[Path]:
 
     Args:
         result: A tuning run, or several compared.
-        folder: Where `figure6.png` (200 dpi) and `figure6.svg` are written.
+        folder: Where `hp_hr.png` (200 dpi) and `hp_hr.svg` are written.
 
     Returns:
         The two paths, the PNG first.
@@ -29,7 +29,7 @@ def figure6(result: Result, folder: str | Path) -> list[Path]:
     Raises:
         TaxtuneError: If a file cannot be written.
     """
-    return write_figure(draw_plane, result, Path(folder) / "figure6")
+    return write_figure(draw_plane, result, Path(folder) / "hp_hr")
 
 
 def history_figure(result: Result, folder: str | Path) -> list[Path]:
@@ -48,12 +48,12 @@ def history_figure(result: Result, folder: str | Path) -> list[Path]:
     return write_figure(draw_curves, result, Path(folder) / "history")
 
 
-def figure6_svg(result: Result, drawn: Path | None = None) -> str:
+def hp_hr_svg(result: Result, drawn: Path | None = None) -> str:
     """Returns the hP-hR plane as an `<svg>` element for a page that defines the colours as CSS variables.
 
     Args:
         result: A tuning run, or several compared.
-        drawn: The SVG file that `figure6` has written of it, which need not be drawn again.
+        drawn: The SVG file that `hp_hr_figure` has written of it, which need not be drawn again.
     """
     return inline_svg(draw_plane, result, "plane", drawn)
 
@@ -73,13 +73,13 @@ def section(result: Result, drawn: Path | None = None) -> dict[str, Any] | None:
 
     Args:
         result: A tuning run, or several compared.
-        drawn: The SVG file that `figure6` has written of it.
+        drawn: The SVG file that `hp_hr_figure` has written of it.
     """
     from markupsafe import Markup
 
     # Our own drawing, in which every text has become a path.
     return {
         "title": "Precision against recall",
-        "plane": Markup(figure6_svg(result, drawn)),
+        "plane": Markup(hp_hr_svg(result, drawn)),
         "split": result.heldout[0].split if result.heldout else "held-out",
     }

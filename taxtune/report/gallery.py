@@ -16,17 +16,20 @@ from taxtune.report.changes import (
     MISSING,
     UNCHANGED,
     WORSE,
+    WRONG,
     Change,
     error_type,
     state_of,
 )
-from taxtune.report.outcome import SYMBOLS
 from taxtune.report.pictures import PICTURE_BYTES, Pictures, small_copies
+from taxtune.report.summary import COUNTS
 from taxtune.report.wording import Result
 from taxtune.tuning.records import ExampleRow
 
 __all__ = ["Drawn", "draw_path", "section"]
 
+#: A sign for each direction, so that none is told by its colour alone.
+SYMBOLS = {BETTER: "▲", WORSE: "▼", DIFFERENT: "◆", UNCHANGED: "=", MISSING: "?"}
 #: The order of the images: what a reviewer wants to see first.
 _ORDER = (WORSE, BETTER, DIFFERENT, MISSING, UNCHANGED)
 #: Nodes of a part of a path that are drawn; of more, those between are counted.
@@ -160,12 +163,17 @@ def _answer(name: str, row: ExampleRow, change: Change | None) -> dict[str, Any]
 
 def _facts(row: ExampleRow | None, change: Change | None) -> dict[str, list[str]]:
     """Returns what an image can be chosen by, with one of the templates: the values of each filter that it has."""
-    kind = None if row is None else error_type(row)
     return {
         "change": [] if change is None else [change.direction, change.words],
-        "error": [MISSING if kind is None else str(kind)],
+        "error": [] if row is None else list(dict.fromkeys(_kinds(row))),
         "stage": [row.stage] if row is not None and row.stage is not None else [],
     }
+
+
+def _kinds(row: ExampleRow) -> tuple[str, str]:
+    """Returns how the first screen counts an answer, and of a wrong one how it is wrong."""
+    state = state_of(row)
+    return COUNTS[state], str(error_type(row)) if state == WRONG else COUNTS[state]
 
 
 def _filters(result: Result, images: Sequence[_Image], subjects: Sequence[str]) -> list[dict[str, Any]]:
@@ -178,15 +186,24 @@ def _filters(result: Result, images: Sequence[_Image], subjects: Sequence[str]) 
             every_one = [(direction, f"all {direction}")] if words != [direction] else []
             groups.append((direction, [*every_one, *((each, each) for each in words)]))
     rows = [row for image in images for name, row in image.rows.items() if name in subjects]
-    errors = sorted({MISSING if (kind := error_type(row)) is None else str(kind) for row in rows})
+    kinds = sorted({_kinds(row) for row in rows}, key=lambda found: (list(COUNTS.values()).index(found[0]), found[1]))
     stages = sorted({row.stage for row in rows if row.stage is not None})
     filters = [
         {"name": "change", "label": "Change", "groups": groups},
-        {"name": "error", "label": "Answer", "groups": [("", [(each, each) for each in errors])]},
+        {"name": "error", "label": "Answer", "groups": _errors(kinds)},
         {"name": "clade", "label": "Clade", "groups": _clades(result, images)},
         {"name": "stage", "label": "Mapper's stage", "groups": [("", [(each, each) for each in stages])]},
     ]
     return [each for each in filters if sum(len(values) for _, values in each["groups"]) > 1]
+
+
+def _errors(kinds: Sequence[tuple[str, str]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Returns the ways in which answers are wrong as a group, and every other state as a value."""
+    groups = []
+    for state in dict.fromkeys(state for state, _ in kinds):
+        ways = [(way, way) for each, way in kinds if each == state]
+        groups.append((state, [(state, f"all {state}"), *ways]) if state == COUNTS[WRONG] else ("", ways))
+    return groups
 
 
 def _clades(result: Result, images: Sequence[_Image]) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +28,8 @@ from taxtune.report import (
     winners,
     wording,
 )
-from taxtune.report.figures import figure6, history_figure
-from taxtune.report.outcome import outcomes
+from taxtune.report.figures import history_figure, hp_hr_figure
+from taxtune.report.outcome import first_screen
 from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.report.wording import Result
 
@@ -59,7 +58,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write_report(result: Result, folder: str | Path) -> Path:
-    """Writes `report.html` and the figures (`figure6` and `history`, as PNG and SVG) into a folder.
+    """Writes `report.html` and the figures (`hp_hr` and `history`, as PNG and SVG) into a folder.
 
     Args:
         result: A tuning run, or several compared.
@@ -71,7 +70,7 @@ def write_report(result: Result, folder: str | Path) -> Path:
     Raises:
         TaxtuneError: If a file cannot be written.
     """
-    _, plane = figure6(result, folder)
+    _, plane = hp_hr_figure(result, folder)
     history = history_figure(result, folder)[1] if wording.result_runs(result) else None
     return atomic.write_text(Path(folder) / "report.html", render_report(result, plane=plane, history=history))
 
@@ -100,7 +99,7 @@ def render_report(
         "report.html.j2",
         title=wording.title(result),
         headline=wording.headline(result),
-        outcomes=outcomes(result),
+        first=first_screen(result),
         sections={name: found for name, found in shown.items() if found is not None},
     )
 
@@ -153,11 +152,6 @@ def _environment() -> Environment:
     environment.filters["metric"] = wording.metric_name
     environment.filters["signed"] = wording.signed
     environment.filters["visible"] = wording.visible
-    environment.filters["tied"] = _tied
     environment.filters["steps"] = lambda path: path.replace("/", " › ")
     return environment
 
-
-def _tied(text: str) -> str:
-    """Returns a sentence in which no line ends inside a change ("wrong → general 26") or beside a p value."""
-    return re.sub(r"(?<=→) | (?=→)|(?<=[a-z]) (?=[\d,]+[,)])|(?<=\bp) | (?=0\.\d+[;)])", "\N{NO-BREAK SPACE}", text)

@@ -31,7 +31,7 @@ _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", 
 
 def places(folder: Path) -> dict[str, str]:
     """Returns the files that people look at, by what they show."""
-    return {"report": str(folder / "report.html"), "plot": str(folder / "figure6.png")}
+    return {"report": str(folder / "report.html"), "plot": str(folder / "hp_hr.png")}
 
 
 def write_result(result: TuneResult | ComparisonResult) -> None:

@@ -107,12 +107,12 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 def test_compare_prints_pure_json_and_leaves_what_people_read(compared: tuple[Path, dict[str, Any]]) -> None:
     out, result = compared
     assert [run["objective"] for run in result["runs"]] == ["hp", "accuracy"]
-    names = ["report.html", "figure6.png", "figure6.svg", "result.json", "winner-hp.j2", "winner-accuracy.j2"]
+    names = ["report.html", "hp_hr.png", "hp_hr.svg", "result.json", "winner-hp.j2", "winner-accuracy.j2"]
     for name in names:
         assert (out / name).stat().st_size > 0, name
     assert json.loads((out / "result.json").read_text())["differences"] == result["differences"]
     for kind in ("hp", "accuracy"):
-        for name in ("history.jsonl", "result.json", "winner.j2", "report.html", "figure6.png", "figure6.svg"):
+        for name in ("history.jsonl", "result.json", "winner.j2", "report.html", "hp_hr.png", "hp_hr.svg"):
             assert (out / kind / name).stat().st_size > 0, name
         assert [record["iteration"] for record in history(out / kind)] == [0, 1, 2, 3, 4]
     assert history(out / "hp")[0] | {"value": 0} == history(out / "accuracy")[0] | {"value": 0}, "the same baseline"

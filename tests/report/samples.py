@@ -189,7 +189,7 @@ def tune(
         folder=folder,
         where={
             "MLflow": "mlflow ui --backend-store-uri sqlite:///runs/sample/mlflow.db",
-            "plot": f"{folder}/figure6.png",
+            "plot": f"{folder}/hp_hr.png",
         },
         outlook=outlook(objective, images),
     )

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from taxtune.errors import TaxtuneError
-from taxtune.report.figures import figure6, figure6_svg, history_figure, history_svg
+from taxtune.report.figures import history_figure, history_svg, hp_hr_figure, hp_hr_svg
 from taxtune.tuning.records import TuneResult
 from tests.report import samples
 
@@ -19,8 +19,8 @@ def near(pixels: np.ndarray, colour: tuple[int, int, int]) -> int:
 
 
 def test_figure_six_shows_both_runs_winners_and_baseline(tmp_path: Path) -> None:
-    png, svg = figure6(samples.comparison(12), tmp_path)
-    assert [png.name, svg.name] == ["figure6.png", "figure6.svg"]
+    png, svg = hp_hr_figure(samples.comparison(12), tmp_path)
+    assert [png.name, svg.name] == ["hp_hr.png", "hp_hr.svg"]
     with Image.open(png) as image:
         assert min(image.size) > 700
         assert abs(image.info["dpi"][0] - 200) < 1
@@ -32,7 +32,7 @@ def test_figure_six_shows_both_runs_winners_and_baseline(tmp_path: Path) -> None
 
 def test_every_scored_iteration_has_a_mark_and_failed_ones_none() -> None:
     def marks(result: TuneResult) -> int:
-        return len(re.findall(r"<use [^>]*fill: var\(--hp\); fill-opacity: 0\.55", figure6_svg(result)))
+        return len(re.findall(r"<use [^>]*fill: var\(--hp\); fill-opacity: 0\.55", hp_hr_svg(result)))
 
     # One mark more than there are templates with scores: the legend's.
     run = samples.tune(n=12)
@@ -41,7 +41,7 @@ def test_every_scored_iteration_has_a_mark_and_failed_ones_none() -> None:
 
 
 def test_the_same_result_gives_the_same_bytes(tmp_path: Path) -> None:
-    for draw in (figure6, history_figure):
+    for draw in (hp_hr_figure, history_figure):
         first = [path.read_bytes() for path in draw(samples.comparison(5), tmp_path / "a")]
         second = [path.read_bytes() for path in draw(samples.comparison(5), tmp_path / "b")]
         assert first == second
@@ -51,15 +51,15 @@ def test_the_same_result_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_a_readers_own_settings_do_not_leak_in_or_out(tmp_path: Path) -> None:
     import matplotlib as mpl
 
-    plain = figure6(samples.tune(n=3), tmp_path / "a")[1].read_bytes()
+    plain = hp_hr_figure(samples.tune(n=3), tmp_path / "a")[1].read_bytes()
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "red"}):
-        styled = figure6(samples.tune(n=3), tmp_path / "b")[1].read_bytes()
+        styled = hp_hr_figure(samples.tune(n=3), tmp_path / "b")[1].read_bytes()
         assert mpl.rcParams["font.size"] == 30
     assert plain == styled
 
 
 def test_inline_figures_share_no_id_and_follow_the_pages_colours() -> None:
-    plane, history = figure6_svg(samples.comparison(4)), history_svg(samples.comparison(4))
+    plane, history = hp_hr_svg(samples.comparison(4)), history_svg(samples.comparison(4))
     ids = [set(re.findall(r'\bid="([^"]+)"', text)) for text in (plane, history)]
     assert ids[0]
     assert not ids[0] & ids[1]
@@ -72,7 +72,7 @@ def test_inline_figures_share_no_id_and_follow_the_pages_colours() -> None:
         assert "<metadata" not in text
 
 
-@pytest.mark.parametrize("draw", [figure6, history_figure])
+@pytest.mark.parametrize("draw", [hp_hr_figure, history_figure])
 def test_runs_with_next_to_nothing_are_drawn_too(tmp_path: Path, draw) -> None:  # type: ignore[no-untyped-def]
     run = samples.tune(n=1)
     for number, iterations in enumerate(
@@ -109,7 +109,7 @@ def test_history_draws_an_interval_for_each_score_that_has_one() -> None:
 def test_the_front_is_drawn_where_there_is_one() -> None:
     def lines(result: TuneResult) -> int:
         return len(
-            re.findall(r"stroke-dasharray: 4\.4,2\.2; stroke-dashoffset: 0; stroke: var\(--hp\)", figure6_svg(result))
+            re.findall(r"stroke-dasharray: 4\.4,2\.2; stroke-dashoffset: 0; stroke: var\(--hp\)", hp_hr_svg(result))
         )
 
     run = samples.tune(n=6)
@@ -119,5 +119,5 @@ def test_the_front_is_drawn_where_there_is_one() -> None:
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(TaxtuneError, match=r"figure6\.png"):
-        figure6(samples.tune(n=1), tmp_path / "file")
+    with pytest.raises(TaxtuneError, match=r"hp_hr\.png"):
+        hp_hr_figure(samples.tune(n=1), tmp_path / "file")

@@ -257,7 +257,7 @@ def test_all_files_are_written_and_the_same_each_time(tmp_path: Path) -> None:
     for name in ("a", "b"):
         assert write_report(samples.tune(n=3), tmp_path / name) == tmp_path / name / "report.html"
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert names == ["figure6.png", "figure6.svg", "history.png", "history.svg", "report.html"]
+    assert names == ["hp_hr.png", "hp_hr.svg", "history.png", "history.svg", "report.html"]
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 

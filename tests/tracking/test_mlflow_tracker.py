@@ -396,7 +396,7 @@ def compared(uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]) 
 
 def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> None:
     result = replace(samples.comparison(2), folder=str(tmp_path))
-    (tmp_path / "figure6.svg").write_text("<svg/>")
+    (tmp_path / "hp_hr.svg").write_text("<svg/>")
     for _ in range(2):  # and again, as when it is resumed
         group, ids = compared(uri, tmp_path, "c7", result.runs)
         above = MLflowTracker("compare", tmp_path, uri).group(result, group)
@@ -411,7 +411,7 @@ def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> Non
     names = ("baseline", "hp", "accuracy")
     assert set(run.data.metrics) == {f"heldout/{key}/{name}" for key in HEADLINE for name in names}
     assert run.data.metrics["heldout/hp/hp"] == 0.962
-    assert content(uri, above, "figures/figure6.svg") == "<svg/>"
+    assert content(uri, above, "figures/hp_hr.svg") == "<svg/>"
     assert len(table(uri, above, "heldout.json")) == 3 * 12
     changes = {(row["templates"], row["score"]): row for row in table(uri, above, "differences.json")}
     assert changes["accuracy - hp", "hP"]["low"] == pytest.approx(-0.136)

@@ -68,7 +68,7 @@ def _cut(out: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [_without("report.html"), _without("figure6.png"), _without("result.json"), _without("winner.j2"), _cut],
+    [_without("report.html"), _without("hp_hr.png"), _without("result.json"), _without("winner.j2"), _cut],
     ids=["report", "figure", "result", "winner", "history"],
 )
 def test_what_is_missing_is_made_again(

@@ -85,12 +85,12 @@
     keep();
   });
   document.addEventListener("click", (event) => {
-    const link = event.target.closest("a[data-change]");
+    const link = event.target.closest("a[data-error]");
     if (!link) return;
     event.preventDefault();
     for (const name of [...filters, "text"]) fields[name].value = "";
     if (fields.template) fields.template.value = link.dataset.template;
-    if (fields.change) fields.change.value = link.dataset.change;
+    if (fields.error) fields.error.value = link.dataset.error;
     keep();
     gallery.scrollIntoView();
     gallery.focus({ preventScroll: true }); // the next Tab leads to the filters
