@@ -12,9 +12,10 @@ from taxtune.classifier.reliability import Reliability
 from taxtune.classifier.saved import FILE, read_saved, read_tree
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
+from taxtune.models.names import parse_model
 from taxtune.policies import Direct, Policy, Vote
 from taxtune.progress import note
-from taxtune.recipe import ApiVLMSettings, LocalVLMSettings, Recipe, load_recipe
+from taxtune.recipe import LocalVLMSettings, Recipe, load_recipe
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.files import as_texts
@@ -107,15 +108,9 @@ class _Own:
         return None if isinstance(self.vlm, str) else self.vlm
 
     @property
-    def named(self) -> dict[str, Any] | None:
-        """The settings of a model that is given by name, as a recipe has them."""
-        if not isinstance(self.vlm, str):
-            return None
-        kind, _, name = self.vlm.partition(":")
-        if kind in ("local", "builtin"):
-            model = name if kind == "local" else self.vlm
-            return LocalVLMSettings(model=str(Path(model).resolve()) if Path(model).is_dir() else model).model_dump()
-        return ApiVLMSettings(model=self.vlm).model_dump()
+    def named(self) -> dict[str, Any]:
+        """The recipe's group of a model that is given by name; empty where none is."""
+        return {"vlm": str(parse_model(self.vlm).absolute)} if isinstance(self.vlm, str) else {}
 
 
 def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: bool, own: _Own) -> Classifier:
@@ -130,9 +125,8 @@ def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: 
     templates = [str(result.best.template)]
     policy, promise = own.policy, None
     changes: dict[str, Any] = {}
-    if own.named is not None:
-        changes |= {f"vlm.{key}": value for key, value in own.named.items()}
-    elif isinstance(settings.vlm, LocalVLMSettings) and own.vlm is None:
+    changes |= own.named
+    if isinstance(settings.vlm, LocalVLMSettings) and own.vlm is None:
         # The commit that the run asked: what the name stands for may have changed since.
         asked = result.provenance.facts.get("Model", {}).get("revision", "")
         if settings.vlm.revision is None and not asked.startswith("sha256:") and asked:
@@ -218,13 +212,13 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
     policy = own.policy or _policy(saved.policy or {}, folder)
     recipe: Recipe | None = None
     if own.model is None:
-        vlm = own.named or (None if saved.vlm is None else saved.vlm.model_dump())
         recipe = Recipe.model_validate(
             {
                 "name": "classifier",
                 "seed": {"split": 0, "proposer": 0, "model": saved.seed},
                 **STAND_INS,
-                "vlm": vlm,
+                "vlm": None if saved.vlm is None else saved.vlm.model_dump(),
+                **own.named,
                 "source": folder / FILE,
             }
         )

@@ -19,6 +19,7 @@ from taxtune.drafting.source import Source
 from taxtune.drafting.subject import Subject, find_subject
 from taxtune.errors import DataError
 from taxtune.models.known import KNOWN_MODELS, KnownModel
+from taxtune.models.names import parse_model
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Aims
@@ -88,15 +89,25 @@ class Draft:
     tuning: int
     heldout: int
 
-    def text(self, file: Path, taxonomy: Path, model: str | None, offer: Offer | None, word: str | None) -> str:
+    def text(
+        self,
+        file: Path,
+        taxonomy: Path,
+        model: str | None,
+        offer: Offer | None,
+        word: str | None,
+        *,
+        api_base: str | None = None,
+    ) -> str:
         """Returns the recipe.
 
         Args:
             file: Where it is going to be; paths in it are relative to that.
             taxonomy: The tree's file.
-            model: The model that was asked for, "api:NAME" for one behind an API; None for the one on offer.
+            model: The model that was asked for; None for the one on offer.
             offer: What this machine has room for; needed without a model.
             word: What the images show, where somebody said it.
+            api_base: Address of the server that has the model.
         """
         source, subject = self.source, self.subject
         subject_word = word or subject.word or "object"
@@ -119,7 +130,7 @@ class Draft:
             ranks=_written(list(subject.ranks)),
             ranks_say="broadest first" if subject.ranks else "the tree names none; for example [family, species]",
             examples=_written(list(subject.examples)),
-            vlm=_vlm(model, offer, file),
+            vlm=_vlm(model, offer, file) + ("" if api_base is None else f"\n  api_base: {_written(api_base)}"),
             confidence=self._confidence(),
         )
 
@@ -267,17 +278,16 @@ def _vlm(model: str | None, offer: Offer | None, file: Path) -> str:
     if model is not None:
         return _one_model(model, file)
     assert offer is not None
-    others = [f"  # model: {each.name} # {_size(each, offer.machine.device)}" for each in offer.larger]
+    others = [f"  # model: local:{each.name} # {_size(each, offer.machine.device)}" for each in offer.larger]
     if offer.first is None:
         lines = [
             f"  # This machine ({offer.machine}) has no room even for the smallest of the usual models: use an API.",
-            *_one_model("api:openai/gpt-4o-mini", file).splitlines(),
+            *_one_model("openai/gpt-4o-mini", file).splitlines(),
         ]
         return "\n".join(lines)
     size = "on this machine already" if offer.here else _size(offer.first, offer.machine.device)
     lines = [
-        "  kind: local # a transformers checkpoint; or api, with any litellm model that takes images (openai/gpt-4o)",
-        f"  model: {_written(offer.first.name)} # {size}",
+        f"  model: {_written(f'local:{offer.first.name}')} # {size}; or an API: openai/gpt-4o",
     ]
     if others:
         lines += [f"  # Larger ones that this machine ({offer.machine}) has room for; they know more and are slower:"]
@@ -285,13 +295,12 @@ def _vlm(model: str | None, offer: Offer | None, file: Path) -> str:
 
 
 def _one_model(model: str, file: Path) -> str:
-    if model.startswith("api:"):
-        return f"  kind: api # any litellm model that takes images\n  model: {_written(model.removeprefix('api:'))}"
-    # The folder of a checkpoint is relative to the recipe, as all its paths are.
-    name = _path(Path(model), file) if Path(model).is_dir() else _written(model)
-    known = KNOWN_MODELS.get(model)
+    kind, name = parse_model(model)
+    if kind == "local" and Path(name).is_dir():  # relative to the recipe, as all its paths are
+        model = f"local:{json.loads(_path(Path(name), file))}"
+    known = KNOWN_MODELS.get(name)
     size = "" if known is None else f" # {known.download_gb:.1f} GB to download"
-    return f"  kind: local # a transformers checkpoint; or api\n  model: {name}{size}"
+    return f"  model: {_written(model)}{size}"
 
 
 def _size(checkpoint: KnownModel, device: str) -> str:
