@@ -48,6 +48,7 @@ from taxtune.recipe_settings import (
     TrackingSettings,
     VLMSettings,
     VotePolicySettings,
+    with_kind,
 )
 from taxtune.resources import recipes_dir
 from taxtune.trust import check_key_variable, check_server
@@ -256,6 +257,7 @@ class Recipe(Settings):
             RecipeError: If a key is unknown or a value is wrong; all in one message.
         """
         overrides = [Override(f"{key}={value}", tuple(key.split(".")), value) for key, value in changes.items()]
+        overrides = _with_kinds(overrides)
         data = apply_overrides(self.settings(), overrides, _kinds()) | {"storage": self.storage, "source": self.source}
         try:
             return Recipe.model_validate(data).from_file(self._own | changes.keys())
@@ -324,14 +326,33 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         RecipeError: If the file is missing or no YAML, a key is unknown or a value is wrong; all in one message.
     """
     path = recipe_path(reference)
-    settings = [parse_override(override) for override in overrides]
+    settings = _with_kinds([parse_override(override) for override in overrides])
     stated, text = read_mapping(path)
+    if settings:
+        with contextlib.suppress(ValueError):  # a name that stands for nothing may be replaced
+            stated = {**stated, "vlm": with_kind(stated.get("vlm"))} if "vlm" in stated else stated
     data = apply_overrides(stated, settings, _kinds())
     try:
         recipe = Recipe.model_validate({**data, "source": path.resolve()})
     except ValidationError as error:
         raise RecipeError("\n".join(explain(error, Recipe, data, path, text, settings))) from None
     return recipe.from_file(".".join(override.key) for override in settings)
+
+
+def _with_kinds(overrides: list[Override]) -> list[Override]:
+    """Returns overrides in which another model comes with the kind that its name says."""
+    if any(override.key == ("vlm", "kind") for override in overrides):
+        return overrides
+    made: list[Override] = []
+    for override in overrides:
+        made.append(override)
+        if override.key == ("vlm", "model") and isinstance(override.value, str):
+            try:
+                group = with_kind(override.value)
+            except ValueError as error:
+                raise RecipeError(f"--set {override.text}: {error}") from None
+            made[-1:] = [Override(override.text, ("vlm", key), value) for key, value in group.items()]
+    return made
 
 
 def _kinds() -> dict[str, dict[str, frozenset[str]]]:

@@ -13,6 +13,7 @@ from taxtune.drafting.offer import Machine
 from taxtune.errors import RecipeError
 from taxtune.models.checkpoint import weights_here
 from taxtune.models.known import KNOWN_MODELS
+from taxtune.models.names import is_local, parse_model
 from taxtune.recipe import (
     AgentProposerSettings,
     ApiVLMSettings,
@@ -109,12 +110,11 @@ def _keys(recipe: Recipe) -> Iterator[str]:
     asked = [recipe.vlm, recipe.judge, recipe.proposer]
     for each in asked:
         if isinstance(each, ApiVLMSettings | JudgeSettings | LLMProposerSettings | AgentProposerSettings):
-            provider = each.model.partition("/")[0]
-            named = getattr(each, "api_key_env", None)
-            if named is not None:
-                yield named
-            elif each.api_base is None and not each.model.startswith("local:"):
-                yield f"{provider.upper()}_API_KEY"  # as litellm has it
+            model = each.model if isinstance(each, ApiVLMSettings) else parse_model(each.model).model
+            if each.api_key_env is not None:
+                yield each.api_key_env
+            elif each.api_base is None and not (isinstance(each, JudgeSettings) and is_local(each.model)):
+                yield f"{model.partition('/')[0].upper()}_API_KEY"  # as litellm has it
 
 
 def _absent(recipe: Recipe) -> Iterator[str]:
@@ -127,5 +127,4 @@ def _absent(recipe: Recipe) -> Iterator[str]:
 
 
 def _is_here(recipe: Recipe, vlm: LocalVLMSettings) -> bool:
-    folder = None if vlm.model.startswith("builtin:") else recipe.path(vlm.model)
-    return (folder is not None and folder.is_dir()) or weights_here(vlm.model, vlm.revision)
+    return recipe.path(vlm.model).is_dir() or weights_here(vlm.model, vlm.revision)

@@ -18,6 +18,7 @@ from pydantic import (
 
 from taxtune.errors import TaxtuneError
 from taxtune.fieldguide import IMAGES
+from taxtune.models.names import parse_model
 
 __all__ = [
     "BASELINE",
@@ -48,6 +49,7 @@ __all__ = [
     "TrackingSettings",
     "VLMSettings",
     "VotePolicySettings",
+    "with_kind",
 ]
 
 #: Paper 1, §7.2, word for word, as in prompts/seeds/baseline.j2.
@@ -284,7 +286,7 @@ class LocalVLMSettings(Settings):
     """A transformers checkpoint on this machine.
 
     Attributes:
-        model: A name on Hugging Face, a folder, or "builtin:fieldguide".
+        model: "local:" and a name on Hugging Face or a folder, or "builtin:fieldguide".
         revision: Branch, tag or commit on Hugging Face; its default branch if omitted.
         dtype: Precision of the weights; auto takes what fits the device.
         device: auto, cpu, cuda, cuda:1, mps, ...
@@ -322,7 +324,7 @@ class ApiVLMSettings(Settings):
     """Any model with image input that litellm reaches.
 
     Attributes:
-        model: The name that litellm knows it by: openai/gpt-4o.
+        model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
         concurrency: Maximum number of concurrent calls; auto follows the server's answers, up to 128.
         max_tokens: Longest answer, in tokens.
@@ -350,7 +352,29 @@ class ApiVLMSettings(Settings):
     system_prompt: str | None = None
 
 
-VLMSettings = Annotated[LocalVLMSettings | ApiVLMSettings, Field(discriminator="kind")]
+def with_kind(value: Any) -> Any:
+    """Returns the settings of a model with the kind that its name says; a name alone is settings, too.
+
+    Raises:
+        ValueError: If the name stands for nothing, or for a model of another kind than the settings say.
+    """
+    settings = {"model": value} if isinstance(value, str) else value
+    if not isinstance(settings, dict) or not isinstance(settings.get("model"), str):
+        return value
+    model, kind = settings["model"], settings.get("kind")
+    if kind is not None and model.partition(":")[0] not in ("local", "hf", "api"):
+        return settings
+    try:
+        name = parse_model(model)
+    except TaxtuneError as error:
+        raise ValueError(f"{error.message.rstrip('.')}: {model!r}. {error.remedy}") from None
+    meant = "local" if name.kind == "local" else "api"
+    if kind not in (None, meant):
+        raise ValueError(f"the model {model!r} is not of the kind {kind!r}")
+    return {"kind": meant, **settings, "model": name.model}
+
+
+VLMSettings = Annotated[LocalVLMSettings | ApiVLMSettings, Field(discriminator="kind"), BeforeValidator(with_kind)]
 
 
 class ExecutionSettings(Settings):
@@ -486,7 +510,7 @@ class JudgeSettings(Settings):
         revision: Revision of a local model on Hugging Face.
     """
 
-    model: str = Field(min_length=1, description="local:MODEL on this machine, or litellm's PROVIDER/MODEL.")
+    model: str = Field(min_length=1, description="PROVIDER/MODEL behind an API, or local:MODEL on this machine.")
     api_base: str | None = None
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
     temperature: Number | None = Field(0.0, ge=0, description="Sampling temperature of a model behind an API.")
@@ -560,7 +584,7 @@ class LLMProposerSettings(Settings):
     """A chat model that reads the history and writes the next template (the paper's loop).
 
     Attributes:
-        model: The name that litellm knows it by: openai/gpt-4o.
+        model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
         temperature: Sampling temperature; null leaves it to the provider.
         max_history_tokens: Most tokens of past templates and their evidence in a message; the best and the latest are
@@ -588,7 +612,7 @@ class AgentProposerSettings(Settings):
     """A chat model with tools: it looks at failures, tries drafts and compares them before it submits a template.
 
     Attributes:
-        model: The name that litellm knows it by: openai/gpt-4o; it must be able to call tools.
+        model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o; it must be able to call tools.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
         temperature: Sampling temperature; null leaves it to the provider.
         max_turns: Most replies of the model in an iteration.

@@ -56,18 +56,18 @@ def test_variables_that_are_not_set_and_files_that_are_not_there(folder: Path, m
 
 def test_weights_are_here_or_to_be_downloaded(folder: Path) -> None:
     name = next(name for name, known in KNOWN_MODELS.items() if not known.gated)
-    absent = find_needs(recipe(folder, f"vlm.model={name}"), MACHINE)
+    absent = find_needs(recipe(folder, f"vlm.model=local:{name}"), MACHINE)
     assert (absent.here, absent.missing, absent.download_gb) == (False, (), KNOWN_MODELS[name].download_gb)
     snapshot = folder / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
     (snapshot / "model.safetensors").write_bytes(b"weights")
     (snapshot.parents[1] / "refs").mkdir()
     (snapshot.parents[1] / "refs" / "main").write_text("0" * 40)
-    assert find_needs(recipe(folder, f"vlm.model={name}"), MACHINE).here
-    assert not find_needs(recipe(folder, f"vlm.model={name}", "vlm.revision=v2"), MACHINE).here
+    assert find_needs(recipe(folder, f"vlm.model=local:{name}"), MACHINE).here
+    assert not find_needs(recipe(folder, f"vlm.model=local:{name}", "vlm.revision=v2"), MACHINE).here
     (folder / "checkpoint").mkdir()
-    assert find_needs(recipe(folder, "vlm.model=checkpoint"), MACHINE).here, "a folder, relative to the recipe"
-    other = find_needs(recipe(folder, "vlm.model=org/other"), MACHINE)
+    assert find_needs(recipe(folder, "vlm.model=local:checkpoint"), MACHINE).here, "a folder, relative to the recipe"
+    other = find_needs(recipe(folder, "vlm.model=local:org/other"), MACHINE)
     assert (other.here, other.download_gb, other.gpu_gb, other.gated) == (False, None, None, False)
 
 
@@ -83,16 +83,16 @@ def test_weights_are_here_or_to_be_downloaded(folder: Path) -> None:
     ],
 )
 def test_a_model_fits_or_not(folder: Path, machine: Machine, model: str, fits: bool | None) -> None:
-    assert find_needs(recipe(folder, f"vlm.model={model}"), machine).fits is fits
+    assert find_needs(recipe(folder, f"vlm.model=local:{model}"), machine).fits is fits
 
 
 def test_gated_weights_want_a_login(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = next(name for name, known in KNOWN_MODELS.items() if known.gated)
-    (problem,) = find_needs(recipe(folder, f"vlm.model={name}"), MACHINE).missing
+    (problem,) = find_needs(recipe(folder, f"vlm.model=local:{name}"), MACHINE).missing
     assert "licence" in problem
     assert problem.endswith("hf auth login")
     monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
-    assert find_needs(recipe(folder, f"vlm.model={name}"), MACHINE).missing == ()
+    assert find_needs(recipe(folder, f"vlm.model=local:{name}"), MACHINE).missing == ()
 
 
 @pytest.mark.parametrize(

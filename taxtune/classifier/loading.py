@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from taxtune.classifier.classifier import Classifier, Promise
 from taxtune.classifier.reliability import Reliability
 from taxtune.classifier.saved import FILE, read_saved, read_tree
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
+from taxtune.models.names import parse_model
 from taxtune.policies import Direct, Policy, Vote
 from taxtune.progress import note
-from taxtune.recipe import ApiVLMSettings, LocalVLMSettings, Recipe, load_recipe
+from taxtune.recipe import LocalVLMSettings, Recipe, load_recipe
 from taxtune.recipe_settings import VLMSettings
 from taxtune.taxonomy.making import as_taxonomy
+from taxtune.trust import check_server
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.files import as_texts
@@ -37,8 +35,6 @@ __all__ = ["load_classifier"]
 
 #: At which a model is asked several times that is asked once, greedily, in the run.
 _TEMPERATURE = 1.0
-#: The environment variable that lists servers of the user's own.
-_SERVERS = "TAXTUNE_SERVERS"
 
 
 def load_classifier(
@@ -121,15 +117,9 @@ class _Own:
         return None if isinstance(self.vlm, str) else self.vlm
 
     @property
-    def named(self) -> dict[str, Any] | None:
-        """The settings of a model that is given by name, as a recipe has them."""
-        if not isinstance(self.vlm, str):
-            return None
-        kind, _, name = self.vlm.partition(":")
-        if kind in ("local", "builtin"):
-            model = name if kind == "local" else self.vlm
-            return LocalVLMSettings(model=str(Path(model).resolve()) if Path(model).is_dir() else model).model_dump()
-        return ApiVLMSettings(model=self.vlm).model_dump()
+    def named(self) -> dict[str, Any]:
+        """The recipe's group of a model that is given by name; empty where none is."""
+        return {"vlm": str(parse_model(self.vlm).absolute)} if isinstance(self.vlm, str) else {}
 
 
 def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: bool, own: _Own) -> Classifier:
@@ -144,9 +134,8 @@ def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: 
     templates = [str(result.best.template)]
     policy, promise = own.policy, None
     changes: dict[str, Any] = {}
-    if own.named is not None:
-        changes |= {f"vlm.{key}": value for key, value in own.named.items()}
-    elif isinstance(settings.vlm, LocalVLMSettings) and own.vlm is None:
+    changes |= own.named
+    if isinstance(settings.vlm, LocalVLMSettings) and own.vlm is None:
         # The commit that the run asked: what the name stands for may have changed since.
         asked = result.provenance.facts.get("Model", {}).get("revision", "")
         if settings.vlm.revision is None and not asked.startswith("sha256:") and asked:
@@ -232,13 +221,13 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
     policy = own.policy or _policy(saved.policy or {}, folder)
     recipe: Recipe | None = None
     if own.model is None:
-        vlm = own.named or _vlm(saved.vlm, folder, own.changes)
         recipe = Recipe.model_validate(
             {
                 "name": "classifier",
                 "seed": {"split": 0, "proposer": 0, "model": saved.seed},
                 **STAND_INS,
-                "vlm": vlm,
+                "vlm": _vlm(saved.vlm, folder, own.changes),
+                **own.named,
                 "source": folder / FILE,
             }
         )
@@ -267,7 +256,7 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
     )
 
 
-def _vlm(settings: VLMSettings | None, folder: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+def _vlm(settings: VLMSettings | None, folder: Path, changes: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns the settings of a saved model without the keys and folders that only its user may name.
 
     Raises:
@@ -277,28 +266,10 @@ def _vlm(settings: VLMSettings | None, folder: Path, changes: Mapping[str, Any])
         settings = settings.model_copy(update={"api_key_env": None, "images_at": {}})
         # litellm takes what is behind "huggingface/https:" for an address, too.
         named = settings.model.partition("/")[2] if "://" in settings.model else None
-        for key, address in (("api_base", settings.api_base), ("model", named)):
-            if address is not None and f"vlm.{key}" not in changes and not _is_own_server(address):
-                how = f"--api-base {address}, or api_base= in Python" if key == "api_base" else "--set vlm.model=NAME"
-                raise DataError(
-                    "The classifier would send your images and your API key to a server that you have not named.",
-                    file=folder / FILE,
-                    value=address,
-                    remedy=f"If it is a server of yours, give it: {how}; or list it in {_SERVERS}.",
-                )
-    return {} if settings is None else settings.model_dump()
-
-
-def _is_own_server(address: str) -> bool:
-    """Tells whether an address is one of this machine, or one that the user has listed."""
-    if address in os.environ.get(_SERVERS, "").replace(",", " ").split():
-        return True
-    try:
-        host = urlsplit(address).hostname or ""
-        # Of a backslash and the like, two readers make two hosts.
-        return not re.search(r"[^!-~]|\\", address) and (host == "localhost" or ip_address(host).is_loopback)
-    except ValueError:
-        return False
+        for key, address in (("vlm.api_base", settings.api_base), ("vlm.model", named)):
+            if key not in changes:
+                check_server(address, key=key, file=folder / FILE, sends="your images and your API key")
+    return None if settings is None else settings.model_dump()
 
 
 def _with_temperature(recipe: Recipe, policy: Policy, several: float | None) -> Recipe:

@@ -15,6 +15,7 @@ from taxtune.options import JsonOption
 if TYPE_CHECKING:
     from taxtune.drafting.draft import Draft
     from taxtune.drafting.offer import Offer
+    from taxtune.models.names import ModelName
 
 __all__ = ["init"]
 
@@ -48,9 +49,14 @@ def init(
         str | None,
         typer.Option(
             "--model",
-            help="The vision-language model; 'api:NAME' for one behind an API.",
+            metavar="MODEL",
+            help="The vision-language model: PROVIDER/MODEL behind an API, local:MODEL on this machine.",
             show_default="the smallest that suits this machine",
         ),
+    ] = None,
+    api_base: Annotated[
+        str | None,
+        typer.Option("--api-base", metavar="URL", help="Address of an OpenAI-compatible server that has the model."),
     ] = None,
     image_column: Annotated[
         str | None,
@@ -72,10 +78,14 @@ def init(
     from taxtune.drafting.label_tree import make_tree
     from taxtune.drafting.source import find_source
     from taxtune.errors import RecipeError
+    from taxtune.models.names import ModelName, parse_model
     from taxtune.progress import note
     from taxtune.shell import command
     from taxtune.taxonomy import read_taxonomy
 
+    asked = None if model is None else parse_model(model)
+    if api_base is not None and (asked is None or asked.kind != "api"):
+        raise RecipeError("--api-base needs --model PROVIDER/MODEL.", remedy="For example: --model openai/NAME")
     if file.exists() and not force:
         raise RecipeError(
             "The file already exists.", file=file, remedy="Choose another name, or overwrite the file with --force."
@@ -92,18 +102,19 @@ def init(
         tree, taxonomy = made.tree, made.file
     draft = make_draft(source, tree, skip_broken=skip_broken)
     offer = None if model is not None else _offer()
-    text = draft.text(file, taxonomy, model, offer, domain)
+    text = draft.text(file, taxonomy, model, offer, domain, api_base=api_base)
     if made is not None:
         note(f"Made the tree {made.file} {made.how}. {made.write()}")
     write_text(file, text)
-    _say_if_missing(model or (offer.first.name if offer and offer.first else None))
+    first = None if offer is None or offer.first is None else ModelName("local", offer.first.name)
+    _say_if_missing(asked or first)
     following = command("tune", file, "--dry-run")
     if as_json:
         facts = draft.facts() | {
             "recipe": str(file),
             "taxonomy": str(taxonomy),
             "made_taxonomy": made is not None,
-            "model": model or (offer and offer.first and offer.first.name),
+            "model": None if (asked or first) is None else (asked or first).model,
             "next": following,
         }
         print(json.dumps(facts, ensure_ascii=False, indent=2))
@@ -112,15 +123,15 @@ def init(
     print(f"\nWrote {file}. Next: {following}")
 
 
-def _say_if_missing(model: str | None) -> None:
+def _say_if_missing(model: ModelName | None) -> None:
     """Notes where the model is neither here nor within reach: the recipe is right, and the dry run says so too."""
     from taxtune.errors import ModelError
     from taxtune.models.checkpoint import check_reachable
     from taxtune.progress import note
 
-    if model is not None and not model.startswith("api:"):
+    if model is not None and model.kind == "local":
         try:
-            check_reachable(model)
+            check_reachable(model.model)
         except ModelError as error:
             note(str(error))
 

@@ -53,13 +53,17 @@ def parity(
     if len(files) > limit:
         files = sorted(random.Random(seed).sample(files, limit))
     from taxtune.models import ModelSettings, Request, check_model
+    from taxtune.models.names import parse_model
     from taxtune.models.parity import compare_ways
     from taxtune.models.vision import LocalVLM
 
     settings = ModelSettings(
         max_tokens=max_new_tokens, batch_size=batch_size, dtype=dtype, device=device, revision=revision
     )
-    vlm = LocalVLM(model.removeprefix("local:"), settings)
+    name = parse_model(model)
+    if name.kind != "local":
+        raise DataError("Only a model on this machine answers in batches.", value=model, remedy="Give local:MODEL.")
+    vlm = LocalVLM(name.model, settings)
     for text in check_model(vlm):
         note(text)
     found = compare_ways(vlm, [Request(text, file) for text in texts for file in files])

@@ -20,6 +20,7 @@ from taxtune.drafting.source import Source
 from taxtune.drafting.subject import Subject, find_subject
 from taxtune.errors import DataError, ImageError
 from taxtune.models.known import KNOWN_MODELS
+from taxtune.models.names import parse_model
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Aims
@@ -65,15 +66,25 @@ class Draft:
     sizes: SplitSizes
     skip_broken: bool = False
 
-    def text(self, file: Path, taxonomy: Path, model: str | None, offer: Offer | None, word: str | None) -> str:
+    def text(
+        self,
+        file: Path,
+        taxonomy: Path,
+        model: str | None,
+        offer: Offer | None,
+        word: str | None,
+        *,
+        api_base: str | None = None,
+    ) -> str:
         """Returns the recipe.
 
         Args:
             file: Where it is going to be; paths in it are relative to that.
             taxonomy: The tree's file, or builtin:NAME.
-            model: The model that was asked for, "api:NAME" for one behind an API; None for the one on offer.
+            model: The model that was asked for; None for the one on offer.
             offer: What this machine has room for; needed without a model.
             word: What the images show, where the user said it.
+            api_base: Address of the server that has the model.
         """
         word = word or self.subject.word or "object"
         rest = self.sizes.calibration
@@ -88,7 +99,7 @@ class Draft:
             word=_written(word),
             ranks=_written(list(self.subject.ranks)),
             examples=_written(list(self.subject.examples)),
-            vlm=_vlm(model, offer, file),
+            vlm=_vlm(model, offer, file) + ("" if api_base is None else f"\n  api_base: {_written(api_base)}"),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -203,17 +214,17 @@ def _vlm(model: str | None, offer: Offer | None, file: Path) -> str:
     if model is not None:
         return _one_model(model, file)
     # Where there is no room for any: the terminal says why it is an API.
-    return _one_model("api:openai/gpt-4o-mini" if offer is None or offer.first is None else offer.first.name, file)
+    none = offer is None or offer.first is None
+    return _one_model("openai/gpt-4o-mini" if none else f"local:{offer.first.name}", file)
 
 
 def _one_model(model: str, file: Path) -> str:
-    if model.startswith("api:"):
-        return f"  kind: api # any litellm model that takes images\n  model: {_written(model.removeprefix('api:'))}"
-    # The folder of a checkpoint is relative to the recipe, as all its paths are.
-    name = _path(Path(model), file) if Path(model).is_dir() else _written(model)
-    known = KNOWN_MODELS.get(model)
+    kind, name = parse_model(model)
+    if kind == "local" and Path(name).is_dir():  # relative to the recipe, as all its paths are
+        model = f"local:{json.loads(_path(Path(name), file))}"
+    known = KNOWN_MODELS.get(name)
     size = "" if known is None else f" # {known.download_gb:.1f} GB to download"
-    return f"  kind: local # a transformers checkpoint; or api\n  model: {name}{size}"
+    return f"  model: {_written(model)}{size}"
 
 
 def _written(value: object) -> str:

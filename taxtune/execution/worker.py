@@ -15,6 +15,7 @@ from taxtune.hardware import memory_of_this_machine
 from taxtune.models.base import Failure, Identity, Model, ModelSettings, Reply, Request, reseeded
 from taxtune.models.faults import count_faults
 from taxtune.models.make import make_model
+from taxtune.models.names import is_local
 from taxtune.progress import Display, showing
 
 __all__ = ["Broken", "Done", "Event", "Job", "Lost", "Missing", "Probe", "Ready", "Worker", "probe"]
@@ -162,7 +163,7 @@ class Worker:
 
     def _begin(self) -> Ready:
         settings = self._settings
-        if self._spec.startswith(("local", "builtin:")):
+        if is_local(self._spec):
             total = settings.image_memory_gib
             total = memory_of_this_machine() / 4 / 1024**3 if total is None else total
             settings = replace(settings, image_memory_gib=total / self._neighbours)

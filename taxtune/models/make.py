@@ -10,45 +10,40 @@ from typing import Any, cast
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models.base import Model, ModelSettings
 from taxtune.models.functions import FunctionModel
+from taxtune.models.names import PLUGINS, parse_model
 from taxtune.plugins import find_plugin
 
-__all__ = ["DEFAULT_LOCAL", "PLUGINS", "make_model"]
+__all__ = ["DEFAULT_LOCAL", "make_model"]
 
 #: What "local" alone stands for where text is wanted: the judge of paper 2.
 DEFAULT_LOCAL = "meta-llama/Llama-3.2-3B-Instruct"
-#: The group of entry points under which packages add models of their own: a name and a factory.
-PLUGINS = "taxtune.vlms"
 
 
 def make_model(spec: str | Callable[..., Any] | Model, settings: ModelSettings | None = None) -> Model:
     """Returns the model that is meant; nothing is loaded or asked yet.
 
     Args:
-        spec: A model, as it is; a function (see `FunctionModel`); or the name of one: "local:MODEL" for a Hugging Face
-            name or a folder that transformers runs on this machine, "builtin:fieldguide", "NAME" or "NAME:MODEL" for
-            a model that an installed package adds (see `taxtune.plugins`), else any model that litellm reaches, with
-            its provider ("openai/gpt-4o").
+        spec: A model, as it is; a function (see `FunctionModel`); or the name of one, such as "openai/gpt-4o" or
+            "local:HuggingFaceTB/SmolVLM-Instruct" (see `taxtune.models.names`).
         settings: How it is run.
 
     Raises:
-        ModelError: If nothing is named, the package's factory fails or gives no model, or a function cannot be called
-            with an image and a prompt.
+        ModelError: If the name stands for nothing, the package's factory fails or gives no model, or a function cannot
+            be called with an image and a prompt.
         TaxtuneError: If two packages offer the name, or what it stands for cannot be imported.
     """
     settings = settings or ModelSettings()
     if not isinstance(spec, str):
         return _as_model(spec, settings)
-    kind, colon, name = spec.partition(":")
-    if not spec.strip() or (kind == "local" and colon and not name):
-        raise ModelError("The model's name is empty.", value=spec, remedy="Write local:MODEL or PROVIDER/MODEL.")
-    if kind in ("local", "builtin"):
-        return _local(spec if kind == "builtin" else name, settings)
-    factory = find_plugin(PLUGINS, kind)
-    if factory is not None:
-        return _from_plugin(factory, kind, name, settings)
+    kind, model = parse_model(spec)
+    if kind == "local":
+        return _local(model, settings)
+    if kind == "plugin":
+        plugin, _, name = model.partition(":")
+        return _from_plugin(find_plugin(PLUGINS, plugin), plugin, name, settings)
     from taxtune.models.api import ApiModel
 
-    return ApiModel(spec, settings)
+    return ApiModel(model, settings)
 
 
 def _local(name: str, settings: ModelSettings) -> Model:

@@ -15,6 +15,8 @@ from taxtune.data.splits import Splits, split
 from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
+from taxtune.models.names import PLUGINS, ModelName, parse_model
+from taxtune.plugins import plugin_names
 from taxtune.policies import DIRECT, Policy, Vote
 from taxtune.recipe import (
     AgentProposerSettings,
@@ -366,10 +368,9 @@ class Parts:
                 file=recipe.source,
                 remedy="Add judge: {model: openai/gpt-4o-mini}, or --set judge.model=...",
             )
-        model = s.model
-        kind, _, local = model.partition(":")
-        if kind == "local" and local and (path := recipe.path(local)).exists():
-            model = f"local:{path}"  # a model on this machine is a path of the recipe
+        kind, model = name_of = parse_model(s.model)
+        if kind == "local" and model and (path := recipe.path(model)).exists():
+            name_of = ModelName(kind, str(path))  # a model on this machine is a path of the recipe
         settings = ModelSettings(
             task="text-generation",
             max_tokens=s.max_tokens,
@@ -385,7 +386,7 @@ class Parts:
             revision=s.revision,
         )
         own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
-        return f"{name}:{model}", MeasureSettings(
+        return f"{name}:{name_of}", MeasureSettings(
             cache_dir=self.folder,
             storage=self._shared,
             judge=settings,
@@ -408,9 +409,9 @@ class Parts:
             check_reachable(self._checkpoint(s), s.revision)
 
     def _checkpoint(self, s: LocalVLMSettings) -> str:
-        # A model on this machine is a path of the recipe; anything else is a name on the hub.
-        path = None if s.model.startswith("builtin:") else self.recipe.path(s.model)
-        return str(path) if path is not None and path.is_dir() else s.model
+        # A folder is a path of the recipe; anything else is a name on the hub, or a model that comes with taxtune.
+        path = self.recipe.path(s.model)
+        return str(path) if path.is_dir() else s.model
 
     @cached_property
     def model(self) -> Model:
@@ -442,9 +443,10 @@ class Parts:
                 seed=recipe.seed.model,
                 system_prompt=s.system_prompt,
             )
-            return deploy(f"local:{self._checkpoint(s)}", settings, self.execution)
+            return deploy(str(ModelName("local", self._checkpoint(s))), settings, self.execution)
+        plugin = s.model.partition(":")[0] in plugin_names(PLUGINS)
         return deploy(
-            s.model,
+            s.model if plugin else str(ModelName("api", s.model)),
             ModelSettings(
                 **recipe.access("vlm"),
                 concurrency=s.concurrency,

@@ -13,6 +13,7 @@ from typing import Any
 from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
 from taxtune.models import AnswerStore, Rates, answers_place
+from taxtune.models.names import is_local
 from taxtune.recipe import AgentProposerSettings, ApiVLMSettings, LLMProposerSettings, LocalVLMSettings
 from taxtune.tracking.store import check_store
 from taxtune.tuning.account import Asked, Forecast, measured_rates, price
@@ -279,7 +280,7 @@ def _priced(model: str, calls: int, prompt: int | None, completion: int) -> Aske
     if prompt is None:
         return Asked(calls)
     tokens = calls * (prompt + completion)
-    if model.partition(":")[0] == "local":
+    if is_local(model):
         return Asked(calls, tokens=tokens, usd=0.0)
     return Asked(calls, tokens=tokens, usd=price(model, calls * prompt, calls * completion))
 

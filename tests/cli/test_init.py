@@ -486,18 +486,23 @@ def test_without_a_tree_and_without_wordnet_the_ways_out_are_named(here: Path, m
 
 def test_a_model_behind_an_api_is_told_from_a_checkpoint(here: Path) -> None:
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    assert init("--data", "photos", "--model", "api:openai/gpt-4o").code == 0
-    recipe = load_recipe("mine.yaml")
-    assert (recipe.vlm.kind, recipe.vlm.model) == ("api", "openai/gpt-4o")
+    server = ("--api-base", "http://127.0.0.1:8000/v1")
+    name = "HuggingFaceTB/SmolVLM-Instruct"
+    refused(init("--data", "photos", "--model", name), f"Write local:{name}")
+    refused(init("--data", "photos", *MODEL, *server), "--api-base needs --model PROVIDER/MODEL")
+    assert init("--data", "photos", "--model", "openai/gpt-4o", *server).code == 0
+    vlm = load_recipe("mine.yaml").vlm
+    assert (vlm.kind, vlm.model) == ("api", "openai/gpt-4o")
+    assert vlm.model_dump()["api_base"] == server[1]
 
 
 def test_the_folder_of_a_checkpoint_is_relative_to_the_recipe(here: Path) -> None:
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     (here / "models/tiny").mkdir(parents=True)
     (here / "recipes").mkdir()
-    assert init("--data", "photos", "--model", "models/tiny", recipe="mine.yaml").code == 0
+    assert init("--data", "photos", "--model", "local:models/tiny", recipe="mine.yaml").code == 0
     assert load_recipe("mine.yaml").vlm.model == "models/tiny"
-    assert init("--data", "photos", "--model", "models/tiny", recipe="recipes/mine.yaml").code == 0
+    assert init("--data", "photos", "--model", "local:models/tiny", recipe="recipes/mine.yaml").code == 0
     assert load_recipe("recipes/mine.yaml").vlm.model == str(here / "models/tiny")
 
 

@@ -15,6 +15,7 @@ from taxtune.errors import ProposerError, TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
 from taxtune.models.api import ApiModel, Completion, ToolCall
 from taxtune.models.api_errors import without_credentials
+from taxtune.models.names import api_name
 from taxtune.tuning.proposers.agent_tools import ToolError, Workbench, tool_definitions
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.conversation import Conversation, UsedUpError, check_whole, explained, said
@@ -104,7 +105,7 @@ class AgentProposer(Proposer):
             max_tokens=max_tokens,
             retry=RetryPolicy(max_retries, first_wait, longest_wait, timeout),
         )
-        self._chat = ApiModel(model, settings, role="the proposer's model")
+        self._chat = ApiModel(api_name(model, "The agent"), settings, role="the proposer's model")
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the model, its settings and the hash of the messages; never the key.

@@ -9,6 +9,7 @@ from taxtune.errors import TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
 from taxtune.models.api import ApiModel, Completion
 from taxtune.models.api_errors import without_credentials
+from taxtune.models.names import api_name
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.conversation import Conversation, UsedUpError, check_whole, explained, said
 from taxtune.tuning.proposers.messages import Messages
@@ -77,7 +78,7 @@ class LLMProposer(Proposer):
             max_tokens=max_tokens,
             retry=RetryPolicy(max_retries, first_wait, longest_wait, timeout),
         )
-        self._chat = ApiModel(model, settings, role="the proposer's model")
+        self._chat = ApiModel(api_name(model, "The proposer"), settings, role="the proposer's model")
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the model, its settings and the hash of the messages; never the key.

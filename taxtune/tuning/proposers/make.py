@@ -92,8 +92,8 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
     """Returns a proposer.
 
     Args:
-        what: "fragments" (`FragmentsProposer`) or "random" (`RandomProposer`), which need no key; a chat model that
-            litellm reaches, with its provider ("openai/gpt-4o"), or given tools ("agent:openai/gpt-4o",
+        what: "fragments" (`FragmentsProposer`) or "random" (`RandomProposer`), which need no key; a chat model behind
+            an API ("openai/gpt-4o", `LLMProposer`), or one that is given tools ("agent:openai/gpt-4o",
             `AgentProposer`); the name that an installed package gives to one (entry points `taxtune.proposers`: a class
             or a function of the settings); a function from the history to a template; or a proposer.
         **settings: The settings of what is named.
@@ -120,12 +120,11 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
     found = find_plugin(_GROUP, what)
     if found is not None:
         return _from_plugin(found, what, settings)
-    kind, _, model = what.partition(":")
-    if kind == "agent" and "/" in model:
+    if what.startswith("agent:"):
         from taxtune.tuning.proposers.agent import AgentProposer
 
-        return AgentProposer(model, **settings)
-    if "/" in what:
+        return AgentProposer(what.removeprefix("agent:"), **settings)
+    if "/" in what or ":" in what:
         from taxtune.tuning.proposers.llm import LLMProposer
 
         return LLMProposer(what, **settings)
