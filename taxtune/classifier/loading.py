@@ -15,7 +15,7 @@ from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
 from taxtune.policies import Direct, Policy, Vote
 from taxtune.progress import note
-from taxtune.recipe import LocalVLMSettings, Recipe, load_recipe
+from taxtune.recipe import ApiVLMSettings, LocalVLMSettings, Recipe, load_recipe
 from taxtune.recipe_settings import VLMSettings
 from taxtune.taxonomy.making import as_taxonomy
 from taxtune.trust import check_server
@@ -110,7 +110,7 @@ class _Own:
     def on(self, recipe: Recipe) -> Recipe:
         """Returns a recipe with the settings that were given; another model has no commit of the recipe's."""
         other = isinstance(recipe.vlm, LocalVLMSettings) and "vlm.model" in self.changes
-        return recipe.changed(({"vlm.revision": None} if other else {}) | self.changes)
+        return recipe.changed({**({"vlm.revision": None} if other else {}), **self.changes})
 
     @property
     def model(self) -> Model | None:
@@ -226,8 +226,7 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
                 "name": "classifier",
                 "seed": {"split": 0, "proposer": 0, "model": saved.seed},
                 **STAND_INS,
-                "vlm": _vlm(saved.vlm, folder, own.changes),
-                **own.named,
+                **(own.named or {"vlm": _vlm(saved.vlm, folder, own.changes)}),
                 "source": folder / FILE,
             }
         )

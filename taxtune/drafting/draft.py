@@ -214,8 +214,8 @@ def _vlm(model: str | None, offer: Offer | None, file: Path) -> str:
     if model is not None:
         return _one_model(model, file)
     # Where there is no room for any: the terminal says why it is an API.
-    none = offer is None or offer.first is None
-    return _one_model("openai/gpt-4o-mini" if none else f"local:{offer.first.name}", file)
+    first = None if offer is None else offer.first
+    return _one_model("openai/gpt-4o-mini" if first is None else f"local:{first.name}", file)
 
 
 def _one_model(model: str, file: Path) -> str:
