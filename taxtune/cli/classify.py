@@ -77,7 +77,7 @@ def classify(
 ) -> None:
     """Label images with a run's winner: its prompt, model, mapper and policy.
 
-    Each image has a row, in the order given: image, path (of its node), rank, confidence, answer,
+    Each image has a row, in the order given: image, placement (the path of its node), rank, confidence, answer,
     off_tree, failure, and the other columns of the file that names it. Images that are off the tree, failed, got no
     label or an unsure one are also written to the second file, the least sure first. Answers are kept as they come, so
     the same command continues after an interruption.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "ServedClassifier", "requirements", "save_mlflow_model", "signature"]
 
 #: What comes out of an image, by column.
-COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "failure", "nodes")
+COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "failure", "nodes")
 _INPUT = "image"
 
 
@@ -101,7 +101,7 @@ def _row(found: Classification) -> dict[str, Any]:
     nodes = [{"label": step.label, "rank": step.rank, "confidence": step.confidence} for step in found.path]
     return {
         "image": found.image,
-        "path": found.node,
+        "placement": found.node,
         "rank": found.rank,
         "confidence": found.confidence,
         "answer": found.answer,

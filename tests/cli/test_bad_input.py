@@ -789,7 +789,7 @@ def test_answers_that_cannot_be_read(
     [
         ("s.csv", "predicted,target\nnavy,NaN\n", ["row 2: target: 'NaN' is not on the taxonomy"]),
         ("s.csv", "predicted,target\nnavy,\n", ["row 2: target is missing"]),
-        ("s.csv", "answer,target\n,navy\n", ["row 2: answer is missing", "--empty abstain"]),
+        ("s.csv", "answer,target\n,navy\n", ["row 2: answer is missing", "--missing abstain"]),
         ("s.csv", "predicted,target\nnavy\n", ["row 2: target is missing"]),
         ("s.csv", "predicted,target\nnavy,navy,navy\n", ["s.csv:2", "3 cells, the header 2"]),
         ("s.csv", "predicted\nnavy\n", ["s.csv", "no column 'target'", "['predicted']"]),

@@ -304,7 +304,7 @@ def test_wrong_answers_that_name_a_tag_are_counted_by_type(tree: Path, tmp_path:
 
 
 def test_a_model_that_was_asked_to_list_what_it_sees_is_a_tagger(tree: Path, tmp_path: Path) -> None:
-    kept = {"target": 4, "truth": f"life/{MERULA}", "node": 0, "placed": "life", "stage": "nothing"}
+    kept = {"target": 4, "truth": f"life/{MERULA}", "node": 0, "placement": "life", "stage": "nothing"}
     listed = [kept | {"example": f"x{i}", "answer": said} for i, said in enumerate(("a dog and grass", None))]
     run_folder = tmp_path / "asked"
     run_folder.mkdir()

@@ -203,16 +203,16 @@ def test_an_empty_answer_is_never_guessed_at(
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
     err = capsys.readouterr().err
     assert "row 3: answer is missing" in err
-    assert "--empty abstain" in err
-    assert "--empty leave-out" in err
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "leave-out") == 0
+    assert "--missing abstain" in err
+    assert "--missing leave-out" in err
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "leave-out") == 0
     out = capsys.readouterr().out
     assert "1 example," in out
     assert "1 row without an answer left out: 3" in out
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "abstain", "--json") == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "abstain", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["n"], data["abstained"], data["rows"][1]["predicted"]) == (2, 1, "life")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "zero") == 2
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "zero") == 2
 
 
 def test_null_is_a_missing_answer_and_an_empty_text_an_answer(
@@ -220,7 +220,7 @@ def test_null_is_a_missing_answer_and_an_empty_text_an_answer(
 ) -> None:
     lines = [{"answer": None, "target": "mallard"}, {"answer": "", "target": "mallard"}]
     rows = write(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "leave-out", "--json") == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "leave-out", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["n"], data["left_out"], data["abstained"]) == (1, [1], 1)
 
