@@ -234,9 +234,13 @@ def _read(
     found = open_table(source, format=schema.format, text=alone, harnesses=not schema.renamed)
     records: Iterable[tuple[int, Mapping[str, Any]]] = [*found.rows] if in_memory else found.rows
     there = {name for _, record in records for name in record}
-    named = {name: getattr(schema, name) for name in ("truth", "placement", "reference")}
-    also = {key: _ALSO[name] for key, name in named.items() if name in _ALSO and name not in there}
-    schema = replace(schema, **{key: name for key, name in also.items() if name in there})
+
+    def column(name: str | None) -> str | None:
+        also = None if name is None or name in there else _ALSO.get(name)
+        return also if also in there else name
+
+    columns: dict[str, Any] = {key: column(getattr(schema, key)) for key in ("truth", "placement", "reference")}
+    schema = replace(schema, **columns)
     predicted = schema.placement if schema.placement in there else None
     _check_columns(found.file, there, schema, predicted)
 

@@ -11,10 +11,10 @@ import typer
 from taxtune.cli.interrupts import keep_work
 from taxtune.options import (
     ANSWERS_HELP,
-    MissingMeansOption,
     FormatOption,
     FrequenciesOption,
     JsonRowsOption,
+    MissingMeansOption,
     OffTreeAsOption,
     PresetOption,
     ResamplesOption,
