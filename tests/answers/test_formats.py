@@ -173,7 +173,7 @@ def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) ->
     file = FILES / "vlmevalkit.tsv"
     read = read_file(file, reference="answer", answer="prediction", missing="keep")
     assert [(row.answer, row.references) for row in read.rows[:2]] == [("A", ("A",)), ("001", ("B",))]
-    with pytest.raises(DataError, match="no column 'target'"):
+    with pytest.raises(DataError, match="no column 'truth'"):
         read_file(file, birds, answer="prediction")
     assert read_file(file, format="csv").rows[0].answer == "A"  # the column "answer", as a plain table has it
     assert read_file(file, birds, answer="prediction", format="vlmevalkit", missing="keep").rows[0].target_text

@@ -123,7 +123,7 @@ def test_a_domain_root_is_the_root(tree: Path, tmp_path: Path) -> None:
     file.write_text(rows(("mallard", "Turdus merula")))
     result = diagnosed(file, tree, "--root", "bird")
     (record,) = result["answers"]
-    assert record["target"].startswith("Aves/")
+    assert record["truth"].startswith("Aves/")
     assert record["hp"] == pytest.approx(1 / 4)
     # On the whole tree the nodes above the domain are shared too.
     (both,) = result["tables"]["both-trees"]
