@@ -643,7 +643,7 @@ def place(
         rows.append(
             {
                 "answer": text,
-                "placed": "/".join(tree.path(placed.node)),
+                "placement": "/".join(tree.path(placed.node)),
                 "label": tree.labels[placed.node],
                 "depth": int(tree.depth[placed.node]),
                 "stage": str(placed.stage),
@@ -653,7 +653,7 @@ def place(
                 "evidence": placed.evidence,
             }
         )
-    columns = ["answer", "placed", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
+    columns = ["answer", "placement", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
     # So that a missing answer does not turn whole numbers and truth values into floats and objects.
     return pd.DataFrame(rows, columns=columns).astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})
 

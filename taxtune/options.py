@@ -27,7 +27,6 @@ __all__ = [
     "ChunkerOption",
     "ConcurrencyOption",
     "DeviceOption",
-    "EmptyOption",
     "EnglishNamesOption",
     "FileFormatOption",
     "FormatOption",
@@ -39,6 +38,7 @@ __all__ = [
     "JsonOption",
     "JsonRowsOption",
     "MissingKeptOption",
+    "MissingMeansOption",
     "MissingOption",
     "NoNodeOption",
     "NodeColumnOption",
@@ -56,9 +56,9 @@ __all__ = [
     "SeedOption",
     "SimilarityOption",
     "SmoothingOption",
-    "TargetColumnOption",
     "TaxonomyArgument",
     "TaxonomyOption",
+    "TruthColumnOption",
     "WhereOption",
     "WorkersOption",
     "check_out",
@@ -143,9 +143,7 @@ def _column(option: str, text: str) -> Any:
 
 
 AnswerColumnOption = Annotated[str, _column("--answer-column", "Column with the answer.")]
-TargetColumnOption = Annotated[
-    str, _column("--target-column", "Column with the true label: a label, an alias or a path.")
-]
+TruthColumnOption = Annotated[str, _column("--truth-column", "Column with the true node: a label, an alias or a path.")]
 NodeColumnOption = Annotated[str, _column("--node-column", "Column with the node: a label, an alias or a path.")]
 IdColumnOption = Annotated[str, _column("--id-column", "Column that identifies the example.")]
 QuestionColumnOption = Annotated[str, _column("--question-column", "Column with the question, which judges need.")]
@@ -194,9 +192,14 @@ MissingKeptOption = Annotated[
         help="What to do with rows without an answer: keep (and count), error or leave-out.",
     ),
 ]
-EmptyOption = Annotated[
+MissingMeansOption = Annotated[
     str,
-    typer.Option("--empty", metavar="WHAT", help="What an empty answer cell means: error, abstain or leave-out."),
+    typer.Option(
+        "--missing",
+        metavar="WHAT",
+        help="What a row without an answer means: error, leave-out (the call failed) or abstain (the model said "
+        "nothing).",
+    ),
 ]
 NoNodeOption = Annotated[
     str,
@@ -373,17 +376,17 @@ def text_model(
     return model
 
 
-def missing_answers(empty: str) -> dict[str, Any]:
-    """Returns what an `AnswerSchema` says of answers that are not there, as `--empty` says it.
+def missing_answers(means: str) -> dict[str, Any]:
+    """Returns what an `AnswerSchema` says of answers that are missing, where `--missing` may say that they abstain.
 
     Raises:
         DataError: If it cannot be meant so.
     """
-    missing = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
-    if empty not in missing:
-        raise DataError("Unknown value for --empty.", value=empty, remedy=f"Use {', '.join(missing)}.")
-    option = "--empty leave-out (the call failed) or --empty abstain (the model said nothing)"
-    return {"missing": missing[empty], "missing_option": option}
+    known = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
+    if means not in known:
+        raise DataError("Unknown value for --missing.", value=means, remedy=f"Use {', '.join(known)}.")
+    option = "--missing leave-out (the call failed) or --missing abstain (the model said nothing)"
+    return {"missing": known[means], "missing_option": option}
 
 
 def check_out(out: Path | None) -> None:

@@ -111,7 +111,7 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
     assert taxtune.load_run(kept.parent) == replace(result, folder=str(kept.parent)), "MLflow has what a machine needs"
     answers = run.answers("winner")
     assert len(answers) == 12
-    assert {"image", "answer", "placed", "truth", "hp", "hr", "stage", "polite"} <= set(answers.columns)
+    assert {"image", "answer", "placement", "truth", "hp", "hr", "stage", "polite"} <= set(answers.columns)
     assert answers["hp"].mean() == pytest.approx(winner.scores.hp)
     assert run.answers(1)["answer"].tolist() == [row.answer for row in result.iterations[1].rows]
     assert "on 12 held-out" in run._repr_html_().lower()
@@ -305,8 +305,8 @@ def test_a_metric_may_have_no_value(photos: Path, tmp_path: Path) -> None:
 def test_place_and_score() -> None:
     placed = taxtune.place(["scarlet!", None, "Something reddish", "I cannot tell."], TREE)
     assert placed["label"].tolist()[0] == "scarlet"
-    assert placed["placed"].tolist()[2] == "colour/reddish"
-    assert pd.isna(placed["placed"][1])
+    assert placed["placement"].tolist()[2] == "colour/reddish"
+    assert pd.isna(placed["placement"][1])
     assert placed["abstained"].tolist()[3]
     assert placed["depth"].tolist() == [2, pd.NA, 1, 0]
     with pytest.raises(DataError, match="at least one worker"):

@@ -71,7 +71,7 @@ class Landscape:
         if template not in self._rows:
             scores = zip(self.hp[template].tolist(), self.hr[template].tolist(), strict=True)
             self._rows[template] = [
-                ExampleRow(str(i), f"{i}.png", 0, "", answer="", node=0, placed="", hp=hp, hr=hr)
+                ExampleRow(str(i), f"{i}.png", 0, "", answer="", node=0, placement="", hp=hp, hr=hr)
                 for i, (hp, hr) in enumerate(scores)
             ]
         return self._rows[template]

@@ -1,4 +1,4 @@
-"""What other evaluation harnesses write, as records with the columns id, question, answer, target and reference.
+"""What other evaluation harnesses write, as records with the columns id, question, answer, truth and reference.
 
 Known are, by their content:
 
@@ -32,7 +32,7 @@ HARNESSES: Mapping[str, tuple[str, ...]] = {
     "inspect": ("input", "output", "epoch"),
 }
 _NAMES = {"lmms-eval": "lmms-eval", "vlmevalkit": "VLMEvalKit", "inspect": "inspect_ai"}
-_OWN = frozenset({"target", "predicted", "reference", "references"})
+_OWN = frozenset({"target", "truth", "predicted", "placement", "reference", "references"})
 _FAILED = {"lmms-eval": "[LMMS_EVAL_REQUEST_FAILED", "vlmevalkit": "Failed to obtain answer"}
 
 
@@ -87,7 +87,7 @@ def harness_records(
 
 
 def _targets(value: object) -> Record:
-    """Returns the target, the first of several, and the reference, which is the list of them where it is one."""
+    """Returns the truth, the first of several, and the reference, which is the list of them where it is one."""
     if isinstance(value, str) and value.startswith("["):
         try:
             listed = ast.literal_eval(value)  # lmms-eval writes str(target)
@@ -96,9 +96,9 @@ def _targets(value: object) -> Record:
         value = listed if isinstance(listed, list) else value
     if isinstance(value, list):
         texts = [str(item) for item in value]
-        return {"target": texts[0] if texts else None, "reference": texts if len(texts) > 1 else "".join(texts) or None}
+        return {"truth": texts[0] if texts else None, "reference": texts if len(texts) > 1 else "".join(texts) or None}
     text = None if value is None else str(value)
-    return {"target": text, "reference": text}
+    return {"truth": text, "reference": text}
 
 
 def _said(text: object, harness: str) -> object:

@@ -35,7 +35,9 @@ __all__ = [
 
 _LISTED = 20
 _NO_ANSWER = "no answer"
-_NAMED = ("answer", "target", "predicted", "reference", "question", "image")
+_NAMED = ("answer", "truth", "placement", "reference", "question", "image")
+#: Names that other tools give these columns.
+_ALSO = {"truth": "target", "placement": "predicted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,10 @@ class AnswerSchema:
 
     Attributes:
         answer: The answer: text, or a list of guesses, the best first.
-        target: The target node, where there is a taxonomy: a label, an alias, a path "a/b/c", or a list of labels from
-            the root or from below it.
-        predicted: A predicted node, in place of the answer where the file has it; None never looks for one.
+        truth: The node that is right, where there is a taxonomy: a label, an alias, a path "a/b/c", or a list of labels
+            from the root or from below it. Where no column has this name, "target" is read.
+        placement: The node that the answer was put on, read instead of the answer where the file has it; None never
+            looks for one. Where no column has this name, "predicted" is read.
         reference: What an answer is compared with as text: one, or a list of them (in a table: a JSON list), in this
             column or in that of the plural name; None reads none.
         question: What was asked; need not be there.
@@ -74,8 +77,8 @@ class AnswerSchema:
     """
 
     answer: str = "answer"
-    target: str = "target"
-    predicted: str | None = None
+    truth: str = "truth"
+    placement: str | None = None
     reference: str | None = None
     question: str = "question"
     image: str = "image"
@@ -101,7 +104,7 @@ class AnswerSchema:
     def renamed(self) -> bool:
         """Whether a column has another name than taxtune gives it."""
         # A target is a reference where there is no tree.
-        usual = AnswerSchema(predicted="predicted", reference="target" if self.reference == "target" else "reference")
+        usual = AnswerSchema(placement="placement", reference="truth" if self.reference == "truth" else "reference")
         return any(getattr(self, name) not in (None, getattr(usual, name)) for name in _NAMED)
 
 
@@ -231,7 +234,14 @@ def _read(
     found = open_table(source, format=schema.format, text=alone, harnesses=not schema.renamed)
     records: Iterable[tuple[int, Mapping[str, Any]]] = [*found.rows] if in_memory else found.rows
     there = {name for _, record in records for name in record}
-    predicted = schema.predicted if schema.predicted in there else None
+
+    def column(name: str | None) -> str | None:
+        also = None if name is None or name in there else _ALSO.get(name)
+        return also if also in there else name
+
+    columns: dict[str, Any] = {key: column(getattr(schema, key)) for key in ("truth", "placement", "reference")}
+    schema = replace(schema, **columns)
+    predicted = schema.placement if schema.placement in there else None
     _check_columns(found.file, there, schema, predicted)
 
     def read(reader: _Rows) -> Iterator[AnswerRow]:
@@ -344,13 +354,13 @@ class _Rows:
     def _target(self, line: int, name: str, record: Mapping[str, Any]) -> Target | None:
         """Returns the target, with its problem kept; None if the row is left out."""
         schema = self._schema
-        target = self._find(record.get(schema.target))
+        target = self._find(record.get(schema.truth))
         if target.problem and schema.off_tree == "leave-out":
             self.excluded.append(Excluded(line, name, "target not on the tree" if target.text else "no target"))
             return None
         if target.problem:
             self._off_tree = True
-            self.problems.append((line, f"{schema.target}{target.problem_after}"))
+            self.problems.append((line, f"{schema.truth}{target.problem_after}"))
         elif target.node is None and schema.part is not None:
             self.excluded.append(Excluded(line, name, f"target outside {schema.part.label}"))
             return None
@@ -444,7 +454,7 @@ def _numbered(rows: Sequence[int]) -> str:
 def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: str | None) -> None:
     needed = [] if predicted is not None else [schema.answer]
     if schema.taxonomy is not None:
-        needed.append(schema.target)
+        needed.append(schema.truth)
     if schema.reference is not None and f"{schema.reference}s" not in there:
         needed.append(schema.reference)
     # Files without ids are common; a name that somebody wrote is meant.
@@ -455,8 +465,8 @@ def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: 
         # CSV headers are read in lower case, with underscores for spaces.
         near = column_key(name)
         remedy = f"Did you mean {near!r}?" if near in there else "Give the names of existing columns."
-        if name == schema.answer and schema.predicted is not None:
-            remedy = f"It needs {schema.predicted} (a node) or {schema.answer} (text)."
+        if name == schema.answer and schema.placement is not None:
+            remedy = f"It needs {schema.placement} (a node) or {schema.answer} (text)."
         elif name in needed and not schema.renamed:
             known = "; ".join(f"{harness}: {', '.join(columns)}" for harness, columns in HARNESSES.items())
             remedy += f" It does not have the columns of another harness either ({known})."

@@ -210,11 +210,10 @@ def _container(source: str | Path, start: bytes, format: str, *, text: bool) -> 
 
 def _run(folder: Path, evaluation: str | None) -> Records:
     run = read_run_rows(folder, evaluation)
-    rows = [
-        {**row, "id": str(row["example"]), "target": row["truth"], "reference": str(row["truth"]).rpartition("/")[2]}
-        for row in run.rows
-    ]
-    # The targets' numbers are the run's own: another tree has others.
+    rows = [{**row, "id": str(row["example"]), "reference": str(row["truth"]).rpartition("/")[2]} for row in run.rows]
+    for row in rows:
+        # Answers are placed again; and the nodes' numbers are the run's own: another tree has others.
+        del row["placement"], row["target"]
     return Records(
         str(run.file),
         list(enumerate(rows, start=1)),

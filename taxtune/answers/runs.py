@@ -13,7 +13,7 @@ from taxtune.record_lines import read_lines
 
 __all__ = ["RunRows", "heldout_rows", "read_run_rows", "split_run"]
 
-_NEEDED = ("example", "truth", "placed", "node", "stage")
+_NEEDED = ("example", "truth", "placement", "node", "stage")
 _FINISH = "Finish it with taxtune tune --resume, or name an iteration: 0 is its baseline."
 
 

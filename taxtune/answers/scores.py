@@ -90,7 +90,7 @@ class ScoredAnswers:
         tree = self.taxonomy
         return {
             "root": None if self.part is None else "/".join(self.part.full.path(self.part.root)),
-            "scored": "predicted" if self.mapper is None else "answer",
+            "scored": "placement" if self.mapper is None else "answer",
             "n": self.answers.n,
             "abstained": None if self.mapper is None else sum(placed.abstained for placed in self.placements),
             "off_tree": None if self.mapper is None else sum(placed.off_tree for placed in self.placements),
@@ -154,8 +154,8 @@ class ScoredAnswers:
         return [
             {
                 "row": row,
-                "target": "/".join(path(target)),
-                "predicted": "/".join(path(node)),
+                "truth": "/".join(path(target)),
+                "placement": "/".join(path(node)),
                 **{name: float(values[i]) for name, values in scores.items()},
             }
             for i, (row, target, node) in enumerate(

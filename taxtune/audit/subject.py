@@ -159,7 +159,7 @@ def _of_run(folder: Path, evaluation: str | None, placing: Placing) -> Subject:
     population = place_answers(
         name, [row["answer"] for row in answered], make(tree), unanswered=len(run.rows) - len(answered)
     )
-    before = {row["answer"]: row["placed"] for row in answered}
+    before = {row["answer"]: row["placement"] for row in answered}
     moved = sum(item.count for item in population.items if population.path(item) != before[item.answer])
     if moved:
         note(
@@ -182,7 +182,7 @@ def recorded_population(run: RunRows, name: str, tree: Taxonomy, mapper: Mapping
         DataError: If the tree is another one than the run's.
     """
     counts = Counter(
-        (row["answer"], row["node"], row["placed"], row["stage"]) for row in run.rows if row["answer"] is not None
+        (row["answer"], row["node"], row["placement"], row["stage"]) for row in run.rows if row["answer"] is not None
     )
     items = []
     for (answer, node, path, stage), count in counts.items():
@@ -219,7 +219,7 @@ def refresh_run_report(run: Path, folder: Path) -> None:
         return
     with suppress(TaxtuneError, KeyError, TypeError):  # the audit stands, whatever is the matter with the report
         held = {
-            digest((r["answer"], r["placed"], r["stage"], 1) for r in rows if r["answer"] is not None): name
+            digest((r["answer"], r["placement"], r["stage"], 1) for r in rows if r["answer"] is not None): name
             for name, rows in heldout_rows(run / "result.json")
         }
         refresh_report(run, held)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "FORMATS", "Labelled", "Review", "format_of", "label_images"]
 
 #: The columns of a row, after which come those of the tables that named the images.
-COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
+COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
 #: The formats of files of labels, by suffix.
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
@@ -227,7 +227,7 @@ def _row(item: Item, one: Classification) -> Row:
     nodes = [{**asdict(step), "confidence": _rounded(step.confidence)} for step in one.path]
     return {
         "image": item.image,
-        "path": one.node,
+        "placement": one.node,
         "rank": one.rank,
         "confidence": _rounded(one.confidence),
         "answer": one.answer,

@@ -18,8 +18,8 @@ from taxtune.options import (
     ChunkerOption,
     ConcurrencyOption,
     DeviceOption,
-    EmptyOption,
     JsonRowsOption,
+    MissingMeansOption,
     OutOption,
     QuestionColumnOption,
     ResamplesOption,
@@ -54,7 +54,7 @@ def measure(
             metavar="FOLDER", help="Folder that image names are relative to. Default: the folder of the file."
         ),
     ] = None,
-    empty: EmptyOption = "error",
+    missing: MissingMeansOption = "error",
     resamples: ResamplesOption = 2000,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
@@ -93,7 +93,7 @@ def measure(
         image=image_column,
         id=None,
         images=images,
-        **missing_answers(empty),
+        **missing_answers(missing),
     )
     answers = read_answers(file, schema)
     for spec in specs:
@@ -115,7 +115,7 @@ def measure(
             "file": file,
             "columns": {name: getattr(schema, name) for name in ("answer", "reference", "question", "image")},
             "images": images,
-            "empty": empty,
+            "missing": missing,
             "resamples": resamples,
             "seed": seed,
         },

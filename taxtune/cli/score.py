@@ -11,10 +11,10 @@ import typer
 from taxtune.cli.interrupts import keep_work
 from taxtune.options import (
     ANSWERS_HELP,
-    EmptyOption,
     FormatOption,
     FrequenciesOption,
     JsonRowsOption,
+    MissingMeansOption,
     OffTreeAsOption,
     PresetOption,
     ResamplesOption,
@@ -37,7 +37,7 @@ def score(
         str,
         typer.Argument(
             metavar="FILE",
-            help=ANSWERS_HELP.format("columns target and answer (text) or predicted (a node)"),
+            help=ANSWERS_HELP.format("columns truth and answer (text) or placement (a node)"),
         ),
     ],
     taxonomy: TaxonomyOption,
@@ -47,7 +47,7 @@ def score(
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
     off_tree_as: OffTreeAsOption = "child",
-    empty: EmptyOption = "error",
+    missing: MissingMeansOption = "error",
     frequencies: FrequenciesOption = None,
     smoothing: SmoothingOption = 0.0,
     resamples: ResamplesOption = 2000,
@@ -63,9 +63,10 @@ def score(
     from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset, off_tree=off_tree_as)
-    missing = missing_answers(empty)
     tree, part = read_part(taxonomy, format, root, root_label=root_label)
-    schema = AnswerSchema(predicted="predicted", id=None, taxonomy=tree, part=part, off_tree_option="", **missing)
+    schema = AnswerSchema(
+        placement="placement", id=None, taxonomy=tree, part=part, off_tree_option="", **missing_answers(missing)
+    )
     number_of_workers(workers, 0, similarity)  # what cannot be is said before the file is read
     answers = open_answers(file, schema)
     for text in answers.notes:

@@ -38,7 +38,7 @@ def audit_sentences(result: Result) -> list[str]:
         ]
     folder = Path(result.folder)
     held = {
-        digest((row.answer, row.placed, row.stage, 1) for row in each.rows if row.answer is not None): each.name
+        digest((row.answer, row.placement, row.stage, 1) for row in each.rows if row.answer is not None): each.name
         for each in result.heldout
     }
     return sentences(folder, held)

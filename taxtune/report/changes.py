@@ -41,7 +41,7 @@ def error_type(row: ExampleRow) -> ErrorType | None:
 
     A record has no tree: the two paths and how much they share, which hP and hR tell, do.
     """
-    if row.hp is None or row.hr is None or row.placed is None:
+    if row.hp is None or row.hr is None or row.placement is None:
         return None
     if row.off_tree:
         return ErrorType.OFF_TREE
@@ -53,7 +53,7 @@ def error_type(row: ExampleRow) -> ErrorType | None:
         return ErrorType.TOO_GENERAL
     if row.hr == 1:
         return ErrorType.TOO_SPECIFIC
-    size = row.placed.count("/") + 1
+    size = row.placement.count("/") + 1
     beside = row.hp == row.hr and round(row.hp * size) == size - 1
     return ErrorType.SIBLING if beside else ErrorType.WRONG_BRANCH
 

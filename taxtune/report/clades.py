@@ -51,7 +51,7 @@ def alike(heldout: Sequence[HeldoutResult]) -> list[tuple[HeldoutResult, ...]]:
 def answered(heldout: Sequence[HeldoutResult]) -> list[tuple[ExampleRow, ...]]:
     """Returns the rows of each image that counts in the scores: answered, and rated, for every template; a row each."""
     rows = [
-        {row.example: row for row in held.rows if row.placed is not None and row.unrated is None} for held in heldout
+        {row.example: row for row in held.rows if row.placement is not None and row.unrated is None} for held in heldout
     ]
     return [
         tuple(each[example] for each in rows)
@@ -67,7 +67,7 @@ def path_of(text: str) -> Path:
 
 def said_path(row: ExampleRow) -> Path:
     """Returns what an answer says, from the root down; of one off the tree, and of one that says nothing, the root."""
-    return path_of(row.truth)[:1] if row.off_tree or row.placed is None else path_of(row.placed)
+    return path_of(row.truth)[:1] if row.off_tree or row.placement is None else path_of(row.placement)
 
 
 def grow(images: Sequence[tuple[ExampleRow, ...]]) -> Clade | None:

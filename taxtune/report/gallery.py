@@ -53,7 +53,7 @@ class Drawn:
 
 def draw_path(row: ExampleRow) -> Drawn:
     """Returns where an answer is on the tree; one off the tree has something that the tree lacks below the root."""
-    truth, placed = row.truth.split("/"), (row.placed or "").split("/")
+    truth, placed = row.truth.split("/"), (row.placement or "").split("/")
     if row.off_tree:
         return Drawn((truth[0],), ("something that the tree lacks",), tuple(truth[1:]))
     common = next(
@@ -140,7 +140,7 @@ def _card(image: _Image, subjects: Sequence[str], pictures: Pictures) -> dict[st
 
 
 def _answer(name: str, row: ExampleRow, change: Change | None) -> dict[str, Any]:
-    drawn = None if row.placed is None else draw_path(row)
+    drawn = None if row.placement is None else draw_path(row)
     measures = [
         (wording.metric_name(key), wording.number(value)) for key, value in row.measures.items() if value is not None
     ]

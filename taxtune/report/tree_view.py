@@ -160,7 +160,7 @@ def _alt(name: str, images: Sequence[tuple[ExampleRow, ...]], i: int, levels: Se
     for depth, level in enumerate(levels, start=2):
         due = [rows for rows in images if len(path_of(rows[0].truth)) >= depth]
         right = sum(
-            not rows[i].off_tree and path_of(rows[i].placed or "")[:depth] == path_of(rows[i].truth)[:depth]
+            not rows[i].off_tree and path_of(rows[i].placement or "")[:depth] == path_of(rows[i].truth)[:depth]
             for rows in due
         )
         if due:

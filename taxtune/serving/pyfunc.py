@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "ServedClassifier", "requirements", "save_mlflow_model", "signature"]
 
 #: What comes out of an image, by column.
-COLUMNS = ("image", "path", "rank", "confidence", "answer", "off_tree", "not_subject", "failure", "nodes")
+COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure", "nodes")
 _INPUT = "image"
 #: Images after which a large request lets others be answered, and the seconds that they have to begin.
 _AT_ONCE, _PAUSE = 16, 0.001
@@ -126,7 +126,7 @@ def _row(found: Classification) -> dict[str, Any]:
     nodes = [{"label": step.label, "rank": step.rank, "confidence": step.confidence} for step in found.path]
     return {
         "image": found.image,
-        "path": found.node,
+        "placement": found.node,
         "rank": found.rank,
         "confidence": found.confidence,
         "answer": found.answer,

@@ -39,8 +39,8 @@ from taxtune.options import (
     RootOption,
     RowsOption,
     SimilarityOption,
-    TargetColumnOption,
     TaxonomyOption,
+    TruthColumnOption,
     WhereOption,
     choice,
     pairs,
@@ -322,7 +322,7 @@ class AnswerSettings(Settings):
     where: Annotated[Mapping[str, str], WhereOption] = field(default_factory=dict)
     guesses: Annotated[Literal["first", "join"], GuessesOption] = "first"
     answer_column: Annotated[str, AnswerColumnOption, Recorded("columns.answer")] = "answer"
-    target_column: Annotated[str, TargetColumnOption, Recorded("columns.target")] = "target"
+    truth_column: Annotated[str, TruthColumnOption, Recorded("columns.truth")] = "truth"
     id_column: Annotated[str, IdColumnOption, Recorded("columns.id")] = "id"
     off_tree: Annotated[Literal["error", "leave-out"], OffTreeOption] = "error"
     missing: Annotated[Literal["keep", "error", "leave-out"], MissingKeptOption] = "keep"
@@ -345,8 +345,8 @@ class AnswerSettings(Settings):
 
         schema = AnswerSchema(
             answer=self.answer_column,
-            target=self.target_column,
-            reference=self.target_column if taxonomy is None else None,
+            truth=self.truth_column,
+            reference=self.truth_column if taxonomy is None else None,
             id=self.id_column,
             where=self.where,
             by=by,

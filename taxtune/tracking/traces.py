@@ -129,7 +129,7 @@ class _Traces:
     def image(self, row: ExampleRow, prompt: str, seconds: float, model: str, file: Path | None) -> None:
         """Adds the trace of one image."""
         placed = {
-            "placed": row.placed,
+            "placement": row.placement,
             "stage": row.stage,
             "confidence": row.confidence,
             "off_tree": row.off_tree,
@@ -148,7 +148,7 @@ class _Traces:
             outputs,
             seconds=seconds,
             failure=failed,
-            preview=(row.image, failed or row.placed or ""),
+            preview=(row.image, failed or row.placement or ""),
             assessments=_assessments(row),
         )
         asking: dict[str, Any] = {"mlflow.message.format": "openai", "from_store": row.from_store}
@@ -161,7 +161,7 @@ class _Traces:
             worth = {"hp": row.hp, "hr": row.hr, "ihp": row.ihp, "ihr": row.ihr, **row.measures}
             known = {key: value for key, value in worth.items() if value is not None}
             told = row.remarks | ({} if row.unrated is None else {"unrated": row.unrated})
-            trace.child("score", "EVALUATOR", {"placed": row.placed, "truth": row.truth}, known | told)
+            trace.child("score", "EVALUATOR", {"placement": row.placement, "truth": row.truth}, known | told)
 
     def proposal(self, record: IterationRecord) -> None:
         """Adds the trace of how a proposer's model came to an iteration's template, or to none."""
@@ -285,7 +285,7 @@ def _assessments(row: ExampleRow) -> list[Assessment]:
             found.append(Feedback(name, error=row.failure or "There is no answer.", source=source))
         else:
             found.append(
-                Feedback(name, value, source=source, rationale=f"Placed on {row.placed}; true is {row.truth}.")
+                Feedback(name, value, source=source, rationale=f"Placed on {row.placement}; true is {row.truth}.")
             )
     return found
 

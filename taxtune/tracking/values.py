@@ -168,7 +168,7 @@ def example_table(rows: Sequence[ExampleRow]) -> Table:
     columns = {
         "image": "image",
         "answer": "answer",
-        "placed node": "placed",
+        "placement": "placement",
         "truth": "truth",
         "stage": "stage",
         "hP": "hp",
@@ -209,7 +209,7 @@ def image_table(heldout: Sequence[HeldoutResult]) -> Table:
         "truth": [each[example][0].truth for example in examples],
     }
     for held, rows in zip(heldout, found, strict=True):
-        for name, field in (("answer", "answer"), ("placed node", "placed"), ("hP", "hp"), ("hR", "hr")):
+        for name, field in (("answer", "answer"), ("placement", "placement"), ("hP", "hp"), ("hR", "hr")):
             table[f"{held.name}: {name}"] = [getattr(rows.get(example), field, None) for example in examples]
     return table | {"example": examples}
 

@@ -189,7 +189,7 @@ class Evaluator:
                     **known,
                     answer=placed.text,
                     node=placed.node,
-                    placed="/".join(self.taxonomy.path(placed.node)),
+                    placement="/".join(self.taxonomy.path(placed.node)),
                     stage=placed.stage,
                     confidence=placed.confidence,
                     hp=hp,

@@ -107,7 +107,11 @@ def _one_baseline(held: Mapping[str, HeldoutResult]) -> dict[str, HeldoutResult]
 
 
 def _said(held: HeldoutResult) -> tuple[object, ...]:
-    return (held.template, held.off_tree_as, *((row.example, row.truth, row.answer, row.placed) for row in held.rows))
+    return (
+        held.template,
+        held.off_tree_as,
+        *((row.example, row.truth, row.answer, row.placement) for row in held.rows),
+    )
 
 
 def _differences(result: ComparisonResult) -> list[Difference]:

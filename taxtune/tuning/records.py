@@ -168,7 +168,7 @@ class ExampleRow:
         truth: Path of the target node, joined with "/".
         answer: What the model said; None where the call failed.
         node: Number of the node the answer was put on; None where the call failed.
-        placed: Path of that node, joined with "/"; None where the call failed.
+        placement: Path of that node, joined with "/"; None where the call failed.
         stage: The mapper's stage that decided; None where the call failed.
         confidence: How far the mapper's guess is to be believed, in [0, 1]; None where nothing was guessed.
         hp: This example's hP in (0, 1]; None where the call failed, never 0.
@@ -195,7 +195,7 @@ class ExampleRow:
     truth: str
     answer: str | None = None
     node: int | None = None
-    placed: str | None = None
+    placement: str | None = None
     stage: str | None = None
     confidence: float | None = None
     hp: float | None = None

@@ -348,7 +348,7 @@ def _value(row: ExampleRow, measure: str) -> float:
     elif measure == "accuracy":
         found = float(row.hp == row.hr == 1 and not row.off_tree)
     elif measure == "depth":
-        found = row.placed.count("/") + 0.0 if row.placed is not None else None
+        found = row.placement.count("/") + 0.0 if row.placement is not None else None
     else:
         found = getattr(row, measure, None)
     return math.nan if found is None else float(found)

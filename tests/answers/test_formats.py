@@ -173,7 +173,7 @@ def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) ->
     file = FILES / "vlmevalkit.tsv"
     read = read_file(file, reference="answer", answer="prediction", missing="keep")
     assert [(row.answer, row.references) for row in read.rows[:2]] == [("A", ("A",)), ("001", ("B",))]
-    with pytest.raises(DataError, match="no column 'target'"):
+    with pytest.raises(DataError, match="no column 'truth'"):
         read_file(file, birds, answer="prediction")
     assert read_file(file, format="csv").rows[0].answer == "A"  # the column "answer", as a plain table has it
     assert read_file(file, birds, answer="prediction", format="vlmevalkit", missing="keep").rows[0].target_text
@@ -188,7 +188,11 @@ def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) ->
 
 def _row(example: str, truth: str, answer: str | None) -> dict[str, Any]:
     placed = None if answer is None else "life"
-    more = {"placed": placed, "node": None if answer is None else 0, "stage": None if answer is None else "abstained"}
+    more = {
+        "placement": placed,
+        "node": None if answer is None else 0,
+        "stage": None if answer is None else "abstained",
+    }
     return {"example": example, "image": f"{example}.png", "target": 3, "truth": truth, "answer": answer, **more}
 
 
@@ -245,10 +249,10 @@ def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "score RUN -t TREE --empty leave-out --resamples 5 --json",
-        "score RUN:baseline -t TREE --empty abstain --resamples 5 --json",
+        "score RUN -t TREE --missing leave-out --resamples 5 --json",
+        "score RUN:baseline -t TREE --missing abstain --resamples 5 --json",
         "diagnose RUN:baseline -t TREE --missing leave-out --resamples 5 --json",
-        "measure RUN -m exact-match --empty leave-out --resamples 5 --json",
+        "measure RUN -m exact-match --missing leave-out --resamples 5 --json",
         "study ranking tuned=RUN before=RUN:baseline -t TREE -m exact-match --resamples 5 --json",
         "study prompts m:tuned=RUN:winner m:before=RUN:baseline -t TREE --resamples 5 --json",
         "place -t TREE RUN:1 --json",
@@ -268,7 +272,7 @@ def test_commands_take_other_harnesses_files(
 ) -> None:
     tree = tmp_path / "tree.csv"
     tree.write_text("path\nlife/bird/duck/mallard\nlife/bird/thrush/blackbird\n")
-    options = ("-t", tree, "--empty", "leave-out", "--resamples", 5, "--json")
+    options = ("-t", tree, "--missing", "leave-out", "--resamples", 5, "--json")
     assert run_command(monkeypatch, "score", FILES / name, *options) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["left_out"]

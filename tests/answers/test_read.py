@@ -153,7 +153,7 @@ def test_lists_of_guesses_are_the_first_or_joined(birds: Taxonomy, jsonl: Write)
 def test_other_columns_and_only_some_rows(birds: Taxonomy, tmp_path: Path) -> None:
     file = tmp_path / "answers.csv"
     file.write_text("key,said,gold,domain\na,duck,mallard,birds\nb,fish,cod,fish\nc,,mallard,birds\n", "utf-8")
-    columns = {"answer": "said", "target": "gold", "id": "key"}
+    columns = {"answer": "said", "truth": "gold", "id": "key"}
     read = read_file(file, birds, **columns, where={"domain": "birds"}, missing="keep")
     assert [(row.id, row.answer, row.target) for row in read.rows] == [("a", "duck", 8), ("c", None, 8)]
     with pytest.raises(DataError, match="No row matches"):
@@ -166,8 +166,8 @@ def test_a_heading_is_read_in_lower_case_and_said(birds: Taxonomy, tmp_path: Pat
     file = tmp_path / "answers.csv"
     file.write_text("ID,Answer,Gold Label\na,duck,mallard\n", "utf-8")
     with pytest.raises(DataError, match=r"no column 'Gold Label'.*Did you mean 'gold_label'"):
-        read_file(file, birds, target="Gold Label")
-    assert read_file(file, birds, target="gold_label").rows[0].id == "a"
+        read_file(file, birds, truth="Gold Label")
+    assert read_file(file, birds, truth="gold_label").rows[0].id == "a"
 
 
 def test_rows_are_chosen_by_jsons_own_words(birds: Taxonomy, jsonl: Write) -> None:
@@ -212,7 +212,7 @@ def test_a_spoilt_first_line_is_named_and_not_taken_for_a_table(birds: Taxonomy,
 
 def test_published_answers_can_be_read(shared_data: Path, inat21: Taxonomy) -> None:
     file = shared_data / "answers" / "open_vocabulary.jsonl"
-    read = read_file(file, inat21, target="gold_path", where={"domain": "bird200"}, off_tree="leave-out")
+    read = read_file(file, inat21, truth="gold_path", where={"domain": "bird200"}, off_tree="leave-out")
     with (shared_data / "inat21" / "inat2021-categories.csv").open(encoding="utf-8", newline="") as table:
         names = {row[rank] for row in csv.DictReader(table) for rank in ("name", "genus")}
     records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]

@@ -37,7 +37,7 @@ def test_the_winners_held_out_answers_are_the_default(run: Path, tree: Taxonomy)
     people = recorded_population(found, "run", tree, {})
     assert people.answers == 12
     assert len(people.items) == len({row["answer"] for row in found.rows}) < 12
-    assert {people.path(item) for item in people.items} == {row["placed"] for row in held[1]["rows"]}
+    assert {people.path(item) for item in people.items} == {row["placement"] for row in held[1]["rows"]}
 
 
 def test_the_baseline_and_an_iteration_can_be_named(run: Path) -> None:
@@ -73,7 +73,7 @@ def test_another_tree_is_told(run: Path) -> None:
 
 def test_answers_that_failed_are_counted_and_no_part_of_it(run: Path, tmp_path: Path, tree: Taxonomy) -> None:
     result = json.loads((run / "result.json").read_text())
-    result["heldout"][1]["rows"][0] |= {"answer": None, "node": None, "placed": None, "stage": None}
+    result["heldout"][1]["rows"][0] |= {"answer": None, "node": None, "placement": None, "stage": None}
     (tmp_path / "result.json").write_text(json.dumps(result))
     found = read_run_rows(tmp_path)
     people = recorded_population(found, "run", tree, {})

@@ -51,7 +51,7 @@ def test_it_labels_the_held_out_images_as_the_run_did(tmp_path, overrides):
     rows = result.heldout[-1].rows
     found = classifier.classify([tmp_path / "in" / row.image for row in rows])
     assert [(one.answer, one.node, one.off_tree) for one in found] == [
-        (row.answer, row.placed, row.off_tree) for row in rows
+        (row.answer, row.placement, row.off_tree) for row in rows
     ]
     if overrides:
         assert [one.confidence for one in found] == [row.confidence for row in rows]

@@ -787,15 +787,15 @@ def test_answers_that_cannot_be_read(
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("s.csv", "predicted,target\nnavy,NaN\n", ["row 2: target: 'NaN' is not on the taxonomy"]),
-        ("s.csv", "predicted,target\nnavy,\n", ["row 2: target is missing"]),
-        ("s.csv", "answer,target\n,navy\n", ["row 2: answer is missing", "--empty abstain"]),
-        ("s.csv", "predicted,target\nnavy\n", ["row 2: target is missing"]),
-        ("s.csv", "predicted,target\nnavy,navy,navy\n", ["s.csv:2", "3 cells, the header 2"]),
-        ("s.csv", "predicted\nnavy\n", ["s.csv", "no column 'target'", "['predicted']"]),
+        ("s.csv", "placement,truth\nnavy,NaN\n", ["row 2: truth: 'NaN' is not on the taxonomy"]),
+        ("s.csv", "placement,truth\nnavy,\n", ["row 2: truth is missing"]),
+        ("s.csv", "answer,target\n,navy\n", ["row 2: answer is missing", "--missing abstain"]),
+        ("s.csv", "placement,truth\nnavy\n", ["row 2: truth is missing"]),
+        ("s.csv", "placement,truth\nnavy,navy,navy\n", ["s.csv:2", "3 cells, the header 2"]),
+        ("s.csv", "placement\nnavy\n", ["s.csv", "no column 'truth'", "['placement']"]),
         ("s.csv", "", ["s.csv", "is empty"]),
-        ("s.jsonl", '{"predicted": NaN, "target": "navy"}\n', ["row 1: predicted is not a label or a path: nan"]),
-        ("s.jsonl", '{"predicted": "navy"}\n', ["s.jsonl", "no column 'target'", "['predicted']"]),
+        ("s.jsonl", '{"placement": NaN, "truth": "navy"}\n', ["row 1: placement is not a label or a path: nan"]),
+        ("s.jsonl", '{"placement": "navy"}\n', ["s.jsonl", "no column 'truth'", "['placement']"]),
     ],
 )
 def test_predictions_that_cannot_be_scored(

@@ -123,7 +123,7 @@ def test_a_domain_root_is_the_root(tree: Path, tmp_path: Path) -> None:
     file.write_text(rows(("mallard", "Turdus merula")))
     result = diagnosed(file, tree, "--root", "bird")
     (record,) = result["answers"]
-    assert record["target"].startswith("Aves/")
+    assert record["truth"].startswith("Aves/")
     assert record["hp"] == pytest.approx(1 / 4)
     # On the whole tree the nodes above the domain are shared too.
     (both,) = result["tables"]["both-trees"]
@@ -304,7 +304,7 @@ def test_wrong_answers_that_name_a_tag_are_counted_by_type(tree: Path, tmp_path:
 
 
 def test_a_model_that_was_asked_to_list_what_it_sees_is_a_tagger(tree: Path, tmp_path: Path) -> None:
-    kept = {"target": 4, "truth": f"life/{MERULA}", "node": 0, "placed": "life", "stage": "nothing"}
+    kept = {"target": 4, "truth": f"life/{MERULA}", "node": 0, "placement": "life", "stage": "nothing"}
     listed = [kept | {"example": f"x{i}", "answer": said} for i, said in enumerate(("a dog and grass", None))]
     run_folder = tmp_path / "asked"
     run_folder.mkdir()

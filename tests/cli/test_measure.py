@@ -51,7 +51,7 @@ def test_json_has_a_record_for_each_row_and_depends_on_the_seed(file: Path, tmp_
 def test_all_answers_empty_is_a_score_and_all_unscored_is_none(tmp_path: Path) -> None:
     path = tmp_path / "answers.csv"
     path.write_text("answer,reference\n,seal\n,walrus\n", encoding="utf-8")
-    record = json.loads(run.invoke(app, ["measure", str(path), "--empty", "abstain", "--json"]).stdout)
+    record = json.loads(run.invoke(app, ["measure", str(path), "--missing", "abstain", "--json"]).stdout)
     assert {row["mean"] for row in record["tables"]["measures"]} == {0.0}
     path.write_text("answer,reference\nseal,?\n", encoding="utf-8")
     record = json.loads(run.invoke(app, ["measure", str(path), "-m", "meteor", "--json"]).stdout)
@@ -84,7 +84,7 @@ def test_what_a_measure_needs_is_asked_for_before_its_model_is_loaded(file: Path
     [
         ([], "No file of answers was given"),
         (["FILE", "-m", "rogue-1"], "Did you mean 'rouge-1'"),
-        (["FILE", "--empty", "zero"], "leave-out"),
+        (["FILE", "--missing", "zero"], "leave-out"),
         (["FILE", "--answer-column", "said"], "no column 'said'"),
         (["missing.csv"], "missing.csv"),
     ],

@@ -34,7 +34,7 @@ def write(folder: Path, text: str, name: str = "rows.csv") -> Path:
 def test_scores_of_predicted_nodes(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = write(tmp_path, "predicted,target\nbird,mallard\nlife/bird/thrush,Turdus merula\nmallard,Wild Duck\n")
+    rows = write(tmp_path, "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nmallard,Wild Duck\n")
     assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:2] == ["hP", "1.000"]
@@ -59,13 +59,13 @@ def test_scores_of_predicted_nodes(
 def test_json_holds_everything(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [{"predicted": ["life", "bird"], "target": "mallard"}, {"predicted": "duck", "target": "blackbird"}]
+    lines = [{"placement": ["life", "bird"], "truth": "mallard"}, {"placement": "duck", "truth": "blackbird"}]
     rows = write(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json", "--seed", 3, "--resamples", 50) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["n"], data["scored"], data["seed"], data["resamples"], data["abstained"]) == (
         2,
-        "predicted",
+        "placement",
         3,
         50,
         None,
@@ -73,7 +73,7 @@ def test_json_holds_everything(
     assert data["scores"]["hp"]["estimate"] == pytest.approx((1 + 2 / 3) / 2)
     assert data["scores"]["hr"]["low"] <= data["scores"]["hr"]["high"]
     assert [row["row"] for row in data["rows"]] == [1, 2]
-    assert data["rows"][1]["predicted"] == "life/bird/duck"
+    assert data["rows"][1]["placement"] == "life/bird/duck"
     assert data["rows"][1]["hp"] == pytest.approx(2 / 3)
     assert data["rows"][1]["ihp"] == pytest.approx(math.log2(5 / 3) / math.log2(5))
     assert data["rows"][1]["misinformation"] == pytest.approx(math.log2(3))
@@ -96,7 +96,7 @@ def test_json_holds_everything(
 def test_frequencies_change_what_a_node_is_worth(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = write(tmp_path, "predicted,target\nbird,mallard\nduck,blackbird\n")
+    rows = write(tmp_path, "placement,truth\nbird,mallard\nduck,blackbird\n")
     counts = write(tmp_path, "node,count\nmallard,6\nblackbird,1\nAmerican robin,1\nlife/insect/robin,4\n", "n.csv")
     score = ("score", "-t", taxonomy, rows, "--frequencies")
     assert run_command(monkeypatch, *score, counts) == 2
@@ -120,7 +120,7 @@ def test_frequencies_change_what_a_node_is_worth(
 def test_frequencies_on_a_part_of_the_tree(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = write(tmp_path, "predicted,target\nbird,mallard\n")
+    rows = write(tmp_path, "placement,truth\nbird,mallard\n")
     counts = write(tmp_path, "node,count\nmallard,2\nlife/insect/robin,4\n", "n.csv")
     arguments = ("--root", "bird", "--frequencies", counts, "--smoothing", 1, "--json")
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows, *arguments) == 0
@@ -162,7 +162,7 @@ def test_answers_are_placed_and_abstentions_counted(
     )
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
     data = json.loads(capsys.readouterr().out)
-    assert [row["predicted"] for row in data["rows"]] == ["life/bird/duck/mallard", "life/bird/thrush", "life"]
+    assert [row["placement"] for row in data["rows"]] == ["life/bird/duck/mallard", "life/bird/thrush", "life"]
     assert [row["row"] for row in data["rows"]] == [2, 3, 5]
     assert [row["abstained"] for row in data["rows"]] == [False, False, True]
     assert data["abstained"] == 1
@@ -174,22 +174,22 @@ def test_answers_are_placed_and_abstentions_counted(
 def test_every_label_that_is_not_on_the_taxonomy_is_named(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = write(tmp_path, "predicted,target\nmalard,duck\nbird,blackbrid\n,duck\nrobin,\nbird,duck\n")
+    rows = write(tmp_path, "placement,truth\nmalard,duck\nbird,blackbrid\n,duck\nrobin,\nbird,duck\n")
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "4 of 5 rows cannot be used" in captured.err
-    assert "row 2: predicted: 'malard' is not on the taxonomy. Did you mean 'mallard'" in captured.err
-    assert "row 3: target: 'blackbrid' is not on the taxonomy. Did you mean 'blackbird'" in captured.err
-    assert "row 4: predicted is missing" in captured.err
-    assert "row 5: target is missing" in captured.err
+    assert "row 2: placement: 'malard' is not on the taxonomy. Did you mean 'mallard'" in captured.err
+    assert "row 3: truth: 'blackbrid' is not on the taxonomy. Did you mean 'blackbird'" in captured.err
+    assert "row 4: placement is missing" in captured.err
+    assert "row 5: truth is missing" in captured.err
     assert "2 nodes are called 'robin'. Give the path: life/insect/robin, life/plant/robin" in captured.err
 
 
 def test_a_long_list_of_bad_rows_is_cut_and_counted(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = write(tmp_path, "predicted,target\n" + "".join(f"bird,dodo {i}\n" for i in range(50)))
+    rows = write(tmp_path, "placement,truth\n" + "".join(f"bird,dodo {i}\n" for i in range(50)))
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
     err = capsys.readouterr().err
     assert err.count("is not on the taxonomy") == 20
@@ -203,32 +203,33 @@ def test_an_empty_answer_is_never_guessed_at(
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
     err = capsys.readouterr().err
     assert "row 3: answer is missing" in err
-    assert "--empty abstain" in err
-    assert "--empty leave-out" in err
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "leave-out") == 0
+    assert "--missing abstain" in err
+    assert "--missing leave-out" in err
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "leave-out") == 0
     out = capsys.readouterr().out
     assert "1 example," in out
     assert "1 row without an answer left out: 3" in out
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "abstain", "--json") == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "abstain", "--json") == 0
     data = json.loads(capsys.readouterr().out)
-    assert (data["n"], data["abstained"], data["rows"][1]["predicted"]) == (2, 1, "life")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "zero") == 2
+    assert (data["n"], data["abstained"], data["rows"][1]["placement"]) == (2, 1, "life")
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "zero") == 2
 
 
 def test_null_is_a_missing_answer_and_an_empty_text_an_answer(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [{"answer": None, "target": "mallard"}, {"answer": "", "target": "mallard"}]
+    lines = [{"answer": None, "truth": "mallard"}, {"answer": "", "truth": "mallard"}]
     rows = write(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--empty", "leave-out", "--json") == 0
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "leave-out", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["n"], data["left_out"], data["abstained"]) == (1, [1], 1)
 
 
-def test_predicted_wins_over_answer_and_says_so(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("columns", ["placement,truth", "predicted,target"])
+def test_a_placement_wins_over_the_answer_and_says_so(
+    columns: str, tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = write(tmp_path, "answer,predicted,target\nnonsense,mallard,mallard\n")
+    rows = write(tmp_path, f"answer,{columns}\nnonsense,mallard,mallard\n")
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["scores"]["accuracy"]["estimate"] == 1
@@ -238,21 +239,21 @@ def test_predicted_wins_over_answer_and_says_so(
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("rows.csv", "predicted\nbird\n", "no column 'target'"),
-        ("rows.csv", "target\nbird\n", "It needs predicted (a node) or answer (text)"),
-        ("rows.csv", "predicted,target\n", "a header but no rows"),
+        ("rows.csv", "placement\nbird\n", "no column 'truth'"),
+        ("rows.csv", "truth\nbird\n", "It needs placement (a node) or answer (text)"),
+        ("rows.csv", "placement,truth\n", "a header but no rows"),
         ("rows.csv", "", "answers file is empty"),
-        ("rows.csv", 'predicted,target\n"bird,duck\n', "rows.csv:2: The row cannot be read as CSV"),
-        ("rows.csv", "predicted,target\nbird,duck,gull\n", "rows.csv:2: The row has 3 cells, the header 2"),
+        ("rows.csv", 'placement,truth\n"bird,duck\n', "rows.csv:2: The row cannot be read as CSV"),
+        ("rows.csv", "placement,truth\nbird,duck,gull\n", "rows.csv:2: The row has 3 cells, the header 2"),
         (
             "rows.jsonl",
-            '{"predicted": "bird", "target": "duck"}\n{"predicted"\n',
+            '{"placement": "bird", "truth": "duck"}\n{"placement"\n',
             "rows.jsonl:2: The line is not a JSON",
         ),
         ("rows.jsonl", "[1]\n", "rows.jsonl:1: The line is not a JSON object"),
-        ("rows.jsonl", '{"predicted": 3, "target": "duck"}\n', "row 1: predicted is not a label or a path: 3"),
-        ("rows.jsonl", '{"answer": 3, "target": "duck"}\n', "row 1: answer is not text: 3"),
-        ("rows.jsonl", '{"answer": null, "target": "duck"}\n', "row 1: answer is missing"),
+        ("rows.jsonl", '{"placement": 3, "truth": "duck"}\n', "row 1: placement is not a label or a path: 3"),
+        ("rows.jsonl", '{"answer": 3, "truth": "duck"}\n', "row 1: answer is not text: 3"),
+        ("rows.jsonl", '{"answer": null, "truth": "duck"}\n', "row 1: answer is missing"),
     ],
 )
 def test_files_that_cannot_be_scored(
@@ -282,7 +283,7 @@ def test_a_broken_taxonomy_and_an_unknown_preset_are_errors(
 def test_a_domain_root_changes_the_scores_and_both_are_shown(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = write(tmp_path, "predicted,target\nbird,mallard\nlife/bird/thrush,Turdus merula\nduck,life/plant/robin\n")
+    rows = write(tmp_path, "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nduck,life/plant/robin\n")
     assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "birds") == 0
     shown = [line.split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
     bits = ["ihP", "ihR", "ihF", "remaining uncertainty, bits", "misinformation, bits"]
@@ -302,10 +303,10 @@ def test_a_domain_root_changes_the_scores_and_both_are_shown(
         (2, pytest.approx(1 / 3), 0.5),
         (3, pytest.approx(2 / 3), 0.75),
     ]
-    assert data["rows"][0]["target"] == "bird/duck/mallard"
+    assert data["rows"][0]["truth"] == "bird/duck/mallard"
     assert (
         run_command(
-            monkeypatch, "score", "--taxonomy", taxonomy, write(tmp_path, "predicted,target\nbird,bird\n"), "--json"
+            monkeypatch, "score", "--taxonomy", taxonomy, write(tmp_path, "placement,truth\nbird,bird\n"), "--json"
         )
         == 0
     )
@@ -318,19 +319,19 @@ def test_answers_are_placed_within_the_domain(
 ) -> None:
     rows = write(tmp_path, "answer,target\na wild duck,mallard\na plant,mallard\n")
     assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "bird", "--json") == 0
-    placed = [(row["predicted"], row["hp"], row["full_hp"]) for row in json.loads(capsys.readouterr().out)["rows"]]
+    placed = [(row["placement"], row["hp"], row["full_hp"]) for row in json.loads(capsys.readouterr().out)["rows"]]
     assert placed == [("bird/duck/mallard", 1.0, 1.0), ("bird", 0.5, 0.5)]
 
 
 @pytest.mark.parametrize(
     ("rows", "root", "message"),
     [
-        ("predicted,target\nplant,mallard\n", "bird", "row 2: predicted: 'plant' is outside 'bird'"),
-        ("predicted,target\nplant,plant\n", "bird", "No target lies below 'bird'"),
-        ("predicted,target\nbird,malard\n", "bird", "'malard' is not on the taxonomy"),
-        ("predicted,target\nbird,bird\n", "robin", "2 nodes are called 'robin'"),
-        ("predicted,target\nbird,bird\n", "mallard", "nothing below this node"),
-        ("predicted,target\nbird,bird\n", "birb", "'birb' is not on the taxonomy"),
+        ("placement,truth\nplant,mallard\n", "bird", "row 2: placement: 'plant' is outside 'bird'"),
+        ("placement,truth\nplant,plant\n", "bird", "No target lies below 'bird'"),
+        ("placement,truth\nbird,malard\n", "bird", "'malard' is not on the taxonomy"),
+        ("placement,truth\nbird,bird\n", "robin", "2 nodes are called 'robin'"),
+        ("placement,truth\nbird,bird\n", "mallard", "nothing below this node"),
+        ("placement,truth\nbird,bird\n", "birb", "'birb' is not on the taxonomy"),
     ],
 )
 def test_what_cannot_be_scored_on_a_domain_is_said(

@@ -43,7 +43,7 @@ def test_the_table_of_single_answers_is_right(
 ) -> None:
     assert run_command(monkeypatch, "score", "-t", files[0], files[1], "--json") == 0
     data = json.loads(capsys.readouterr().out)
-    found = {row["predicted"].rsplit("/", 1)[-1]: row for row in data["rows"]}
+    found = {row["placement"].rsplit("/", 1)[-1]: row for row in data["rows"]}
     keys = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
     *table, bicycle = rows_below("| said of a pho")
     for name, *cells in table:

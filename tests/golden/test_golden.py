@@ -44,7 +44,7 @@ CASES = {
         "score bold.csv -t birds.csv --resamples 100 --seed 3 --frequencies frequencies.csv --smoothing 0.5",
         "score bold.csv -t birds.csv --resamples 50 --root Aves --off-tree-as root "
         "--frequencies targets --smoothing 1 --json",
-        "score careful.csv -t birds.csv --resamples 50 --empty abstain --preset paper-listing --json",
+        "score careful.csv -t birds.csv --resamples 50 --missing abstain --preset paper-listing --json",
     ),
     "measure": (
         "measure measured.jsonl --resamples 100 --out out",

@@ -22,7 +22,7 @@ from tests.report import samples
 
 
 def said(held: HeldoutResult) -> list[tuple[str, str, str]]:
-    return [(str(r.answer), str(r.placed), str(r.stage)) for r in held.rows if r.answer is not None]
+    return [(str(r.answer), str(r.placement), str(r.stage)) for r in held.rows if r.answer is not None]
 
 
 def write_audit(folder: Path, held: HeldoutResult, *findings: Finding | None, stem: str = "audit") -> None:
@@ -69,7 +69,7 @@ def test_an_audit_of_the_runs_own_placements_is_told(tmp_path: Path) -> None:
 def test_an_audit_of_other_placements_does_not_count(tmp_path: Path) -> None:
     result = tuned(tmp_path)
     winner = result.heldout[1]
-    other = replace(winner, rows=(replace(winner.rows[0], placed="bird"), *winner.rows[1:]))
+    other = replace(winner, rows=(replace(winner.rows[0], placement="bird"), *winner.rows[1:]))
     write_audit(tmp_path, other, Finding(Verdict.RIGHT))
     assert audit_sentences(result)[0].startswith("The audit is of other answers or placements")
     # Neither does one without a verdict, nor what is not an audit.

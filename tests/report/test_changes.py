@@ -29,7 +29,7 @@ def row(placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool
         truth="/".join(TREE.path(target)),
         answer="?",
         node=placed,
-        placed="/".join(TREE.path(placed)),
+        placement="/".join(TREE.path(placed)),
         stage="verbatim",
         hp=float(hp[0]),
         hr=float(hr[0]),

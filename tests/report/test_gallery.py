@@ -140,7 +140,7 @@ def test_long_paths_and_long_answers_are_folded() -> None:
     deep = "/".join(f"level {i}" for i in range(12))
     result = samples.tune(n=1)
     found = replace(
-        result.heldout[1].rows[0], truth=deep, placed=f"{deep}/beyond", answer="very " * 200 + "long", hr=1.0
+        result.heldout[1].rows[0], truth=deep, placement=f"{deep}/beyond", answer="very " * 200 + "long", hr=1.0
     )
     held = tuple(replace(each, rows=(found,)) for each in result.heldout)
     page = render_report(replace(result, heldout=held))
@@ -155,7 +155,7 @@ def test_nothing_to_show_is_no_section() -> None:
 
 def test_images_of_other_data_that_have_the_same_name_are_other_images() -> None:
     one = samples.tune(n=1).heldout[0]
-    rows = tuple(replace(row, truth="fish/cod", placed=row.placed and "fish/cod") for row in one.rows)
+    rows = tuple(replace(row, truth="fish/cod", placement=row.placement and "fish/cod") for row in one.rows)
     held = (replace(one, name="a: baseline"), replace(one, name="b: baseline", rows=rows))
     found = gallery.section(ComparisonResult("a, b", (), held, (), "x"))
     assert found is not None

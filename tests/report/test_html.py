@@ -207,7 +207,7 @@ def test_what_a_model_wrote_stays_text() -> None:
     )
     # The hostile answer is the one that changed most.
     before = replace(run.heldout[0].rows[0], hp=0.2, hr=0.2)
-    after = replace(run.heldout[1].rows[0], hp=1.0, hr=1.0, placed="bird/<marquee>/x", image='"><svg onload=x>.png')
+    after = replace(run.heldout[1].rows[0], hp=1.0, hr=1.0, placement="bird/<marquee>/x", image='"><svg onload=x>.png')
     heldout = (
         replace(run.heldout[0], rows=(before,)),
         replace(run.heldout[1], rows=(after,), template=samples.HOSTILE),

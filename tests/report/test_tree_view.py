@@ -80,8 +80,8 @@ def test_runs_on_other_images_have_a_tree_each() -> None:
 
 def test_answers_off_the_tree_and_silent_ones_are_counted_in_words() -> None:
     rows = list(RUN.heldout[1].rows)
-    rows[0] = replace(rows[0], off_tree=True, placed="life")
-    rows[1] = replace(rows[1], abstained=True, placed="life")
+    rows[0] = replace(rows[0], off_tree=True, placement="life")
+    rows[1] = replace(rows[1], abstained=True, placement="life")
     made = shown(replace(RUN, heldout=(RUN.heldout[0], replace(RUN.heldout[1], rows=tuple(rows)))))
     assert "1 off the tree, which counts as wrong and 1 that decline or say nothing, which counts as broader" in made
 

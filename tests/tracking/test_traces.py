@@ -51,7 +51,7 @@ def test_a_trace_says_what_was_asked_placed_and_scored(store: Store, run: str, t
     assert [span.name for span in (ask, place, scored)] == ["ask", "place", "score"]
     assert {span.parent_id for span in (ask, place, scored)} == {root.span_id}
     assert root.inputs == {"image": row.image, "example": row.example}
-    assert root.outputs["placed"] == place.outputs["placed"] == row.placed
+    assert root.outputs["placement"] == place.outputs["placement"] == row.placement
     picture, words = ask.inputs["messages"][0]["content"]
     assert picture["image_url"]["url"].startswith("data:image/jpeg;base64,")
     assert len(picture["image_url"]["url"]) < 10_000

@@ -46,8 +46,8 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
         assert row.stage == "vote"
         assert row.confidence == 1.0
         # Half the answers name another shade, so that only the family has three quarters of them.
-        assert row.placed is not None
-        assert row.placed.count("/") == (1 if murky else 2)
+        assert row.placement is not None
+        assert row.placement.count("/") == (1 if murky else 2)
         assert row.answer is not None
         assert row.answer.count("(2 of 4)") == (2 if murky else 0)
     assert result.heldout[0].scores.hp == 1.0

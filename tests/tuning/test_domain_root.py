@@ -70,7 +70,7 @@ def test_both_values_are_those_of_sets_of_ancestors(run: tuple[Parts, TuneResult
         assert (held.full.domain, held.full.root) == ("colour", "sight")
         expected: dict[str, list[float]] = {"hp": [], "hr": [], "full_hp": [], "full_hr": []}
         for row in held.rows:
-            placed, truth = row.placed.split("/"), row.truth.split("/")  # type: ignore[union-attr]
+            placed, truth = row.placement.split("/"), row.truth.split("/")  # type: ignore[union-attr]
             for key, above in (("", []), ("full_", ["sight", "property"])):
                 p = {tuple((above + placed)[: i + 1]) for i in range(len(above + placed))}
                 t = {tuple((above + truth)[: i + 1]) for i in range(len(above + truth))}

@@ -191,7 +191,7 @@ def test_failed_calls_are_missing_not_wrong(tmp_path):
     record = result.iterations[0]
     unanswered = [row for row in record.rows if row.failure]
     if record.missing:
-        assert all(row.hp is None and row.placed is None for row in unanswered)
+        assert all(row.hp is None and row.placement is None for row in unanswered)
         assert record.scores.n == 8 - record.missing
     held = [h for h in result.heldout if any(row.failure for row in h.rows)]
     assert record.missing or held, "the failing image must be in one of the splits"

@@ -63,7 +63,7 @@ def test_rows_scores_and_intervals_follow_the_convention(runs: dict[str, tuple[P
         for row in part.rows:
             assert row.off_tree == ("bicycle" in (row.answer or ""))
             said = {
-                *(row.placed or "").split("/"),
+                *(row.placement or "").split("/"),
                 *(["what the tree lacks"] if row.off_tree and way == "child" else []),
             }
             truth = set(row.truth.split("/"))
@@ -237,7 +237,7 @@ def test_on_the_whole_taxonomy_it_is_a_child_of_that_ones_root(tmp_path: Path) -
         hp, hr, depth = [], [], []
         for row in held.rows:
             truth = {"sight", "property", *row.truth.split("/")}
-            said = {"sight", "bicycle"} if row.off_tree else {"sight", "property", *(row.placed or "").split("/")}
+            said = {"sight", "bicycle"} if row.off_tree else {"sight", "property", *(row.placement or "").split("/")}
             hp.append(len(said & truth) / len(said))
             hr.append(len(said & truth) / len(truth))
             depth.append(len(said) - 1)

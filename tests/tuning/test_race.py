@@ -13,7 +13,7 @@ from taxtune.tuning.selection import next_steps, rounds
 
 def _record(iteration: int, hp: np.ndarray, hr: np.ndarray) -> IterationRecord:
     rows = tuple(
-        ExampleRow(str(i), f"{i}.png", 0, "", answer="", node=0, placed="", hp=float(p), hr=float(r))
+        ExampleRow(str(i), f"{i}.png", 0, "", answer="", node=0, placement="", hp=float(p), hr=float(r))
         for i, (p, r) in enumerate(zip(hp, hr, strict=True))
     )
     means = float(hp.mean()), float(hr.mean())

@@ -65,7 +65,7 @@ class Diagnosis:
     """The types of a set of answers, and what they cost.
 
     Attributes:
-        answers: A record for each answer, as `--json` has it, with its nodes as "node" and "truth".
+        answers: A record for each answer, as `--json` has it, with its nodes as "node" and "target".
         scores: hP, hR and hF.
         costs: The types, wrong branches with the rank where they leave the right path, from the root down.
         clades: The clades that cost most.
@@ -136,11 +136,11 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
         views |= {} if measured.types is None else {"measures": measured.types}
         tables.append(tags_table(named, views, resamples=settings.resamples, seed=settings.seed))
     if part is not None:
-        nodes, targets = ([one[key] for one in found.answers] for key in ("node", "truth"))
+        nodes, targets = ([one[key] for one in found.answers] for key in ("node", "target"))
         tables.append(both_trees_table(part, {"all": (nodes, targets)}, "answers of", off_tree={"all": found.off}))
     shares = {name: float(np.mean([one[name] for one in found.answers])) for name in ("abstained", "off_tree")}
     weighted = {key: one.estimate for key, one in found.intervals.items() if key in INFORMATION_METRICS}
-    inner = {"node", "truth", *shares}
+    inner = {"node", "target", *shares}
     return StudyReport(
         study="diagnose",
         title="What goes wrong, where, and what it costs",
@@ -184,14 +184,14 @@ def _diagnosed(
         {
             "id": row.id,
             "answer": placement.answer,
-            "target": path[row.target],
-            "placed": path[placement.node],
+            "truth": path[row.target],
+            "placement": path[placement.node],
             "stage": str(placement.stage),
             "type": kinds[i],
             **{name: float(values[i]) for name, values in columns.items()},
             **({} if measured is None else {"measured": str(measured[i])}),
             "node": placement.node,
-            "truth": row.target,
+            "target": row.target,
             "abstained": placement.abstained,
             "off_tree": placement.off_tree,
         }
@@ -255,7 +255,7 @@ def _types_table(found: Diagnosis) -> Table:
 def _scores_table(found: Diagnosis, taxonomy: Taxonomy) -> Table:
     from taxtune.report.wording import interval, metric_name
 
-    targets = [one["truth"] for one in found.answers]
+    targets = [one["target"] for one in found.answers]
     return Table(
         "scores",
         "All scores",
@@ -325,11 +325,11 @@ def _examples_table(found: Diagnosis, taxonomy: Taxonomy, most: int) -> Table:
         chosen: dict[int, dict[str, Any]] = {}
         for one in ordered:
             if one["type"] == cost.type and len(chosen) < most:
-                chosen.setdefault(one["truth"], one)
+                chosen.setdefault(one["target"], one)
         for one in chosen.values():
             said = " ".join(one["answer"].split())
             said = said if len(said) <= _SHOWN else said[: _SHOWN - 1] + "…"
-            nodes = (node_name(taxonomy, one["truth"]), node_name(taxonomy, one["node"]))
+            nodes = (node_name(taxonomy, one["target"]), node_name(taxonomy, one["node"]))
             rows.append((one["type"], said, *nodes, one["hp"], one["hr"], one["id"]))
-    columns = ("type", "answer", "target", "placed on", "hP", "hR", "id")
+    columns = ("type", "answer", "truth", "placement", "hP", "hR", "id")
     return Table("examples", "Examples of each type", columns, tuple(rows))

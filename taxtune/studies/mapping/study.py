@@ -349,7 +349,7 @@ def mapping_report(
                 {
                     "row": row,
                     "answer": answers.answers[i],
-                    "target": "/".join(taxonomy.path(answers.targets[i])),
+                    "truth": "/".join(taxonomy.path(answers.targets[i])),
                     "placed": {
                         p.name: "/".join(taxonomy.path(int(p.nodes[i]))) if p.nodes[i] >= 0 else None for p in placed
                     },

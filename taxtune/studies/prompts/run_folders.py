@@ -54,10 +54,10 @@ def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedMo
         if any(set(part) != set(examples) for part in rows):
             raise DataError("The run's templates were asked about different images.", file=file)
         if taxonomy is None:
-            paths = [row[key] for part in rows for row in part.values() for key in ("truth", "placed")]
+            paths = [row[key] for part in rows for row in part.values() for key in ("truth", "placement")]
             taxonomy = _tree_of_paths(paths)
             number = {"/".join(taxonomy.path(node)): node for node in range(len(taxonomy))}
-            keys = ("truth", "placed")
+            keys = ("truth", "placement")
         else:
             number, keys = None, ("target", "node")
         targets, *nodes = (
@@ -146,7 +146,7 @@ def _check_scores(file: Path, model: PromptedModel, rows: Sequence[Sequence[Mapp
         hp, hr = precision_recall(
             model.taxonomy, placed.nodes[known], model.targets[known], off_tree=placed.as_child[known]
         )
-        said = [(row["hp"], row["hr"]) for row in part if row["placed"] is not None]
+        said = [(row["hp"], row["hr"]) for row in part if row["placement"] is not None]
         if said and not np.allclose(np.stack([hp, hr], axis=1), np.array(said, dtype=np.float64)):
             raise DataError(
                 "The recorded nodes do not give the run's hP and hR; this is a different taxonomy, or its labels "

@@ -62,7 +62,7 @@ def test_json_is_the_same_for_a_seed(folder: Path, study: Study) -> None:
     assert data["answers"][0] == {
         "row": 2,
         "answer": "a mallard",
-        "target": "life/bird/duck/mallard",
+        "truth": "life/bird/duck/mallard",
         "placed": {"mine": "life/bird/duck/mallard", "mine + Alg. 1": "life/bird/duck/mallard"},
     }
     assert {record["style"] for record in data["styles"]} == {"bare", "coarse", "off-tree"}
@@ -115,7 +115,7 @@ def test_a_root_changes_the_metrics_and_both_are_shown(below: Path, study: Study
         "1 of 5 rows are left out: node outside bird",
         "1 of 4 answers have acceptable nodes outside bird, which are ignored",
     ]
-    assert [record["target"] for record in found["answers"]] == ["bird/duck/mallard"] * 2 + [
+    assert [record["truth"] for record in found["answers"]] == ["bird/duck/mallard"] * 2 + [
         "bird",
         "bird/duck/mallard",
     ]

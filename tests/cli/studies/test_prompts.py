@@ -87,7 +87,15 @@ def test_one_file_with_columns_or_guesses(folder: Path, study: Study) -> None:
 
 def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
     def held(name: str, placed: str, hp: float, hr: float) -> dict[str, Any]:
-        row = {"example": "e", "truth": "life/bird/duck", "target": 2, "node": 1, "placed": placed, "hp": hp, "hr": hr}
+        row = {
+            "example": "e",
+            "truth": "life/bird/duck",
+            "target": 2,
+            "node": 1,
+            "placement": placed,
+            "hp": hp,
+            "hr": hr,
+        }
         return {"name": name, "template": f"{name}?", "rows": [row | {"abstained": False}]}
 
     (folder / "run").mkdir()
@@ -172,8 +180,15 @@ def test_measures_of_runs_are_of_what_was_said(folder: Path, study: Study) -> No
     def held(name: str, answer: str | None, node: str | None) -> dict[str, Any]:
         row = {"example": "e", "truth": "life/bird/duck", "target": 2, "answer": answer, "abstained": False}
         scores = {"hp": None, "hr": None} if node is None else {"hp": 1.0, "hr": len(node.split("/")) / 3}
-        other = row | {"example": "f", "answer": "a duck", "node": 2, "placed": "life/bird/duck", "hp": 1.0, "hr": 1.0}
-        return {"name": name, "template": f"{name}?", "rows": [row | scores | {"node": 1, "placed": node}, other]}
+        other = row | {
+            "example": "f",
+            "answer": "a duck",
+            "node": 2,
+            "placement": "life/bird/duck",
+            "hp": 1.0,
+            "hr": 1.0,
+        }
+        return {"name": name, "template": f"{name}?", "rows": [row | scores | {"node": 1, "placement": node}, other]}
 
     (folder / "run").mkdir()
     heldout = [held("baseline", "A: duck.", "life/bird/duck"), held("winner", "a bird", "life/bird")]

@@ -24,7 +24,7 @@ def row(birds: Taxonomy, example: str, target: int, node: int | None) -> dict[st
         "target": target,
         "truth": "/".join(birds.path(target)),
         "node": node,
-        "placed": None if node is None else "/".join(birds.path(node)),
+        "placement": None if node is None else "/".join(birds.path(node)),
         "hp": hp,
         "hr": hr,
         "abstained": node == 0,

@@ -172,7 +172,7 @@ def test_without_a_tree_a_measure_gets_all_references_of_a_row(tmp_path: Path) -
     files = [f"{name}={tmp_path / name}.jsonl" for name in "ab"]
     report = run(
         "ranking", files=files, measure=[make_measure("vqa-accuracy"), make_measure("rouge-1")],
-        target_column="references", group={"g": "x"}, dataset_column="dataset", resamples=20,
+        truth_column="references", group={"g": "x"}, dataset_column="dataset", resamples=20,
     )  # fmt: skip
     scores = records(report, "scores")
     # Of three who say finch one is left out three times, and none once; the one who says bird is there three times.

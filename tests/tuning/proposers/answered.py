@@ -58,7 +58,7 @@ def rows(taxonomy: Taxonomy, answers: Sequence[tuple[str, str | None]], off_tree
                 **truth,
                 answer=said,
                 node=placed.node,
-                placed="/".join(taxonomy.path(placed.node)),
+                placement="/".join(taxonomy.path(placed.node)),
                 stage=str(placed.stage),
                 confidence=placed.confidence,
                 hp=float(hp[0]),
