@@ -54,7 +54,7 @@ class Classification:
     Attributes:
         image: The file, or of an image that is in no file the SHA-256 of its content.
         answer: What the model said; of several answers each with its count. None where there is no answer.
-        node: Path of the node, labels joined by "/"; None where there is no answer.
+        placement: Path of the node, labels joined by "/"; None where there is no answer.
         rank: The node's rank, where the tree has ranks.
         off_tree: Whether the answer asserts something that the tree lacks; the node is then the root.
         not_subject: Whether it is known to speak of something that the tree is not about, as of a dog among birds, or
@@ -67,7 +67,7 @@ class Classification:
 
     image: str
     answer: str | None = None
-    node: str | None = None
+    placement: str | None = None
     rank: str | None = None
     off_tree: bool = False
     not_subject: bool = False
@@ -260,7 +260,7 @@ class Classifier:
         """
         classified = self.classify(images)
         found = np.empty(len(classified), dtype=object)
-        found[:] = [one.node for one in classified]
+        found[:] = [one.placement for one in classified]
         return found
 
     def score(self, images: Any, labels: Any, sample_weight: Any = None) -> float:

@@ -227,7 +227,7 @@ def _row(item: Item, one: Classification) -> Row:
     nodes = [{**asdict(step), "confidence": _rounded(step.confidence)} for step in one.path]
     return {
         "image": item.image,
-        "placement": one.node,
+        "placement": one.placement,
         "rank": one.rank,
         "confidence": _rounded(one.confidence),
         "answer": one.answer,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["classify_dataset"]
 
-_COLUMNS = ("image", "answer", "node", "rank", "confidence", "off_tree", "not_subject", "failure")
+_COLUMNS = ("image", "answer", "placement", "rank", "confidence", "off_tree", "not_subject", "failure")
 
 
 def classify_dataset(
@@ -46,7 +46,7 @@ def classify_dataset(
         gpus_per_worker: GPUs that each reserves, which may be a fraction; 1 where there are any by default.
 
     Returns:
-        The other columns of the data set, and: image (the path, or the SHA-256 of the content), answer, node (its
+        The other columns of the data set, and: image (the path, or the SHA-256 of the content), answer, placement (its
         path), rank, confidence, off_tree, not_subject, and failure: why an image has no answer.
 
     Raises:

@@ -126,7 +126,7 @@ def _row(found: Classification) -> dict[str, Any]:
     nodes = [{"label": step.label, "rank": step.rank, "confidence": step.confidence} for step in found.path]
     return {
         "image": found.image,
-        "placement": found.node,
+        "placement": found.placement,
         "rank": found.rank,
         "confidence": found.confidence,
         "answer": found.answer,

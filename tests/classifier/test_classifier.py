@@ -50,7 +50,7 @@ def test_it_labels_the_held_out_images_as_the_run_did(tmp_path, overrides):
     classifier = taxtune.load_classifier(tmp_path / "run", vlm=Wavering())
     rows = result.heldout[-1].rows
     found = classifier.classify([tmp_path / "in" / row.image for row in rows])
-    assert [(one.answer, one.node, one.off_tree) for one in found] == [
+    assert [(one.answer, one.placement, one.off_tree) for one in found] == [
         (row.answer, row.placement, row.off_tree) for row in rows
     ]
     if overrides:
@@ -66,14 +66,14 @@ def test_images_may_be_in_no_file_and_bad_ones_fail_alone(tmp_path):
     gone = tmp_path / "gone.png"
     with Image.open(file) as opened:
         path, content, pixels, lost = classifier.classify([file, file.read_bytes(), opened, gone])
-    assert path.node is not None
-    assert (content.answer, content.node, pixels.node) == (path.answer, path.node, path.node)
+    assert path.placement is not None
+    assert (content.answer, content.placement, pixels.placement) == (path.answer, path.placement, path.placement)
     assert (path.image, content.image) == (str(file), content_hash(file))
-    assert (lost.image, lost.node, lost.answer) == (str(gone), None, None)
+    assert (lost.image, lost.placement, lost.answer) == (str(gone), None, None)
     assert "does not exist" in str(lost.failure)
     (refused,) = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM(fail="")).classify([file])
     assert refused.failure
-    assert refused.node is None
+    assert refused.placement is None
 
 
 def test_answers_are_kept_where_a_store_is_given(tmp_path):
@@ -138,7 +138,7 @@ def test_it_keeps_to_the_conventions_of_scikit_learn(tmp_path):
     lost = tmp_path / "gone.png"
     predicted = classifier.predict([*files, lost])
     assert predicted.dtype == object
-    assert [*predicted] == [one.node for one in classifier.classify([*files, lost])]
+    assert [*predicted] == [one.placement for one in classifier.classify([*files, lost])]
     assert predicted[-1] is None
     assert set(predicted[:-1]) <= set(classifier.classes_)
     assert classifier.classes_[0] == "colour"
@@ -203,7 +203,7 @@ def test_every_node_on_the_way_has_a_confidence(tmp_path, overrides):
     classifier = result.classifier(vlm=Wavering())
     for one in classifier.classify(sorted((tmp_path / "in").rglob("*.png"))):
         sure = [step.confidence for step in one.path]
-        assert "/".join(step.label for step in one.path) == one.node
+        assert "/".join(step.label for step in one.path) == one.placement
         assert sure[0] == 1
         assert sorted(sure, reverse=True) == sure
         assert (one.rank, one.confidence) == (one.path[-1].rank, sure[-1])
@@ -216,7 +216,7 @@ def test_what_the_tree_lacks_has_no_place_on_it(tmp_path):
     found = classifier.classify(sorted((tmp_path / "in").rglob("*.png")))
     lacking = [one for one in found if one.off_tree]
     assert lacking
-    assert all((one.path, one.confidence, one.node) == ((), None, "colour") for one in lacking)
+    assert all((one.path, one.confidence, one.placement) == ((), None, "colour") for one in lacking)
 
 
 def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
@@ -242,7 +242,7 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     assert loaded.classify(files) == made.classify(files)
     voting = taxtune.load_classifier(folder, policy=Vote(3, 0.6))
     assert voting.model.identity["temperature"] == 1
-    elsewhere = taxtune.load_classifier(folder, settings={"vlm.model": str(MODEL_FOLDER), "vlm.dtype": "bfloat16"})
+    elsewhere = taxtune.load_classifier(folder, settings={"vlm.model": f"local:{MODEL_FOLDER}", "vlm.dtype": "bfloat16"})
     assert elsewhere.model.identity["dtype"] == "bfloat16"
     assert elsewhere.model.identity["model"] == "model"
     assert voting.save(folder) == folder
@@ -336,7 +336,7 @@ def test_the_commit_that_the_run_asked_is_kept(tmp_path):
     saved = json.loads((made.save(tmp_path / "saved") / "classifier.json").read_text())
     assert (saved["vlm"]["model"], saved["vlm"]["revision"]) == ("owner/model", commit)
     assert Classifier.load(tmp_path / "saved").recipe.vlm.revision == commit
-    other = Classifier.load(tmp_path / "saved", settings={"vlm.model": "owner/other"})
+    other = Classifier.load(tmp_path / "saved", settings={"vlm.model": "local:owner/other"})
     assert other.recipe.vlm.revision is None
 
 

@@ -78,7 +78,7 @@ def test_what_should_be_looked_at_says_why(photos: Path) -> None:
     ]
     assert (done.images, done.reasons.total(), done.again, done.unknown) == (8, 4, 0, 4)
     assert [row["not_subject"] for row in rows] == ["false"] * 7 + ["true"]
-    assert (rows[7]["path"], rows[7]["confidence"], rows[7]["off_tree"]) == ("colour", "", "false")
+    assert (rows[7]["placement"], rows[7]["confidence"], rows[7]["off_tree"]) == ("colour", "", "false")
     assert rows[1]["off_tree"] == "true"
     assert rows[5]["failure"] == "the content filter"
 
@@ -93,7 +93,7 @@ def test_votes_are_unsure_where_they_are_split(photos: Path) -> None:
             ]
 
     _, rows, review = labelled(photos, Split(), policy=Vote(3, 0.6))
-    assert rows[0]["path"] == "colour/dark/navy"
+    assert rows[0]["placement"] == "colour/dark/navy"
     assert [(row["why"], row["confidence"], row["image"][-6:]) for row in review] == [("unsure", "0.6667", "p0.png")]
 
 

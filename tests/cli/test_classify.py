@@ -71,10 +71,10 @@ def test_a_folder_is_labelled_with_every_image_in_it(here: Path) -> None:
     found = taxtune.load_classifier(here / "run").classify([here / "photos" / "0.png"])[0]
     for name in ("0.png", "copy.png"):
         row = by_name[name]
-        assert (row["path"], row["rank"], row["answer"]) == (found.node, found.rank, found.answer)
+        assert (row["placement"], row["rank"], row["answer"]) == (found.placement, found.rank, found.answer)
         assert float(row["confidence"]) == pytest.approx(found.confidence, abs=1e-4)
     broken = by_name["broken.jpg"]
-    assert (broken["path"], broken["confidence"], broken["answer"]) == ("", "", "")
+    assert (broken["placement"], broken["confidence"], broken["answer"]) == ("", "", "")
     assert "This is not an image" in broken["failure"]
     review = read(here / "labels-review.csv")
     assert [(review[0]["why"], review[0]["image"])] == [("failed", "photos/broken.jpg")]
@@ -96,7 +96,7 @@ def test_every_format_says_the_same(here: Path, suffix: str) -> None:
         assert rows == wanted
     else:
         assert rows == printed
-        steps = next(row for row in rows if row["path"])["nodes"]
+        steps = next(row for row in rows if row["placement"])["nodes"]
         assert steps[0]["confidence"] == 1
     review = read(here / f"labels-review{suffix}")
     assert review[0]["why"] == "failed"
@@ -141,8 +141,8 @@ def test_images_come_from_tables_lists_patterns_and_stdin(here: Path) -> None:
     assert [row["camera_no"] for row in rows[:2]] == ["7", ""]
     assert "does not exist" in rows[1]["failure"]
     assert rows[2]["seen"] == '{"by": "me"}'
-    assert all(row["path"] for row in rows if not row["failure"])
-    assert rows[0]["path"] == rows[5]["path"]
+    assert all(row["placement"] for row in rows if not row["failure"])
+    assert rows[0]["placement"] == rows[5]["placement"]
 
 
 def test_the_column_of_images_is_found_as_init_finds_it(here: Path) -> None:
@@ -150,7 +150,7 @@ def test_the_column_of_images_is_found_as_init_finds_it(here: Path) -> None:
     (here / "both.csv").write_text("file,img\n0.png,1.png\n2.png,3.png\n")
     done = classify(here, "list.csv", "--out", "labels.jsonl")
     assert done.code == 2
-    assert "a column 'path' already" in done.err
+    assert "a column 'placement' already" in done.err
     (here / "list.csv").write_text("id,File Name,place\n1,0.png,beach\n2,1.png,wood\n")
     done = classify(here, "list.csv", "--out", "labels.jsonl")
     assert done.code == 0, done.err
@@ -175,7 +175,7 @@ def test_the_column_of_images_is_found_as_init_finds_it(here: Path) -> None:
         (["empty"], "There is no image in the folder"),
         (["bad.csv"], "bad.csv: It cannot be told which column holds the images' files. It may be 'file', 'path'."),
         (["bad.csv", "--image-column", "photo"], "bad.csv: There is no column 'photo'. There are 'file', 'path'."),
-        (["taken.csv"], "has a column 'path' already"),
+        (["taken.csv"], "has a column 'placement' already"),
         (["blank.csv"], "blank.csv:3: The row names no image"),
         (["photos", "--out", "labels.txt"], "does not tell its format"),
         (["photos", "--out", "labels.csv", "--json"], "--json prints to stdout"),
@@ -190,7 +190,7 @@ def test_the_column_of_images_is_found_as_init_finds_it(here: Path) -> None:
 def test_what_cannot_be_is_said_before_anything_is_asked(here: Path, arguments: list[str], said: str) -> None:
     (here / "empty").mkdir()
     (here / "bad.csv").write_text("file,path\na.png,b\n")
-    (here / "taken.csv").write_text("image,path\na.png,b\n")
+    (here / "taken.csv").write_text("image,placement\na.png,b\n")
     (here / "blank.csv").write_text("image,x\nphotos/1.png,\n,b\n")
     (here / "named.csv").write_text("image\nphotos/1.png\n")
     before = sorted(here.iterdir())

@@ -59,18 +59,20 @@ def test_a_run_labels_a_ray_data_set(here, tmp_path, cluster):
     rows = {row["image"]: row for row in taxtune.classify_dataset(paths, here.folder, workers=1).take_all()}
     lost = rows.pop(str(tmp_path / "no"))
     assert "does not exist" in lost["failure"]
-    assert lost["node"] is None
-    assert {image: (row["answer"], row["node"], row["rank"]) for image, row in rows.items()} == {
-        image: (one.answer, one.node, one.rank) for image, one in own.items()
+    assert lost["placement"] is None
+    assert {image: (row["answer"], row["placement"], row["rank"]) for image, row in rows.items()} == {
+        image: (one.answer, one.placement, one.rank) for image, one in own.items()
     }
     assert {row["number"] for row in rows.values()} == set(range(9))
     contents = ray.data.read_binary_files([str(file) for file in files], include_paths=True)
     labelled = taxtune.classify_dataset(contents, here.folder, image="bytes", batch_size=4, workers=1)
-    assert {row["path"]: row["node"] for row in labelled.take_all()} == {image: one.node for image, one in own.items()}
+    assert {row["path"]: row["placement"] for row in labelled.take_all()} == {
+        image: one.placement for image, one in own.items()
+    }
     with pytest.raises(taxtune.TaxtuneError, match="no column 'photo'"):
         taxtune.classify_dataset(contents, here.folder, image="photo")
-    with pytest.raises(taxtune.TaxtuneError, match="has a column 'node' already"):
-        taxtune.classify_dataset(ray.data.from_items([{"image": "a.png", "node": "x"}]), here.folder)
+    with pytest.raises(taxtune.TaxtuneError, match="has a column 'placement' already"):
+        taxtune.classify_dataset(ray.data.from_items([{"image": "a.png", "placement": "x"}]), here.folder)
 
 
 def test_a_dry_run_says_what_stands_in_the_way(tmp_path):

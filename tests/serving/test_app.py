@@ -74,14 +74,17 @@ def test_images_in_the_json_of_mlflow(tmp_path: Path, form: str) -> None:
     }
     reply = site.post("/invocations", json={"inputs" if form == "list" else form: body[form]})
     assert reply.status_code == 200, reply.text
-    assert [row["path"] for row in reply.json()["predictions"]] == ["colour/reddish/scarlet", "colour/bluish/azure"]
+    assert [row["placement"] for row in reply.json()["predictions"]] == [
+        "colour/reddish/scarlet",
+        "colour/bluish/azure",
+    ]
 
 
 def test_an_image_file_is_a_request(tmp_path: Path) -> None:
     site = site_of(toy(tmp_path))
     content = (tmp_path / "azure0.png").read_bytes()
     (row,) = site.post("/invocations", content=content, headers={"Content-Type": "image/png"}).json()["predictions"]
-    assert row["path"] == "colour/bluish/azure"
+    assert row["placement"] == "colour/bluish/azure"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,7 @@ def test_files_of_the_server_cannot_be_asked_about(tmp_path: Path) -> None:
     site = site_of(toy(tmp_path))
     reply = site.post("/invocations", json={"inputs": {"image": [str(tmp_path / "azure0.png")]}})
     (row,) = reply.json()["predictions"]
-    assert row["path"] is None
+    assert row["placement"] is None
     assert "not an image file in base64" in row["failure"]
 
 

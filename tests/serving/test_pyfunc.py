@@ -26,7 +26,7 @@ def test_a_table_in_and_a_table_out(tmp_path: Path) -> None:
     given = [str(squares / "scarlet0.png"), in_base64(squares / "navy0.png"), str(tmp_path / "gone.png"), "data:x"]
     table = served(classifier).predict(pd.DataFrame({"image": given}))
     assert tuple(table.columns) == COLUMNS
-    assert table.path.tolist() == ["colour/reddish/scarlet", "colour/bluish/navy", None, None]
+    assert table.placement.tolist() == ["colour/reddish/scarlet", "colour/bluish/navy", None, None]
     assert table.image[0] == given[0]
     assert len(table.image[1]) == 64  # what is in no file is known by the hash of its content
     assert table.failure.map(bool).tolist() == [False, False, True, True]
@@ -47,20 +47,20 @@ def test_off_the_tree_and_nothing_said(tmp_path: Path) -> None:
     classifier = toy(squares, Cyclist())
     classifier = toy(squares, Cyclist(), mapper=BicycleMapper(classifier.taxonomy))
     (murky,) = served(classifier).predict([{"image": str(squares / "navy4.png")}]).to_dict("records")
-    assert (murky["off_tree"], murky["path"], murky["nodes"], murky["failure"]) == (True, "colour", [], None)
+    assert (murky["off_tree"], murky["placement"], murky["nodes"], murky["failure"]) == (True, "colour", [], None)
     assert murky["answer"].startswith("A bicycle")
 
 
 def test_texts_without_a_table(tmp_path: Path) -> None:
     model = ServedClassifier(toy(tmp_path / "in"))
-    assert model.predict([(tmp_path / "in" / "azure0.png").read_bytes()]).path.tolist() == ["colour/bluish/azure"]
+    assert model.predict([(tmp_path / "in" / "azure0.png").read_bytes()]).placement.tolist() == ["colour/bluish/azure"]
 
 
 def test_only_content_is_read_where_that_is_wanted(tmp_path: Path) -> None:
     model = ServedClassifier(toy(tmp_path / "in"), content_only=True)
     file = tmp_path / "in" / "azure0.png"
     table = model.predict([str(file), in_base64(file)])
-    assert table.path.tolist() == [None, "colour/bluish/azure"]
+    assert table.placement.tolist() == [None, "colour/bluish/azure"]
     assert "not an image file in base64" in table.failure[0]
 
 
@@ -81,7 +81,7 @@ def test_one_request_at_a_time_reaches_the_model(tmp_path: Path) -> None:
     model = ServedClassifier(toy(tmp_path / "in", Jealous()))
     file = str(tmp_path / "in" / "azure0.png")
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda _: model.predict([file]).path[0], range(8)))
+        found = list(threads.map(lambda _: model.predict([file]).placement[0], range(8)))
     assert set(found) == {"colour/bluish/azure"}
 
 
@@ -113,7 +113,7 @@ def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     # What is loaded is loaded once, before the first image is asked about.
     network = model.get_raw_model().model._network
     table = model.predict(pd.DataFrame({"image": [str(BIRD), in_base64(BIRD), "bm90IGFuIGltYWdl"]}))
-    assert table.path[0] == table.path[1] == Classifier.load(tmp_path / "classifier").predict([BIRD])[0]
+    assert table.placement[0] == table.placement[1] == Classifier.load(tmp_path / "classifier").predict([BIRD])[0]
     assert table.failure[2].startswith("This is not an image")  # and no file of the server's is named
     assert model.get_raw_model().model._network is network
     assert model.predict(model.input_example).failure.tolist() == [None]
