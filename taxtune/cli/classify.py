@@ -106,9 +106,9 @@ def classify(
     """Label images with a run's winner: its prompt, model, mapper and policy.
 
     Each image has a row, in the order given: image, placement (the path of its node), rank, confidence, answer,
-    off_tree, not_subject, failure, and the other columns of the file that names it. Images that are off the tree or not of its
-    subject, failed, got no label or an unsure one are also written to the second file, the least sure first. Answers
-    are kept as they come, so the same command continues after an interruption.
+    off_tree, not_subject, failure, and the other columns of the file that names it. Images that are off the tree or not
+    of its subject, failed, got no label or an unsure one are also written to the second file, the least sure first.
+    Answers are kept as they come, so the same command continues after an interruption.
     """
     from contextlib import nullcontext
     from functools import partial

@@ -242,7 +242,8 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     assert loaded.classify(files) == made.classify(files)
     voting = taxtune.load_classifier(folder, policy=Vote(3, 0.6))
     assert voting.model.identity["temperature"] == 1
-    elsewhere = taxtune.load_classifier(folder, settings={"vlm.model": f"local:{MODEL_FOLDER}", "vlm.dtype": "bfloat16"})
+    changed = {"vlm.model": f"local:{MODEL_FOLDER}", "vlm.dtype": "bfloat16"}
+    elsewhere = taxtune.load_classifier(folder, settings=changed)
     assert elsewhere.model.identity["dtype"] == "bfloat16"
     assert elsewhere.model.identity["model"] == "model"
     assert voting.save(folder) == folder
