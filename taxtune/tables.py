@@ -12,6 +12,7 @@ import lzma
 import re
 import unicodedata
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from typing import IO, Any, cast
 from taxtune.errors import DataError, TaxonomyError, TaxtuneError
 
 __all__ = [
+    "MOST_UNPACKED",
+    "Padding",
     "Row",
     "Table",
     "TableStream",
@@ -44,8 +47,8 @@ __all__ = [
     "unpacked",
 ]
 
-# What unpacks to more than 64 MiB and 200 times its size is made to fill memory.
-_LARGE, _MOST_TIMES = 2**26, 200
+#: Most bytes that are unpacked of any file; what is larger has to be unpacked by whoever knows what it is.
+MOST_UNPACKED = 2**28
 # How much of a packed file is unpacked at once.
 _CHUNK = 2**18
 # The longest field of a table that is not tidy: what the csv module can count.
@@ -89,6 +92,37 @@ class Table:
     def column(self, *names: str) -> int | None:
         """Returns the position of the first of the named columns that there is."""
         return next((self.header.index(name) for name in names if name in self.header), None)
+
+
+class Padding:
+    """Counts the cells that rows lack, which records of them are filled up with.
+
+    Args:
+        file: The file, for messages.
+    """
+
+    # A sheet may have rows of one cell below a header of thousands.
+    _FREE, _TIMES = 10_000_000, 10
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._left = self._FREE
+
+    def add(self, row: int, cells: int, columns: int) -> None:
+        """Takes note of a row.
+
+        Raises:
+            DataError: If the rows so far lack many times the cells that they have.
+        """
+        self._left -= columns - cells * (self._TIMES + 1)
+        if self._left < 0:
+            raise DataError(
+                f"The rows are far shorter than the header, which has {columns:,} columns.",
+                file=self._file,
+                row=row,
+                value=cells,
+                remedy="Remove the columns that are not needed.",
+            )
 
 
 def clean(text: str) -> str:
@@ -209,8 +243,7 @@ def open_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> Iterator[
             if stream is raw:
                 yield raw
             else:
-                most = max(_LARGE, _MOST_TIMES * path.stat().st_size)
-                packed = _Unpacking(cast("io.RawIOBase", stream), most, partial(error, file=path), what)
+                packed = _Unpacking(cast("io.RawIOBase", stream), partial(error, file=path), what)
                 yield io.BufferedReader(packed, _CHUNK)
     except FileNotFoundError:
         raise error(f"The {what} file does not exist.", file=path, remedy="Check the path.") from None
@@ -223,10 +256,10 @@ def open_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> Iterator[
 
 
 class _Unpacking(io.RawIOBase):
-    """What a stream unpacks, until it is more than a text would be; see `open_bytes`."""
+    """What a stream unpacks, until it is more than `MOST_UNPACKED`; see `open_bytes`."""
 
-    def __init__(self, stream: io.RawIOBase, most: int, error: Callable[..., TaxtuneError], what: str) -> None:
-        self._stream, self._left, self._error, self._what = stream, most, error, what
+    def __init__(self, stream: io.RawIOBase, error: Callable[..., TaxtuneError], what: str) -> None:
+        self._stream, self._left, self._error, self._what = stream, MOST_UNPACKED, error, what
 
     def readable(self) -> bool:
         return True
@@ -242,7 +275,7 @@ class _Unpacking(io.RawIOBase):
         self._left -= len(data)
         if self._left < 0:
             raise self._error(
-                f"The {self._what} file unpacks to more than {_MOST_TIMES} times its size, which is unusual for text.",
+                f"The {self._what} file unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB.",
                 remedy="If the file is as it should be, unpack it first.",
             )
         buffer[: len(data)] = data
@@ -375,7 +408,7 @@ def stream_table(
     if not header_line:
         raise error("The file has no header.", file=file, row=1)
     header = tuple(column_key(cell) for cell in cells)
-    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
     if repeated:
         raise error(
             "Two columns have the same name.", file=file, row=header_line, value=repeated[0], remedy="Rename one."

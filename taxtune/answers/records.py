@@ -10,17 +10,19 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from zipfile import ZipFile
 
 from taxtune.answers.harnesses import HARNESSES, eval_samples, harness_of, harness_records
 from taxtune.answers.runs import read_run_rows, split_run
 from taxtune.errors import DataError, MissingExtraError
-from taxtune.tables import column_key, decode_text, decoded_lines, open_bytes, stream_table
+from taxtune.tables import MOST_UNPACKED, Padding, column_key, decode_text, decoded_lines, open_bytes, stream_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +52,8 @@ _PACKED = (".gz", ".bz2", ".xz")
 # How much of a file tells what it is, and how many rows of Parquet are read at once.
 _START = 2**16
 _PARQUET_ROWS = 10_000
+# Rows of a sheet: as many as Excel has; a file of a hundred bytes may name any number.
+_SHEET_ROWS = 2**20
 # The first bytes of Parquet, and of ZIP, which XLSX and inspect_ai's .eval are.
 _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx"}
 
@@ -230,6 +234,7 @@ def _text_rows(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]
 
 def _csv(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
     table = stream_table(content.filled_lines(), content.file, error=DataError, tidy=False, blank=blank)
+    padding = Padding(content.file)
     for row in table.rows:
         if any(cell.strip() for cell in row.cells[len(table.header) :]):
             raise DataError(
@@ -239,6 +244,7 @@ def _csv(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
                 value=row.cells[len(table.header)],
                 remedy="Put text that contains a comma in double quotes.",
             )
+        padding.add(row.line, len(row.cells), len(table.header))
         # An empty cell is no value: CSV cannot tell an empty text from none.
         yield row.line, {name: row.cell(i) if row.cell(i).strip() else None for i, name in enumerate(table.header)}
 
@@ -284,25 +290,50 @@ def _json_document(data: bytes, file: str, what: str) -> list[tuple[int, Record]
 
 def _sheet(data: bytes, file: str) -> list[tuple[int, Record]]:
     try:
-        import openpyxl  # noqa: F401  (what pandas reads XLSX with)
+        from openpyxl import load_workbook
     except ImportError:
         raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
-    import pandas as pd
-
+    rows: list[tuple[int, Record]] = []
     try:
-        frame = pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False, na_filter=False)
+        with ZipFile(io.BytesIO(data)) as parts:
+            if sum(part.file_size for part in parts.infolist()) > MOST_UNPACKED:
+                raise DataError(
+                    f"The workbook unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB.",
+                    file=file,
+                    remedy="Save the sheet as CSV.",
+                )
+        book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+        sheet = book.worksheets[0]
+        sheet.reset_dimensions()
+        header: list[str] = []
+        padding = Padding(file)
+        for row, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+            if row > _SHEET_ROWS:
+                raise DataError(f"The sheet has more than {_SHEET_ROWS:,} rows.", file=file)
+            cells = {place: text for place, value in enumerate(values) if (text := _sheet_text(value)).strip()}
+            padding.add(row, len(cells), max(len(header) if cells else 0, len(values)))
+            if row == 1:  # the header
+                header = [column_key(cells.get(place, f"Unnamed: {place}")) for place in range(len(values))]
+                if twice := [name for name, count in Counter(header).items() if count > 1]:
+                    message, remedy = "Two columns have the same name.", "Rename one."
+                    raise DataError(message, file=file, row=row, value=twice[0], remedy=remedy)
+            elif cells:  # a blank row is no record
+                names = {place: header[place] if place < len(header) else f"unnamed:_{place}" for place in cells}
+                rows.append((row, dict.fromkeys(header) | {names[place]: text for place, text in cells.items()}))
+    except DataError:
+        raise
     except Exception as error:  # damage shows as whatever zipfile, the XML parser and openpyxl raise
         raise DataError("The sheet cannot be read.", file=file, value=str(error)) from None
-    header = [column_key(str(name)) for name in frame.columns]
-    # The header is row 1 of the sheet. A blank row is no record.
-    rows = [
-        (row, {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)})
-        for row, cells in enumerate(frame.itertuples(index=False), start=2)
-        if any(cell.strip() for cell in cells)
-    ]
     if not rows:
         raise DataError("The sheet has no rows.", file=file)
     return rows
+
+
+def _sheet_text(value: object) -> str:
+    """Returns a cell as its sheet shows it: 1 and not 1.0."""
+    if value is None:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _parquet(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
