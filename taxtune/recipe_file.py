@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,10 @@ import yaml
 
 from taxtune.errors import RecipeError
 
-__all__ = ["Override", "apply_overrides", "parse_override", "read_mapping"]
+__all__ = ["Override", "apply_overrides", "load_yaml", "parse_override", "read_mapping"]
+
+# Values of a YAML file, aliases written out; a recipe has a hundred, a file of fragments a thousand.
+_MOST_VALUES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,14 @@ class Override:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice, of which YAML's own loader would drop the first without a word."""
+    """Refuses a key that stands twice, of which YAML's own loader would drop the first, and aliases without end."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None and _size(node, {}) > _MOST_VALUES:
+            problem = f"with its aliases written out it holds more than {_MOST_VALUES:,} values"
+            raise yaml.composer.ComposerError(None, None, problem, node.start_mark)
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         first: dict[tuple[str, str], int] = {}
@@ -44,6 +56,26 @@ class _Loader(yaml.SafeLoader):
                     None, None, f"the key {key.value!r} is repeated here; it is already in line {row}", key.start_mark
                 )
         return super().construct_mapping(node, deep)
+
+
+def _size(node: yaml.Node, known: dict[int, float]) -> float:
+    """Returns how many values a node holds, what aliases stand for included; without end if one holds itself."""
+    if (size := known.get(id(node))) is None:
+        known[id(node)] = math.inf
+        parts = node.value if isinstance(node, yaml.CollectionNode) else ()
+        below = itertools.chain.from_iterable(parts) if isinstance(node, yaml.MappingNode) else parts
+        size = known[id(node)] = 1 + sum(_size(part, known) for part in below)
+    return size
+
+
+def load_yaml(text: str) -> Any:
+    """Returns what YAML text says; all files that people write or are sent are read by it.
+
+    Raises:
+        yaml.YAMLError: If it is no YAML, a key stands twice, or aliases make it larger than any file of ours.
+        RecursionError: If it is nested too deeply.
+    """
+    return yaml.load(text, Loader=_Loader)
 
 
 def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
@@ -60,7 +92,7 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
     except OSError as error:
         raise RecipeError(f"The recipe cannot be read: {error.strerror or error}.", file=path) from error
     try:
-        data = yaml.load(text, Loader=_Loader)
+        data = load_yaml(text)
     except yaml.YAMLError as error:
         raise RecipeError(
             f"The recipe is not valid YAML: {_problem(error)}.", file=path, row=_line(error, text)
@@ -87,7 +119,7 @@ def parse_override(text: str) -> Override:
             "A setting on the command line must be KEY=VALUE.", value=text, remedy="For example: --set iterations=10"
         )
     try:
-        return Override(text, parts, yaml.load(value, Loader=_Loader))
+        return Override(text, parts, load_yaml(value))
     except (yaml.YAMLError, RecursionError) as error:
         problem = _problem(error) if isinstance(error, yaml.YAMLError) else "it is nested too deeply"
         raise RecipeError(

@@ -341,7 +341,7 @@ class ApiVLMSettings(Settings):
     kind: Literal["api"] = "api"
     model: str
     api_base: str | None = None
-    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key, named ..._API_KEY.")
     concurrency: Count = "auto"
     max_tokens: StrictInt = Field(64, ge=1)
     temperature: Number | None = Field(0.0, ge=0)
@@ -512,7 +512,7 @@ class JudgeSettings(Settings):
 
     model: str = Field(min_length=1, description="PROVIDER/MODEL behind an API, or local:MODEL on this machine.")
     api_base: str | None = None
-    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key, named ..._API_KEY.")
     temperature: Number | None = Field(0.0, ge=0, description="Sampling temperature of a model behind an API.")
     max_tokens: StrictInt = Field(
         256, ge=1, description="Maximum length of a reply, which is a sentence and a rating, in tokens."
@@ -599,7 +599,7 @@ class LLMProposerSettings(Settings):
     kind: Literal["llm"] = "llm"
     model: str = "openai/gpt-4o"
     api_base: str | None = None
-    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key, named ..._API_KEY.")
     temperature: Number | None = Field(1.0, ge=0)
     max_history_tokens: StrictInt = Field(6000, ge=200, le=200_000)
     evidence: bool = True
@@ -627,7 +627,7 @@ class AgentProposerSettings(Settings):
     kind: Literal["agent"] = "agent"
     model: str = "openai/gpt-4o"
     api_base: str | None = None
-    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key, named ..._API_KEY.")
     temperature: Number | None = Field(1.0, ge=0)
     max_turns: StrictInt = Field(12, ge=2, le=100)
     trial_images: StrictInt = Field(60, ge=0)

@@ -12,16 +12,20 @@ import lzma
 import re
 import unicodedata
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
+from zipfile import ZipFile
 
 from taxtune.errors import DataError, MissingExtraError, TaxonomyError, TaxtuneError
 
 __all__ = [
+    "MOST_UNPACKED",
+    "Padding",
     "Row",
     "Table",
     "TableStream",
@@ -45,10 +49,12 @@ __all__ = [
     "unpacked",
 ]
 
-# What unpacks to more than 64 MiB and 200 times its size is made to fill memory.
-_LARGE, _MOST_TIMES = 2**26, 200
+#: Most bytes that are unpacked of any file; what is larger has to be unpacked by whoever knows what it is.
+MOST_UNPACKED = 2**28
 # How much of a packed file is unpacked at once.
 _CHUNK = 2**18
+# Rows of a sheet: as many as Excel has; a file of a hundred bytes may name any number.
+_SHEET_ROWS = 2**20
 # The longest field of a table that is not tidy: what the csv module can count.
 _LONGEST = 2**31 - 1
 _DELIMITERS = (",", "\t", ";")
@@ -90,6 +96,37 @@ class Table:
     def column(self, *names: str) -> int | None:
         """Returns the position of the first of the named columns that there is."""
         return next((self.header.index(name) for name in names if name in self.header), None)
+
+
+class Padding:
+    """Counts the cells that rows lack, which records of them are filled up with.
+
+    Args:
+        file: The file, for messages.
+    """
+
+    # A sheet may have rows of one cell below a header of thousands.
+    _FREE, _TIMES = 10_000_000, 10
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._left = self._FREE
+
+    def add(self, row: int, cells: int, columns: int) -> None:
+        """Takes note of a row.
+
+        Raises:
+            DataError: If the rows so far lack many times the cells that they have.
+        """
+        self._left -= columns - cells * (self._TIMES + 1)
+        if self._left < 0:
+            raise DataError(
+                f"The rows are far shorter than the header, which has {columns:,} columns.",
+                file=self._file,
+                row=row,
+                value=cells,
+                remedy="Remove the columns that are not needed.",
+            )
 
 
 def clean(text: str) -> str:
@@ -210,8 +247,7 @@ def open_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> Iterator[
             if stream is raw:
                 yield raw
             else:
-                most = max(_LARGE, _MOST_TIMES * path.stat().st_size)
-                packed = _Unpacking(cast("io.RawIOBase", stream), most, partial(error, file=path), what)
+                packed = _Unpacking(cast("io.RawIOBase", stream), partial(error, file=path), what)
                 yield io.BufferedReader(packed, _CHUNK)
     except FileNotFoundError:
         raise error(f"The {what} file does not exist.", file=path, remedy="Check the path.") from None
@@ -224,10 +260,10 @@ def open_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> Iterator[
 
 
 class _Unpacking(io.RawIOBase):
-    """What a stream unpacks, until it is more than a text would be; see `open_bytes`."""
+    """What a stream unpacks, until it is more than `MOST_UNPACKED`; see `open_bytes`."""
 
-    def __init__(self, stream: io.RawIOBase, most: int, error: Callable[..., TaxtuneError], what: str) -> None:
-        self._stream, self._left, self._error, self._what = stream, most, error, what
+    def __init__(self, stream: io.RawIOBase, error: Callable[..., TaxtuneError], what: str) -> None:
+        self._stream, self._left, self._error, self._what = stream, MOST_UNPACKED, error, what
 
     def readable(self) -> bool:
         return True
@@ -243,7 +279,7 @@ class _Unpacking(io.RawIOBase):
         self._left -= len(data)
         if self._left < 0:
             raise self._error(
-                f"The {self._what} file unpacks to more than {_MOST_TIMES} times its size, which is unusual for text.",
+                f"The {self._what} file unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB.",
                 remedy="If the file is as it should be, unpack it first.",
             )
         buffer[: len(data)] = data
@@ -376,7 +412,7 @@ def stream_table(
     if not header_line:
         raise error("The file has no header.", file=file, row=1)
     header = tuple(column_key(cell) for cell in cells)
-    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
     if repeated:
         raise error(
             "Two columns have the same name.", file=file, row=header_line, value=repeated[0], remedy="Rename one."
@@ -433,28 +469,54 @@ def sheet_rows(data: bytes, file: str | Path) -> list[tuple[int, dict[str, str |
         file: Its name, for messages.
 
     Raises:
-        DataError: If it cannot be read, or has no row.
+        DataError: If it cannot be read, has no row, or is larger than is read.
         MissingExtraError: If openpyxl is not installed.
     """
     try:
-        import openpyxl  # noqa: F401  (what pandas reads XLSX with)
+        from openpyxl import load_workbook
     except ImportError:
         raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
-    import pandas as pd
-
+    rows: list[tuple[int, dict[str, str | None]]] = []
     try:
-        frame = pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False, na_filter=False)
+        with ZipFile(io.BytesIO(data)) as parts:
+            if sum(part.file_size for part in parts.infolist()) > MOST_UNPACKED:
+                raise DataError(
+                    f"The workbook unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB.",
+                    file=file,
+                    remedy="Save the sheet as CSV.",
+                )
+        book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+        sheet = book.worksheets[0]
+        sheet.reset_dimensions()
+        header: list[str] = []
+        padding = Padding(str(file))
+        for row, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+            if row > _SHEET_ROWS:
+                raise DataError(f"The sheet has more than {_SHEET_ROWS:,} rows.", file=file)
+            cells = {place: text for place, value in enumerate(values) if (text := _sheet_text(value)).strip()}
+            padding.add(row, len(cells), max(len(header) if cells else 0, len(values)))
+            if row == 1:  # the header
+                header = [column_key(cells.get(place, f"Unnamed: {place}")) for place in range(len(values))]
+                if twice := [name for name, count in Counter(header).items() if count > 1]:
+                    message, remedy = "Two columns have the same name.", "Rename one."
+                    raise DataError(message, file=file, row=row, value=twice[0], remedy=remedy)
+            elif cells:  # a blank row is no record
+                names = {place: header[place] if place < len(header) else f"unnamed:_{place}" for place in cells}
+                rows.append((row, dict.fromkeys(header) | {names[place]: text for place, text in cells.items()}))
+    except DataError:
+        raise
     except Exception as error:  # damage shows as whatever zipfile, the XML parser and openpyxl raise
         raise DataError("The sheet cannot be read.", file=file, value=str(error)) from None
-    header = [column_key(str(name)) for name in frame.columns]
-    rows = [
-        (row, {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)})
-        for row, cells in enumerate(frame.itertuples(index=False), start=2)
-        if any(cell.strip() for cell in cells)
-    ]
     if not rows:
         raise DataError("The sheet has no rows.", file=file)
     return rows
+
+
+def _sheet_text(value: object) -> str:
+    """Returns a cell as its sheet shows it: 1 and not 1.0."""
+    if value is None:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 from taxtune.answers.harnesses import HARNESSES, eval_samples, harness_of, harness_records
 from taxtune.answers.runs import read_run_rows, split_run
 from taxtune.errors import DataError
-from taxtune.tables import decode_text, decoded_lines, open_bytes, sheet_rows, stream_table
+from taxtune.tables import Padding, decode_text, decoded_lines, open_bytes, sheet_rows, stream_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,6 +229,7 @@ def _text_rows(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]
 
 def _csv(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
     table = stream_table(content.filled_lines(), content.file, error=DataError, tidy=False, blank=blank)
+    padding = Padding(content.file)
     for row in table.rows:
         if any(cell.strip() for cell in row.cells[len(table.header) :]):
             raise DataError(
@@ -238,6 +239,7 @@ def _csv(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
                 value=row.cells[len(table.header)],
                 remedy="Put text that contains a comma in double quotes.",
             )
+        padding.add(row.line, len(row.cells), len(table.header))
         # An empty cell is no value: CSV cannot tell an empty text from none.
         yield row.line, {name: row.cell(i) if row.cell(i).strip() else None for i, name in enumerate(table.header)}
 

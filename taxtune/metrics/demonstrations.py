@@ -42,8 +42,10 @@ def read_demonstrations(path: Path) -> tuple[Demonstration, ...]:
     """
     import yaml
 
+    from taxtune.recipe_file import load_yaml
+
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        entries = load_yaml(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         detail = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise DataError(f"The demonstrations cannot be read: {detail}.", file=path) from error

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
+from taxtune.errors import TaxonomyError
 from taxtune.tables import Row, Table
 from taxtune.taxonomy.defects import Defect, DefectKind
 
 __all__ = ["PathCollector", "RawNode", "RawTaxonomy", "add_root"]
+
+# The names of a path; each node is held as its whole path. Classifications have up to forty levels.
+_MOST_LEVELS = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,14 @@ class PathCollector:
             key: Its id, if it has one.
         """
         full = (*self._root, *path)
+        if len(full) > _MOST_LEVELS:
+            raise TaxonomyError(
+                f"The path has more than {_MOST_LEVELS} names.",
+                file=self.raw.file,
+                row=row,
+                value="/".join(full[:8]) + "/…",
+                remedy="Give the tree as edges, with the columns child and parent.",
+            )
         statement = (aliases, leads, tuple(ranks), identity, key)
         if full in self._stated:
             first, stated = self._stated[full]

@@ -60,14 +60,11 @@ def _looked_up(name: str, table: Multimap) -> list[int]:
 
 
 def _depths(parents: IntArray) -> IntArray:
-    depth = np.zeros(len(parents), dtype=np.int64)
-    below = np.flatnonzero(parents >= 0)
-    above = parents[below]
-    while len(below):
-        depth[below] += 1
-        above = parents[above]
-        below, above = below[above >= 0], above[above >= 0]
-    return depth
+    # Level by level it would be a pass over all nodes for each level of a chain.
+    depth = [-1]
+    for parent in parents.tolist():
+        depth.append(depth[parent + 1] + 1)
+    return np.array(depth[1:], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

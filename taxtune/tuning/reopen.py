@@ -8,6 +8,7 @@ from typing import Any
 
 from taxtune.errors import DataError, RecipeError
 from taxtune.recipe import Recipe
+from taxtune.recipe_file import load_yaml
 from taxtune.tuning.files import read_result
 from taxtune.tuning.records import TuneResult
 
@@ -66,7 +67,14 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
             file=folder,
             remedy="Give the recipe (recipe=, or --recipe), and a model of your own as vlm= in Python.",
         )
-    data: dict[str, Any] = {**yaml.safe_load(text), "source": None if source is None else Path(source)}
+    try:
+        data: dict[str, Any] = {**load_yaml(text), "source": None if source is None else Path(source)}
+    except (yaml.YAMLError, RecursionError, TypeError) as error:
+        raise RecipeError(
+            "The run's record of its recipe cannot be read.",
+            file=folder / "provenance.json",
+            remedy="Give the recipe (recipe=, or --recipe).",
+        ) from error
     for group, did in _GIVEN.items():
         missing = group in STAND_INS and group not in data
         if (missing or data.get(group, {}).get("kind") == "python") and group not in given:

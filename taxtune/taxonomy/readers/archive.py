@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, clean, csv_delimiter
+from taxtune.tables import MOST_UNPACKED, Row, clean, csv_delimiter
 
 __all__ = ["Archive", "Layout", "is_archive", "tidy"]
 
@@ -24,9 +24,6 @@ __all__ = ["Archive", "Layout", "is_archive", "tidy"]
 _LONGEST_LINE = 16 * 2**20
 _SMALL_FILE = 2**20
 _PEEKED = 2**16
-# Tables of names shrink to a tenth or so in a zip file. One that is large and shrinks to less than this is made to
-# fill memory or to take for ever.
-_LARGE, _LEAST_SHARE = 2**24, 1 / 200
 _UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError)
 _TAR = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".taz")
 
@@ -80,7 +77,12 @@ class Archive:
                 if path.name.lower().endswith(_TAR):
                     # Members are only ever read, never written to the disk.
                     self._tar = tarfile.open(path)  # noqa: SIM115 - read from as long as the archive is
-                    inside = [info.name for info in self._tar.getmembers() if info.isfile()]
+                    inside = []
+                    size = 0
+                    for info in self._tar:  # each is unpacked on the way to the next
+                        self._check_size(size := size + info.size)
+                        if info.isfile():
+                            inside.append(info.name)
                 else:
                     self._zip = zipfile.ZipFile(path)
                     inside = [info.filename for info in self._zip.infolist() if not info.is_dir()]
@@ -181,15 +183,7 @@ class Archive:
                 f"There is no file {name!r} in the archive.", file=self.path, remedy=f"There are: {_some(self.names)}."
             )
         if self._zip is not None:
-            packed = self._zip.getinfo(member)
-            if packed.file_size > _LARGE and packed.compress_size < _LEAST_SHARE * packed.file_size:
-                raise TaxonomyError(
-                    f"The file unpacks to {packed.file_size / 2**20:,.0f} MiB, "
-                    f"{packed.file_size // max(1, packed.compress_size):,} times its size in the archive, which is "
-                    "unusual for a table of names.",
-                    file=self.shown(name),
-                    remedy="If the file is as it should be, unpack the archive and give the folder.",
-                )
+            self._check_size(self._zip.getinfo(member).file_size)
         try:
             if self._tar is not None:
                 # A member that is a file has a stream.
@@ -198,6 +192,14 @@ class Archive:
         except (RuntimeError, NotImplementedError, *_UNREADABLE) as problem:
             # RuntimeError is how the zipfile module says that a file is encrypted.
             raise self._broken(name, None, problem) from None
+
+    def _check_size(self, size: int) -> None:
+        if size > MOST_UNPACKED:
+            raise TaxonomyError(
+                f"The archive unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB.",
+                file=self.path,
+                remedy="If it is as it should be, unpack it and give the folder.",
+            )
 
     def _broken(self, name: str, row: int | None, problem: Exception) -> TaxonomyError:
         return TaxonomyError(

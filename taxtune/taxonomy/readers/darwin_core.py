@@ -12,8 +12,10 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from xml.etree import ElementTree
-from xml.parsers import expat
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml import DTDForbidden
+from defusedxml.ElementTree import fromstring
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import Row
@@ -198,10 +200,15 @@ def _described(archive: Archive) -> tuple[_File, ...]:
     """Returns the core file and the files of common names that `meta.xml` describes."""
     shown = archive.shown(_META)
     data = archive.small(_META)
-    _refuse_doctype(data, shown)
     try:
-        meta = ElementTree.fromstring(data)
-    except (ElementTree.ParseError, ValueError, LookupError) as problem:
+        meta: Element = fromstring(data, forbid_dtd=True)
+    except DTDForbidden:
+        raise TaxonomyError(
+            "meta.xml has a document type declaration, which is not accepted.",
+            file=shown,
+            remedy="Remove the line <!DOCTYPE …>.",
+        ) from None
+    except (ParseError, ValueError, LookupError) as problem:
         raise TaxonomyError(f"The file is not valid XML: {problem}.", file=shown) from None
     core = next((element for element in meta if _tag(element) == "core"), None)
     if core is None:
@@ -221,36 +228,18 @@ def _described(archive: Archive) -> tuple[_File, ...]:
     return tuple(_described_file(archive, element, shown) for element in (core, *extensions))
 
 
-def _refuse_doctype(data: bytes, shown: str) -> None:
-    """Refuses a document type, the only place where XML can define entities that blow up or point elsewhere."""
-
-    def refuse(*_: object) -> None:
-        raise TaxonomyError(
-            "meta.xml has a document type declaration, which is not accepted.",
-            file=shown,
-            remedy="Remove the line <!DOCTYPE …>.",
-        )
-
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = refuse
-    try:
-        parser.Parse(data, True)
-    except (expat.ExpatError, ValueError, LookupError) as problem:
-        raise TaxonomyError(f"The file is not valid XML: {problem}.", file=shown) from None
-
-
-def _tag(element: ElementTree.Element) -> str:
+def _tag(element: Element) -> str:
     return element.tag.rsplit("}", 1)[-1]
 
 
-def _location(element: ElementTree.Element) -> tuple[str, str]:
+def _location(element: Element) -> tuple[str, str]:
     """Returns where `meta.xml` says that a file is, and the name of the file of the archive that it means."""
     location = next((e.text or "" for e in element.iter() if _tag(e) == "location"), "").strip()
     # Only a name counts: an archive has no say over what is read outside of it.
     return location, location.replace("\\", "/").rsplit("/", 1)[-1]
 
 
-def _described_file(archive: Archive, element: ElementTree.Element, shown: str) -> _File:
+def _described_file(archive: Archive, element: Element, shown: str) -> _File:
     location, name = _location(element)
     if name not in archive.names:
         raise TaxonomyError(
@@ -270,7 +259,7 @@ def _described_file(archive: Archive, element: ElementTree.Element, shown: str) 
     return _File(name, layout, int(lines), columns, width)
 
 
-def _layout(element: ElementTree.Element, shown: str) -> Layout:
+def _layout(element: Element, shown: str) -> Layout:
     delimiter = element.get("fieldsTerminatedBy", ",").replace("\\t", "\t")
     quote = element.get("fieldsEnclosedBy", '"').replace("&quot;", '"')
     encoding = element.get("encoding") or "utf-8"

@@ -39,7 +39,7 @@ def parse_edges(table: Table) -> RawTaxonomy:
         )
     child, parent = table.header.index("child"), table.header.index("parent")
     label, aliases, rank = table.column("label", "name"), table.column("aliases", "alias"), table.column("rank")
-    leads = table.column("leads", "lead")
+    leads, node_id = table.column("leads", "lead"), table.column("node_id")
     raw = RawTaxonomy(table.file, "edges")
     ids: dict[str, str] = {}
     stated: dict[tuple[str, str], tuple[int, RawNode]] = {}
@@ -60,7 +60,7 @@ def parse_edges(table: Table) -> RawTaxonomy:
         if not name:
             raw.flaw("empty name", "The node has no label.", row.line, key, "Fill in the label.")
             name = key
-        if identity := row.cell(table.column("node_id")):
+        if identity := row.cell(node_id):
             ids[key] = identity
         others, led = other_names(row.cell(aliases), name), other_names(row.cell(leads), name)
         node = RawNode(key, above or None, name, others, row.cell(rank) or None, row.line, led)
@@ -73,7 +73,7 @@ def parse_edges(table: Table) -> RawTaxonomy:
         shown = f"{key} under {above}" if above else key
         raw.repeated("edge", first, row.line, shown, same=same)
     _add_root(raw)
-    if table.column("node_id") is not None:
+    if node_id is not None:
         _name_by_ids(raw, ids)
     return raw
 

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.parsers import expat
 
 from taxtune.errors import MissingExtraError, TaxonomyError
 from taxtune.tables import clean
@@ -41,6 +43,8 @@ SUFFIXES = {
     ".trig": "trig",
     ".jsonld": "json-ld",
 }
+# Characters of an entity; namespaces have some fifty.
+_LONGEST_ENTITY = 200
 #: The namespaces of Darwin Core's rank, of what taxtune states itself, and of nodes that have no id.
 DWC = "http://rs.tdwg.org/dwc/terms/"
 TAXTUNE = "urn:taxtune:"
@@ -106,8 +110,8 @@ def _graph(text: str, path: Path, name: str) -> Graph:
     rdflib = load_rdflib()
     plain = [suffix.lower() for suffix in path.suffixes if suffix.lower() in SUFFIXES]
     syntax = _syntax_of(text) or (SUFFIXES[plain[-1]] if plain else "turtle")
-    if syntax == "xml" and "<!ENTITY" in text and text.count("<!ENTITY") > 200:
-        raise TaxonomyError("The file defines more than 200 entities.", file=name, remedy="Convert it to Turtle.")
+    if syntax == "xml":
+        _check_entities(text, name)
     graph: Graph = rdflib.Dataset(default_union=True) if syntax == "trig" else rdflib.Graph()
     try:
         graph.parse(data=text, format=syntax, publicID="urn:file:")
@@ -121,6 +125,28 @@ def _graph(text: str, path: Path, name: str) -> Graph:
             remedy="The syntax is chosen by the suffix: .ttl, .rdf, .owl, .nt, .trig or .jsonld.",
         ) from None
     return graph
+
+
+def _check_entities(text: str, name: str) -> None:
+    """Refuses entities that stand for more than a namespace, as OWL's do: a few of them can stand for gigabytes."""
+    parser = expat.ParserCreate()
+
+    def entity(named: str, is_parameter: bool, value: str | None, *_: object) -> None:
+        if is_parameter or value is None or "&" in value or len(value) > _LONGEST_ENTITY:
+            raise TaxonomyError(
+                f"The entity {named!r} stands for a file, for other entities or for more than {_LONGEST_ENTITY} "
+                "characters, which is not accepted.",
+                file=name,
+                row=parser.CurrentLineNumber,
+                remedy="Save the file as Turtle.",
+            )
+
+    def begin(*_: object) -> None:
+        raise StopIteration
+
+    parser.EntityDeclHandler, parser.StartElementHandler = entity, begin
+    with suppress(StopIteration, expat.ExpatError, ValueError):  # rdflib says what is wrong with the XML
+        parser.Parse(text, True)
 
 
 class _Reader:

@@ -10,6 +10,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from taxtune.errors import TaxonomyError
@@ -19,6 +20,7 @@ from taxtune.tables import unpacked
 __all__ = ["first_lines", "lines"]
 
 _STEP = 1 << 14  # lines between two reports of progress
+_LONGEST = 2**26  # bytes of a line; an entity of Wikidata may have some megabytes
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -34,7 +36,9 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         size = path.stat().st_size
         with path.open("rb") as raw, unpacked(raw) as file, track(f"reading {path.name}", size) as task:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(iter(partial(file.readline, _LONGEST), b""), start=1):
+                if len(line) == _LONGEST:
+                    raise TaxonomyError("The line is longer than 64 MiB.", file=path, row=number)
                 if number == 1 and line.startswith(b"\xef\xbb\xbf"):
                     line = line[3:]
                 try:

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from taxtune.errors import ProposerError, TemplateError
+from taxtune.recipe_file import load_yaml
 from taxtune.resources import prompts_dir
 from taxtune.tuning.template import check_source
 
@@ -187,7 +188,7 @@ def _read(file: Path, above: tuple[Path, ...]) -> list[Slot]:
     if file.resolve() in above:
         raise ProposerError("The file extends itself.", file=file, remedy="Remove its 'extends'.")
     try:
-        data: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
+        data: Any = load_yaml(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ProposerError(f"The fragments cannot be read: {error}.", file=file) from None
     except yaml.YAMLError as error:

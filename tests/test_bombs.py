@@ -1,0 +1,194 @@
+"""Small files that would fill memory or time: each is refused, or read, at a cost that its size explains.
+
+No time is asserted; what grew with the square of a size, or faster, is met here with so much that it would not end.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from taxtune.answers.records import read_records
+from taxtune.errors import DataError, ProposerError, RecipeError, TaxonomyError
+from taxtune.metrics.demonstrations import read_demonstrations
+from taxtune.recipe import load_recipe
+from taxtune.tables import MOST_UNPACKED
+from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.tuning.proposers.fragments import FragmentsProposer
+
+LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
+
+# -- YAML --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LAUGHS,
+        "name: &a [*a]\n",
+        "a: &a {x: 1}\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} {{<<: [{', '.join([f'*{chr(97 + i)}'] * 9)}]}}\n"
+                                     for i in range(20)),
+    ],
+    ids=["aliases", "within itself", "merged"],
+)  # fmt: skip
+def test_yaml_aliases_without_end_are_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(text)
+    with pytest.raises(RecipeError, match=r"x\.yaml:1: .*aliases written out it holds more than 100,000 values"):
+        load_recipe(file)
+    with pytest.raises(ProposerError, match="aliases"):
+        FragmentsProposer(file)
+    with pytest.raises(DataError, match="aliases"):
+        read_demonstrations(file)
+
+
+def test_a_setting_of_aliases_without_end_is_refused() -> None:
+    value = LAUGHS.replace("\n", ", ")
+    with pytest.raises(RecipeError, match="aliases"):
+        load_recipe("fieldguide", [f"prompt={{{value}}}"])
+
+
+def test_aliases_are_of_use() -> None:
+    assert load_recipe("fieldguide", ["data={kind: fieldguide, tuning: &n 7, heldout: *n}"]).data.heldout == 7
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_hundred_thousand_columns_are_read_once(tmp_path: Path) -> None:
+    file = tmp_path / "wide.csv"
+    header = ",".join(f"c{i}" for i in range(100_000))
+    file.write_text(f"{header}\n{',' * 99_999}x\n")
+    (_, record), *more = read_records(file)
+    assert (len(record), record["c99999"], more) == (100_000, "x", [])
+    with pytest.raises(TaxonomyError, match="not the header of a known taxonomy format"):
+        read_taxonomy(file)
+    file.write_text(f"{header},c7\nx\n")
+    with pytest.raises(DataError, match=r"Two columns have the same name.*'c7'"):
+        read_records(file)
+
+
+def test_rows_of_one_cell_below_thousands_of_columns_are_not_filled_up(tmp_path: Path) -> None:
+    file = tmp_path / "wide.csv"
+    file.write_text(",".join(f"c{i}" for i in range(50_000)) + "\nx" * 100_000)
+    with pytest.raises(DataError, match=r"wide\.csv:\d+: The rows are far shorter than the header.*50,000 columns"):
+        read_records(file)
+
+
+def test_edges_below_thousands_of_columns_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "wide.csv"
+    more = ",".join(f"c{i}" for i in range(50_000))
+    file.write_text(f"child,parent,{more}\nbird,\n" + "".join(f"b{i},bird\n" for i in range(50_000)))
+    assert len(read_taxonomy(file)) == 50_001
+
+
+def sheet(rows: str, *parts: tuple[str, bytes]) -> bytes:
+    """A workbook of one sheet; `rows` is its XML."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book, packed = io.BytesIO(), io.BytesIO()
+    openpyxl.Workbook().save(book)
+    with zipfile.ZipFile(book) as plain, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made:
+        for name in plain.namelist():
+            data = plain.read(name)
+            if name == "xl/worksheets/sheet1.xml":
+                data = data.replace(b"<sheetData></sheetData>", f"<sheetData>{rows}</sheetData>".encode())
+                assert rows.encode() in data
+            made.writestr(name, data)
+        for name, data in parts:
+            made.writestr(name, data)
+    return packed.getvalue()
+
+
+HEADER = '<row r="1"><c r="A1" t="str"><v>answer</v></c></row>'
+
+
+def test_a_cell_in_the_last_corner_of_a_sheet_makes_no_sheet_of_that_size(tmp_path: Path) -> None:
+    corner = '<row r="1048576"><c r="XFD1048576" t="str"><v>duck</v></c></row>'
+    (tmp_path / "a.xlsx").write_bytes(sheet(HEADER + corner))
+    assert read_records(tmp_path / "a.xlsx") == [(1048576, {"answer": None, "unnamed:_16383": "duck"})]
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts", "message"),
+    [
+        (HEADER + '<row r="999999999999"><c t="str"><v>duck</v></c></row>', (), "more than 1,048,576 rows"),
+        (
+            HEADER + "".join(f'<row r="{i}"><c r="XFD{i}" t="str"><v>d</v></c></row>' for i in range(2, 10_000)),
+            (),
+            "far shorter",
+        ),
+        (HEADER, (("xl/media/zeros.bin", bytes(MOST_UNPACKED)),), "unpacks to more than 256 MiB"),
+    ],
+    ids=["rows", "columns", "bytes"],
+)
+def test_a_sheet_that_is_larger_than_its_text_is_refused(
+    rows: str, parts: tuple[tuple[str, bytes], ...], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.xlsx").write_bytes(sheet(rows, *parts))
+    with pytest.raises(DataError, match=rf"a\.xlsx.*{message}"):
+        read_records(tmp_path / "a.xlsx")
+
+
+# -- trees -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_chain_is_refused_without_going_down_it_level_by_level() -> None:
+    n = 400_000
+    with pytest.raises(TaxonomyError, match=f"too deep for its size: {n} nodes, {n - 1} levels below the root"):
+        Taxonomy([f"n{i}" for i in range(n)], range(-1, n - 1))
+
+
+@pytest.mark.parametrize("text", ["path\n" + "a/" * 60_000, ",".join(f"level{i}" for i in range(60_000)) + "\n"])
+def test_a_path_of_thousands_of_names_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "path.csv"
+    file.write_text(text + ("a," * 59_999 + "a\n" if text.startswith("level") else ""))
+    with pytest.raises(TaxonomyError, match=r"path\.csv:2: The path has more than 250 names"):
+        read_taxonomy(file)
+
+
+def test_a_tree_as_deep_as_any_is_read() -> None:
+    assert Taxonomy.from_paths(["/".join(f"n{i}" for i in range(250))]).height == 249
+
+
+# -- RDF ---------------------------------------------------------------------------------------------------------------
+
+RDF = """<?xml version="1.0"?>
+<!DOCTYPE rdf:RDF [
+{entities}
+]>
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"
+         xmlns:owl="http://www.w3.org/2002/07/owl#">
+  <owl:Class rdf:about="urn:bird"><rdfs:label>{label}</rdfs:label></owl:Class>
+</rdf:RDF>
+"""
+
+
+@pytest.mark.parametrize(
+    ("entities", "label"),
+    [
+        ('<!ENTITY a0 "lol">\n' + "\n".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 9}">' for i in range(1, 20)), "&a19;"),
+        ('<!ENTITY a0 "lol"><!ENTITY a1 "&#38;a0;">', "&a1;"),
+        (f'<!ENTITY a "{"x" * 100_000}">', "&a;" * 100_000),
+        ('<!ENTITY a SYSTEM "file:///etc/passwd">', "&a;"),
+        ('<!ENTITY % a SYSTEM "http://127.0.0.1:9/a.dtd"> %a;', "bird"),
+        ("<!ENTITY % a '<!ENTITY b \"x\">'> %a;", "&b;"),
+    ],
+    ids=["laughs", "hidden", "quadratic", "file", "dtd", "parameter"],
+)
+def test_entities_that_stand_for_more_than_a_namespace_are_refused(entities: str, label: str, tmp_path: Path) -> None:
+    pytest.importorskip("rdflib")
+    file = tmp_path / "x.owl"
+    file.write_text(RDF.format(entities=entities, label=label))
+    with pytest.raises(TaxonomyError, match=r"x\.owl:\d+: The entity 'a\d*' stands for a file, .*Turtle"):
+        read_taxonomy(file)
+
+
+def test_entities_for_namespaces_are_read(tmp_path: Path) -> None:
+    pytest.importorskip("rdflib")
+    file = tmp_path / "x.owl"
+    entities = '<!ENTITY obo "http://purl.obolibrary.org/obo/">\n' * 300
+    file.write_text(RDF.format(entities=entities, label="a bird").replace('"urn:bird"', '"&obo;bird"'))
+    assert read_taxonomy(file).ids == ("http://purl.obolibrary.org/obo/bird",)
