@@ -783,7 +783,7 @@ def _tracking(mlflow: bool | str | None, experiment: str | None, folder: Path, r
     from taxtune.tracking import MLflowTracker
     from taxtune.tuning.callbacks import TrackingCallback
 
-    address = mlflow if isinstance(mlflow, str) else wanted.uri
+    address = mlflow if isinstance(mlflow, str) else None if recipe is None else recipe.tracking_uri
     make = partial(MLflowTracker, experiment or wanted.experiment, folder, address)
     return [TrackingCallback(partial(make, traces=wanted.traces, model=wanted.model))]
 

@@ -11,11 +11,11 @@ import contextlib
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, StrictInt, ValidationError, field_validator, model_validator
 
 from taxtune.errors import RecipeError
 from taxtune.recipe_errors import explain, members
@@ -50,6 +50,7 @@ from taxtune.recipe_settings import (
     VotePolicySettings,
 )
 from taxtune.resources import recipes_dir
+from taxtune.trust import check_key_variable, check_server
 
 __all__ = [
     "AgentProposerSettings",
@@ -121,6 +122,8 @@ class Recipe(Settings):
     # May hold a password, and tells nothing of what comes out: in no record, in no report.
     storage: str | None = Field(None, min_length=1, exclude=True, repr=False)
     source: Path | None = Field(None, exclude=True)
+    # Keys whose values are the user's own, with all below them; "" is all of them. No file can say so.
+    _own: frozenset[str] = PrivateAttr(frozenset({""}))
 
     @field_validator("name")
     @classmethod
@@ -175,8 +178,76 @@ class Recipe(Settings):
                 )
         return os.path.expandvars(text)
 
+    def from_file(self, own: Iterable[str] = ()) -> Recipe:
+        """Returns the recipe as one that may come from somebody else, but for the keys that are the user's own."""
+        copy = self.model_copy()
+        copy._own = frozenset(own)
+        return copy
+
+    def access(self, group: str) -> dict[str, Any]:
+        """Returns the `api_base` and the `api_key` of the model of a group: "vlm", "judge" or "proposer".
+
+        A key of None is the one in the provider's own variable.
+
+        Raises:
+            TaxtuneError: If a file names a server that the user does not trust, or a variable that is no key's; see
+                `taxtune.trust`.
+            RecipeError: If the variable is not set.
+        """
+        settings: Any = getattr(self, group)
+        sends = f"{'images, ' if group == 'vlm' else ''}prompts and your API key"
+        self._check_server(f"{group}.api_base", settings.api_base, sends)
+        if "://" in settings.model:  # litellm takes "huggingface/https://HOST" for the address
+            self._check_server(f"{group}.model", settings.model.partition("/")[2], sends)
+        key, variable = f"{group}.api_key_env", settings.api_key_env
+        if variable is not None:
+            if not self._is_own(key):
+                check_key_variable(variable, key=key, file=self.source)
+            if not os.environ.get(variable):
+                raise RecipeError(
+                    f"{key} names the environment variable {variable}, which is not set.",
+                    file=self.source,
+                    remedy=f"Set it: export {variable}=...",
+                )
+        return {"api_base": settings.api_base, "api_key": None if variable is None else os.environ[variable]}
+
+    @property
+    def tracking_uri(self) -> str | None:
+        """`tracking.uri`.
+
+        Raises:
+            TaxtuneError: If a file names a server that the user does not trust.
+        """
+        uri = self.tracking.uri
+        if uri is not None and "://" in uri and uri != os.environ.get("MLFLOW_TRACKING_URI"):
+            self._check_server("tracking.uri", uri, "images, answers and your MLflow password")
+        return uri
+
+    @property
+    def ray_address(self) -> str | None:
+        """`execution.address`, with `${NAME}` expanded.
+
+        Raises:
+            RecipeError: If it uses an environment variable that is not set.
+            TaxtuneError: If a file names a cluster that the user does not trust.
+        """
+        if self.execution.address is None:
+            return None
+        address = self.expanded(self.execution.address)
+        if address not in ("auto", "local", os.environ.get("RAY_ADDRESS")):
+            named = address if "://" in address else f"ray://{address}"
+            self._check_server("execution.address", named, "images, prompts and your API key")
+        return address
+
+    def _check_server(self, key: str, address: str | None, sends: str) -> None:
+        if not self._is_own(key):
+            check_server(address, key=key, file=self.source, sends=sends)
+
+    def _is_own(self, key: str) -> bool:
+        return any(each in ("", key) or key.startswith(f"{each}.") for each in self._own)
+
     def changed(self, changes: Mapping[str, Any]) -> Recipe:
-        """Returns the recipe with other values of some keys.
+        """Returns the recipe with other values of some keys, which are the user's own.
 
         Args:
             changes: Values by dotted key: {"data.tuning": 40}.
@@ -187,7 +258,7 @@ class Recipe(Settings):
         overrides = [Override(f"{key}={value}", tuple(key.split(".")), value) for key, value in changes.items()]
         data = apply_overrides(self.settings(), overrides, _kinds()) | {"storage": self.storage, "source": self.source}
         try:
-            return Recipe.model_validate(data)
+            return Recipe.model_validate(data).from_file(self._own | changes.keys())
         except ValidationError as error:
             lines = explain(error, Recipe, data, self.source or Path("recipe"), "")
             raise RecipeError("\n".join(lines)) from None
@@ -257,9 +328,10 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     stated, text = read_mapping(path)
     data = apply_overrides(stated, settings, _kinds())
     try:
-        return Recipe.model_validate({**data, "source": path.resolve()})
+        recipe = Recipe.model_validate({**data, "source": path.resolve()})
     except ValidationError as error:
         raise RecipeError("\n".join(explain(error, Recipe, data, path, text, settings))) from None
+    return recipe.from_file(".".join(override.key) for override in settings)
 
 
 def _kinds() -> dict[str, dict[str, frozenset[str]]]:

@@ -70,6 +70,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv(
             "XDG_CACHE_HOME", str((shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "cache")
         )
+        # No test may find a server trusted that the user trusts.
+        patch.setenv("XDG_CONFIG_HOME", str(shared / "config"))
+        patch.delenv("TAXTUNE_SERVERS", raising=False)
         # What WordNet knows is tested where a test asks for it (`wordnet`), so that all else holds with and without.
         patch.setenv("TAXTUNE_WORDNET", "none")
         # Processes that a test starts in another folder run this copy, and not one that is installed.

@@ -130,7 +130,7 @@ def callbacks_of(parts: Parts, progress: TuningProgress) -> list[Any]:
     tracking = parts.recipe.tracking
     if not tracking.mlflow:
         return [progress]
-    make = partial(MLflowTracker, tracking.experiment, parts.folder, tracking.uri)
+    make = partial(MLflowTracker, tracking.experiment, parts.folder, parts.recipe.tracking_uri)
     return [progress, TrackingCallback(partial(make, traces=tracking.traces, model=tracking.model))]
 
 

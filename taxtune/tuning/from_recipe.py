@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -371,8 +370,7 @@ class Parts:
         settings = ModelSettings(
             task="text-generation",
             max_tokens=s.max_tokens,
-            api_base=s.api_base,
-            api_key=self._key(s.api_key_env, "judge.api_key_env"),
+            **recipe.access("judge"),
             temperature=0.0 if kind == "local" else s.temperature,  # a judge on this machine decodes greedily
             concurrency=s.concurrency,
             retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
@@ -445,8 +443,7 @@ class Parts:
         return deploy(
             s.model,
             ModelSettings(
-                api_base=s.api_base,
-                api_key=self._key(s.api_key_env, "vlm.api_key_env"),
+                **recipe.access("vlm"),
                 concurrency=s.concurrency,
                 max_tokens=s.max_tokens,
                 temperature=self.temperature,
@@ -470,7 +467,7 @@ class Parts:
         settings = self.recipe.execution
         if settings.address is None:
             return settings
-        return settings.model_copy(update={"address": self.recipe.expanded(settings.address)})
+        return settings.model_copy(update={"address": self.recipe.ray_address})
 
     @cached_property
     def policy(self) -> Policy:
@@ -549,16 +546,5 @@ class Parts:
             fragments = path if path.is_file() else s.fragments
             return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
         made = AgentProposer if isinstance(s, AgentProposerSettings) else LLMProposer
-        given = s.model_dump(exclude={"kind", "model", "api_key_env"})
-        return made(s.model, api_key=self._key(s.api_key_env, "proposer.api_key_env"), **given)
-
-    def _key(self, variable: str | None, key: str) -> str | None:
-        if variable is None:
-            return None
-        if not os.environ.get(variable):
-            raise RecipeError(
-                f"{key} names the environment variable {variable}, which is not set.",
-                file=self.recipe.source,
-                remedy=f"Set it: export {variable}=...",
-            )
-        return os.environ[variable]
+        given = s.model_dump(exclude={"kind", "model", "api_base", "api_key_env"})
+        return made(s.model, **self.recipe.access("proposer"), **given)

@@ -121,7 +121,7 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, repeats: int = 1,
     attempt(lambda: _check_output(parts, compared, repeats, resume=resume))
     tracking = recipe.tracking
     if tracking.mlflow:
-        attempt(lambda: check_store(parts.folder, tracking.uri))
+        attempt(lambda: check_store(parts.folder, recipe.tracking_uri))
 
     forecast = _forecast(
         parts,

@@ -83,7 +83,7 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     if source is None:  # made in Python: names and objectives are free there
         data = {key: value for key, value in data.items() if key != "objective"} | {"name": "run"}
     try:
-        return Recipe.model_validate(data)
+        return Recipe.model_validate(data).from_file()
     except ValidationError as error:
         first = error.errors()[0]
         raise RecipeError(

@@ -1,0 +1,176 @@
+"""A recipe from somebody else names no server and no key that its reader did not agree to."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from taxtune import trust
+from taxtune.errors import TaxtuneError
+from taxtune.recipe import Recipe, load_recipe
+from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.reopen import recipe_of
+from tests.tuning.toy import make_files
+
+FOREIGN = "http://gpu-box:8000/v1"
+
+
+def vlm(**given: str) -> dict[str, Any]:
+    return {"vlm": {"kind": "api", "model": "openai/x", **given}}
+
+
+def recipe(folder: Path, groups: dict[str, Any], *typed: str) -> Recipe:
+    """The toy recipe with other groups, as a file that may come from anywhere."""
+    path = make_files(folder)
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | groups))
+    return load_recipe(path, typed)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_agreed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(trust, "_agreed", set())
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A terminal at which the lines of the list are typed in turn."""
+    typed: list[str] = []
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def readline(self, size: int | None = -1, /) -> str:
+            return typed.pop(0)
+
+    monkeypatch.setattr(trust, "sys", SimpleNamespace(stdin=Terminal(), stderr=Terminal()))
+    return typed
+
+
+@pytest.mark.parametrize(
+    ("groups", "ask", "key"),
+    [
+        (vlm(api_base=FOREIGN), lambda p: p.model, "vlm.api_base"),
+        (vlm(model="huggingface/http://gpu-box:8000/v1"), lambda p: p.model, "vlm.model"),
+        ({"proposer": {"kind": "llm", "api_base": FOREIGN}}, lambda p: p.proposer, "proposer.api_base"),
+        ({"proposer": {"kind": "agent", "api_base": FOREIGN}}, lambda p: p.proposer, "proposer.api_base"),
+        (
+            {"objective": {"kind": "lave"}, "judge": {"model": "openai/x", "api_base": FOREIGN}},
+            lambda p: p.metric("lave"),
+            "judge.api_base",
+        ),
+        ({"tracking": {"uri": FOREIGN}}, lambda p: p.recipe.tracking_uri, "tracking.uri"),
+        ({"tracking": {"uri": "postgresql://gpu-box/db"}}, lambda p: p.recipe.tracking_uri, "tracking.uri"),
+        ({"execution": {"engine": "ray", "address": "gpu-box:6379"}}, lambda p: p.execution, "execution.address"),
+    ],
+)
+def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(tmp_path, monkeypatch, groups, ask, key):
+    found = recipe(tmp_path / "in", groups)
+    with pytest.raises(TaxtuneError, match=r"\.yaml: .* sends .* to \w+://gpu-box") as caught:
+        ask(Parts(found, tmp_path / "out"))
+    assert caught.value.message.startswith(f"{key} sends")
+    assert f"--set {key}=" in (caught.value.remedy or "")
+    group, name = key.split(".")
+    ask(Parts(recipe(tmp_path / "in", groups, f"{key}={groups[group][name]}"), tmp_path / "out"))
+    ask(Parts(found.changed({key: groups[group][name]}), tmp_path / "out"))
+    with monkeypatch.context() as patch:
+        server = str(caught.value).split(" to ")[1].split(",")[0]
+        patch.setenv("TAXTUNE_SERVERS", f"https://other/v1, {server}/v1")
+        ask(Parts(found, tmp_path / "out"))
+    with pytest.raises(TaxtuneError):
+        ask(Parts(found, tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://localhost:8000/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1", "http://0.0.0.0:8000/v1"],
+)
+def test_this_machine_needs_no_consent(tmp_path, address):
+    assert recipe(tmp_path, vlm(api_base=address)).access("vlm")["api_base"] == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://localhost.evil.org/v1",
+        "http://localhost:8000@evil.org/v1",
+        "http://localhost:8000:9@evil.org/v1",
+        "http://evil.org\\@localhost/v1",
+        "http://127.0.0.1#@evil.org/v1\n",
+        "http://gpu-box:8000@evil.org/v1",
+        "https://gpu-box:8000/v1",
+        "http://gpu-box:8001/v1",
+        "evil.org/v1",
+        "//evil.org/v1",
+        "http://[::1/v1",
+    ],
+)
+def test_no_address_passes_for_another(tmp_path, monkeypatch, address):
+    monkeypatch.setenv("TAXTUNE_SERVERS", "http://gpu-box:8000")
+    with pytest.raises(TaxtuneError):
+        recipe(tmp_path, vlm(api_base=address)).access("vlm")
+
+
+@pytest.mark.parametrize("group", ["vlm", "proposer"])
+def test_a_recipe_names_no_secret_that_is_not_a_key(tmp_path, monkeypatch, group):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    monkeypatch.setenv("MY_API_KEY", "mine")
+    named = {group: {"kind": "api" if group == "vlm" else "llm", "model": "openai/x", "api_key_env": "MY_API_KEY"}}
+    assert recipe(tmp_path, named).access(group)["api_key"] == "mine"
+    named[group]["api_key_env"] = "AWS_SECRET_ACCESS_KEY"
+    with pytest.raises(TaxtuneError, match=r"ends in _API_KEY.*AWS_SECRET_ACCESS_KEY.*--set") as caught:
+        recipe(tmp_path, named).access(group)
+    assert "s3cret" not in str(caught.value)
+    typed = f"{group}.api_key_env=AWS_SECRET_ACCESS_KEY"
+    assert recipe(tmp_path, named, typed).access(group)["api_key"] == "s3cret"
+
+
+def test_at_a_terminal_the_user_is_asked_once(tmp_path, terminal, monkeypatch):
+    found = recipe(tmp_path, vlm(api_base=FOREIGN))
+    terminal += ["\n", "y\n"]
+    with pytest.raises(TaxtuneError):
+        found.access("vlm")
+    assert "sends images, prompts and your API key to http://gpu-box:8000 (vlm.api_base)" in trust.sys.stderr.getvalue()
+    found.access("vlm")
+    assert terminal == []
+    monkeypatch.setattr(trust, "_agreed", set())  # another process
+    assert found.access("vlm")["api_base"] == FOREIGN
+    assert (tmp_path / "config" / "taxtune" / "servers").read_text() == "http://gpu-box:8000\n"
+
+
+def test_what_is_agreed_to_holds_where_it_cannot_be_written(tmp_path, terminal, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    terminal.append("yes\n")
+    found = recipe(tmp_path, vlm(api_base=FOREIGN))
+    assert found.access("vlm") == found.access("vlm")
+
+
+def test_no_file_can_say_that_it_is_the_users_own(tmp_path):
+    with pytest.raises(TaxtuneError):
+        recipe(tmp_path, {"_own": [""]} | vlm(api_base=FOREIGN)).access("vlm")
+    with pytest.raises(TaxtuneError):
+        recipe(tmp_path, vlm(api_base=FOREIGN)).changed({"vlm.model": "openai/y", "iterations": 2}).access("vlm")
+
+
+def test_a_recipe_made_in_python_is_the_users_own(tmp_path):
+    made = Recipe.model_validate(recipe(tmp_path, vlm(api_base=FOREIGN)).settings())
+    assert made.access("vlm")["api_base"] == FOREIGN
+
+
+def test_the_folder_of_a_run_is_a_file_like_any_other(tmp_path):
+    typed = (f"vlm.api_base={FOREIGN}", "vlm.api_key_env=MY_KEY")
+    ran = recipe(tmp_path, vlm(), *typed)
+    written = SimpleNamespace(recipe=yaml.safe_dump(ran.settings()), source=str(ran.source))
+    read = recipe_of(SimpleNamespace(provenance=written, folder=str(tmp_path)))
+    assert read.vlm == ran.vlm
+    with pytest.raises(TaxtuneError, match="gpu-box"):
+        read.access("vlm")
+    with pytest.raises(TaxtuneError, match=r"MY_KEY.*--set vlm\.api_key_env=MY_KEY"):
+        read.changed({"vlm.api_base": None}).access("vlm")
