@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from taxtune.classifier.classifier import Classifier, Promise
 from taxtune.classifier.reliability import Reliability
-from taxtune.classifier.saved import FILE, read_saved, read_tree
+from taxtune.classifier.saved import FILE, PERSONAL, read_saved, read_tree
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.policies import Direct, Policy, Vote
 from taxtune.progress import note
 from taxtune.recipe import ApiVLMSettings, LocalVLMSettings, Recipe, load_recipe
-from taxtune.recipe_settings import VLMSettings
 from taxtune.taxonomy.making import as_taxonomy
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.experiment import template_variables
@@ -37,8 +32,6 @@ __all__ = ["load_classifier"]
 
 #: At which a model is asked several times that is asked once, greedily, in the run.
 _TEMPERATURE = 1.0
-#: The environment variable that lists servers of the user's own.
-_SERVERS = "TAXTUNE_SERVERS"
 
 
 def load_classifier(
@@ -65,16 +58,15 @@ def load_classifier(
         vlm: The model, for a run with a model of one's own.
         mapper: The mapper, for a run with one of one's own.
         execution: Where the model runs: "here", "processes" or "ray"; as in the run's recipe where left out.
-        api_base: Address of the server of a model behind an API. A saved classifier may come from anyone, so it cannot
-            name a key, and images go to the server that it names only where that is this machine or given here.
+        api_base: Address of the server of a model behind an API, in place of the folder's.
         settings: Other values of the recipe's keys of the model, such as {"vlm.device": "cuda"}, where this machine is
             not that of the run.
 
     Raises:
         DataError: If there is no finished run and no saved classifier in the folder, or no calibration; if the tree is
-            no longer that of the run; if something has to be given again; or if a saved classifier names a server that
-            is neither this machine nor given here.
+            no longer that of the run; or if something has to be given again.
         RecipeError: If the run does not know its recipe.
+        TaxtuneError: If the folder names a server that is not known to be the user's own (see `taxtune.trust`).
     """
     from taxtune.tuning.records import TuneResult
 
@@ -232,7 +224,9 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
     policy = own.policy or _policy(saved.policy or {}, folder)
     recipe: Recipe | None = None
     if own.model is None:
-        vlm = own.named or _vlm(saved.vlm, folder, own.changes)
+        vlm = own.named
+        if vlm is None and saved.vlm is not None:
+            vlm = saved.vlm.model_dump() | ({} if saved.vlm.kind == "local" else PERSONAL)
         recipe = Recipe.model_validate(
             {
                 "name": "classifier",
@@ -242,7 +236,8 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
                 "source": folder / FILE,
             }
         )
-        recipe = own.on(recipe)
+        # The folder may come from anyone, so that its server needs the user's consent.
+        recipe = own.on(recipe.from_file() if own.named is None else recipe)
         recipe = _with_temperature(recipe, policy, recipe.vlm.temperature)
     mapper, use_images = own.mapper, False
     if saved.mapper is not None:
@@ -265,40 +260,6 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
         recipe=recipe,
         name=saved.name,
     )
-
-
-def _vlm(settings: VLMSettings | None, folder: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a saved model without the keys and folders that only its user may name.
-
-    Raises:
-        DataError: If it is behind a server that is not this machine, and that the user has not named.
-    """
-    if isinstance(settings, ApiVLMSettings):
-        settings = settings.model_copy(update={"api_key_env": None, "images_at": {}})
-        # litellm takes what is behind "huggingface/https:" for an address, too.
-        named = settings.model.partition("/")[2] if "://" in settings.model else None
-        for key, address in (("api_base", settings.api_base), ("model", named)):
-            if address is not None and f"vlm.{key}" not in changes and not _is_own_server(address):
-                how = f"--api-base {address}, or api_base= in Python" if key == "api_base" else "--set vlm.model=NAME"
-                raise DataError(
-                    "The classifier would send your images and your API key to a server that you have not named.",
-                    file=folder / FILE,
-                    value=address,
-                    remedy=f"If it is a server of yours, give it: {how}; or list it in {_SERVERS}.",
-                )
-    return {} if settings is None else settings.model_dump()
-
-
-def _is_own_server(address: str) -> bool:
-    """Tells whether an address is one of this machine, or one that the user has listed."""
-    if address in os.environ.get(_SERVERS, "").replace(",", " ").split():
-        return True
-    try:
-        host = urlsplit(address).hostname or ""
-        # Of a backslash and the like, two readers make two hosts.
-        return not re.search(r"[^!-~]|\\", address) and (host == "localhost" or ip_address(host).is_loopback)
-    except ValueError:
-        return False
 
 
 def _with_temperature(recipe: Recipe, policy: Policy, several: float | None) -> Recipe:
