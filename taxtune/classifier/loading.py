@@ -95,7 +95,7 @@ class _Own:
         taxonomy: Taxonomy | None,
         vlm: Model | Callable[..., Any] | str | None,
         mapper: Mapper | None,
-        changes: Mapping[str, Any],
+        changes: dict[str, Any],
     ) -> None:
         self.policy, self.taxonomy, self.mapper = policy, taxonomy, mapper
         #: A model that is named is known by its settings, as one of a recipe is.
