@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier.classifier import Classifier, Promise
 from taxtune.classifier.reliability import Reliability
-from taxtune.classifier.saved import FILE, read_saved, read_tree
+from taxtune.classifier.saved import FILE, PERSONAL, read_saved, read_tree
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
 from taxtune.policies import Direct, Policy, Vote
 from taxtune.progress import note
-from taxtune.recipe import ApiVLMSettings, LocalVLMSettings, Recipe, load_recipe
-from taxtune.recipe_settings import VLMSettings
+from taxtune.recipe import LocalVLMSettings, Recipe, load_recipe
 from taxtune.taxonomy.making import as_taxonomy
-from taxtune.trust import check_server
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.files import as_texts
@@ -61,16 +59,15 @@ def load_classifier(
         vlm: The model, for a run with a model of one's own.
         mapper: The mapper, for a run with one of one's own.
         execution: Where the model runs: "here", "processes" or "ray"; as in the run's recipe where left out.
-        api_base: Address of the server of a model behind an API. A saved classifier may come from anyone, so it cannot
-            name a key, and images go to the server that it names only where that is this machine or given here.
+        api_base: Address of the server of a model behind an API, in place of the folder's.
         settings: Other values of the recipe's keys of the model, such as {"vlm.device": "cuda"}, where this machine is
             not that of the run.
 
     Raises:
         DataError: If there is no finished run and no saved classifier in the folder, or no calibration; if the tree is
-            no longer that of the run; if something has to be given again; or if a saved classifier names a server that
-            is neither this machine nor given here.
+            no longer that of the run; or if something has to be given again.
         RecipeError: If the run does not know its recipe.
+        TaxtuneError: If the folder names a server that is not known to be the user's own (see `taxtune.trust`).
     """
     from taxtune.tuning.records import TuneResult
 
@@ -99,7 +96,7 @@ class _Own:
         taxonomy: Taxonomy | None,
         vlm: Model | Callable[..., Any] | str | None,
         mapper: Mapper | None,
-        changes: Mapping[str, Any],
+        changes: dict[str, Any],
     ) -> None:
         self.policy, self.taxonomy, self.mapper = policy, taxonomy, mapper
         #: A model that is named is known by its settings, as one of a recipe is.
@@ -221,16 +218,20 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
     policy = own.policy or _policy(saved.policy or {}, folder)
     recipe: Recipe | None = None
     if own.model is None:
+        vlm = None if saved.vlm is None else saved.vlm.model_dump()
+        if vlm is not None and vlm["kind"] == "api":
+            vlm |= PERSONAL
         recipe = Recipe.model_validate(
             {
                 "name": "classifier",
                 "seed": {"split": 0, "proposer": 0, "model": saved.seed},
                 **STAND_INS,
-                **(own.named or {"vlm": _vlm(saved.vlm, folder, own.changes)}),
+                **(own.named or {"vlm": vlm}),
                 "source": folder / FILE,
             }
         )
-        recipe = own.on(recipe)
+        # The folder may come from anyone, so that its server needs the user's consent.
+        recipe = own.on(recipe if own.named else recipe.from_file())
         recipe = _with_temperature(recipe, policy, recipe.vlm.temperature)
     mapper, use_images = own.mapper, False
     if saved.mapper is not None:
@@ -253,22 +254,6 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
         recipe=recipe,
         name=saved.name,
     )
-
-
-def _vlm(settings: VLMSettings | None, folder: Path, changes: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the settings of a saved model without the keys and folders that only its user may name.
-
-    Raises:
-        DataError: If it is behind a server that is not this machine, and that the user has not named.
-    """
-    if isinstance(settings, ApiVLMSettings):
-        settings = settings.model_copy(update={"api_key_env": None, "images_at": {}})
-        # litellm takes what is behind "huggingface/https:" for an address, too.
-        named = settings.model.partition("/")[2] if "://" in settings.model else None
-        for key, address in (("vlm.api_base", settings.api_base), ("vlm.model", named)):
-            if key not in changes:
-                check_server(address, key=key, file=folder / FILE, sends="your images and your API key")
-    return None if settings is None else settings.model_dump()
 
 
 def _with_temperature(recipe: Recipe, policy: Policy, several: float | None) -> Recipe:

@@ -26,10 +26,13 @@ from taxtune.taxonomy import Taxonomy
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
 
-__all__ = ["FILE", "Saved", "not_saved", "read_saved", "read_tree", "save"]
+__all__ = ["FILE", "PERSONAL", "Saved", "not_saved", "read_saved", "read_tree", "save"]
 
 #: The file that makes a folder a saved classifier.
 FILE = "classifier.json"
+#: Settings of a model behind an API that only its user may name, and that no folder can: the variable of a key, and
+#: folders that the server can read.
+PERSONAL: dict[str, Any] = {"api_key_env": None, "images_at": {}}
 _TREE = "taxonomy.json"
 _FORMAT = "taxtune classifier"
 _AGAIN = "Save the classifier again from its run."
@@ -136,13 +139,10 @@ def save(classifier: Classifier, folder: Path) -> Path:
 
 
 def _vlm(recipe: Recipe) -> VLMSettings:
-    """Returns the model's settings so that they mean the same anywhere: absolute paths, and the commit of a name.
-
-    Without the variable of a key and folders that its server can read: whoever loads them names their own.
-    """
+    """Returns the model's settings so that they mean the same anywhere: absolute paths, and the commit of a name."""
     s = recipe.vlm
     if not isinstance(s, LocalVLMSettings):
-        return s.model_copy(update={"api_key_env": None, "images_at": {}})
+        return s.model_copy(update=PERSONAL)
     if s.model.startswith("builtin:"):
         return s
     path = recipe.path(s.model)

@@ -41,7 +41,7 @@ ClassifierBaseOption = Annotated[
     typer.Option(
         "--api-base",
         metavar="URL",
-        show_default="as in the run; of a saved classifier only a server on this machine",
+        show_default="as in the run",
         help="Address of the server of a model behind an API.",
     ),
 ]

@@ -87,12 +87,12 @@ class Kinds:
     def is_outside(self, words: Sequence[str]) -> bool:
         """Tells whether words end in a noun that is another thing than the root: "a dog" on a tree of birds.
 
-        In none of its first senses it is a kind of what the root's name means, or what that is a kind of ("animal").
+        In none of its senses it is a kind of what the root's name means, or what that is a kind of ("animal").
         """
         if self.wordnet is None or not self._root:
             return False
         starts = range(max(0, len(words) - MAX_HEAD), len(words))
-        senses = next(filter(None, (self._noun(" ".join(words[start:])) for start in starts)), ())[:_MAX_SENSES]
+        senses = next(filter(None, (self._noun(" ".join(words[start:])) for start in starts)), ())
         above_root = frozenset[Synset]().union(*map(self.wordnet.ancestors, self._root))
         return bool(senses) and not any(
             sense in above_root or not self._root.isdisjoint(self.wordnet.ancestors(sense)) for sense in senses

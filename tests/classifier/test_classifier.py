@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.utils.validation import check_is_fitted
 
 import taxtune
@@ -185,7 +185,7 @@ def test_its_score_is_the_accuracy(tmp_path, notes):
     truth = ["navy", "colour/bluish/azure", "scarlet", "reddish"]
     assert classifier.score(files, truth) == 0.75
     assert classifier.score(files, truth, sample_weight=[1, 1, 1, 0]) == 1
-    assert cross_val_score(classifier, files, truth, cv=2).tolist() == [1, 0.5]
+    assert cross_val_score(classifier, files, truth, cv=KFold(2)).tolist() == [1, 0.5]
     # What has no answer is not wrong.
     assert classifier.score([*files, tmp_path / "gone.png"], [*truth, "navy"]) == 0.75
     assert any("1 of 5 images have no answer" in said for said in notes)

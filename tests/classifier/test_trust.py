@@ -49,20 +49,20 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_server_that_is_not_the_users_own_is_refused(tmp_path: Path, address: str) -> None:
     folder = strange(tmp_path, api_base=address, api_key_env="AWS_SECRET_ACCESS_KEY")
-    refused = "not confirmed to be a server of yours|vlm.api_base is not an address"
-    with pytest.raises(TaxtuneError, match=refused):
+    with pytest.raises(TaxtuneError, match=r"not confirmed|not an address") as refused:
         Classifier.load(folder)
-    with pytest.raises(TaxtuneError, match=refused):
+    assert "vlm.api_base" in str(refused.value)
+    with pytest.raises(TaxtuneError, match=r"not confirmed|not an address"):
         taxtune.load_classifier(folder, settings={"vlm.temperature": 0.5})
     save_mlflow_model(folder, tmp_path / "model")
     import mlflow.pyfunc
 
-    with pytest.raises(TaxtuneError, match=refused):
+    with pytest.raises(TaxtuneError, match=r"not confirmed|not an address"):
         mlflow.pyfunc.load_model(str(tmp_path / "model"))
 
 
 def test_an_address_in_the_models_name_is_one_too(tmp_path: Path) -> None:
-    with pytest.raises(TaxtuneError, match="not confirmed to be a server of yours"):
+    with pytest.raises(TaxtuneError, match=r"not confirmed|not an address"):
         Classifier.load(strange(tmp_path, model="huggingface/https://attacker.example/v1"))
 
 
@@ -75,7 +75,7 @@ def test_no_key_but_the_providers_own_is_sent(tmp_path: Path, how: str, monkeypa
             how, {"settings": {"vlm.api_base": server.api_base}}
         )
         if how == "listed":
-            monkeypatch.setenv("TAXTUNE_SERVERS", "http://other.example, http://mine.example/v1")
+            monkeypatch.setenv("TAXTUNE_SERVERS", "http://other.example, http://mine.example")
             assert Classifier.load(folder).recipe.vlm.api_base == there  # type: ignore[union-attr]
             return
         (found,) = Classifier.load(folder, **own).classify([BIRD])

@@ -63,6 +63,9 @@ def mapper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapper:
         ("mallard", ["mallard"], "", ["duck"]),
         ("finch", ["finch"], "", ["bird"]),
         ("ostrich", ["ostrich"], "", ["bird"]),
+        ("hoist", ["crane"], "", ["thing"]),
+        ("poet", ["crane"], "", ["person"]),
+        ("crane", ["crane"], "", ["bird"]),
         ("dog", ["dog"], "", ["animal"]),
         ("retriever", ["golden_retriever"], "", ["dog"]),
     ]
@@ -77,6 +80,7 @@ def mapper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapper:
         ("Golden retriever", True, True),
         ("a big brown dog", True, True),
         ("an ostrich", False, True),  # a bird that the tree lacks
+        ("a crane", False, True),  # a bird, if only in its third sense
         ("an animal", False, True),  # says less than that it is a bird, and nothing else
         ("a wug", False, True),  # nobody knows
         ("a wug or a dog", False, True),

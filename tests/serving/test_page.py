@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import csv
 import re
+import shutil
 import socket
 import threading
 import time
@@ -15,11 +17,13 @@ import pytest
 from PIL import UnidentifiedImageError
 
 from taxtune.classifier import Reliability
+from taxtune.classifier.labels import COLUMNS
 from taxtune.errors import ModelError
-from taxtune.models import Failure
+from taxtune.models import Answer, Failure
 from taxtune.serving import app as serving_app
 from taxtune.serving.app import make_app
-from tests.serving.samples import served, toy
+from taxtune.serving.pyfunc import ServedClassifier
+from tests.serving.samples import toy
 from tests.tuning.toy import BicycleMapper, Cyclist
 
 
@@ -27,10 +31,12 @@ class Moody(Cyclist):
     """Takes what is murky for a bicycle; is down where it is told to be."""
 
     down = False
+    seconds = 0.0
 
     def answer(self, questions: Any) -> Any:
         if self.down:
             raise ModelError("The server of the model is down.")
+        time.sleep(self.seconds)
         try:
             return super().answer(questions)
         except UnidentifiedImageError:
@@ -59,7 +65,7 @@ def site(model: Moody, photos: Path) -> Iterator[str]:
         here.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{here.getsockname()[1]}"
         server = uvicorn.Server(
-            uvicorn.Config(make_app(served(classifier, content_only=True), address), log_level="error")
+            uvicorn.Config(make_app(ServedClassifier(classifier, content_only=True), address), log_level="error")
         )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [here]})
         thread.start()
@@ -77,7 +83,9 @@ def page(browser: Any, site: str) -> Iterator[Any]:
     opened, complaints = context.new_page(), []
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     opened.on("console", lambda told: complaints.append(told.text) if "503" not in told.text else None)
-    opened.on("request", lambda sent: None if sent.url.startswith((site, "data:")) else complaints.append(sent.url))
+    opened.on(
+        "request", lambda sent: None if sent.url.startswith((site, "data:", "blob:")) else complaints.append(sent.url)
+    )
     opened.goto(site)
     yield opened
     context.close()
@@ -149,6 +157,79 @@ def test_a_model_that_is_down(page: Any, photos: Path, model: Moody, monkeypatch
     assert not page.locator("#result").is_visible()
 
 
+def labels(page: Any) -> list[list[str]]:
+    """The rows of the table of several photos."""
+    return [row.locator("th, td").all_inner_texts() for row in page.locator("#labels tbody tr").all()]
+
+
+def download(page: Any) -> list[dict[str, str]]:
+    """The rows of the CSV file."""
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Download CSV").click()
+    assert started.value.suggested_filename == "labels.csv"
+    return list(csv.DictReader(Path(started.value.path()).read_text(encoding="utf-8-sig").splitlines()))
+
+
+def test_several_photos_are_listed_and_given_as_csv(page: Any, photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_bytes(b"not a PNG")
+    (tmp_path / "large.png").write_bytes(b"x" * 5000)
+    shutil.copy(photos / "azure0.png", tmp_path / "=1+1.png")
+    files = [photos / "scarlet0.png", tmp_path / "=1+1.png", photos / "scarlet4.png"]
+    page.set_input_files("#photo", [*files, tmp_path / "broken.png", tmp_path / "large.png"])
+    page.get_by_text("5 photos done; 2 without an answer.").wait_for()
+    assert labels(page) == [
+        ["scarlet0.png", "scarlet", "62 %"],
+        ["=1+1.png", "azure", "62 %"],
+        ["scarlet4.png", "Not on the tree", ""],
+        ["broken.png", "No answer", ""],
+        ["large.png", "No answer", ""],
+    ]
+    assert not page.locator("#result").is_visible()
+    page.get_by_role("button", name="=1+1.png").click()
+    assert page.get_by_role("heading", level=2).inner_text() == "azure"
+    assert page.get_by_role("img", name="Your photo =1+1.png").evaluate("image => image.naturalWidth") == 16
+    rows = download(page)
+    assert [row["image"] for row in rows] == ["scarlet0.png", "'=1+1.png", "scarlet4.png", "broken.png", "large.png"]
+    assert tuple(rows[0]) == COLUMNS
+    assert (rows[0]["path"], rows[0]["answer"]) == ("colour/reddish/scarlet", "A: scarlet.")
+    assert [row["off_tree"] for row in rows[:3]] == ["false", "false", "true"]
+    assert rows[3]["failure"] == "This is not an image."
+    assert "the limit is" in rows[4]["failure"]
+
+
+def test_a_folder_with_what_else_is_in_it(page: Any, photos: Path, tmp_path: Path) -> None:
+    trip = tmp_path / "trip"
+    (trip / "May").mkdir(parents=True)
+    for name in ("navy0.png", "azure0.png"):
+        shutil.copy(photos / name, trip / "May" / name)
+    (trip / "notes.txt").write_text("Sunny.")
+    page.set_input_files("#folder", trip)
+    page.get_by_text("2 photos done.").wait_for()
+    assert [row[:2] for row in labels(page)] == [["trip/May/azure0.png", "azure"], ["trip/May/navy0.png", "navy"]]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "notes.txt").write_text("Rain.")
+    page.set_input_files("#folder", tmp_path / "empty")
+    page.get_by_text("There is no photo in it").wait_for()
+    assert not page.locator("#several").is_visible()
+
+
+def test_many_photos_can_be_stopped(page: Any, photos: Path, model: Moody, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "seconds", 0.1)
+    page.set_input_files("#photo", [photos / f"{name}{i}.png" for name in ("navy", "azure") for i in range(5)] * 3)
+    page.locator("#labels tbody tr").nth(1).wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text(re.compile(r"\d+ of 30 photos done")).wait_for()
+    assert 2 <= len(download(page)) == len(labels(page)) < 30
+
+
+def test_what_is_not_the_subject(page: Any, photos: Path, model: Moody, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "answer", lambda asked: [Answer("There is no colour in this image.")] * len(asked))
+    choose(page, photos / "scarlet0.png")
+    assert page.get_by_role("heading", level=2).inner_text() == "Not colour"
+    assert "something else than colour" in page.locator("#remark").inner_text()
+    assert not page.get_by_role("table").is_visible()
+
+
 def test_a_photo_can_be_dropped_anywhere(page: Any, photos: Path) -> None:
     content = base64.b64encode((photos / "azure0.png").read_bytes()).decode()
     held = page.evaluate_handle(
@@ -179,6 +260,8 @@ def test_by_keyboard_alone(page: Any) -> None:
     while not choosers:
         page.wait_for_timeout(20)
     page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "folder"
+    page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.get_by_text("What is this?").is_visible()
 
@@ -190,6 +273,10 @@ def test_it_fits_every_width_in_both_schemes(page: Any, photos: Path, width: int
     page.set_viewport_size({"width": width, "height": 800})
     choose(page, photos / "scarlet0.png")
     page.get_by_text("About this classifier").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.set_input_files("#photo", [photos / "scarlet0.png", photos / "navy0.png"])
+    page.get_by_text("2 photos done.").wait_for()
+    page.get_by_role("button", name="navy0.png").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     colours = "['color', 'backgroundColor'].map((name) => getComputedStyle(document.body)[name].match(/\\d+/)[0])"
     ink, paper = map(int, page.evaluate(colours))
