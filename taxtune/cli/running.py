@@ -26,6 +26,7 @@ from taxtune.report.tables import differences_table, heldout_table, print_failed
 from taxtune.report.wording import result_runs
 from taxtune.resources import template_path
 from taxtune.shell import command
+from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.done import is_finished
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "announce",
     "callbacks_of",
+    "check_recorded",
     "open_recipe",
     "preloading",
     "read_templates",
@@ -167,6 +169,20 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool
         if problem is error:
             raise
         raise problem from error
+
+
+def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
+    """Checks that MLflow has the whole record of a run that is finished; the notes of the run have said what it lacks.
+
+    Raises:
+        TaxtuneError: If it does not.
+    """
+    if not Callbacks(callbacks).settled():
+        raise TaxtuneError(
+            "The result is complete, but MLflow has no complete record of it; see the notes above.",
+            file=folder,
+            remedy=f"Make sure that MLflow's server is up, or that there is space on its disk. {go_on}",
+        )
 
 
 def _as_taxtune_error(error: Exception) -> TaxtuneError | None:

@@ -207,6 +207,7 @@ class Tuner:
             provenance=describe(experiment, account_of(records, heldout), self.command),
             selection=selection,
         )
+        self.history.check_there()
         with track("writing the report"):
             write_result(result)
         with track("recording the result"):
