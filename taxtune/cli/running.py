@@ -15,7 +15,7 @@ import typer
 
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.interrupts import ended_by_interrupt, interrupts
-from taxtune.errors import ResumeError, TaxtuneError, TemplateError
+from taxtune.errors import ImageError, ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import loading, showing
 from taxtune.recipe import load_recipe
 from taxtune.report.account import account_lines
@@ -165,7 +165,12 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool
         if problem is None:
             raise
         if _holds_work(folder) and not others and not isinstance(problem, ResumeError):
-            problem.add_note(f"Finished work is saved. {go_on}")
+            same = (
+                " Put these images back first: a run goes on with the same ones."
+                if isinstance(problem, ImageError)
+                else ""
+            )
+            problem.add_note(f"Finished work is saved.{same} {go_on}")
         if problem is error:
             raise
         raise problem from error

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.data import Example
-from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
+from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, answers_place, count_faults
 from taxtune.progress import note, track
 from taxtune.report.outlook import nothing_left
@@ -19,7 +19,7 @@ from taxtune.tracking import Group
 from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.done import mark_finished, read_finished
-from taxtune.tuning.evaluation import Evaluation, Evaluator
+from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
@@ -144,6 +144,14 @@ class Tuner:
     def _run(self, evaluator: Evaluator) -> TuneResult:
         experiment = self.experiment
         done = self.history.records()
+        if done and done[-1].iteration > experiment.iterations:
+            raise ResumeError(
+                f"The run has {done[-1].iteration} iterations already, more than it is to have now.",
+                file=self.folder,
+                value=f"iterations={experiment.iterations}",
+                remedy=f"Continue it with iterations={done[-1].iteration} or more, or start another run with fewer "
+                "(`--out`, in Python `out=`), which takes the baseline's answers anew.",
+            )
         if done and done[0].iteration == 0:
             self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
         with track("opening the record of the run", once=True):
@@ -351,9 +359,11 @@ class Tuner:
 
         Raises:
             ModelError: If going on is senseless.
+            ImageError: If images are gone.
         """
         failures = evaluation.failures
         if len(failures) > self.experiment.max_missing * len(examples) or evaluation.scores is None:
+            check_images_there(examples)
             what = "answer" if not self.experiment.objective.needs else "answer or no rating"
             reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
             if evaluation.retryable or record.iteration == 0:
