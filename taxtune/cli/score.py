@@ -11,10 +11,12 @@ import typer
 from taxtune.cli.interrupts import keep_work
 from taxtune.options import (
     ANSWERS_HELP,
+    AnswerColumnOption,
     EmptyOption,
     FormatOption,
     FrequenciesOption,
     JsonRowsOption,
+    NodeColumnOption,
     OffTreeAsOption,
     PresetOption,
     ResamplesOption,
@@ -23,6 +25,7 @@ from taxtune.options import (
     SeedOption,
     SimilarityOption,
     SmoothingOption,
+    TargetColumnOption,
     TaxonomyOption,
     WorkersOption,
     missing_answers,
@@ -44,6 +47,9 @@ def score(
     format: FormatOption = "auto",
     root_label: RootLabelOption = None,
     root: RootOption = None,
+    answer_column: AnswerColumnOption = "answer",
+    target_column: TargetColumnOption = "target",
+    node_column: NodeColumnOption = "predicted",
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
     off_tree_as: OffTreeAsOption = "child",
@@ -65,7 +71,16 @@ def score(
     config = MapperConfig(preset=preset, off_tree=off_tree_as)
     missing = missing_answers(empty)
     tree, part = read_part(taxonomy, format, root, root_label=root_label)
-    schema = AnswerSchema(predicted="predicted", id=None, taxonomy=tree, part=part, off_tree_option="", **missing)
+    schema = AnswerSchema(
+        answer=answer_column,
+        target=target_column,
+        predicted=node_column,
+        id=None,
+        taxonomy=tree,
+        part=part,
+        off_tree_option="",
+        **missing,
+    )
     number_of_workers(workers, 0, similarity)  # what cannot be is said before the file is read
     answers = open_answers(file, schema)
     for text in answers.notes:
