@@ -84,6 +84,7 @@ class Tuner:
         self.command = command
         self.storage = storage
         self.history: History
+        self._uncounted = 0  # answers in the store that an interrupted attempt got, and no usage has
 
     def run(self) -> TuneResult:
         """Runs, or goes on with, the tuning run.
@@ -127,6 +128,7 @@ class Tuner:
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
+                self._uncounted = self._count_interrupted(len(store))
                 result = self._run(experiment.evaluator(store))
             status = "finished"
             return result
@@ -230,11 +232,32 @@ class Tuner:
         if record.iteration == 0 and record.scores is not None and ceiling_reached(objective, record.scores):
             note(nothing_left(objective.name, record.scores.n, block=len(record.rows) < images))
 
+    def _count_interrupted(self, stored: int) -> int:
+        """Returns how many answers of this run are in the store and in no usage: an attempt that was killed got them.
+
+        Args:
+            stored: Answers in the store.
+        """
+        before = self.history.note("answers before")
+        if before is None and not self.history.records():  # a run of a version that did not note it has none
+            self.history.set_note("answers before", stored)
+        if before is None:
+            return 0
+        counted = sum(record.usage.asked for record in self.history.records())
+        counted += sum(usage["asked"] for usage in (self.history.note("heldout usage") or {}).values())
+        return max(0, stored - int(before) - counted)
+
+    def _counted(self, usage: Usage) -> Usage:
+        """Returns a usage in which answers that an interrupted attempt got are asked, and not from the store."""
+        again = min(self._uncounted, usage.from_store)
+        self._uncounted -= again
+        return replace(usage, asked=usage.asked + again, from_store=usage.from_store - again)
+
     def _accounted(self, heldout: Sequence[HeldoutResult]) -> tuple[HeldoutResult, ...]:
         """Returns held-out results with what they took when they were asked, where all answers are stored by now."""
         known = self.history.note("heldout usage") or {}
         kept: list[HeldoutResult] = []
-        for held in heldout:
+        for held in (replace(each, usage=self._counted(each.usage)) for each in heldout):
             if held.usage.asked or held.template not in known:
                 known[held.template] = asdict(held.usage)
             # A baseline that won was asked once.
@@ -274,7 +297,7 @@ class Tuner:
             start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
             self.callbacks.tell("on_template", iteration, record.template, images)
             evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
-            usage = replace(evaluation.usage, seconds=time.monotonic() - start)
+            usage = replace(self._counted(evaluation.usage), seconds=time.monotonic() - start)
             grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
             grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
             self.history.grow(replace(grown, usage=record.usage + usage, race=record.race + usage))
@@ -342,7 +365,7 @@ class Tuner:
             trace=tuple(proposal.trace),
             policy=dict(self.experiment.policy.identity()),
             usage=replace(
-                proposal.trials + evaluation.usage,
+                proposal.trials + self._counted(evaluation.usage),
                 proposer_prompt_tokens=proposal.prompt_tokens,
                 proposer_completion_tokens=proposal.completion_tokens,
                 proposer_cost_usd=proposal.cost_usd,

@@ -265,6 +265,27 @@ class Lost(ToyVLM):
         return [next(answers) if q in there else Failure("The image file does not exist.", False) for q in questions]
 
 
+@pytest.mark.parametrize("after", [5, 12, 30, 60])
+def test_the_account_counts_the_calls_of_attempts_that_were_interrupted(tmp_path, whole, after):
+    """In the baseline, an iteration, and on the held-out images."""
+
+    class Interrupted(ToyVLM):
+        def answer(self, questions):
+            if self.asked >= after:
+                raise KeyboardInterrupt
+            return super().answer(questions)
+
+    with pytest.raises(KeyboardInterrupt):
+        tuned(make_parts(tmp_path / "in", tmp_path / "out", Interrupted()))
+    model = ToyVLM()
+    result = tuned(make_parts(tmp_path / "in", tmp_path / "out", model), resume=True)
+    account, expected = result.account.model, load_run(whole.folder / "out").account.model
+    assert model.asked < expected.calls, "the answers are kept"
+    assert (account.calls, account.from_store) == (expected.calls, expected.from_store)
+    again = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.4",)), resume=True)
+    assert again.account.model == account
+
+
 def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
     expected = tuned(make_parts(tmp_path / "other", tmp_path / "expected"))
     images, safe, out = tmp_path / "in", tmp_path / "safe", tmp_path / "out"
