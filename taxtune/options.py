@@ -47,6 +47,7 @@ __all__ = [
     "OtherGuessesOption",
     "OutOption",
     "PlaceRootOption",
+    "PlacementColumnOption",
     "PresetOption",
     "QuestionColumnOption",
     "ResamplesOption",
@@ -144,6 +145,9 @@ def _column(option: str, text: str) -> Any:
 
 AnswerColumnOption = Annotated[str, _column("--answer-column", "Column with the answer.")]
 TruthColumnOption = Annotated[str, _column("--truth-column", "Column with the true node: a label, an alias or a path.")]
+PlacementColumnOption = Annotated[
+    str, _column("--placement-column", "Column with the node of a prediction, read instead of the answer.")
+]
 NodeColumnOption = Annotated[str, _column("--node-column", "Column with the node: a label, an alias or a path.")]
 IdColumnOption = Annotated[str, _column("--id-column", "Column that identifies the example.")]
 QuestionColumnOption = Annotated[str, _column("--question-column", "Column with the question, which judges need.")]

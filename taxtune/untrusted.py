@@ -7,9 +7,24 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["visible"]
+__all__ = ["spreadsheet_cell", "visible"]
+
+_FORMULA = re.compile(r"[=+\-@\t\n＝＋－＠]")
+_NUMBER = re.compile(r"[+-]?(\d[\d.,]*|\.\d+)([eE][+-]?\d+)?\s?%?")
 
 
 def visible(text: str) -> str:
     """Returns a text from outside with its control characters spelled out, since a terminal would obey them."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda m: repr(m.group())[1:-1], text)
+
+
+def spreadsheet_cell(value: object) -> object:
+    """Returns a cell of a table that people open in a spreadsheet.
+
+    A text that a spreadsheet would take for a formula begins with an apostrophe, and control characters are spelled
+    out. Numbers, also those written as text ("-0.5"), are left as they are.
+    """
+    if not isinstance(value, str):
+        return value
+    text = visible(value)
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

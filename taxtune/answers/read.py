@@ -466,7 +466,10 @@ def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: 
         near = column_key(name)
         remedy = f"Did you mean {near!r}?" if near in there else "Give the names of existing columns."
         if name == schema.answer and schema.placement is not None:
-            remedy = f"It needs {schema.placement} (a node) or {schema.answer} (text)."
+            remedy = (
+                f"It needs {schema.placement} (a node) or {schema.answer} (text). Columns of other names are given "
+                "with --placement-column, --answer-column and --truth-column."
+            )
         elif name in needed and not schema.renamed:
             known = "; ".join(f"{harness}: {', '.join(columns)}" for harness, columns in HARNESSES.items())
             remedy += f" It does not have the columns of another harness either ({known})."

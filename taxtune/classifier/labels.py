@@ -19,6 +19,7 @@ from taxtune.classifier.classifier import Classification, Classifier
 from taxtune.classifier.images import Images, Item
 from taxtune.errors import DataError, ModelError
 from taxtune.progress import Display, Task, showing, track
+from taxtune.untrusted import spreadsheet_cell
 
 if TYPE_CHECKING:
     from taxtune.models import AnswerStore
@@ -301,7 +302,8 @@ def _flat(row: Row) -> Row:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
+    nested = isinstance(value, list | dict)
+    return json.dumps(value, ensure_ascii=False, default=str) if nested else spreadsheet_cell(value)
 
 
 @contextmanager

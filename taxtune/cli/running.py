@@ -15,7 +15,7 @@ import typer
 
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.interrupts import ended_by_interrupt, interrupts
-from taxtune.errors import ResumeError, TaxtuneError, TemplateError
+from taxtune.errors import ImageError, ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import loading, showing
 from taxtune.recipe import load_recipe
 from taxtune.report.account import account_lines
@@ -24,6 +24,7 @@ from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.repeats import print_repeats
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
+from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.done import is_finished
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "announce",
     "callbacks_of",
+    "check_recorded",
     "open_recipe",
     "preloading",
     "read_templates",
@@ -159,10 +161,29 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool
         if problem is None:
             raise
         if _holds_work(folder) and not others and not isinstance(problem, ResumeError):
-            problem.add_note(f"Finished work is saved. {go_on}")
+            same = (
+                " Put these images back first: a run goes on with the same ones."
+                if isinstance(problem, ImageError)
+                else ""
+            )
+            problem.add_note(f"Finished work is saved.{same} {go_on}")
         if problem is error:
             raise
         raise problem from error
+
+
+def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
+    """Checks that MLflow has the whole record of a run that is finished; the notes of the run have said what it lacks.
+
+    Raises:
+        TaxtuneError: If it does not.
+    """
+    if not Callbacks(callbacks).settled():
+        raise TaxtuneError(
+            "The result is complete, but MLflow has no complete record of it; see the notes above.",
+            file=folder,
+            remedy=f"Make sure that MLflow's server is up, or that there is space on its disk. {go_on}",
+        )
 
 
 def _as_taxtune_error(error: Exception) -> TaxtuneError | None:

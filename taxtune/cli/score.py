@@ -11,11 +11,13 @@ import typer
 from taxtune.cli.interrupts import keep_work
 from taxtune.options import (
     ANSWERS_HELP,
+    AnswerColumnOption,
     FormatOption,
     FrequenciesOption,
     JsonRowsOption,
     MissingMeansOption,
     OffTreeAsOption,
+    PlacementColumnOption,
     PresetOption,
     ResamplesOption,
     RootLabelOption,
@@ -24,6 +26,7 @@ from taxtune.options import (
     SimilarityOption,
     SmoothingOption,
     TaxonomyOption,
+    TruthColumnOption,
     WorkersOption,
     missing_answers,
 )
@@ -44,6 +47,9 @@ def score(
     format: FormatOption = "auto",
     root_label: RootLabelOption = None,
     root: RootOption = None,
+    answer_column: AnswerColumnOption = "answer",
+    truth_column: TruthColumnOption = "truth",
+    placement_column: PlacementColumnOption = "placement",
     similarity: SimilarityOption = "lexical",
     preset: PresetOption = "default",
     off_tree_as: OffTreeAsOption = "child",
@@ -65,7 +71,14 @@ def score(
     config = MapperConfig(preset=preset, off_tree=off_tree_as)
     tree, part = read_part(taxonomy, format, root, root_label=root_label)
     schema = AnswerSchema(
-        placement="placement", id=None, taxonomy=tree, part=part, off_tree_option="", **missing_answers(missing)
+        answer=answer_column,
+        truth=truth_column,
+        placement=placement_column,
+        id=None,
+        taxonomy=tree,
+        part=part,
+        off_tree_option="",
+        **missing_answers(missing),
     )
     number_of_workers(workers, 0, similarity)  # what cannot be is said before the file is read
     answers = open_answers(file, schema)

@@ -75,6 +75,7 @@ def tune(
     from taxtune.cli.running import (
         announce,
         callbacks_of,
+        check_recorded,
         open_recipe,
         preloading,
         run_guarded,
@@ -89,6 +90,8 @@ def tune(
         show_plan(parts, (), repeats=repeats or 1, resume=resume, as_json=as_json)
         return
 
+    watching: list[Any] = []
+
     def work() -> TuneResult | RepeatsResult:
         from taxtune.tuning.loop import Tuner
         from taxtune.tuning.repeats import repeat_tuning
@@ -97,8 +100,9 @@ def tune(
         with announce(parts, quiet=as_json) as progress:
             with preloading(parts, resume=resume):
                 experiment = parts.experiment()
+            watching.extend(callbacks_of(parts, progress))
             told: dict[str, Any] = {
-                "callbacks": callbacks_of(parts, progress),
+                "callbacks": watching,
                 "resume": resume,
                 "storage": parts.storage,
                 "command": "taxtune tune recipe.yaml",
@@ -109,6 +113,7 @@ def tune(
 
     go_on = _how_to_go_on("tune", recipe, settings, out, () if repeats is None else ("--repeats", str(repeats)))
     show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json, details=details)
+    check_recorded(watching, parts.folder, go_on)
 
 
 def compare(
@@ -128,6 +133,7 @@ def compare(
     from taxtune.cli.running import (
         announce,
         callbacks_of,
+        check_recorded,
         open_recipe,
         preloading,
         run_guarded,
@@ -146,6 +152,8 @@ def compare(
         show_plan(parts, names, resume=resume, as_json=as_json)
         return
 
+    watching: list[Any] = []
+
     def work() -> ComparisonResult:
         from taxtune.tuning.compare import compare_objectives
 
@@ -153,10 +161,11 @@ def compare(
         with announce(parts, quiet=as_json) as progress:
             with preloading(parts, resume=resume):
                 experiments = [parts.experiment([name]) for name in names]
+            watching.extend(callbacks_of(parts, progress))
             return compare_objectives(
                 experiments,
                 parts.folder,
-                callbacks=callbacks_of(parts, progress),
+                callbacks=watching,
                 resume=resume,
                 storage=parts.storage,
                 command="taxtune compare recipe.yaml" + "".join(f" --objective {name}" for name in names),
@@ -164,6 +173,7 @@ def compare(
 
     go_on = _how_to_go_on("compare", recipe, settings, out, [word for name in names for word in ("--objective", name)])
     show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json, details=details)
+    check_recorded(watching, parts.folder, go_on)
 
 
 def evaluate(

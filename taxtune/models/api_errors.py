@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterable
@@ -115,7 +117,7 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
         wait = f" (it asks to wait {asked:.0f} s)" if asked >= 1 else ""
         return CallError(Fault.RATE_LIMIT, f"is over its rate limit{wait}: {said}", overload=True)
     if "connection error" in low or _is(error, "APIConnectionError") or isinstance(error, ConnectionError):
-        return CallError(Fault.CONNECTION, f"cannot be reached: {said}")
+        return CallError(Fault.CONNECTION, f"cannot be reached: {_why_unreachable(error) or said}")
     if status in _RETRIED or status >= 500:
         return CallError(Fault.SERVER_ERROR, f"failed ({status}): {said}", overload=status in _OVERLOADED)
     return CallError(Fault.REJECTED, f"rejected the request: {said}")
@@ -214,6 +216,25 @@ def load_litellm() -> ModuleType:
     litellm.suppress_debug_info = True
     litellm.disable_hf_tokenizer_download = True
     return litellm  # type: ignore[no-any-return]
+
+
+def _why_unreachable(error: BaseException | None) -> str | None:
+    """Returns what made a connection fail, which only the innermost error says; None where that is nothing special."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        match error:
+            case ssl.SSLCertVerificationError():
+                remedy = "if you trust it, set SSL_CERT_FILE to its file"
+                return f"its TLS certificate is not accepted ({error.verify_message}); {remedy}"
+            case ssl.SSLError():
+                return f"TLS fails ({error.reason}); check whether the address begins with http:// or https://"
+            case socket.gaierror():
+                return f"its host name is not known ({error.strerror}); check `api_base` and the network's DNS"
+            case ConnectionRefusedError():
+                return "nothing listens at that address (connection refused)"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _is(error: BaseException, name: str) -> bool:

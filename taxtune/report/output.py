@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.progress import note
+from taxtune.untrusted import spreadsheet_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +89,7 @@ class Table:
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(self.columns)
-        writer.writerows([["" if _plain(cell) is None else cell for cell in row] for row in self.rows])
+        writer.writerows(["" if _plain(cell) is None else spreadsheet_cell(cell) for cell in row] for row in self.rows)
         return buffer.getvalue()
 
 

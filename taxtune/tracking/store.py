@@ -192,6 +192,9 @@ def _client(uri: str) -> Any:
     logger = logging.getLogger("mlflow")
     if logger.getEffectiveLevel() < logging.WARNING and os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":
         logger.setLevel(logging.WARNING)
+    if os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":
+        # It writes a traceback of every error of a database, which is raised as well.
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     return MlflowClient(tracking_uri=uri)
 
 

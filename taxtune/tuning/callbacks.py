@@ -123,6 +123,7 @@ class TrackingCallback(Callback):
     def __init__(self, make_tracker: Callable[[], Tracker]) -> None:
         self._make = make_tracker
         self.tracker: Tracker = make_tracker()
+        self._lost = False
         self._alone: Callable[[], AbstractContextManager[None]] = nullcontext
         self._thread: ThreadPoolExecutor | None = None
         self._waiting: deque[tuple[IterationRecord, IterationRecord | None]] = deque()
@@ -137,8 +138,8 @@ class TrackingCallback(Callback):
         return self._make().address()
 
     def settled(self) -> bool:
-        """Tells whether all that was told is recorded."""
-        return self.tracker.whole
+        """Tells whether all that was told is recorded, of the runs before this one, too."""
+        return self.tracker.whole and not self._lost
 
     def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
         """Starts the run's record, or goes on with the one that the history remembers.
@@ -148,6 +149,7 @@ class TrackingCallback(Callback):
         """
         # Of several workers one at a time: there is one record, and what looks half-recorded is somebody's work.
         self._alone = partial(tuner.history.alone, "tracking")
+        self._lost = not self.settled()
         self.tracker = self._make()
         experiment = tuner.experiment
         objective = experiment.objective

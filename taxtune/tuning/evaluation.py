@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taxtune.data import Example
+from taxtune.errors import ImageError
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from taxtune.models import AnswerStore
     from taxtune.tuning.metrics import Metric, Taken
 
-__all__ = ["Evaluation", "Evaluator", "Settled", "why_unanswered"]
+__all__ = ["Evaluation", "Evaluator", "Settled", "check_images_there", "why_unanswered"]
 
 OnAnswers = Callable[[int, int], None]
 
@@ -316,6 +317,21 @@ class Evaluator:
             images = [load_image(file) for file in files[chosen]]
             placements += self.mapper.place(texts[chosen], images)
         return placements
+
+
+def check_images_there(examples: Sequence[Example]) -> None:
+    """Checks that no image has gone since the run began: that is no fault of a template or of the model.
+
+    Raises:
+        ImageError: If one has.
+    """
+    gone = [example.image for example in examples if not example.image.exists()]
+    if gone:
+        raise ImageError(
+            f"{len(gone)} of {len(examples)} images are no longer there; the first is this one.",
+            file=gone[0],
+            remedy="Check that their folder was not moved and that its disk is mounted.",
+        )
 
 
 def why_unanswered(replies: Sequence[Reply]) -> str:

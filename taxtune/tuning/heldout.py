@@ -26,7 +26,7 @@ from taxtune.metrics.statistics import (
 from taxtune.policies import Policy
 from taxtune.progress import track
 from taxtune.taxonomy import Domain, Taxonomy
-from taxtune.tuning.evaluation import Evaluation, Evaluator
+from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import Difference, ExampleRow, FullTreeScores, HeldoutResult, TemplateScores
 
@@ -62,6 +62,7 @@ def compare_templates(
 
     Raises:
         ModelError: If more calls failed than `max_missing` allows.
+        ImageError: If they did since images are gone.
         TaxtuneError: If a metric cannot be taken at all.
     """
     examples: Sequence[Example] = getattr(experiment.splits, split)
@@ -81,6 +82,7 @@ def compare_templates(
     answered = np.array(usable).all(axis=0)
     missing = len(examples) - int(answered.sum())
     if missing > experiment.max_missing * len(examples):
+        check_images_there(examples)
         first = next(reason for e in evaluations.values() for reason in e.failures).rstrip(".")
         what = "an answer" if not evaluator.needs else f"an answer or its {' and '.join(evaluator.needs)}"
         raise ModelError(

@@ -209,6 +209,8 @@ class History:
 
         A history with a finished iteration stays, and so does one that another process is at work on.
         """
+        if not self._locks.is_dir():  # deleted, and not to be made again
+            return
         # Whatever goes wrong here, what led here is to be told.
         with contextlib.suppress(Exception), FileLock(self._locks / "create.lock"):
             if not self.records() and not self._leases.others():
@@ -302,10 +304,12 @@ class History:
         """Stores a finished iteration and closes its trial.
 
         Raises:
-            TaxtuneError: If another worker took the iteration over, since this one gave no sign of life for so long.
+            TaxtuneError: If another worker took the iteration over, since this one gave no sign of life for so long; or
+                the history was deleted, see `check_there`.
         """
         from optuna.trial import TrialState
 
+        self.check_there()
         number, scores = record.iteration, record.scores
         if not self._leases.renew(f"iteration {number}"):
             raise TaxtuneError(
@@ -328,12 +332,26 @@ class History:
 
     def grow(self, record: IterationRecord) -> None:
         """Stores a finished iteration anew, with the rows of more images."""
+        self.check_there()
         table, which = _grown(), {"run": self.name, "iteration": record.iteration}
         text = json.dumps(_RECORD.dump_python(record, mode="json"))
         with self._storage.engine.begin() as connection:
             connection.execute(table.delete().where(*(table.c[key] == value for key, value in which.items())))
             connection.execute(table.insert().values(**which, images=len(record.rows), record=text))
         self._file.append(self.records())
+
+    def check_there(self) -> None:
+        """Checks that the history is still in its folder: a database that is open can be written to after its deletion.
+
+        Raises:
+            TaxtuneError: If it is not.
+        """
+        if not (self._server or (self.folder / "history.db").exists()):
+            raise TaxtuneError(
+                "The run's folder was deleted or moved while the run was going on.",
+                file=self.folder,
+                remedy="If it was moved, continue with --resume and its new place as --out. Else start the run again.",
+            )
 
     def write(self) -> None:
         """Puts `history.jsonl` in order, which a process that died may have left behind the database."""

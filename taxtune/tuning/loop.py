@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.data import Example
-from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
+from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, answers_place, count_faults
 from taxtune.progress import note, track
 from taxtune.report.outlook import nothing_left
@@ -19,7 +19,7 @@ from taxtune.tracking import Group
 from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.done import mark_finished, read_finished
-from taxtune.tuning.evaluation import Evaluation, Evaluator
+from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
@@ -84,6 +84,7 @@ class Tuner:
         self.command = command
         self.storage = storage
         self.history: History
+        self._uncounted = 0  # answers in the store that an interrupted attempt got, and no usage has
 
     def run(self) -> TuneResult:
         """Runs, or goes on with, the tuning run.
@@ -127,6 +128,7 @@ class Tuner:
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
+                self._uncounted = self._count_interrupted(len(store))
                 result = self._run(experiment.evaluator(store))
             status = "finished"
             return result
@@ -144,6 +146,14 @@ class Tuner:
     def _run(self, evaluator: Evaluator) -> TuneResult:
         experiment = self.experiment
         done = self.history.records()
+        if done and done[-1].iteration > experiment.iterations:
+            raise ResumeError(
+                f"The run has {done[-1].iteration} iterations already, more than it is to have now.",
+                file=self.folder,
+                value=f"iterations={experiment.iterations}",
+                remedy=f"Continue it with iterations={done[-1].iteration} or more, or start another run with fewer "
+                "(`--out`, in Python `out=`), which takes the baseline's answers anew.",
+            )
         if done and done[0].iteration == 0:
             self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
         with track("opening the record of the run", once=True):
@@ -207,6 +217,7 @@ class Tuner:
             provenance=describe(experiment, account_of(records, heldout), self.command),
             selection=selection,
         )
+        self.history.check_there()
         with track("writing the report"):
             write_result(result)
         with track("recording the result"):
@@ -221,11 +232,32 @@ class Tuner:
         if record.iteration == 0 and record.scores is not None and ceiling_reached(objective, record.scores):
             note(nothing_left(objective.name, record.scores.n, block=len(record.rows) < images))
 
+    def _count_interrupted(self, stored: int) -> int:
+        """Returns how many answers of this run are in the store and in no usage: an attempt that was killed got them.
+
+        Args:
+            stored: Answers in the store.
+        """
+        before = self.history.note("answers before")
+        if before is None and not self.history.records():  # a run of a version that did not note it has none
+            self.history.set_note("answers before", stored)
+        if before is None:
+            return 0
+        counted = sum(record.usage.asked for record in self.history.records())
+        counted += sum(usage["asked"] for usage in (self.history.note("heldout usage") or {}).values())
+        return max(0, stored - int(before) - counted)
+
+    def _counted(self, usage: Usage) -> Usage:
+        """Returns a usage in which answers that an interrupted attempt got are asked, and not from the store."""
+        again = min(self._uncounted, usage.from_store)
+        self._uncounted -= again
+        return replace(usage, asked=usage.asked + again, from_store=usage.from_store - again)
+
     def _accounted(self, heldout: Sequence[HeldoutResult]) -> tuple[HeldoutResult, ...]:
         """Returns held-out results with what they took when they were asked, where all answers are stored by now."""
         known = self.history.note("heldout usage") or {}
         kept: list[HeldoutResult] = []
-        for held in heldout:
+        for held in (replace(each, usage=self._counted(each.usage)) for each in heldout):
             if held.usage.asked or held.template not in known:
                 known[held.template] = asdict(held.usage)
             # A baseline that won was asked once.
@@ -265,7 +297,7 @@ class Tuner:
             start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
             self.callbacks.tell("on_template", iteration, record.template, images)
             evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
-            usage = replace(evaluation.usage, seconds=time.monotonic() - start)
+            usage = replace(self._counted(evaluation.usage), seconds=time.monotonic() - start)
             grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
             grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
             self.history.grow(replace(grown, usage=record.usage + usage, race=record.race + usage))
@@ -333,7 +365,7 @@ class Tuner:
             trace=tuple(proposal.trace),
             policy=dict(self.experiment.policy.identity()),
             usage=replace(
-                proposal.trials + evaluation.usage,
+                proposal.trials + self._counted(evaluation.usage),
                 proposer_prompt_tokens=proposal.prompt_tokens,
                 proposer_completion_tokens=proposal.completion_tokens,
                 proposer_cost_usd=proposal.cost_usd,
@@ -350,9 +382,11 @@ class Tuner:
 
         Raises:
             ModelError: If going on is senseless.
+            ImageError: If images are gone.
         """
         failures = evaluation.failures
         if len(failures) > self.experiment.max_missing * len(examples) or evaluation.scores is None:
+            check_images_there(examples)
             what = "answer" if not self.experiment.objective.needs else "answer or no rating"
             reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
             if evaluation.retryable or record.iteration == 0:

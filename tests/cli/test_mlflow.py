@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from taxtune.cli.mlflow import run_server
+from taxtune.tracking import NullTracker
 from tests.cli.commands import run_captured, run_command
+from tests.tuning.toy import make_files
 
 
 @pytest.mark.parametrize("given", ["run", "run/hp", "run/mlflow.db"])
@@ -89,3 +91,31 @@ def test_a_folder_without_a_record_says_where_there_may_be_one(tmp_path: Path) -
     done = run_captured("mlflow", tmp_path)
     assert done.code == 2
     assert "MLFLOW_TRACKING_URI" in done.err
+
+
+class FullDisk(NullTracker):
+    """What `MLflowTracker` is where its writes fail: it says so in a note, and goes on."""
+
+    whole = False
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        pass
+
+
+def test_a_run_that_mlflow_could_not_record_ends_as_a_failure_and_resume_records_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = make_files(tmp_path)
+    settings = ("iterations=1", "max_off_tree=1.0", "tracking.mlflow=true")
+    command = ["tune", recipe, "--out", "out", *(word for each in settings for word in ("--set", each))]
+    monkeypatch.setattr("taxtune.tracking.MLflowTracker", FullDisk)
+    done = run_captured(*command, folder=tmp_path)
+    assert done.code == 2, done.err
+    last = done.err.splitlines()[-1]
+    assert "error: out: The result is complete, but MLflow has no complete record of it" in last
+    assert last.endswith("--resume")
+    assert (tmp_path / "out/result.json").exists()
+    assert not (tmp_path / "out/finished.json").exists()
+    monkeypatch.setattr(FullDisk, "whole", True)
+    assert run_captured(*command, "--resume", folder=tmp_path).code == 0
+    assert (tmp_path / "out/finished.json").exists()

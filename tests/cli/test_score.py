@@ -56,6 +56,19 @@ def test_scores_of_predicted_nodes(
     assert lines[17].split() == ["species", "1", "1.000", "1.000", "–", "1.000", "3", "0.333", "0.000", "–", "1.000"]
 
 
+@pytest.mark.parametrize("said", ["answer", "placement"])
+def test_columns_of_other_names(
+    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: str
+) -> None:
+    rows = write(tmp_path, "model,species\nbird,mallard\nmallard,Wild Duck\n")
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
+    refusal = capsys.readouterr().err
+    assert "--truth-column" in refusal
+    options = (f"--{said}-column", "model", "--truth-column", "species", "--json")
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, *options) == 0
+    assert json.loads(capsys.readouterr().out)["scores"]["hr"]["estimate"] == pytest.approx(0.75)
+
+
 def test_json_holds_everything(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

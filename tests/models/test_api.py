@@ -5,10 +5,14 @@ import gzip
 import io
 import os
 import re
+import shutil
 import signal
+import ssl
+import subprocess
 import threading
 import time
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -263,7 +267,7 @@ def test_a_model_that_is_mute_for_all_is_not_waited_for_once_a_question(asked: R
 
 def test_a_server_that_is_not_there_is_a_failure(asked: Request) -> None:
     (reply,) = vlm(servers.closed_api_base()).answer([asked])
-    assert "cannot be reached" in failure(reply).reason
+    assert "cannot be reached: nothing listens at that address" in failure(reply).reason
     assert failure(reply).retryable
 
 
@@ -326,6 +330,25 @@ def test_a_word_is_no_key(asked: Request) -> None:
     with OpenAIServer("A: EMPTY.") as server:
         (reply,) = vlm(server, api_key="EMPTY").answer([asked])
     assert reply.text == "A: EMPTY."
+
+
+def test_a_host_that_nobody_knows_and_a_certificate_that_nobody_signed_are_told_apart(
+    asked: Request, tmp_path: Path
+) -> None:
+    (reply,) = vlm("http://taxtune.invalid/v1", max_retries=0).answer([asked])
+    assert "its host name is not known" in failure(reply).reason
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl, which makes the certificate, is not installed")
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout key.pem -out certificate.pem"
+    subprocess.run(make.split(), cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        (reply,) = vlm(f"https://127.0.0.1:{server.server_port}/v1", max_retries=0).answer([asked])
+        server.shutdown()
+    assert "its TLS certificate is not accepted (self-signed certificate)" in failure(reply).reason
 
 
 def test_retry_after_is_respected(asked: Request) -> None:

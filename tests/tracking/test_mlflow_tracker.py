@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -316,6 +317,22 @@ def test_a_store_that_fails_in_the_middle_loses_nothing(
     assert tracker.unrecorded == ()
     assert len(children(uri, parent)) == 5
     assert len(notes) == 1
+
+
+def test_a_result_for_which_the_disk_has_no_space_is_not_recorded_and_said_so(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
+) -> None:
+    tracker = MLflowTracker("full", tmp_path, uri)
+    tracker.start("birds", {}, {})
+
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mlflow.MlflowClient.log_artifacts", full)
+        tracker.finish(samples.tune(n=1))
+    assert not tracker.whole
+    assert "MLflow could not record the result: [Errno 28] No space left on device" in notes
 
 
 def test_what_stays_unrecorded_is_said_at_the_end(

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from taxtune import load_run
-from taxtune.errors import ModelError, ResumeError, TemplateError
+from taxtune.cli.running import run_guarded
+from taxtune.errors import ImageError, ModelError, ResumeError, TemplateError
+from taxtune.models import Failure
 from taxtune.recipe import load_recipe
 from taxtune.tuning.callbacks import Callback
+from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TuneResult
 from tests.tuning.toy import ToyVLM, compared, make_parts, tuned
@@ -253,6 +256,74 @@ def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
     assert result.against("hp", "baseline").metrics["hp"].low > 0
 
 
+class Lost(ToyVLM):
+    """Fails where an image is gone, as a model behind an API does."""
+
+    def answer(self, questions):
+        there = [question for question in questions if question.image.exists()]
+        answers = iter(super().answer(there))
+        return [next(answers) if q in there else Failure("The image file does not exist.", False) for q in questions]
+
+
+@pytest.mark.parametrize("after", [5, 12, 30, 60])
+def test_the_account_counts_the_calls_of_attempts_that_were_interrupted(tmp_path, whole, after):
+    """In the baseline, an iteration, and on the held-out images."""
+
+    class Interrupted(ToyVLM):
+        def answer(self, questions):
+            if self.asked >= after:
+                raise KeyboardInterrupt
+            return super().answer(questions)
+
+    with pytest.raises(KeyboardInterrupt):
+        tuned(make_parts(tmp_path / "in", tmp_path / "out", Interrupted()))
+    model = ToyVLM()
+    result = tuned(make_parts(tmp_path / "in", tmp_path / "out", model), resume=True)
+    account, expected = result.account.model, load_run(whole.folder / "out").account.model
+    assert model.asked < expected.calls, "the answers are kept"
+    assert (account.calls, account.from_store) == (expected.calls, expected.from_store)
+    again = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.4",)), resume=True)
+    assert again.account.model == account
+
+
+def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
+    expected = tuned(make_parts(tmp_path / "other", tmp_path / "expected"))
+    images, safe, out = tmp_path / "in", tmp_path / "safe", tmp_path / "out"
+
+    def hide(record, best):
+        if record.iteration == 1:
+            shutil.copytree(images, safe)
+            for file in images.glob("*.png"):
+                file.unlink()
+
+    def parts_again():
+        return Parts(load_recipe(images / "recipe.yaml"), out, vlm=Lost())
+
+    parts = make_parts(images, out, Lost())
+    with pytest.raises(ImageError, match="8 of 8 images are no longer there"):
+        tuned(parts, callbacks=[hide])
+    assert len(history(out)) == 2, "what the loss of the images voided is not an iteration"
+
+    with pytest.raises(ImageError) as error:
+        run_guarded(lambda: parts_again().experiment(), out, go_on="Continue with: X", resume=True)
+    (note,) = error.value.__notes__
+    assert (
+        note
+        == "Finished work is saved. Put these images back first: a run goes on with the same ones. Continue with: X"
+    )
+    shutil.copytree(safe, images, dirs_exist_ok=True)
+    again = tuned(parts_again(), resume=True)
+    assert [each.template for each in again.iterations] == [each.template for each in expected.iterations]
+
+
+def test_fewer_iterations_than_there_are_is_an_error_that_says_how_to_go_on(tmp_path):
+    tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=3",)))
+    with pytest.raises(ResumeError, match=r"has 3 iterations already.*Continue it with iterations=3 or more.*--out"):
+        tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=2",)), resume=True)
+    more = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=4",)), resume=True)
+    assert len(more.iterations) == 5
+
+
 def test_what_the_race_asks_is_kept_apart(tmp_path):
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.block=2", "objective.kind=hr_at_hp"))
     result = tuned(session)
@@ -283,8 +354,6 @@ def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
     (tmp_path / "in/navy0.png").unlink()
     (tmp_path / "in/navy1.png").write_bytes(b"")
     recipe = load_recipe(tmp_path / "in/recipe.yaml", ["proposer.fragments=nope"])
-    from taxtune.tuning.from_recipe import Parts
-
     broken = Parts(recipe, tmp_path / "out2")
     broken.vlm = ToyVLM()
     text = "\n".join(make_plan(broken).problems)

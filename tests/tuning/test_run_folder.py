@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.errors import ResumeError
+from taxtune.errors import ResumeError, TaxtuneError
+from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.run_folder import check_folder_is_for
 from tests.cli.commands import Done, run_captured
-from tests.tuning.toy import make_files
+from tests.tuning.toy import make_files, make_parts, tuned
 
 HP_AND_ACCURACY = ("--objective", "hp", "--objective", "accuracy")
 COMMANDS = {
@@ -129,3 +130,14 @@ def test_a_folder_of_unrelated_runs_is_none(made: Path) -> None:
 def test_a_result_that_cannot_be_read_is_not_written_over(tmp_path: Path, content: str) -> None:
     (tmp_path / "result.json").write_text(content)
     check_folder_is_for("tune", tmp_path)
+
+
+def test_a_folder_that_is_deleted_while_the_run_goes_on_ends_it(tmp_path: Path) -> None:
+    def delete(record: IterationRecord, best: IterationRecord | None) -> None:
+        if record.iteration == 1:
+            shutil.rmtree(tmp_path / "out")
+
+    parts = make_parts(tmp_path / "in", tmp_path / "out")
+    with pytest.raises(TaxtuneError, match="was deleted or moved while the run was going on"):
+        tuned(parts, callbacks=[delete])
+    assert not (tmp_path / "out").exists()

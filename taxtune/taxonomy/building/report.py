@@ -17,6 +17,7 @@ from taxtune.errors import TaxtuneError
 from taxtune.taxonomy.building.build import BuiltTree, EdgeFate, NodeFate
 from taxtune.taxonomy.building.edges import Statements
 from taxtune.taxonomy.building.naming import Names
+from taxtune.untrusted import spreadsheet_cell
 
 __all__ = ["COLUMNS", "records", "summary", "write_report"]
 
@@ -253,7 +254,8 @@ def write_report(path: Path, built: BuiltTree, names: Names) -> int:
         table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         table.writeheader()
         for record in records(built, names):
-            table.writerow(record | {"cycle": " ".join(record.get("cycle", ()))})
+            row = record | {"cycle": " ".join(record.get("cycle", ()))}
+            table.writerow({key: spreadsheet_cell(value) for key, value in row.items()})
             count += 1
     else:
         for record in records(built, names):

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from taxtune.classifier.labels import _csv as write_labels
+from taxtune.report.output import Table
+from taxtune.untrusted import spreadsheet_cell
+
+HOSTILE = ('=HYPERLINK("http://x")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\n=1", "＝1+1")
+KEPT = ("", "a mallard", "a = b", "-0.5", "+12", "-1e-06", "1,234.5", "-3 %", "'quoted'", 0.5, -2, None, True)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_formulas_become_texts(text: str) -> None:
+    assert spreadsheet_cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("value", KEPT)
+def test_numbers_and_plain_texts_are_left_alone(value: object) -> None:
+    assert spreadsheet_cell(value) is value or spreadsheet_cell(value) == value
+
+
+def test_control_characters_are_spelled_out() -> None:
+    assert spreadsheet_cell("a\x1b[2Jb\r") == "a\\x1b[2Jb\\r"
+
+
+def test_every_table_for_people_is_written_so(tmp_path: Path) -> None:
+    with write_labels(tmp_path / "labels.csv", ["image", "answer", "confidence"]) as write:
+        write([{"image": "a.jpg", "answer": HOSTILE[0], "confidence": -0.5}])
+    (row,) = csv.DictReader(io.StringIO((tmp_path / "labels.csv").read_text(encoding="utf-8")))
+    assert (row["answer"], row["confidence"]) == (f"'{HOSTILE[0]}", "-0.5")
+    table = Table("t", "T", ("answer", "score"), ((HOSTILE[1], -0.25),))
+    assert list(csv.reader(io.StringIO(table.csv())))[1] == [f"'{HOSTILE[1]}", "-0.25"]
