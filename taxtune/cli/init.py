@@ -138,7 +138,7 @@ def _show(draft: Draft, offer: Offer | None) -> None:
     tuning, target, word = facts["tuning"], facts["hp_target"], facts["word"]
 
     def line(name: str, text: str) -> None:
-        print(textwrap.fill(text, 80, initial_indent=f"{name:<10}", subsequent_indent=" " * 10))
+        print(textwrap.fill(text, 80, initial_indent=f"{name:<10}", subsequent_indent=" " * 10, break_on_hyphens=False))
 
     line("images", f"{facts['images']:,}" + (f" of {facts['listed']:,}" if facts["listed"] > facts["images"] else ""))
     line("labels", f"{facts['labels']:,}, all on the tree of {facts['nodes']:,} nodes")
