@@ -149,7 +149,7 @@ def _show(draft: Draft, offer: Offer | None) -> None:
     tuning, target, word = facts["tuning"], facts["hp_target"], facts["word"]
 
     def line(name: str, text: str) -> None:
-        print(textwrap.fill(text, 80, initial_indent=f"{name:<10}", subsequent_indent=" " * 10))
+        print(textwrap.fill(text, 80, initial_indent=f"{name:<10}", subsequent_indent=" " * 10, break_on_hyphens=False))
 
     line("images", f"{facts['images']:,}" + (f" of {facts['listed']:,}" if facts["listed"] > facts["images"] else ""))
     line("labels", f"{facts['labels']:,}, all on the tree of {facts['nodes']:,} nodes")
@@ -158,9 +158,10 @@ def _show(draft: Draft, offer: Offer | None) -> None:
     if facts["examples"]:
         line("examples", ", ".join(facts["examples"]))
     rest = f", {facts['calibration']:,} left for `taxtune calibrate`" if facts["calibration"] else ""
-    line("splits", f"{tuning:,} for tuning, {facts['heldout']:,} held out{rest}")
-    proves = f"{tuning:,} tuning images without a wrong answer prove {math.floor(1000 * facts['provable_hp']) / 1000}"
-    line("goal", f"hP at least {target} with {facts['confidence']:.0%} confidence; {proves}".replace("%", " %"))
+    line("splits", f"{tuning:,} for tuning, {facts['heldout']:,} held out for the final comparison{rest}")
+    proven = f"{tuning:,} tuning images without a wrong answer prove {math.floor(1000 * facts['provable_hp']) / 1000}"
+    sure = f"{100 * facts['confidence']:.0f} % confidence"
+    line("goal", f"as specific as possible, with a precision (hP) of at least {target} ({sure}); {proven}")
     missing = []
     if facts["missing_to_prove"]:
         missing.append(f"{facts['missing_to_prove']:,} more photos to prove {target}; until then {_UNPROVEN}")

@@ -179,11 +179,12 @@ def hash_images(
                     hashes[place] = np.frombuffer(digest, dtype=np.uint8)
             start += len(block)
     if faults:
-        found = [(fault, named_in(place)) for place, fault in faults.values()]
+        unusable = [(fault, named_in(place)) for place, fault in faults.values()]
         if not skip_broken:
-            raise _unusable(found, files)
-        left_out = "1 image is" if len(found) == 1 else f"{len(found):,} images are"
-        note(f"{left_out} left out, which cannot be used:\n" + "\n".join(shortened(_lines(found), 20)))
+            raise _unusable(unusable, files)
+        count = f"{len(unusable):,} images cannot be used and are"
+        count = "1 image cannot be used and is" if len(unusable) == 1 else count
+        note(f"{count} left out:\n" + "\n".join(shortened(_lines(unusable), 20)))
     return hashes
 
 

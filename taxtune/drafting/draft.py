@@ -32,7 +32,7 @@ __all__ = ["Draft", "make_draft"]
 _FEWEST = 6
 
 _RECIPE = """\
-# By `taxtune init`. To check it: {check}. The goal is the default: objective: {{hp_target: {hp_target}}}
+# By `taxtune init`. What is not here has its default, as the goal has: objective: {{hp_target: {hp_target}}}
 name: {name}
 taxonomy: {{path: {taxonomy}}}
 data: {{{data}}} # {rest}
@@ -90,7 +90,6 @@ class Draft:
         rest = self.sizes.calibration
         return _RECIPE.format(
             hp_target=Aims().hp_target,
-            check=" ".join(command("tune", file, "--dry-run").split()),
             name=_written(re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine"),
             taxonomy=_path(taxonomy, file),
             data=self._data(file),

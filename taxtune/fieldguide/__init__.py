@@ -36,19 +36,20 @@ class Drawn(NamedTuple):
 IMAGES = Drawn(n=400, degraded=0.5, seed=2021)
 
 
-def export(folder: str | Path, labelled: int = 300) -> None:
+def export(folder: str | Path, labelled: int = 300, manifest: str | Path = MANIFEST_FILE) -> None:
     """Writes the images as somebody might have them, to try what is done with one's own.
 
     Args:
         folder: Where to write: `tree.csv`, `photos/` with a sub-folder for each species, and `new-photos/` with the
             images that have no label.
         labelled: How many images have one.
+        manifest: What lists the images: those of the package, or more that `python -m fieldguide.draw` drew.
     """
-    folder = Path(folder)
-    with MANIFEST_FILE.open(encoding="utf-8", newline="") as stream:
+    folder, manifest = Path(folder), Path(manifest)
+    with manifest.open(encoding="utf-8", newline="") as stream:
         rows = [*csv.DictReader(stream)]
     for i, row in enumerate(rows):
         into = folder / "photos" / row["label"] if i < labelled else folder / "new-photos"
         into.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(MANIFEST_FILE.parent / row["image"], into / Path(row["image"]).name)
+        shutil.copyfile(manifest.parent / row["image"], into / Path(row["image"]).name)
     shutil.copyfile(TAXONOMY_FILE, folder / "tree.csv")

@@ -217,7 +217,7 @@ def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Pa
     (here / "photos/navy/broken.png").write_text("no image")
     refused(init("--data", "photos", *MODEL), "broken.png", "add --skip-broken")
     done = init("--data", "photos", *MODEL, "--skip-broken")
-    assert "1 image is left out, which cannot be used:\n  photos/navy/broken.png: This is not an image" in done.err
+    assert "1 image cannot be used and is left out:\n  photos/navy/broken.png: This is not an image" in done.err
     assert "images    12 of 13" in done.out
     assert written(done).data.skip_broken, "the dry run, and the run, leave it out too"
 
@@ -298,7 +298,7 @@ def test_the_names_of_images_may_begin_at_the_list_or_at_a_folder_beside_it(
     Path("mine.yaml").unlink()
     refused(init("--data", "list.csv", *MODEL), f"{base or 'pictures'}/", "gone.png", "row 9", "--skip-broken")
     again = init("--data", "list.csv", *MODEL, "--skip-broken")
-    assert "1 image is left out" in again.err
+    assert "1 image cannot be used and is left out" in again.err
     assert written(again).data.images == base
 
 

@@ -146,7 +146,7 @@ def test_without_wordnet(
     assert run_command(monkeypatch, "taxonomy", "from-labels", labels) == 2
     said = capsys.readouterr()
     assert "WordNet, which is not installed." in said.err
-    assert "group them with --llm" in said.err
+    assert "from-labels --llm" in said.err
 
 
 def test_a_tree_from_labels_and_its_synsets_edited(

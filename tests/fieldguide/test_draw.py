@@ -124,3 +124,10 @@ def test_the_package_is_exported_as_somebodys_photos(tmp_path: Path) -> None:
     new = sorted((tmp_path / "new-photos").iterdir())
     assert [file.name for file in new] == [Path(row["image"]).name for row in rows[100:]]
     assert new[0].read_bytes() == (MANIFEST_FILE.parent / rows[100]["image"]).read_bytes()
+
+
+def test_more_that_were_drawn_are_exported_too(tmp_path: Path) -> None:
+    make_dataset(tmp_path / "drawn", n=4, seed=1)
+    export(tmp_path, 3, tmp_path / "drawn" / "manifest.csv")
+    assert sorted(file.name for file in (tmp_path / "photos").rglob("*.png")) == ["00000.png", "00001.png", "00002.png"]
+    assert [file.name for file in (tmp_path / "new-photos").iterdir()] == ["00003.png"]
