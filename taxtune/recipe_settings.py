@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -22,11 +23,13 @@ from taxtune.models.names import parse_model
 
 __all__ = [
     "BASELINE",
+    "EFFORTS",
     "AgentProposerSettings",
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",
     "DirectPolicySettings",
+    "Effort",
     "ExecutionSettings",
     "FieldGuideData",
     "FolderData",
@@ -156,15 +159,20 @@ class _Splits(Settings):
     # For people, who are told by `taxtune recipes`; nothing depends on it.
     page: str | None = Field(None, exclude=True, description="Web page that the images are from.")
     size: str | None = Field(None, exclude=True, description="How large they are: 25,250 photos, a download of 5 GB.")
-    tuning: StrictInt = Field(20, ge=1, description="Number of images for comparing templates.")
-    block: StrictInt | None = Field(
-        None,
+    tuning: StrictInt | None = Field(
+        None, ge=1, description="Number of images for comparing templates. Default: half of the images, at most 200."
+    )
+    block: StrictInt = Field(
+        20,
         ge=2,
         description="Tuning images that every template is asked about; those that may win are asked about more, and "
-        "the finalists about all. Default, and where it is not below tuning: every template is asked about all.",
+        "the finalists about all. Where it is not below tuning, every template is asked about all.",
     )
-    heldout: StrictInt = Field(
-        200, ge=1, description="Number of images for the final comparison of baseline and winner."
+    heldout: StrictInt | None = Field(
+        None,
+        ge=1,
+        description="Number of images for the final comparison of baseline and winner. Default: half of the images, or "
+        "those that tuning leaves; at most 200.",
     )
 
 
@@ -447,7 +455,7 @@ class ObjectiveSettings(Settings):
     """What makes one template better than another."""
 
     kind: str = Field(
-        "hp",
+        "hr_at_hp",
         description="hr_at_hp (as specific as possible while hP is at least hp_target), hp, hf, f_beta, pareto, "
         "accuracy, ihr_at_ihp, ihp, ihf, the name of a measure ('lave' is rated by the judge), or an objective of an "
         "installed package.",
@@ -638,6 +646,11 @@ ProposerSettings = Annotated[
     FragmentsProposerSettings | RandomProposerSettings | LLMProposerSettings | AgentProposerSettings,
     Field(discriminator="kind"),
 ]
+
+
+Effort = Literal["light", "medium", "heavy"]
+#: What a run may spend at each effort: templates to try after the baseline, and calls of the VLM about tuning images.
+EFFORTS: Mapping[Effort, tuple[int, int]] = {"light": (10, 800), "medium": (20, 1600), "heavy": (40, 3200)}
 
 
 class BudgetSettings(Settings):

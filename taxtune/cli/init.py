@@ -99,14 +99,15 @@ def init(
         note(f"Made the tree {made.file} {made.how}. {made.write()}")
     write_text(file, text)
     first = None if offer is None or offer.first is None else ModelName("local", offer.first.name)
-    _say_if_missing(asked or first)
+    chosen = asked or first
+    _say_if_missing(chosen)
     following = command("tune", file, "--dry-run")
     if as_json:
         facts = draft.facts() | {
             "recipe": str(file),
             "taxonomy": str(taxonomy),
             "made_taxonomy": made is not None,
-            "model": None if (asked or first) is None else (asked or first).model,
+            "model": chosen.model if chosen else None,
             "next": following,
         }
         print(json.dumps(facts, ensure_ascii=False, indent=2))

@@ -5,6 +5,16 @@ from __future__ import annotations
 from taxtune.data.collection import Example, Examples
 from taxtune.data.examples import load_examples
 from taxtune.data.images import check_images, content_hash, load_image
-from taxtune.data.splits import Splits, split
+from taxtune.data.splits import Splits, split, split_sizes
 
-__all__ = ["Example", "Examples", "Splits", "check_images", "content_hash", "load_examples", "load_image", "split"]
+__all__ = [
+    "Example",
+    "Examples",
+    "Splits",
+    "check_images",
+    "content_hash",
+    "load_examples",
+    "load_image",
+    "split",
+    "split_sizes",
+]

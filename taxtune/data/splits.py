@@ -14,7 +14,10 @@ from taxtune.data.collection import Example, Examples, distinct, note_repeated
 from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
 from taxtune.errors import DataError
 
-__all__ = ["Splits", "remaining", "split"]
+__all__ = ["MOST", "Splits", "remaining", "split", "split_sizes"]
+
+#: Most images of a split whose size nobody gives.
+MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,19 @@ class Splits:
 
     tuning: tuple[Example, ...]
     heldout: tuple[Example, ...]
+
+
+def split_sizes(found: int, tuning: int | None = None, heldout: int | None = None) -> tuple[int, int]:
+    """Returns the sizes of the tuning and the held-out split: half of the images each, and at most 200.
+
+    Args:
+        found: How many different images there are.
+        tuning: Size of the tuning split; None where nobody gives it.
+        heldout: Size of the held-out split; None where nobody gives it.
+    """
+    if heldout is None:
+        heldout = min(MOST, found // 2 if tuning is None else max(found - tuning, 1))
+    return min(MOST, max(found - heldout, 1)) if tuning is None else tuning, heldout
 
 
 def split(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taxtune.data import Examples, load_examples
+from taxtune.data import Examples, load_examples, split_sizes
 from taxtune.data.examples import UnknownLabelsError
 from taxtune.drafting.offer import Offer
 from taxtune.drafting.source import Source
@@ -26,8 +26,6 @@ from taxtune.tuning.objective import Aims
 from taxtune.tuning.outlook import ASSUMED_SHARE, ASSUMED_STEP, images_needed, smallest_difference
 
 __all__ = ["Draft", "make_draft"]
-
-_BLOCK, _MOST = 20, 200
 
 _RECIPE = """\
 # Written by `taxtune init`. Check it with: taxtune tune {file} --dry-run
@@ -62,7 +60,7 @@ objective:
 proposer:
   kind: fragments # no key needed; or llm, with `model: openai/gpt-4o` and OPENAI_API_KEY
 
-iterations: 30
+effort: medium # 20 templates and at most 1,600 calls about tuning images; light is half of that, heavy twice
 max_off_tree: 0.5 # if more of the baseline's answers are about nothing on the tree, the run ends and shows some
 """
 
@@ -176,10 +174,6 @@ class Draft:
         least = "too few to compare any" if seen is None else f"differences in hP below {seen:.2f} do not show"
         of = f"of {len(self.examples):,}"
         lines = [f"  tuning: {self.tuning} # images for comparing templates, {of}; {least}"]
-        if self.tuning >= 4 * _BLOCK:
-            lines.append(
-                f"  block: {_BLOCK} # every template is asked about so many, promising ones about more, up to all"
-            )
         lines.append(f"  heldout: {self.heldout} # images for the final comparison of baseline and winner")
         return "\n".join(lines)
 
@@ -231,15 +225,14 @@ def make_draft(source: Source, tree: Taxonomy) -> Draft:
             file=source.path,
             remedy="Add images with other labels.",
         )
-    # Half of the images at most for the final comparison, which is the one to quote.
-    heldout = min(_MOST, found // 2)
+    tuning, heldout = split_sizes(found)
     return Draft(
         source=source,
         examples=examples,
         listed=rows.total(),
         tree=tree,
         subject=find_subject(tree, examples.target.tolist()),
-        tuning=min(_MOST, found - heldout),
+        tuning=tuning,
         heldout=heldout,
     )
 
