@@ -276,7 +276,7 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         RecipeError: If the file is missing or no YAML, a key is unknown or a value is wrong; all in one message.
     """
     path = recipe_path(reference)
-    settings = _with_kinds([parse_override(override) for override in overrides])
+    settings = _with_kinds([parse_override(override) for override in overrides], "--set ")
     stated, text = read_mapping(path)
     if settings:
         with contextlib.suppress(ValueError):  # a name that stands for nothing may be replaced
@@ -288,8 +288,8 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         raise RecipeError("\n".join(explain(error, Recipe, data, path, text, settings))) from None
 
 
-def _with_kinds(overrides: list[Override]) -> list[Override]:
-    """Returns overrides in which another model comes with the kind that its name says."""
+def _with_kinds(overrides: list[Override], said: str = "") -> list[Override]:
+    """Returns overrides in which another model comes with the kind that its name says; errors begin as is said."""
     if any(override.key == ("vlm", "kind") for override in overrides):
         return overrides
     made: list[Override] = []
@@ -299,7 +299,7 @@ def _with_kinds(overrides: list[Override]) -> list[Override]:
             try:
                 group = with_kind(override.value)
             except ValueError as error:
-                raise RecipeError(f"{override.text}: {error}") from None
+                raise RecipeError(f"{said}{override.text}: {error}") from None
             each = [Override(override.text, ("vlm", key), value) for key, value in group.items()]
             made[-1:] = each if override.key[1:] else [Override(override.text, ("vlm",), group)]
     return made

@@ -162,11 +162,11 @@ class _Splits(Settings):
     tuning: StrictInt | None = Field(
         None, ge=1, description="Number of images for comparing templates. Default: half of the images, at most 200."
     )
-    block: StrictInt = Field(
+    block: StrictInt | None = Field(
         20,
         ge=2,
         description="Tuning images that every template is asked about; those that may win are asked about more, and "
-        "the finalists about all. Where it is not below tuning, every template is asked about all.",
+        "the finalists about all. Where it is null or not below tuning, every template is asked about all.",
     )
     heldout: StrictInt | None = Field(
         None,

@@ -206,15 +206,12 @@ def test_a_recipe_holds_where_the_call_says_nothing(photos: Path, tmp_path: Path
     )
     assert other.objective.constraints == (taxtune.Constraint("hp", 0.9, 0.9),)
     assert (other.iterations, other.budget.vlm_calls, other.prompt.baseline) == (5, 3200, "Which?")
+    asked = {"vlm.temperature": 0.5, "seed": 4}
     (named,) = make_experiments(
-        (), TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings={"vlm.temperature": 0.5, "seed": 4}
+        (), TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=tmp_path
     )
-    assert {
-        "kind": "api",
-        "model": "openai/gpt-4o",
-        "temperature": 0.5,
-        "seed": 4,
-    }.items() <= named.vlm.identity.items()
+    known = {"kind": "api", "model": "openai/gpt-4o", "temperature": 0.5, "seed": 4}
+    assert known.items() <= named.vlm.identity.items()
     assert named.proposer.identity()["model"] == "openai/gpt-4o-mini"
     assert (named.iterations, named.budget.vlm_calls, named.prompt.domain) == (20, 1600, "colour")
     (voted,) = make_experiments((), TREE, photos, answer, settings={"policy": taxtune.Vote(4, 0.5)}, out=tmp_path)

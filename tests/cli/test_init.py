@@ -86,15 +86,16 @@ def refused(done: Done, *words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("images", "tuning", "heldout", "block"),
-    [(6, 3, 3, None), (61, 31, 30, None), (300, 150, 150, 20), (440, 200, 200, 20)],
+    ("images", "tuning", "heldout"),
+    [(6, 3, 3), (61, 31, 30), (300, 150, 150), (440, 200, 200)],
 )
 def test_the_splits_fit_the_images_and_say_what_they_can_show(
-    here: Path, images: int, tuning: int, heldout: int, block: int | None
+    here: Path, images: int, tuning: int, heldout: int
 ) -> None:
     in_folders(here / "photos", {shade: images // 4 + (n < images % 4) for n, shade in enumerate(SHADES)})
     recipe = written(init("--data", "photos", *MODEL))
-    assert (recipe.data.tuning, recipe.data.heldout, recipe.data.block) == (tuning, heldout, block)
+    assert (recipe.data.tuning, recipe.data.heldout) == (tuning, heldout)
+    assert recipe.limits()[0] == 20
     text = Path("mine.yaml").read_text()
     assert f"of {images}; differences in hP below 0." in text
     assert (recipe.objective.kind, recipe.objective.hp_target) == ("hr_at_hp", 0.98)
