@@ -332,7 +332,8 @@ def tune(
     """
     from taxtune.tuning.loop import Tuner
 
-    if recipe is None and goal != 0.98 and objective not in ("hr_at_hp", "ihr_at_ihp"):
+    usual = 0.98 if recipe is None else _recipe(recipe).objective.hp_target
+    if goal != usual and objective not in ("hr_at_hp", "ihr_at_ihp"):
         raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy="Leave out goal, or objective.")
     parts = _parts(
         "tune",
