@@ -78,9 +78,8 @@ def work(options: dict[str, Any], folder: Path, storage: str | None, seconds: fl
         vlm=Sleeper(seconds, folder / "asked.log"),
         proposer=Numbered(),
         out=folder,
-        storage=storage,
+        settings={"storage": storage, "tracking.mlflow": False},
         resume=True,
-        mlflow=False,
         callbacks=[Timed()],
     )
 

@@ -21,11 +21,13 @@ from taxtune.errors import RecipeError
 from taxtune.recipe_errors import explain, members
 from taxtune.recipe_file import Override, apply_overrides, parse_override, read_mapping
 from taxtune.recipe_settings import (
+    EFFORTS,
     AgentProposerSettings,
     ApiVLMSettings,
     BudgetSettings,
     DataSettings,
     DirectPolicySettings,
+    Effort,
     ExecutionSettings,
     FieldGuideData,
     FolderData,
@@ -89,7 +91,11 @@ class Recipe(Settings):
         name: Names the run folder, the MLflow runs and the registered prompt.
         description: For people.
         seed: Seeds the splits, the proposer, the VLM's sampling and the bootstrap: one number, or one for each.
-        iterations: Templates to try after the baseline, at most.
+        effort: How much the search may spend: light, medium or heavy, which is 10, 20 or 40 templates and at most 800,
+            1,600 or 3,200 calls of the VLM about tuning images (a vote of several answers counts as one). Medium,
+            unless `iterations` or `budget.vlm_calls` say it.
+        iterations: Templates to try after the baseline, at most; those of the effort, or as many as a budget of calls
+            gives, when left out.
         budget: What the run may spend.
         max_missing: Largest share of images without an answer, or without a value of what is tuned for, before an
             iteration is void.
@@ -115,7 +121,8 @@ class Recipe(Settings):
     objective: ObjectiveSettings = ObjectiveSettings()
     judge: JudgeSettings | None = None
     proposer: ProposerSettings = FragmentsProposerSettings()
-    iterations: StrictInt = Field(30, ge=1)
+    effort: Effort | None = None
+    iterations: StrictInt | None = Field(None, ge=1)
     budget: BudgetSettings = BudgetSettings()
     max_missing: Number = Field(0.1, ge=0, lt=1)
     max_off_tree: Number = Field(0.5, ge=0, le=1)
@@ -151,6 +158,19 @@ class Recipe(Settings):
                 f"objective.kind {self.objective.kind!r} needs a judge: judge: {{model: openai/gpt-4o-mini}}"
             )
         return self
+
+    def limits(self, answers: int = 1) -> tuple[int, BudgetSettings]:
+        """Returns the most templates after the baseline and the budget, as effort and budget say together.
+
+        Args:
+            answers: Answers that the policy takes of each image.
+        """
+        calls, templates = self.budget.vlm_calls, self.iterations
+        if calls is None and (self.effort is not None or templates is None):
+            most, calls = EFFORTS[self.effort or "medium"]
+            templates, calls = templates or most, calls * answers
+        budget = self.budget.model_copy(update={"vlm_calls": calls})
+        return templates or calls or 1, budget
 
     def path(self, text: str) -> Path:
         """Returns a path of the recipe: `${NAME}` and `~` expanded, relative to the recipe's folder.
@@ -258,11 +278,12 @@ class Recipe(Settings):
         """
         overrides = [Override(f"{key}={value}", tuple(key.split(".")), value) for key, value in changes.items()]
         overrides = _with_kinds(overrides)
-        data = apply_overrides(self.settings(), overrides, _kinds()) | {"storage": self.storage, "source": self.source}
+        stated = self.settings() | {"storage": self.storage}
+        data = apply_overrides(stated, overrides, _kinds()) | {"source": self.source}
         try:
             return Recipe.model_validate(data).from_file(self._own | changes.keys())
         except ValidationError as error:
-            lines = explain(error, Recipe, data, self.source or Path("recipe"), "")
+            lines = explain(error, Recipe, data, self.source or Path("settings"), "")
             raise RecipeError("\n".join(lines)) from None
 
     def settings(self) -> dict[str, Any]:
@@ -326,7 +347,7 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         RecipeError: If the file is missing or no YAML, a key is unknown or a value is wrong; all in one message.
     """
     path = recipe_path(reference)
-    settings = _with_kinds([parse_override(override) for override in overrides])
+    settings = _with_kinds([parse_override(override) for override in overrides], "--set ")
     stated, text = read_mapping(path)
     if settings:
         with contextlib.suppress(ValueError):  # a name that stands for nothing may be replaced
@@ -339,19 +360,20 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     return recipe.from_file(".".join(override.key) for override in settings)
 
 
-def _with_kinds(overrides: list[Override]) -> list[Override]:
-    """Returns overrides in which another model comes with the kind that its name says."""
+def _with_kinds(overrides: list[Override], said: str = "") -> list[Override]:
+    """Returns overrides in which another model comes with the kind that its name says; errors begin as is said."""
     if any(override.key == ("vlm", "kind") for override in overrides):
         return overrides
     made: list[Override] = []
     for override in overrides:
         made.append(override)
-        if override.key == ("vlm", "model") and isinstance(override.value, str):
+        if override.key in (("vlm",), ("vlm", "model")) and isinstance(override.value, str):
             try:
                 group = with_kind(override.value)
             except ValueError as error:
-                raise RecipeError(f"--set {override.text}: {error}") from None
-            made[-1:] = [Override(override.text, ("vlm", key), value) for key, value in group.items()]
+                raise RecipeError(f"{said}{override.text}: {error}") from None
+            each = [Override(override.text, ("vlm", key), value) for key, value in group.items()]
+            made[-1:] = each if override.key[1:] else [Override(override.text, ("vlm",), group)]
     return made
 
 

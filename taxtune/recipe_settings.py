@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -22,11 +23,13 @@ from taxtune.models.names import parse_model
 
 __all__ = [
     "BASELINE",
+    "EFFORTS",
     "AgentProposerSettings",
     "ApiVLMSettings",
     "BudgetSettings",
     "DataSettings",
     "DirectPolicySettings",
+    "Effort",
     "ExecutionSettings",
     "FieldGuideData",
     "FolderData",
@@ -156,15 +159,23 @@ class _Splits(Settings):
     # For people, who are told by `taxtune recipes`; nothing depends on it.
     page: str | None = Field(None, exclude=True, description="Web page that the images are from.")
     size: str | None = Field(None, exclude=True, description="How large they are: 25,250 photos, a download of 5 GB.")
-    tuning: StrictInt = Field(20, ge=1, description="Number of images for comparing templates.")
+    tuning: StrictInt | None = Field(
+        None,
+        ge=1,
+        description="Number of images for comparing templates. Default: two fifths of the images, at most 400; three fifths of fewer "
+        "than 150.",
+    )
     block: StrictInt | None = Field(
         20,
         ge=2,
         description="Tuning images that every template is asked about; those that may win are asked about more, and "
-        "the finalists about all. With null, and where it is not below tuning, every template is asked about all.",
+        "the finalists about all. Where it is null or not below tuning, every template is asked about all.",
     )
-    heldout: StrictInt = Field(
-        200, ge=1, description="Number of images for the final comparison of baseline and winner."
+    heldout: StrictInt | None = Field(
+        None,
+        ge=1,
+        description="Number of images for the final comparison of baseline and winner. Default: seven twentieths of the "
+        "images, or what tuning leaves; at most 200.",
     )
 
 
@@ -642,6 +653,11 @@ ProposerSettings = Annotated[
     FragmentsProposerSettings | RandomProposerSettings | LLMProposerSettings | AgentProposerSettings,
     Field(discriminator="kind"),
 ]
+
+
+Effort = Literal["light", "medium", "heavy"]
+#: What a run may spend at each effort: templates to try after the baseline, and calls of the VLM about tuning images.
+EFFORTS: Mapping[Effort, tuple[int, int]] = {"light": (10, 800), "medium": (20, 1600), "heavy": (40, 3200)}
 
 
 class BudgetSettings(Settings):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import math
 import re
@@ -15,11 +16,15 @@ import pytest
 from PIL import Image
 
 import taxtune
+from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
+from taxtune.recipe import Recipe
+from taxtune.recipe_settings import EFFORTS, ObjectiveSettings, PromptSettings
 from taxtune.report.wording import signed
 from taxtune.tuning.records import ExampleRow, IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files
 
+QUICK = {"data.tuning": 8, "iterations": 2, "tracking.mlflow": False}
 TREE = {"colour": {family: [shade for shade in PARENT if PARENT[shade] == family] for family in ("reddish", "bluish")}}
 
 
@@ -52,8 +57,9 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tuned(photos: Path, out: Path, **more: Any) -> taxtune.TuneResult:
     given: dict[str, Any] = {"taxonomy": TREE, "examples": photos, "vlm": answer, "proposer": next_template}
-    given |= {"tuning": 8, "iterations": 2, "mlflow": False, "baseline": "What is this?"}
-    return taxtune.tune(**{**given, **more}, out=out)
+    given |= {"objective": "hp", "baseline": "What is this?"}
+    settings = {**QUICK, **more.pop("settings", {})}
+    return taxtune.tune(**{**given, **more}, settings=settings, out=out)
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +88,7 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
         objective="hp",
         metrics={"polite": lambda row: "please" in row.answer},
         baseline="What is this?",
-        tuning=8,
-        heldout=12,
-        iterations=2,
-        seed=0,
+        settings={"data.tuning": 8, "data.heldout": 12, "iterations": 2, "seed": 0},
         out=tmp_path / "run",
         resume=True,
         callbacks=[Watch(), lambda record, best: seen.append(-record.iteration)],
@@ -124,17 +127,95 @@ def test_defaults_need_a_folder_a_tree_and_a_function(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # Twenty images are all tuned on, so that none would be left to judge by.
-    with pytest.raises(DataError, match="need 21 different images"):
-        taxtune.tune(taxonomy=TREE, examples=photos, vlm=answer)
-    result = taxtune.tune(taxonomy=TREE, examples=photos, vlm=answer, tuning=8, iterations=1)
-    assert len(result.heldout[0].rows) == 12, "all that is left"
+    result = taxtune.tune(TREE, photos, answer, effort="light")
+    assert (result.objective, result.constraints) == ("hr_at_hp", (taxtune.Constraint("hp", 0.98, 0.9),))
+    assert (len(result.iterations), len(result.best.rows), len(result.heldout[0].rows)) == (11, 10, 10)
     assert result.folder == "runs/tune"
     assert capsys.readouterr().out == ""
     with pytest.raises(ResumeError, match="already holds a tuning run"):
-        taxtune.tune(taxonomy=TREE, examples=photos, vlm=answer, tuning=8)
-    longer = taxtune.tune(taxonomy=TREE, examples=photos, vlm=answer, tuning=8, iterations=2, resume=True)
-    assert longer.iterations[:2] == result.iterations
+        taxtune.tune(TREE, photos, answer)
+    longer = taxtune.tune(TREE, photos, answer, settings={"iterations": 12}, resume=True)
+    assert longer.iterations[:11] == result.iterations
+    assert len(longer.iterations) == 13
+    # The prompt is what was asked, and stands beside its template.
+    template = (tmp_path / "runs/tune/winner.j2").read_text()
+    assert template == longer.best.template != longer.best.prompt, "it has a variable"
+    assert (tmp_path / "runs/tune/winner.txt").read_text() == longer.best.prompt
+    assert "{{" in template
+    assert "{{" not in (longer.best.prompt or "{{")
+    assert "colour" in (longer.best.prompt or "")
+    (kept,) = taxtune.load_run("runs/tune").iterations[longer.winner :][:1]
+    assert kept.prompt == longer.best.prompt
+
+
+def test_defaults_stand_in_the_signature_and_are_those_of_recipes() -> None:
+    given = inspect.signature(taxtune.tune).parameters
+    assert len(given) <= 16
+    recipe = taxtune.load_recipe("fieldguide").changed({"objective.kind": ObjectiveSettings().kind})
+    assert given["objective"].default == recipe.objective.kind
+    assert given["goal"].default == ObjectiveSettings().hp_target
+    assert given["baseline"].default == PromptSettings().baseline
+    assert given["proposer"].default == Recipe.model_fields["proposer"].default.kind
+    assert EFFORTS[given["effort"].default] == (20, 1600)
+    for function, named in ((taxtune.compare, TuneArguments), (taxtune.evaluate, EvaluateArguments)):
+        own = [name for name in inspect.signature(function).parameters if name != "what"]
+        assert len(own) + len(named.__annotations__) <= 16 + (function is taxtune.compare)
+        assert set(named.__annotations__) <= set(given)
+
+
+@pytest.mark.parametrize(
+    ("gone", "now"),
+    [
+        ({"hp_target": 0.9}, "goal="),
+        ({"iterations": 3}, r"effort=, or settings=\{'iterations': \.\.\.\}"),
+        ({"tuning": 8}, r"settings=\{'data.tuning': \.\.\.\}"),
+        ({"mlflow": False}, "tracking.mlflow"),
+        ({"seed": 1}, r"settings=\{'seed'"),
+    ],
+)
+def test_arguments_that_are_gone_say_what_they_are_called_now(gone: dict[str, Any], now: str) -> None:
+    for function in (taxtune.tune, taxtune.compare, taxtune.repeat):
+        with pytest.raises(TypeError, match=now):
+            function(recipe="fieldguide", **gone)
+    with pytest.raises(TypeError, match=now):
+        taxtune.evaluate("What?", recipe="fieldguide", **gone)
+    with pytest.raises(TypeError, match="goall"):
+        taxtune.tune(recipe="fieldguide", goall=0.9)  # type: ignore[call-arg]
+
+
+def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:
+    for settings, words in (
+        ({"data.tunning": 8}, "settings: unknown key 'data.tunning'; did you mean 'tuning'"),
+        ({"data.tuning": 0}, r"data\.tuning: must be at least 1 \(got 0\)"),
+        ({"objective.hp_target": 0.9}, "Give the argument goal="),
+    ):
+        with pytest.raises(TaxtuneError, match=words):
+            taxtune.tune(TREE, photos, answer, settings=settings, out=tmp_path / "run")
+    with pytest.raises(DataError, match="Leave out goal, or objective"):
+        taxtune.tune(TREE, photos, answer, objective="hf", goal=0.9, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_holds_where_the_call_says_nothing(photos: Path, tmp_path: Path) -> None:
+    recipe = make_files(tmp_path / "in")
+    (made,) = make_experiments(recipe=recipe, vlm=answer, out=tmp_path / "run")
+    assert (made.objective.name, made.iterations, made.prompt.baseline) == ("hp", 5, "What is this?")
+    assert made.budget.vlm_calls is None
+    (other,) = make_experiments(
+        ["hr_at_hp"], recipe=recipe, vlm=answer, goal=0.9, effort="heavy", baseline="Which?", out=tmp_path / "run"
+    )
+    assert other.objective.constraints == (taxtune.Constraint("hp", 0.9, 0.9),)
+    assert (other.iterations, other.budget.vlm_calls, other.prompt.baseline) == (5, 3200, "Which?")
+    asked = {"vlm.temperature": 0.5, "seed": 4}
+    (named,) = make_experiments(
+        (), TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=tmp_path
+    )
+    known = {"kind": "api", "model": "openai/gpt-4o", "temperature": 0.5, "seed": 4}
+    assert known.items() <= named.vlm.identity.items()
+    assert named.proposer.identity()["model"] == "openai/gpt-4o-mini"
+    assert (named.iterations, named.budget.vlm_calls, named.prompt.domain) == (20, 1600, "colour")
+    (voted,) = make_experiments((), TREE, photos, answer, settings={"policy": taxtune.Vote(4, 0.5)}, out=tmp_path)
+    assert voted.budget.vlm_calls == 4 * 1600, "a vote counts once"
 
 
 def test_images_and_labels_may_be_objects(photos: Path, tmp_path: Path) -> None:
@@ -193,17 +274,17 @@ def test_a_changed_objective_is_another_run(photos: Path, tmp_path: Path) -> Non
     def second(scores: Any) -> float:
         return float(scores.hr)
 
-    tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", first), iterations=1)
-    tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", first), iterations=1, resume=True)
+    tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", first))
+    tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", first), resume=True)
     with pytest.raises(ResumeError, match=r"objective\.source"):
-        tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", second), iterations=1, resume=True)
+        tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", second), resume=True)
 
 
 def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"taxonomy": TREE, "examples": photos, "vlm": answer, "tuning": 8}
-    both = taxtune.compare(
-        ["hp", "accuracy"], **given, proposer=next_template, iterations=2, out=tmp_path / "both", mlflow=False
-    )
+    given: dict[str, Any] = {"taxonomy": TREE, "examples": photos, "vlm": answer, "settings": QUICK}
+    both = taxtune.compare(["hp", "accuracy"], **given, proposer=next_template, out=tmp_path / "both")
+    for name, run in both.named_runs:
+        assert (tmp_path / f"both/winner-{name}.txt").read_text() == run.best.prompt
     assert [held.name for held in both.heldout] == ["baseline", "hp", "accuracy"]
     assert both.against("hp", "accuracy") is None
     assert both.against("accuracy", "hp").metrics["hp"].difference <= 0
@@ -216,8 +297,25 @@ def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
     scored = taxtune.evaluate("Be careful!", **given, out=tmp_path / "evaluate")
     assert [held.name for held in scored.heldout] == ["baseline", "template"]
     assert scored.against("template", "baseline").metrics["hp"].difference > 0
-    with pytest.raises(TemplateError, match="scarlet"):
-        taxtune.evaluate("Is it scarlet?", **given, out=tmp_path / "evaluate")
+
+
+def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(
+    photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    closed = f"Which of these is it: {', '.join(COLOURS)}?"
+    scored = taxtune.evaluate(closed, TREE, photos, answer, baseline=closed, settings=QUICK, out=tmp_path / "evaluate")
+    assert scored.heldout[1].template == closed
+    said = [record.getMessage() for record in caplog.records if "labels in the prompt" in record.getMessage()]
+    assert len(said) == 1, "the baseline is checked where a run begins"
+    assert "The template 'template'" in said[0]
+    assert "and 1 more" in said[0]
+    assert "hold for this list of labels" in said[0]
+    result = tuned(photos, tmp_path / "run", baseline=closed, proposer=lambda history: f"{closed} Really?")
+    assert "The baseline has labels in the prompt" in caplog.text
+    assert [record.state for record in result.iterations] == ["complete", "failed", "failed"]
+    assert "gives away the answer" in (result.iterations[1].reason or "")
+    with pytest.raises(TemplateError):
+        taxtune.evaluate("{{ nothing }}", TREE, photos, answer, settings=QUICK, out=tmp_path / "evaluate")
 
 
 def test_a_run_that_was_stopped_is_read_as_far_as_it_is(photos: Path, tmp_path: Path) -> None:
@@ -249,7 +347,7 @@ def test_failed_answers_are_missing(photos: Path, tmp_path: Path) -> None:
             raise RuntimeError("content filter")
         return answer(image, prompt)
 
-    result = tuned(photos, tmp_path / "run", vlm=refuses, max_missing=0.5)
+    result = tuned(photos, tmp_path / "run", vlm=refuses, settings={"max_missing": 0.5})
     answers = result.answers("winner")
     failed = answers["failure"].notna()
     assert failed.any()
@@ -266,7 +364,7 @@ def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) 
             assert "scarlet" in history[-1].rejected[0][1]
         return "Is it scarlet?" if len(history) == 1 else f"Try {len(history)}."
 
-    result = tuned(photos, tmp_path / "run", proposer=told, iterations=2)
+    result = tuned(photos, tmp_path / "run", proposer=told)
     assert [record.state for record in result.iterations] == ["complete", "failed", "complete"]
     assert goals == ["hp", "hp"]
     for wrong, message in ((lambda history: 3, "did not return text"), (lambda history: 1 / 0, "ZeroDivisionError")):
@@ -334,7 +432,8 @@ def test_unfinished_numbers_are_told_apart_from_zero(photos: Path, tmp_path: Pat
 
 def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: Path) -> None:
     recipe = make_files(tmp_path / "in")
-    given: dict[str, Any] = {"recipe": recipe, "vlm": answer, "proposer": next_template, "iterations": 2}
+    given: dict[str, Any] = {"recipe": recipe, "vlm": answer, "proposer": next_template}
+    given["settings"] = {"iterations": 2}
     metrics = {"polite": lambda row: "please" in row.answer}
     result = taxtune.tune(**given, metrics=metrics, out=tmp_path / "run")
     assert result.name == "toy"
@@ -343,22 +442,25 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
     assert result.provenance.facts["Model"]["model"].endswith("answer")
     assert "kind: python" in (result.provenance.recipe or "")
     assert not (tmp_path / "run/mlflow.db").exists(), "the recipe wants no MLflow"
-    longer = taxtune.tune(**{**given, "iterations": 3}, metrics=metrics, out=tmp_path / "run", resume=True)
+    longer = taxtune.tune(
+        **{**given, "settings": {"iterations": 3}}, metrics=metrics, out=tmp_path / "run", resume=True
+    )
     assert longer.iterations[:3] == result.iterations
 
     with pytest.raises(ResumeError, match="vlm"):
         taxtune.tune(**{**given, "vlm": lambda image, prompt: "navy"}, out=tmp_path / "run", resume=True)
-    both = taxtune.compare(["hp", "polite"], **given, metrics=metrics, heldout=8, out=tmp_path / "both")
+    fewer = {**given, "settings": {"iterations": 2, "data.heldout": 8}}
+    both = taxtune.compare(["hp", "polite"], **fewer, metrics=metrics, out=tmp_path / "both")
     assert [(held.name, held.scores.n) for held in both.heldout] == [("baseline", 8), ("hp", 8), ("polite", 8)]
     loaded = taxtune.load_recipe(recipe)
     scored = taxtune.evaluate("Be careful!", recipe=loaded, vlm=answer, examples=photos, out=tmp_path / "evaluate")
     assert len(scored.answers("template")) == 12
     with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: must be at least 1 \(got 0\)"):
-        taxtune.tune(**given, tuning=0, out=tmp_path / "none")
+        taxtune.tune(**{**given, "settings": {"data.tuning": 0}}, out=tmp_path / "none")
 
 
 def test_a_result_prints_in_a_line_and_shows_as_a_table(photos: Path, tmp_path: Path) -> None:
-    result = tuned(photos, tmp_path / "run", iterations=1, baseline="What <b>is</b> this?")
+    result = tuned(photos, tmp_path / "run", settings={"iterations": 1}, baseline="What <b>is</b> this?")
     text = repr(result)
     assert text.startswith("TuneResult('run', objective='hp', iterations=2, winner=1, held-out hP: baseline 0.")
     assert len(text) < 300

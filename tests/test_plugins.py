@@ -76,7 +76,7 @@ def test_a_run_uses_a_packages_proposer_and_objective_by_their_names(photos: Pat
 @pytest.mark.usefixtures("package")
 def test_a_recipe_names_a_packages_objective(tmp_path: Path) -> None:
     recipe = load_recipe(make_files(tmp_path / "in"), ["objective.kind=recall", "objective.hr_floor=0.4"])
-    result = taxtune.tune(recipe=recipe, vlm=answer, taxonomy=TREE, iterations=1, out=tmp_path / "run")
+    result = taxtune.tune(recipe=recipe, vlm=answer, taxonomy=TREE, settings={"iterations": 1}, out=tmp_path / "run")
     assert (result.objective, result.bounds) == ("recall", {"hr": 0.4})
 
 

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from taxtune.data import split_sizes
 from taxtune.errors import RecipeError
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.resources import recipes_dir
@@ -30,9 +31,10 @@ def test_shipped_recipes_are_valid_and_found_by_name(path):
     assert load_recipe(f"recipes/{path.name}").source == path
 
 
-def test_defaults_are_those_of_the_paper(tmp_path):
+def test_what_a_recipe_leaves_out(tmp_path):
     recipe = load_recipe(write(tmp_path, GOOD))
-    assert (recipe.iterations, recipe.data.tuning, recipe.data.heldout, recipe.mapper.k) == (30, 20, 200, 10)
+    assert (recipe.data.tuning, recipe.data.block, recipe.data.heldout, recipe.mapper.k) == (None, 20, None, 10)
+    assert (recipe.objective.kind, recipe.objective.hp_target, recipe.objective.confidence) == ("hr_at_hp", 0.98, 0.9)
     assert recipe.prompt.baseline == "What is this an image of? Answer in the format 'A: <answer>.'"
 
 
@@ -224,3 +226,29 @@ def test_paths_are_relative_to_the_recipe_and_name_missing_variables(tmp_path, m
     monkeypatch.delenv("PHOTOS")
     with pytest.raises(RecipeError, match="PHOTOS, which is not set"):
         recipe.path("${PHOTOS}/a")
+
+
+@pytest.mark.parametrize(
+    ("stated", "answers", "templates", "calls"),
+    [
+        ((), 1, 20, 1600),
+        (("effort=light",), 1, 10, 800),
+        (("effort=heavy",), 8, 40, 8 * 3200),
+        (("iterations=5",), 1, 5, None),
+        (("iterations=5", "effort=heavy"), 1, 5, 3200),
+        (("budget.vlm_calls=300",), 1, 300, 300),
+        (("budget.vlm_calls=300", "iterations=7"), 8, 7, 300),
+    ],
+)
+def test_an_effort_is_templates_and_calls(tmp_path, stated, answers, templates, calls):
+    most, budget = load_recipe(write(tmp_path, GOOD), stated).limits(answers)
+    assert (most, budget.vlm_calls) == (templates, calls)
+
+
+def test_splits_that_nobody_sizes_are_half_of_the_images_each():
+    assert [split_sizes(found) for found in (1, 2, 61, 300, 2000)] == [(1, 1), (1, 1), (36, 25), (120, 105), (400, 200)]
+    assert split_sizes(100, tuning=30) == (30, 70)
+    assert split_sizes(1000, tuning=30) == (30, 200)
+    assert split_sizes(100, heldout=30) == (70, 30)
+    assert split_sizes(1000, heldout=30) == (400, 30)
+    assert split_sizes(10, 12) == (12, 1)  # too few, which is told where they are drawn

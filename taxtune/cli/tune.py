@@ -216,7 +216,7 @@ def evaluate(
                 experiment = parts.experiment()
             for file, source in sources.items():
                 try:
-                    experiment.check(source)
+                    experiment.check_own(source, file.stem)
                 except TemplateError as error:
                     raise TemplateError(
                         error.message, file=file, row=error.row, value=error.value, remedy=error.remedy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from taxtune.data.collection import Example, Examples
 from taxtune.data.examples import load_examples
 from taxtune.data.images import check_images, content_hash, load_image
-from taxtune.data.splits import Splits, SplitSizes, default_split, split
+from taxtune.data.splits import Splits, SplitSizes, default_split, split, split_sizes
 
 __all__ = [
     "Example",
@@ -18,4 +18,5 @@ __all__ = [
     "load_examples",
     "load_image",
     "split",
+    "split_sizes",
 ]

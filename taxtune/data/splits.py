@@ -15,10 +15,12 @@ from taxtune.data.collection import Example, Examples, distinct, note_repeated
 from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
 from taxtune.errors import DataError
 
-__all__ = ["CALIBRATION_FROM", "SplitSizes", "Splits", "default_split", "remaining", "split"]
+__all__ = ["CALIBRATION_FROM", "SplitSizes", "Splits", "default_split", "remaining", "split", "split_sizes"]
 
 #: With fewer images `default_split` leaves none for calibration: a promised hP of 0.98 takes 37 of them at least.
 CALIBRATION_FROM = 150
+# Most images of splits whose sizes nobody gives.
+_MOST_TUNING, _MOST_HELDOUT = 400, 200
 
 
 class SplitSizes(NamedTuple):
@@ -47,8 +49,25 @@ def default_split(n_photos: int) -> SplitSizes:
     """
     tuning, heldout = max(1, n_photos * 3 // 5), n_photos - max(1, n_photos * 3 // 5)
     if n_photos >= CALIBRATION_FROM:
-        tuning, heldout = min(400, n_photos * 2 // 5), min(200, n_photos * 7 // 20)
+        tuning, heldout = min(_MOST_TUNING, n_photos * 2 // 5), min(_MOST_HELDOUT, n_photos * 7 // 20)
     return SplitSizes(tuning, heldout, n_photos - tuning - heldout)
+
+
+def split_sizes(n_photos: int, tuning: int | None = None, heldout: int | None = None) -> tuple[int, int]:
+    """Returns the sizes of the tuning and the held-out split, of which either may be given.
+
+    Args:
+        n_photos: How many different images there are, at least 1.
+        tuning: Size of the tuning split; None for the default, or what `heldout` leaves, at most 400.
+        heldout: Size of the held-out split; None for the default, or what `tuning` leaves, at most 200.
+    """
+    if tuning is None and heldout is None:
+        usual = default_split(n_photos)
+        return usual.tuning, max(usual.heldout, 1)
+    if tuning is not None:
+        return tuning, min(_MOST_HELDOUT, max(n_photos - tuning, 1)) if heldout is None else heldout
+    assert heldout is not None
+    return min(_MOST_TUNING, max(n_photos - heldout, 1)), heldout
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,7 @@ def optimize(
     *,
     max_metric_calls: int,
     score: Callable[[ExampleRow], float] | None = None,
+    gepa_settings: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     callbacks: Sequence[Any] = (),
     **what: Any,
@@ -185,13 +186,14 @@ def optimize(
         score: What gepa maximises, a function of a row, larger is better. Where left out the objective's value of one
             image, and for an objective with a constraint on hP or hR (4 hP + hR) / 5; whatever gepa maximises, the
             winner is chosen by the run's objective.
-        settings: Further arguments of `gepa.optimize`, such as {"reflection_minibatch_size": 5}.
+        gepa_settings: Further arguments of `gepa.optimize`, such as {"reflection_minibatch_size": 5}.
+        settings: As in `taxtune.tune`.
         callbacks: As in `taxtune.tune`.
         **what: The other arguments of `taxtune.tune`: recipe, or taxonomy, examples and vlm; objective,
             out, resume and so on.
 
     Returns:
-        The result: `best.template`, `heldout`, `report("r.html")`. `best.parameters["parent"]` is the number of the
+        The result: `best.prompt`, `heldout`, `report("r.html")`. `best.parameters["parent"]` is the number of the
         template that gepa made it from.
 
     Raises:
@@ -201,8 +203,10 @@ def optimize(
     from taxtune.api import tune
 
     _gepa_arguments()
-    search = GepaProposer(reflection_lm, max_metric_calls=max_metric_calls, score=score, settings=settings)
-    return tune(**what, proposer=search, iterations=max_metric_calls, callbacks=[*callbacks, search])
+    search = GepaProposer(reflection_lm, max_metric_calls=max_metric_calls, score=score, settings=gepa_settings)
+    # Its own budget is what ends it: every template that it keeps may become an iteration.
+    settings = {"iterations": max_metric_calls, **(settings or {})}
+    return tune(**what, proposer=search, settings=settings, callbacks=[*callbacks, search])
 
 
 def _gepa_arguments() -> frozenset[str]:

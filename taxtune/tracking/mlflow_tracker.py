@@ -422,7 +422,7 @@ class MLflowTracker:
             for file in (*sorted(folder.glob("*.png")), *sorted(folder.glob("*.svg"))):
                 files.copy(file, "figures")
             # With the latter two `load_run` reads the run where its folder is not at hand.
-            for name in ("report.html", "winner.j2", "result.json", "provenance.json"):
+            for name in ("report.html", "winner.txt", "winner.j2", "result.json", "provenance.json"):
                 files.copy(folder / name)
             tags = files.log(client, run)
         if result.iterations:

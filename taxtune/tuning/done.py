@@ -24,7 +24,7 @@ from taxtune.tuning.records import ComparisonResult, TuneResult
 __all__ = ["is_finished", "mark_finished", "read_finished"]
 
 _FILE = "finished.json"
-_SHOWN = (".html", ".j2", ".jsonl", ".png", ".svg")
+_SHOWN = (".html", ".j2", ".jsonl", ".png", ".svg", ".txt")
 
 
 def mark_finished(folder: Path, experiments: Sequence[Experiment], callbacks: Callbacks) -> None:

@@ -32,7 +32,7 @@ from taxtune.tuning.outlook import Outlook, make_outlook
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.selection import Round, race
-from taxtune.tuning.template import check_template
+from taxtune.tuning.template import check_template, labels_said, render
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.metrics import Metric
     from taxtune.tuning.records import Selection
 
-__all__ = ["Experiment", "check_baseline", "label_names", "template_variables", "trivial_scores"]
+__all__ = ["Experiment", "check_baseline", "check_own", "label_names", "template_variables", "trivial_scores"]
 
 
 def _ignore(text: str) -> None:
@@ -70,14 +70,39 @@ def label_names(taxonomy: Taxonomy, domain: int, splits: Splits) -> tuple[str, .
     return tuple(sorted(names))
 
 
-def check_baseline(prompt: PromptSettings, forbidden: tuple[str, ...], source: Path | None) -> None:
-    """Checks the template that a run begins with.
+def check_own(template: str, name: str, prompt: PromptSettings, labels: tuple[str, ...]) -> list[str]:
+    """Checks a template that the user wrote, which may list the labels; what a proposer writes may not.
+
+    Args:
+        template: The Jinja source.
+        name: What notes call it: "The baseline".
+        prompt: What it is rendered with.
+        labels: The names of the tuning images' labels.
+
+    Returns:
+        What the user should know of it.
+
+    Raises:
+        TemplateError: If it cannot be used.
+    """
+    variables = template_variables(prompt)
+    check_template(template, sample=variables)
+    said = labels_said(template, render(template, variables), variables, labels)
+    if not said:
+        return []
+    more = f" and {len(said) - 3} more" if len(said) > 3 else ""
+    names = ", ".join(map(repr, said[:3]))
+    return [f"{name} has labels in the prompt ({names}{more}): its results hold for this list of labels."]
+
+
+def check_baseline(prompt: PromptSettings, labels: tuple[str, ...], source: Path | None) -> list[str]:
+    """Checks the template that a run begins with; see `check_own`.
 
     Raises:
         TemplateError: Naming the recipe, where there is one, and the key.
     """
     try:
-        check_template(prompt.baseline, earlier=(), forbidden_labels=forbidden, sample=template_variables(prompt))
+        return check_own(prompt.baseline, "The baseline", prompt, labels)
     except TemplateError as error:
         key = "baseline" if source is None else "prompt.baseline"
         raise TemplateError(f"{key}: {error.message}", file=source, remedy=error.remedy) from None
@@ -188,9 +213,14 @@ class Experiment:
         return template_variables(self.prompt)
 
     @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the tuning images' labels."""
+        return label_names(self.taxonomy, self.domain, self.splits)
+
+    @cached_property
     def forbidden(self) -> tuple[str, ...]:
         """Names that a template must not give away: of the tuning images' labels, and of groups that earn credit."""
-        labels = label_names(self.taxonomy, self.domain, self.splits)
+        labels = self.labels
         if GRADED.isdisjoint(measures_of(self.objective)):
             return labels
         prompt = self.prompt
@@ -212,12 +242,26 @@ class Experiment:
         check_template(template, earlier=earlier, forbidden_labels=self.forbidden, sample=self.variables)
 
     def check_baseline(self) -> None:
-        """Checks the template that the run begins with.
+        """Checks the template that the run begins with, and notes that it lists labels if it does.
 
         Raises:
             TemplateError: Naming the recipe, where there is one, and the key.
         """
-        check_baseline(self.prompt, self.forbidden, self.source)
+        for text in check_baseline(self.prompt, self.labels, self.source):
+            note(text)
+
+    def check_own(self, template: str, name: str) -> None:
+        """Checks a template that the user wrote, and notes that it lists labels if it does.
+
+        Args:
+            template: The Jinja source.
+            name: Its name.
+
+        Raises:
+            TemplateError: If it cannot be used.
+        """
+        for text in check_own(template, f"The template {name!r}", self.prompt, self.labels):
+            note(text)
 
     def goal(self) -> Goal:
         """Returns what the proposer is told."""

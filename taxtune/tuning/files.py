@@ -35,7 +35,7 @@ def places(folder: Path) -> dict[str, str]:
 
 
 def write_result(result: TuneResult | ComparisonResult) -> None:
-    """Writes the winning templates, `result.json`, `provenance.json`, the figures and `report.html`.
+    """Writes the winning prompts with their templates, `result.json`, `provenance.json`, the figures and `report.html`.
 
     Raises:
         TaxtuneError: If a file cannot be written.
@@ -43,11 +43,10 @@ def write_result(result: TuneResult | ComparisonResult) -> None:
     from taxtune.report.html import write_report
 
     folder = Path(result.folder)
-    if isinstance(result, TuneResult):
-        write_text(folder / "winner.j2", result.heldout_winner.template)
-    elif result.runs:
-        for held in result.heldout[1:]:
-            write_text(folder / f"winner-{held.name}.j2", held.template)
+    for name, run in result.named_runs:
+        stem = "winner" if isinstance(result, TuneResult) else f"winner-{name}"
+        write_text(folder / f"{stem}.j2", run.best.template or "")
+        write_text(folder / f"{stem}.txt", run.best.prompt or "")
     write_json(folder / "result.json", result.as_dict())
     write_json(folder / "provenance.json", asdict(result.provenance))
     write_report(result, folder)

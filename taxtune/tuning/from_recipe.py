@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from taxtune.answers.frequencies import TARGETS, make_information
 from taxtune.data import Example, load_examples
 from taxtune.data.sources import Source
-from taxtune.data.splits import Splits, split
-from taxtune.errors import RecipeError
+from taxtune.data.splits import Splits, split, split_sizes
+from taxtune.errors import RecipeError, TaxtuneError
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
 from taxtune.models.names import PLUGINS, ModelName, parse_model
@@ -54,6 +54,7 @@ __all__ = ["Parts"]
 _FREE = (
     "budget.",
     "description",
+    "effort",
     "execution.",
     "iterations",
     "judge",  # what of it can change a rating is in the identity of a run that asks it
@@ -118,6 +119,7 @@ class Parts:
         """
         recipe, tree, splits = self.recipe, self.taxonomy, self.splits
         names = tuple(objectives) or (recipe.objective.kind,)
+        iterations, budget = recipe.limits(self.policy.calls)
         found = [self.objective(name) for name in names]
         needed = dict.fromkeys(name for each in found for name in each.needs if name not in self.own_metrics)
         replaced = self._replaced()
@@ -132,9 +134,9 @@ class Parts:
             prompt=recipe.prompt,
             domain=self.domain,
             metrics={**self.own_metrics, **{name: self.metric(name) for name in needed}},
-            iterations=recipe.iterations,
+            iterations=iterations,
             block=recipe.data.block,
-            budget=recipe.budget,
+            budget=budget,
             seeds=recipe.seed,
             max_missing=recipe.max_missing,
             max_off_tree=recipe.max_off_tree,
@@ -146,9 +148,7 @@ class Parts:
             # By the leaves it follows from the tree, and need not be part of a run's identity.
             information=None if recipe.taxonomy.frequencies is None else self.information,
             settings={
-                group: {"kind": "python"} | {key: value[key] for key in _KEPT & set(value)}
-                if group in replaced
-                else value
+                group: replaced[group] | {key: value[key] for key in _KEPT & set(value)} if group in replaced else value
                 for group, value in recipe.settings().items()
             },
             fixed={
@@ -160,17 +160,24 @@ class Parts:
             source=recipe.source,
         )
 
-    def _replaced(self) -> list[str]:
-        """Returns the groups of the recipe that an object takes the place of; what it is stands in the identity."""
+    def _replaced(self) -> dict[str, dict[str, Any]]:
+        """Returns the groups of the recipe that an object replaces, with their record; the identity says what it is."""
+        tree, data = self.own_taxonomy, self.own_examples
         given = {
-            "taxonomy": self.own_taxonomy,
-            "data": self.own_examples,
+            "taxonomy": tree,
+            "data": data,
             "vlm": self.vlm,
             "mapper": self.own_mapper,
             "policy": self.own_policies or None,
             "proposer": self.own_proposer,
         }
-        return [group for group, each in given.items() if each is not None]
+        found: dict[str, dict[str, Any]] = {name: {"kind": "python"} for name, one in given.items() if one is not None}
+        if tree is not None and tree.source:
+            found["taxonomy"] = {"path": str(tree.source)}
+        if data is not None:
+            named = isinstance(data, str | Path)
+            found["data"]["path"] = str(data) if named else f"{len(self.examples)} images given in Python"
+        return found
 
     @property
     def storage(self) -> str | None:
@@ -275,25 +282,33 @@ class Parts:
     @cached_property
     def splits(self) -> Splits:
         """The tuning and held-out splits, disjoint by image content; every image in them is readable."""
-        data = self.recipe.data
-        return split(
-            self.examples,
-            tuning=data.tuning,
-            heldout=data.heldout,
-            seed=self.recipe.seed.split,
-        )
+        examples, (tuning, heldout) = self.examples, self.sizes
+        return split(examples, tuning=tuning, heldout=heldout, seed=self.recipe.seed.split)
+
+    @cached_property
+    def sizes(self) -> tuple[int, int]:
+        """The sizes of the tuning and the held-out split, for which images are read only where the recipe has none."""
+        tuning, heldout = self.recipe.data.tuning, self.recipe.data.heldout
+        if tuning is not None and heldout is not None:
+            return tuning, heldout
+        try:
+            return split_sizes(len(self.examples), tuning, heldout)
+        except TaxtuneError:  # what is wrong with the images is told where they are needed
+            return split_sizes(1000, tuning, heldout)
 
     def race(self, what: str) -> tuple[tuple[Round, ...], int]:
-        """Returns the rounds of the race for an objective and the most images that it asks about; no image is read.
+        """Returns the rounds of the race for an objective and the most images that it asks about.
 
         Raises:
             TaxtuneError: If there is no such objective.
         """
-        recipe, calls = self.recipe, self.recipe.budget.vlm_calls
+        recipe = self.recipe
+        iterations, budget = recipe.limits(self.policy.calls)
+        calls = budget.vlm_calls
         images = None if calls is None else calls // self.policy.calls
         aims = Aims(hr_floor=read_floor(recipe.objective.hr_floor))
         objective = make_objective(what, aims=aims, metrics=tuple(self.own_metrics))
-        stages = race(objective, recipe.data.block, recipe.data.tuning, recipe.iterations + 1, images)
+        stages = race(objective, recipe.data.block, self.sizes[0], iterations + 1, images)
         return stages, most_questions(objective, stages)
 
     @cached_property

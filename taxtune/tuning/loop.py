@@ -39,6 +39,7 @@ from taxtune.tuning.records import (
 )
 from taxtune.tuning.run_folder import check_folder_is_for
 from taxtune.tuning.selection import choose, front, next_steps
+from taxtune.tuning.template import render
 from taxtune.tuning.trials import Trials
 
 __all__ = ["Tuner"]
@@ -358,6 +359,7 @@ class Tuner:
             iteration=claim.iteration,
             state="complete",
             template=proposal.template,
+            prompt=render(proposal.template, self.experiment.variables),
             parameters=dict(proposal.parameters),
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,

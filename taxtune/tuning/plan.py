@@ -100,17 +100,18 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, repeats: int = 1,
                 problems.append(str(error))
             return None
 
+    said: list[str] = []
     taxonomy = attempt(lambda: parts.taxonomy)
     # Without a tree there are no labels to look up: the data's own problems show once the tree is mended.
     examples = attempt(lambda: parts.examples) if taxonomy is not None else None
     splits = attempt(lambda: parts.splits) if examples is not None else None
     outlook = attempt(lambda: _outlook(parts, objectives)) if splits is not None else None
     if splits is not None:
-        attempt(lambda: _check_baseline(parts))
+        said = attempt(lambda: _check_baseline(parts)) or []
     if taxonomy is not None:
         attempt(lambda: parts.mapper)
     vlm = attempt(lambda: parts.model)
-    notes = () if vlm is None else tuple(attempt(getattr(vlm, "check", tuple)) or ())
+    notes = (*said, *(() if vlm is None else attempt(getattr(vlm, "check", tuple)) or ()))
     proposer = attempt(lambda: parts.proposer)
     if proposer is not None:
         attempt(proposer.check)
@@ -139,8 +140,8 @@ def make_plan(parts: Parts, objectives: Sequence[str] = (), *, repeats: int = 1,
         notes=notes,
         nodes=None if taxonomy is None else len(taxonomy),
         images=None if examples is None else len(examples),
-        tuning_images=recipe.data.tuning,
-        heldout_images=recipe.data.heldout,
+        tuning_images=parts.sizes[0],
+        heldout_images=parts.sizes[1],
         stages=parts.race(objectives[0])[0],
         outlook=outlook,
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
@@ -157,9 +158,9 @@ def _outlook(parts: Parts, objectives: Sequence[str]) -> Outlook:
     return make_outlook(parts.taxonomy, parts.domain, targets, parts.information, goals)
 
 
-def _check_baseline(parts: Parts) -> None:
+def _check_baseline(parts: Parts) -> list[str]:
     names = label_names(parts.taxonomy, parts.domain, parts.splits)
-    check_baseline(parts.recipe.prompt, names, parts.recipe.source)
+    return check_baseline(parts.recipe.prompt, names, parts.recipe.source)
 
 
 def _check_output(parts: Parts, objectives: Sequence[str], repeats: int, *, resume: bool) -> None:
@@ -181,14 +182,14 @@ def _forecast(
         ready: Whether there are images, to reckon with.
     """
     recipe = parts.recipe
-    heldout = recipe.data.heldout
+    heldout = parts.sizes[1]
     races = [parts.race(name) for name in objectives]
     runs, stages = len(objectives) * repeats, races[0][0]
     proposals = (stages[0].templates - 1) * runs
     # The baseline is asked once for all runs, unless each repeat has samples of its own.
     baselines = 1 if parts.temperature == 0 else repeats
     drafts = 0
-    if isinstance(recipe.proposer, AgentProposerSettings) and recipe.budget.vlm_calls is None:
+    if isinstance(recipe.proposer, AgentProposerSettings) and recipe.limits()[1].vlm_calls is None:
         drafts = recipe.proposer.trial_images * (stages[0].templates - 1)  # of a budget, drafts take templates' place
     raced = sum(asked + drafts for _, asked in races)
     images = repeats * raced - (runs - baselines) * stages[0].images + heldout * (baselines + runs)

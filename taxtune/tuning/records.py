@@ -315,6 +315,7 @@ class IterationRecord:
         trace: What the proposer's model did and said on the way, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
+        prompt: The template rendered, as the model was asked; None where none was accepted.
     """
 
     iteration: int
@@ -333,6 +334,7 @@ class IterationRecord:
     trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
     policy: dict[str, Any] = field(default_factory=dict)
+    prompt: str | None = None
 
     @property
     def missing(self) -> int:
@@ -661,7 +663,7 @@ class TuneResult(_Result):
 
     @property
     def best(self) -> IterationRecord:
-        """The winning iteration, with its template, scores and rows on the tuning split."""
+        """The winning iteration, with its prompt, template, scores and rows on the tuning split."""
         return next(record for record in self.iterations if record.iteration == self.winner)
 
     @property

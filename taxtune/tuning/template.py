@@ -32,6 +32,7 @@ __all__ = [
     "VARIABLES",
     "check_source",
     "check_template",
+    "labels_said",
     "normalise_source",
     "render",
 ]
@@ -111,7 +112,32 @@ def check_template(
                 "This template gives word for word the same prompt as an earlier one.",
                 remedy="Propose one that differs in wording.",
             )
-    _refuse_labels(source, prompt, variables, tuple(forbidden_labels))
+    if found := labels_said(source, prompt, variables, tuple(forbidden_labels)):
+        names = ", ".join(f"'{words}'" for words in found[:3])
+        raise TemplateError(
+            f"The template gives away the answer: {names} is a ground-truth label of the tuning images, or a group of "
+            "such labels.",
+            remedy="Name no particular answer; describe how to answer instead.",
+        )
+
+
+def labels_said(source: str, prompt: str, variables: Mapping[str, object], labels: tuple[str, ...]) -> list[str]:
+    """Returns the words of a template, or of its prompt, that name labels; those in a variable's value do not count.
+
+    Args:
+        source: The Jinja source.
+        prompt: What it renders to, as a label can be put together from pieces ("mal" ~ "lard").
+        variables: What it is rendered with.
+        labels: Labels and aliases.
+    """
+    if not labels:
+        return []
+    given: list[str] = []
+    for value in variables.values():
+        given.extend([value] if isinstance(value, str) else [str(item) for item in value])  # type: ignore[attr-defined]
+    through_variables = set(find_labels(" | ".join(given), labels))
+    found = find_labels(source, labels)
+    return found + [words for words in find_labels(prompt, labels) if words not in {*through_variables, *found}]
 
 
 def render(source: str, variables: Mapping[str, object]) -> str:
@@ -285,25 +311,6 @@ def _forms(source: str, variables: tuple[tuple[str, object], ...]) -> tuple[str,
         return normalise_source(source), _squeezed(render(source, values))
     except TemplateError:
         return normalise_source(source), None
-
-
-def _refuse_labels(source: str, prompt: str, variables: Mapping[str, object], labels: tuple[str, ...]) -> None:
-    if not labels:
-        return
-    # The prompt too, as a label can be put together from pieces ("mal" ~ "lard").
-    given: list[str] = []
-    for value in variables.values():
-        given.extend([value] if isinstance(value, str) else [str(item) for item in value])  # type: ignore[attr-defined]
-    through_variables = set(find_labels(" | ".join(given), labels))
-    found = find_labels(source, labels)
-    found += [words for words in find_labels(prompt, labels) if words not in through_variables and words not in found]
-    if found:
-        names = ", ".join(f"'{words}'" for words in found[:3])
-        raise TemplateError(
-            f"The template gives away the answer: {names} is a ground-truth label of the tuning images, or a group of "
-            "such labels.",
-            remedy="Name no particular answer; describe how to answer instead.",
-        )
 
 
 def _refuse_characters(text: str, what: str) -> None:

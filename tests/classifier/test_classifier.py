@@ -39,6 +39,8 @@ from tests.tuning.toy import PARENT, BicycleMapper, Cyclist, ToyVLM, Wavering, m
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
 VOTE = ("policy.kind=vote", "policy.samples=4", "policy.share=[0.75, 0.5]")
 
+FEW = {"data.tuning": 4, "data.heldout": 6, "iterations": 1, "tracking.mlflow": False}
+
 
 def toy_run(folder: Path, *overrides: str) -> TuneResult:
     return tuned(make_parts(folder / "in", folder / "run", Wavering(), (*SMALL, *overrides)))
@@ -126,7 +128,9 @@ def test_a_policy_of_ones_own_must_be_given_again(tmp_path):
             return {"kind": "last", "samples": self.samples}
 
     recipe = make_parts(tmp_path / "in", tmp_path / "run", None, SMALL).recipe
-    taxtune.tune(recipe=recipe, vlm=Wavering(), policy=Last(3), out=tmp_path / "run", mlflow=False)
+    taxtune.tune(
+        recipe=recipe, vlm=Wavering(), settings={"policy": Last(3), "tracking.mlflow": False}, out=tmp_path / "run"
+    )
     with pytest.raises(DataError, match="'last' was given in Python"):
         taxtune.load_classifier(tmp_path / "run", vlm=Wavering())
 
@@ -221,7 +225,10 @@ def test_what_the_tree_lacks_has_no_place_on_it(tmp_path):
 
 def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     result = taxtune.tune(
-        recipe="fieldguide", tuning=4, heldout=30, iterations=1, out=tmp_path / "run", mlflow=False, progress=False
+        recipe="fieldguide",
+        settings={"data.tuning": 4, "data.heldout": 30, "iterations": 1, "tracking.mlflow": False},
+        out=tmp_path / "run",
+        progress=False,
     )
     made = result.classifier()
     files = sorted(MANIFEST_FILE.parent.glob("images/*.png"))[:6]
@@ -287,19 +294,15 @@ def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(t
         taxonomy=Taxonomy(tree.labels, tree.parents),
         examples=tmp_path / "in" / "manifest.csv",
         vlm=ToyVLM(),
-        name="my colours",
-        tuning=4,
-        heldout=6,
-        iterations=1,
+        settings={"name": "my-colours", **FEW},
         out=tmp_path / "run",
-        mlflow=False,
     )
     with pytest.raises(RecipeError, match="Give the same vlm"):
         result.classifier(taxonomy=tree)
     with pytest.raises(RecipeError, match="Give the same taxonomy"):
         result.classifier(vlm=ToyVLM())
     classifier = result.classifier(vlm=ToyVLM(), taxonomy=tree)
-    assert classifier.name == "my colours"
+    assert classifier.name == "my-colours"
     assert [*classifier.predict([tmp_path / "in" / "navy0.png"])] == ["colour/bluish/navy"]
     other = taxtune.Taxonomy(["colour", "bluish", "green", "teal"], [-1, 0, 0, 1])
     with pytest.raises(DataError, match="The tree has changed"):
@@ -358,14 +361,10 @@ def test_a_mapper_that_was_given_in_python_has_to_be_given_again(tmp_path):
         taxonomy=files / "tree.csv",
         examples=files / "manifest.csv",
         vlm=Wavering(),
-        mapper=config,
-        tuning=4,
-        heldout=6,
-        iterations=1,
+        settings={"mapper": config, **FEW},
         out=tmp_path / "run",
-        mlflow=False,
     )
-    with pytest.raises(DataError, match=r"another mapper: its coverage was 0\.6"):
+    with pytest.raises(RecipeError, match="Give the same mapper in Python"):
         result.classifier(vlm=Wavering())
     own = Mapper(make_parts(tmp_path / "in", tmp_path / "other").taxonomy, config=config)
     assert result.classifier(vlm=Wavering(), mapper=own).mapper is own

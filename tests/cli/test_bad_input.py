@@ -360,7 +360,7 @@ TEMPLATES: dict[str, tuple[str | bytes | None, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if name != "label"])  # which is a warning
 def test_templates_that_are_refused(taxtune: Run, inputs: Path, tmp_path: Path, name: str) -> None:
     content, words = TEMPLATES[name]
     file = tmp_path / "template.j2"

@@ -99,4 +99,5 @@ def test_the_winner_of_a_front_is_not_the_last_of_it(tmp_path: Path) -> None:
 
     write_result(replace(run, heldout=(*run.heldout, other)))
 
-    assert (tmp_path / "winner.j2").read_text("utf-8") == run.heldout[1].template
+    assert (tmp_path / "winner.j2").read_text("utf-8") == run.best.template
+    assert (tmp_path / "winner.txt").read_text("utf-8") == (run.best.prompt or "")

@@ -112,7 +112,8 @@ def test_compare_prints_pure_json_and_leaves_what_people_read(compared: tuple[Pa
         assert (out / name).stat().st_size > 0, name
     assert json.loads((out / "result.json").read_text())["differences"] == result["differences"]
     for kind in ("hp", "accuracy"):
-        for name in ("history.jsonl", "result.json", "winner.j2", "report.html", "hp_hr.png", "hp_hr.svg"):
+        files = ("history.jsonl", "result.json", "winner.j2", "winner.txt", "report.html", "hp_hr.png", "hp_hr.svg")
+        for name in files:
             assert (out / kind / name).stat().st_size > 0, name
         assert [record["iteration"] for record in history(out / kind)] == [0, 1, 2, 3, 4]
     assert history(out / "hp")[0] | {"value": 0} == history(out / "accuracy")[0] | {"value": 0}, "the same baseline"

@@ -107,6 +107,6 @@ def test_wrong_settings_are_named_in_python_too(tmp_path):
             taxonomy={"bird": {"wren": {}, "owl": {}}},
             examples=[],
             vlm="local:x",
-            execution={"engine": "ray", "workers": 0},
+            settings={"execution.engine": "ray", "execution.workers": 0},
             out=tmp_path,
         )

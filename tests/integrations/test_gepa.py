@@ -187,7 +187,7 @@ def test_a_score_of_ones_own_and_settings_of_gepas(replies: OpenAIServer, tmp_pa
         tmp_path,
         reflecting(replies),
         score=lambda row: -float(row.hr),
-        settings={"reflection_minibatch_size": 4, "callbacks": [Seen()]},
+        gepa_settings={"reflection_minibatch_size": 4, "callbacks": [Seen()]},
     )
     assert set(batches) == {4}
     # Worse and worse for gepa, which keeps the family alone; the run's own objective still chooses the winner.
@@ -263,7 +263,7 @@ def test_unknown_settings_are_named_before_anything_is_asked(tmp_path: Path) -> 
     vlm = ToyVLM()
     for name in ("minibatch", "adapter"):
         with pytest.raises(ProposerError, match=f"no such setting here.*{name}"):
-            optimized(tmp_path, lambda prompt: prompt, vlm, settings={name: 3})
+            optimized(tmp_path, lambda prompt: prompt, vlm, gepa_settings={name: 3})
     assert vlm.asked == 0
 
 

@@ -106,5 +106,8 @@ def test_recipes_take_the_names(tmp_path: Path) -> None:
 
 
 def test_a_usual_provider_needs_no_litellm() -> None:
-    code = "import sys; from taxtune.models.names import parse_model as p; p('openai/x'); sys.exit('litellm' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys; from taxtune.models.names import parse_model; parse_model('openai/x');"
+    assert (
+        subprocess.run([sys.executable, "-c", f"{code} sys.exit('litellm' in sys.modules)"], check=False).returncode
+        == 0
+    )

@@ -26,7 +26,7 @@ ITERATIONS, TUNING, HELDOUT = 4, 5, 12
     [
         ("prompt.baseline", "What is this an image of? Answer in the format 'A: <answer>.'"),
         ("data.tuning", 20),
-        ("data.block", None),
+        ("data.block", 20),
         ("data.heldout", 200),
         ("iterations", 30),
         ("vlm.model", "meta-llama/Llama-3.2-11B-Vision-Instruct"),
@@ -99,7 +99,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[dict[s
             f"proposer.api_base={server.api_base}",
         ]
         result = taxtune.compare(
-            OBJECTIVES, recipe=load_recipe(RECIPE, changes), vlm=answer, out=folder / "out", mlflow=False
+            OBJECTIVES,
+            recipe=load_recipe(RECIPE, changes),
+            vlm=answer,
+            out=folder / "out",
+            settings={"tracking.mlflow": False},
         )
         asked = [request.messages for request in server.chats]
     assert [run.objective for run in result.runs] == list(OBJECTIVES)

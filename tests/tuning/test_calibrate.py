@@ -101,7 +101,9 @@ def test_a_policy_of_ones_own_decides(tmp_path: Path) -> None:
 
     recipe = make_parts(tmp_path / "in", tmp_path / "run", None, SMALL).recipe
     out = tmp_path / "run"
-    result = taxtune.tune(recipe=recipe, vlm=Wavering(), policy=Last(3), out=out, mlflow=False)
+    result = taxtune.tune(
+        recipe=recipe, vlm=Wavering(), settings={"policy": Last(3), "tracking.mlflow": False}, out=out
+    )
     for row in result.baseline.rows:
         assert len(row.votes) == 3
         assert row.node == row.votes[-1]

@@ -68,8 +68,15 @@ def _cut(out: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [_without("report.html"), _without("hp_hr.png"), _without("result.json"), _without("winner.j2"), _cut],
-    ids=["report", "figure", "result", "winner", "history"],
+    [
+        _without("report.html"),
+        _without("hp_hr.png"),
+        _without("result.json"),
+        _without("winner.j2"),
+        _without("winner.txt"),
+        _cut,
+    ],
+    ids=["report", "figure", "result", "winner", "prompt", "history"],
 )
 def test_what_is_missing_is_made_again(
     run: Path, finished: tuple[Path, TuneResult], damage: Callable[[Path], None]

@@ -235,8 +235,11 @@ def test_proposals_that_run_out_end_the_run_early(tmp_path):
     assert len(result.iterations) == 14
 
 
-def test_a_baseline_that_gives_a_label_away_is_refused(tmp_path):
+def test_a_baseline_that_cannot_be_used_is_refused_and_one_that_lists_labels_is_noted(tmp_path):
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("prompt.baseline=Is it scarlet or navy?",))
+    (said,) = make_plan(session).notes
+    assert said.startswith("The baseline has labels in the prompt ('scarlet', 'navy')")
+    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("prompt.baseline=Is it {{ nope }}?",))
     with pytest.raises(TemplateError, match=r"prompt\.baseline"):
         tuned(session, tmp_path / "out")
     assert not (tmp_path / "out/history.db").exists(), "nothing half-written"

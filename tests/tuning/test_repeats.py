@@ -160,7 +160,12 @@ def test_the_command_line_repeats(tmp_path: Path) -> None:
 def test_python_repeats(tmp_path: Path) -> None:
     make_parts(tmp_path / "in", tmp_path / "out")
     result = taxtune.repeat(
-        2, recipe=tmp_path / "in/recipe.yaml", vlm=ToyVLM(), iterations=1, out=tmp_path / "out", objective="hf"
+        2,
+        recipe=tmp_path / "in/recipe.yaml",
+        vlm=ToyVLM(),
+        settings={"iterations": 1},
+        out=tmp_path / "out",
+        objective="hf",
     )
     assert result.objective == "hf"
     assert len(result.runs) == 2

@@ -44,7 +44,7 @@ def taxtune(folder: Path, *arguments: object) -> Done:
 
 def results(folder: Path) -> dict[str, bytes]:
     """What would be overwritten."""
-    names = ("report.html", "result.json", "winner.j2", "calibration.json", "provenance.json")
+    names = ("report.html", "result.json", "winner.j2", "winner.txt", "calibration.json", "provenance.json")
     return {str(file): file.read_bytes() for name in names for file in folder.rglob(name)}
 
 
