@@ -162,8 +162,8 @@ class _Splits(Settings):
     tuning: StrictInt | None = Field(
         None,
         ge=1,
-        description="Number of images for comparing templates. Default: two fifths of the images, at most 400; three fifths of fewer "
-        "than 150.",
+        description="Number of images for comparing templates. Default: two fifths of the images, at most 400; of "
+        "fewer than 150, three fifths.",
     )
     block: StrictInt | None = Field(
         20,
@@ -174,8 +174,8 @@ class _Splits(Settings):
     heldout: StrictInt | None = Field(
         None,
         ge=1,
-        description="Number of images for the final comparison of baseline and winner. Default: seven twentieths of the "
-        "images, or what tuning leaves; at most 200.",
+        description="Number of images for the final comparison of baseline and winner. Default: seven twentieths "
+        "of the images, or what tuning leaves; at most 200.",
     )
 
 
