@@ -154,4 +154,3 @@ def _environment() -> Environment:
     environment.filters["visible"] = wording.visible
     environment.filters["steps"] = lambda path: path.replace("/", " › ")
     return environment
-

@@ -33,7 +33,7 @@ def first_screen(result: Result) -> dict[str, Any] | None:
         "winners": [
             {
                 "heading": heading(result, each.name, each.run),
-                "prompt": each.prompt,
+                "prompt": each.prompt or each.run.best.template or "",
                 "verdict": each.verdict,
                 "status": None if each.run.selection is None else each.run.selection.status,
                 "where": f"Iteration {each.run.winner} of {len(each.run.iterations) - 1}"

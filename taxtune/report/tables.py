@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.account import account_lines
 from taxtune.report.audited import audit_sentences
-from taxtune.report.outcome import outcome_sentences
 from taxtune.report.outlook import optimism_in_words
 from taxtune.report.summary import verdict
 from taxtune.report.wording import (
@@ -160,10 +159,6 @@ def print_result(console: Console, result: Result, *, iterations: bool = True) -
                 console.print(visible(policy), markup=False, highlight=False)
             console.print()
     console.print(headline(result), highlight=False)
-    changed = outcome_sentences(result)
-    for held, sentence in changed.items():
-        name = "answers" if len(changed) == 1 else f"answers, {template_name(held)}"
-        console.print(f"[bold]{_escaped(name)}[/bold]: {sentence}", highlight=False)
     for run in runs:
         of = "" if len(runs) == 1 else f", {template_name(run.objective)}"
         notes = [(f"verdict{of}", verdict(run))] if run.selection else []
