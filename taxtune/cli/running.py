@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -22,10 +22,8 @@ from taxtune.report.account import account_lines
 from taxtune.report.outlook import outlook_lines
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.repeats import print_repeats
-from taxtune.report.tables import differences_table, heldout_table, print_failed_calls, print_result
-from taxtune.report.wording import result_runs
+from taxtune.report.tables import print_result
 from taxtune.resources import template_path
-from taxtune.shell import command
 from taxtune.tuning.done import is_finished
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import Plan, make_plan
@@ -44,13 +42,11 @@ __all__ = [
     "preloading",
     "read_templates",
     "run_guarded",
-    "show_evaluation",
     "show_plan",
     "show_result",
 ]
 
 T = TypeVar("T")
-SplitKind = Literal["tuning", "heldout"]
 
 
 def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: Kind = "tune") -> Parts:
@@ -208,18 +204,14 @@ def show_plan(parts: Parts, objectives: Sequence[str], *, repeats: int = 1, resu
         raise typer.Exit(2)
 
 
-def show_result(result: TuneResult | ComparisonResult | RepeatsResult, *, as_json: bool) -> None:
-    """Prints the scores, the winners and where to look."""
+def show_result(result: TuneResult | ComparisonResult | RepeatsResult, *, as_json: bool, details: bool = False) -> None:
+    """Prints the summary of a run, after all held-out scores where `details` are wanted."""
     if as_json:
         _print_json(result.as_dict())
     elif isinstance(result, RepeatsResult):
         print_repeats(_console(), result)
     else:
-        # The iterations were shown as they came; the report holds them all.
-        console = _console()
-        print_result(console, result, iterations=False)
-        for run in result_runs(result)[:1]:
-            _where(console, "label new images", command("classify", run.folder, "IMAGES..."))
+        print_result(_console(), result, details=details)
 
 
 def read_templates(references: Sequence[Path]) -> dict[Path, str]:
@@ -253,27 +245,6 @@ def _read_template(file: Path) -> str:
         raise TemplateError("The template is not UTF-8 text.", file=file, row=row, remedy="Save it as UTF-8.") from None
     except OSError as error:
         raise TemplateError(f"The template cannot be read: {error.strerror}.", file=file) from error
-
-
-def show_evaluation(result: ComparisonResult, split: SplitKind, *, as_json: bool) -> None:
-    """Prints the scores of a template beside the baseline's."""
-    if as_json:
-        _print_json({"split": split, **result.as_dict()})
-        return
-    console = _console()
-    name = "held-out" if split == "heldout" else "tuning"
-    console.print(f"{result.name}, {name} split, {result.heldout[0].scores.n} images: score and 95 % interval")
-    console.print(heldout_table(result))
-    console.print("Paired differences: 95 % interval and p value")
-    console.print(differences_table(result))
-    print_failed_calls(console, result)
-    _where(console, "report", result.where["report"])
-
-
-def _where(console: Console, what: str, text: str) -> None:
-    from rich.markup import escape
-
-    console.print(f"[bold]{what}[/bold]: {escape(text)}", highlight=False, soft_wrap=True)
 
 
 def _print_plan(plan: Plan) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from taxtune.cli.running import SplitKind
     from taxtune.tuning.records import ComparisonResult, TuneResult
     from taxtune.tuning.repeats import RepeatsResult
 
@@ -44,6 +43,9 @@ DryRunOption = Annotated[
         "--dry-run", help="Check everything and report what is missing and how many calls the run takes; run nothing."
     ),
 ]
+DetailsOption = Annotated[
+    bool, typer.Option("--details", help="Print every held-out score too, with its interval and paired differences.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only the result on standard output, as JSON.")]
 
 
@@ -62,6 +64,7 @@ def tune(
         ),
     ] = None,
     dry_run: DryRunOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
@@ -99,7 +102,7 @@ def tune(
             return Tuner(experiment, parts.folder, **told).run()
 
     go_on = _how_to_go_on("tune", recipe, settings, out, () if repeats is None else ("--repeats", str(repeats)))
-    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
+    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json, details=details)
 
 
 def compare(
@@ -112,6 +115,7 @@ def compare(
     out: OutOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
@@ -153,7 +157,7 @@ def compare(
             )
 
     go_on = _how_to_go_on("compare", recipe, settings, out, [word for name in names for word in ("--objective", name)])
-    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
+    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json, details=details)
 
 
 def evaluate(
@@ -169,6 +173,7 @@ def evaluate(
     split: Annotated[SplitName, typer.Option("--split", help="Which images to evaluate on.")] = SplitName.HELDOUT,
     settings: SetOption = None,
     out: OutOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score templates on a split of the recipe, side by side with the baseline."""
@@ -179,12 +184,12 @@ def evaluate(
         preloading,
         read_templates,
         run_guarded,
-        show_evaluation,
+        show_result,
     )
 
     parts = open_recipe(recipe, settings or [], out)
     sources = read_templates(template)
-    kind: SplitKind = "heldout" if split is SplitName.HELDOUT else "tuning"
+    kind: Literal["heldout", "tuning"] = "heldout" if split is SplitName.HELDOUT else "tuning"
 
     def work() -> ComparisonResult:
         from taxtune.errors import TemplateError
@@ -213,7 +218,7 @@ def evaluate(
             )
 
     go_on = "Run the same command again to ask only what has no answer yet."
-    show_evaluation(run_guarded(work, parts.folder, go_on=go_on, resume=True), kind, as_json=as_json)
+    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=True), as_json=as_json, details=details)
 
 
 def _how_to_go_on(

@@ -9,6 +9,7 @@ from the resampled means, as in the paper's eq. 3.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,10 +31,10 @@ __all__ = [
     "bootstrap",
     "hierarchical_sample",
     "information_sample",
+    "interval_and_p",
     "paired_bootstrap",
     "percentiles",
     "resample",
-    "two_sided_p",
 ]
 
 AnyArray = NDArray[Any]
@@ -76,9 +77,9 @@ class PairedDifference:
 
     Attributes:
         difference: The difference on the examples themselves.
-        low: Lower end of its percentile bootstrap interval.
-        high: Upper end of its percentile bootstrap interval.
-        p_value: Two-sided, in (0, 1]: see `paired_bootstrap`.
+        low: Lower end of its interval; see `interval_and_p`.
+        high: Upper end of its interval.
+        p_value: Two-sided, in (0, 1]; below 0.05 just where a 95 % interval excludes 0.
     """
 
     difference: float
@@ -88,11 +89,7 @@ class PairedDifference:
 
     @property
     def significant(self) -> bool:
-        """Whether the p value lies below 0.05.
-
-        The p value decides, and not whether the interval leaves zero out: the two differ where few examples do, of
-        which the interval knows nothing.
-        """
+        """Whether the p value lies below 0.05: whether a 95 % interval excludes 0."""
         return self.p_value < SIGNIFICANCE
 
     def __neg__(self) -> PairedDifference:
@@ -217,10 +214,7 @@ def paired_bootstrap(
 ) -> dict[str, PairedDifference]:
     """Returns the differences a minus b of statistics, both computed on the same resampled examples.
 
-    The p-value is twice the smaller share of resamples in which the difference is at most, or at least, zero, with one
-    added to count and total, so that it is never 0. Nor is it smaller than 2^(1 - m), where m examples differ between
-    a and b: no exact test of exchanging a and b could go below that, and without the bound a single example would
-    seem significant.
+    Interval and p-value are of one test: see `interval_and_p`.
 
     Args:
         *pairs: Samples a and b of the same examples in the same order, with the same statistics; n ≥ 1.
@@ -257,8 +251,7 @@ def paired_bootstrap(
             columns = _HARMONIC.get(name, (name,))
             differs = np.any([_differs(a, b, column)[rows] for column in columns], axis=0)
             moved = int(differs @ (np.ones(a.n) if isinstance(counts, int) else counts))
-            low, high = percentiles(drawn[:, i], confidence)
-            found[name] = PairedDifference(float(estimate[i]), low, high, two_sided_p(drawn[:, i], moved))
+            found[name] = PairedDifference(float(estimate[i]), *interval_and_p(drawn[:, i], confidence, moved))
     return found
 
 
@@ -329,16 +322,46 @@ def percentiles(samples: FloatArray, confidence: float = 0.95) -> tuple[float, f
     return float(low), float(high)
 
 
-def two_sided_p(differences: FloatArray, moved: int | None = None) -> float:
-    """Returns the two-sided p-value of resampled differences; see `paired_bootstrap`.
+def interval_and_p(
+    differences: FloatArray, confidence: float = 0.95, moved: int | None = None
+) -> tuple[float, float, float]:
+    """Returns the interval of a resampled difference and the p-value of the same test, which therefore always agree.
+
+    The p-value of a difference δ is twice the smaller share of resamples in which the difference is at most, or at
+    least, δ, with one added to count and total, so that it is never 0. The interval holds each δ whose p-value is not
+    below 1 - confidence: its ends are the ordered values that Davison and Hinkley (1997, "Bootstrap methods and their
+    application", §5.3.1) take for a percentile interval.
+
+    Where few examples differ, resampling knows too little: all resamples but those without them would agree on the sign
+    of a single one. So the p-value of no difference is at least 2^(1 - m), where m examples differ, below which no test
+    that exchanges a and b in each example can go, and the interval then reaches to 0. In simulated sets that do not
+    differ on average, in which about 4 to 30 of 20 to 200 examples do, 2 to 6 % of the p-values lie below 0.05
+    (`tests/metrics/test_statistics.py` has the simulation).
 
     Args:
-        differences: The difference in each resample, shape (resamples,).
-        moved: How many examples differ, which bounds it from below; None for no such bound.
+        differences: The difference in each resample, shape (resamples,); those where it is NaN are left out.
+        confidence: Coverage of the interval, between 0 and 1, both excluded.
+        moved: How many examples differ; None where that is not known, for no bound on the p-value.
+
+    Returns:
+        The lower end, the upper end, and the p-value of no difference, in (0, 1]; NaN where the difference is defined
+        in no resample.
     """
-    at_most, at_least = (differences <= _TIE).sum(), (differences >= -_TIE).sum()
-    p_value = min(1.0, 2 * (1 + int(min(at_most, at_least))) / (len(differences) + 1))
-    return p_value if moved is None else max(p_value, min(1.0, 2.0 ** (1 - min(moved, 1000))))
+    drawn = np.sort(differences[np.isfinite(differences)])
+    if not drawn.size:
+        return float("nan"), float("nan"), float("nan")
+    drawn[np.abs(drawn) <= _TIE] = 0.0
+    level, total = 1 - confidence, len(drawn) + 1
+    count = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+    p_value = min(1.0, 2 * (1 + count) / total)
+    if moved is not None:
+        p_value = max(p_value, min(1.0, 2.0 ** (1 - min(moved, 1000))))
+    # The first value that the test does not refute; what is subtracted is far above rounding and below a whole number.
+    first = max(math.ceil(level * total / 2 - 1 - 1e-9), 1) - 1
+    low, high = float(drawn[first]), float(drawn[-1 - first])
+    if p_value >= level:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return low, high, p_value
 
 
 def _check(n: int, resamples: int, confidence: float = 0.95, least: int = 1) -> None:

@@ -34,7 +34,7 @@ COUNTS = {
     NOTHING: "abstained",
     GENERAL: "right, but general",
     EXACT: "exact",
-    None: "missing (the call failed)",
+    None: "missing",
 }
 #: The states that are shown even if no answer is in them.
 _ALWAYS = (WRONG, GENERAL, EXACT)
@@ -67,6 +67,7 @@ class Winner:
     Attributes:
         name: The winner's name among the held-out results.
         run: The run.
+        aim: The score that it maximises or minimises, or the objective where there is none of its own.
         verdict: What is known of it, in a sentence.
         prompt: The prompt; with its variables unfilled where they are not known.
         file: The file that it is in; None where there is none.
@@ -74,6 +75,7 @@ class Winner:
 
     name: str
     run: TuneResult
+    aim: str
     verdict: str
     prompt: str
     file: Path | None
@@ -129,7 +131,8 @@ def summarise(result: Result) -> Summary:
             for held in result.heldout
         ),
         winners=tuple(
-            Winner(name, run, verdict(run), rendered_prompt(run) or "", _file(run)) for name, run in runs.items()
+            Winner(name, run, _aim(run).measure or run.objective, verdict(run), _prompt(run), _file(run))
+            for name, run in runs.items()
         ),
         cost=_cost(result.account),
         report=result.where.get("report"),
@@ -141,10 +144,7 @@ def verdict(run: TuneResult) -> str:
     """Returns what is known of a run's winner, in a sentence; empty where it was not chosen yet."""
     if run.selection is None:
         return ""
-    aims = () if run.outlook is None else run.outlook.aims
-    aim = next((each for each in aims if each.objective == run.objective), None)
-    aim = aim or Aim(run.objective, None, "maximize", ())
-    return selection_in_words(run.selection, replace(aim, constraints=run.constraints), run.iterations)
+    return selection_in_words(run.selection, replace(_aim(run), constraints=run.constraints), run.iterations)
 
 
 def selection_in_words(selection: Selection, aim: Aim, records: Sequence[IterationRecord]) -> str:
@@ -234,6 +234,15 @@ def _scores(result: Result) -> dict[str, str]:
         goals = {number(run.bounds[key], key) for run in runs if run.bounds.get(key)}
         names[key] = _LONG.get(key, metric_name(key)) + (f" (goal {goals.pop()})" if len(goals) == 1 else "")
     return names
+
+
+def _aim(run: TuneResult) -> Aim:
+    aims = () if run.outlook is None else run.outlook.aims
+    return next((each for each in aims if each.objective == run.objective), Aim(run.objective, None, "maximize", ()))
+
+
+def _prompt(run: TuneResult) -> str:
+    return rendered_prompt(run) or run.best.template or ""
 
 
 def _changes(result: Result, held: HeldoutResult, keys: Iterable[str]) -> dict[str, PairedDifference]:

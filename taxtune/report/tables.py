@@ -1,240 +1,234 @@
-"""Results as tables in the terminal; plain text, without colours, where the output is no terminal."""
+"""What came of a run in the terminal: a summary of at most 25 lines, and every held-out score on demand.
+
+Plain text, without colours, where the output is no terminal.
+"""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.report.account import account_lines
-from taxtune.report.audited import audit_sentences
-from taxtune.report.outlook import optimism_in_words
-from taxtune.report.summary import verdict
+from taxtune.report.summary import Column, Summary, Winner, summarise
 from taxtune.report.wording import (
-    INFORMATION,
-    METRICS,
-    SHARES,
     Result,
+    difference,
     difference_rows,
     failed_calls,
-    headline,
     interval,
     metric_name,
-    metrics_of,
     number,
     p_value,
     pair_name,
     placed_by,
     rank_rows,
-    result_runs,
-    score_of,
     score_rows,
     signed,
     template_name,
     visible,
 )
-from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 
-__all__ = [
-    "differences_table",
-    "heldout_table",
-    "iterations_table",
-    "print_failed_calls",
-    "print_result",
-    "ranks_table",
-]
+__all__ = ["details_table", "print_result"]
+
+_WIDTH, _LINES = 80, 25
+#: The narrowest that columns are made, where their templates' names have to be folded.
+_NARROWEST = 9
 
 
-def heldout_table(result: Result) -> Table:
-    """Returns the held-out scores: a row a score, a column a template, with 95 % intervals.
-
-    Where the run is restricted to a part of the taxonomy, the scores on the whole of it follow.
-    """
-    table = _table()
-    table.add_column("score", no_wrap=True)
-    for held in result.heldout:
-        table.add_column(template_name(held.name), justify="right", no_wrap=True)
-    for rows in zip(*(score_rows(held) for held in result.heldout), strict=True):
-        cells = [number(r.value, r.key) + ("" if r.ends is None else f"\n{interval(r.ends, r.key)}") for r in rows]
-        table.add_row(_escaped(rows[0].name), *cells, end_section=True)
-    return table
-
-
-def differences_table(result: Result) -> Table:
-    """Returns the paired differences of held-out scores: a row a score, a column a pair; bold where p < 0.05."""
-    pairs = [each.key for each in result.differences]
-    table = _table()
-    table.add_column("score")  # the numbers leave long names little room on a narrow terminal; they may wrap
-    for pair in pairs:
-        table.add_column(pair_name(pair).replace(" − ", "\n− "), justify="right", no_wrap=True)
-    for key, name, found in difference_rows(result):
-        table.add_row(_escaped(name), *(_change(found[pair], key) for pair in pairs), end_section=True)
-    return table
-
-
-def ranks_table(result: Result) -> Table:
-    """Returns precision and recall at each rank of the held-out answers: two rows a rank, a column a template."""
-    table = _table()
-    table.add_column("rank", overflow="fold")
-    table.add_column("", no_wrap=True)
-    for held in result.heldout:
-        table.add_column(template_name(held.name), justify="right", no_wrap=True)
-    for name, found in rank_rows(result.heldout):
-        said = (_of(None, 0) if row is None else _of(row.precision, row.scores.said) for row in found)
-        due = (_of(None, 0) if row is None else _of(row.recall, row.scores.due) for row in found)
-        table.add_row(_escaped(visible(name)), "precision", *said)
-        table.add_row("", "recall", *due, end_section=True)
-    return table
-
-
-def iterations_table(run: TuneResult) -> Table:
-    """Returns a run's iterations: scores on the tuning split; the winner, answers missing and taken from the store.
-
-    Of the information-weighted scores it shows the one tuned for, or else ihP, unless a judge's rating has its place: a
-    terminal is narrow, and the report has them all.
-    """
-    table = _table()
-    table.add_column("#", justify="right", no_wrap=True)
-    found = metrics_of(run)
-    own = any(key not in (*METRICS, *INFORMATION, *SHARES) for key in found)
-    kept = run.objective if run.objective in INFORMATION else None if own else "ihp"
-    shown = {key: name for key, name in found.items() if key not in INFORMATION or key == kept}
-    for name in shown.values():
-        table.add_column(name.replace("off the ", "off the\n"), justify="right", no_wrap=True)
-    table.add_column("note", min_width=10)  # the numbers leave it little room on a narrow terminal; it may wrap
-    for record in run.iterations:
-        scores = [number(score_of(record.scores, key), key) for key in shown]
-        table.add_row(
-            str(record.iteration),
-            *scores,
-            _remark(record, run),
-            style="bold" if record.iteration == run.winner else "dim" if record.state != "complete" else None,
-        )
-    return table
-
-
-def print_result(console: Console, result: Result, *, iterations: bool = True) -> None:
-    """Prints a result: the finding, the tables, the winning templates and where to look.
+def print_result(console: Console, result: Result, *, details: bool = False) -> None:
+    """Prints what came of a run: what became of the answers, the scores, the verdict, the prompt, and what is next.
 
     Args:
         console: Where to print; one made for a pipe prints plain text.
-        result: A tuning run, or several compared.
-        iterations: Whether to print every iteration too.
+        result: A tuning run, or several templates compared.
+        details: Whether to print every held-out score first, with intervals, and where everything is.
     """
-    runs = result_runs(result)
-    for run in runs if iterations else ():
-        floor = "".join(f" with {metric_name(key)} at least {number(bound)}" for key, bound in run.bounds.items())
-        _heading(console, f"Tuning for {metric_name(run.objective)}{floor}: every iteration on the tuning split")
-        console.print(iterations_table(run))
-        for record in run.iterations:
-            if record.reason is not None:
-                reason = visible(record.reason)
-                console.print(f"{record.iteration} {record.state}: {reason}", markup=False, highlight=False)
+    if details and result.heldout:
+        console.print(details_table(result))
+        for what, where in result.where.items():
+            console.print(f"{what}: {where}", markup=False, highlight=False, soft_wrap=True)
         console.print()
-    if result.heldout:
-        _heading(console, f"Held-out split, {_images(result.heldout)}: score and 95 % interval")
-        console.print(heldout_table(result))
-    if any(held.ranks for held in result.heldout):
-        _heading(
-            console, "Precision (over answers that name a rank) and recall (over answers that should) at each rank"
-        )
-        console.print(ranks_table(result))
-    if result.differences:
-        _heading(console, "Paired differences on the held-out images: 95 % interval and p value")
-        console.print(differences_table(result))
-    for run in runs:
-        winner = next((record for record in run.iterations if record.iteration == run.winner), None)
-        if winner is not None and winner.template is not None:
-            _heading(console, f"Winning template for {metric_name(run.objective)}, from iteration {winner.iteration}")
-            # Printed as it is, so that it can be copied: no markup, no wrapping.
-            console.print(
-                textwrap.indent(visible(winner.template), "    "), markup=False, highlight=False, soft_wrap=True
-            )
-            if (policy := placed_by(run)) is not None:
-                console.print(visible(policy), markup=False, highlight=False)
-            console.print()
-    console.print(headline(result), highlight=False)
-    for run in runs:
-        of = "" if len(runs) == 1 else f", {template_name(run.objective)}"
-        notes = [(f"verdict{of}", verdict(run))] if run.selection else []
-        notes += [(f"optimism{of}", optimism_in_words(run))] if run.optimism else []
-        for name, text in notes:
-            _sentence(console, name, text)
-    for sentence in audit_sentences(result):
-        _sentence(console, "mapper", visible(sentence))
-    for name, text in account_lines(result.account):
-        _sentence(console, name, text)
-    print_failed_calls(console, result)
-    # Commands and files, which are whole lines so that they can be copied.
-    for what, where in result.where.items():
-        console.print(f"[bold]{_escaped(what)}[/bold]: {_escaped(where)}", highlight=False, soft_wrap=True)
+    for line, bold in _summary_lines(result, min(_WIDTH, console.width)):
+        console.print(line, style="bold" if bold else None, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_failed_calls(console: Console, result: Result) -> None:
-    """Prints how many calls failed in which way, if any did."""
-    failed = failed_calls(result)
-    if failed is not None:
-        _sentence(console, "failed calls", failed)
+def details_table(result: Result) -> Table:
+    """Returns every held-out score of each template with its 95 % interval, and the paired differences with p values.
 
-
-def _sentence(console: Console, name: str, text: str) -> None:
-    """Prints what there is to say of something; in a terminal it is broken between words, in a log not at all."""
-    text = f"[bold]{_escaped(name)}[/bold]: {_escaped(text)}"
-    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
-
-
-def _heading(console: Console, text: str) -> None:
-    console.print(text, style="bold", highlight=False)
-
-
-def _table() -> Table:
+    Precision and recall at a rank, which count answers that name it and images that have it, follow.
+    """
     from rich import box
     from rich.table import Table
 
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    images = f"{result.heldout[0].scores.n:,} {result.heldout[0].split} images"
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for name in ("score", images):
+        table.add_column(name, overflow="fold")
+    for name in ("value", "95 % interval", "p"):
+        table.add_column(name, justify="right", no_wrap=True)
+    scores = zip(*(score_rows(held) for held in result.heldout), strict=True)
+    for rows, (key, name, pairs) in zip(scores, difference_rows(result), strict=True):
+        first = [_escaped(name)]
+        for held, row in zip(result.heldout, rows, strict=True):
+            ends = "" if row.ends is None else interval(row.ends, key)
+            table.add_row(
+                first.pop() if first else "", _escaped(template_name(held.name)), number(row.value, key), ends
+            )
+        for pair, change in pairs.items():
+            if change is not None:
+                ends = f"{signed(change.low, key)} to {signed(change.high, key)}"
+                shown = signed(change.difference, key)
+                table.add_row("", _escaped(pair_name(pair)), shown, ends, p_value(change.p_value))
+        table.add_section()
+    for name, found in rank_rows(result.heldout):
+        for what in ("precision", "recall"):
+            first = [_escaped(f"{what} at {visible(name)}")]
+            for held, at in zip(result.heldout, found, strict=True):
+                share = None if at is None else getattr(at, what)
+                if at is None or share is None:
+                    continue
+                count = at.scores.said if what == "precision" else at.scores.due
+                shown = f"{template_name(held.name)}, of {count:,}"
+                cells = (number(share.estimate), interval(share))
+                table.add_row(first.pop() if first else "", _escaped(shown), *cells)
+            table.add_section()
+    return table
 
 
-def _change(value: PairedDifference | None, key: str) -> str:
-    if value is None:
-        return number(None)
-    change = signed(value.difference, key)
-    if value.significant:
-        change = f"[bold]{change}[/bold]"
-    return f"{change}\n{signed(value.low, key)} to {signed(value.high, key)}\np {p_value(value.p_value)}"
+def _summary_lines(result: Result, width: int) -> Iterator[tuple[str, bool]]:
+    """Yields the lines of a summary, each with whether it matters most."""
+    summary = summarise(result)
+    before = [(line, not i) for i, line in enumerate(_table(summary, width))]
+    before += [(line, False) for text in _changes(summary) for line in _wrapped(text, width)]
+    after = [line for text in (_failed(result), summary.cost) for line in _wrapped(text, width)]
+    after += _pointers(summary, width)
+    winners = [
+        (_wrapped(_verdict(winner, summary), width), _wrapped(_heading(winner), width), placed_by(winner.run))
+        for winner in summary.winners
+    ]
+    rest = sum(len(verdict) + len(heading) + (placed is not None) for verdict, heading, placed in winners)
+    room = _LINES - len(before) - len(after) - rest
+    yield from before
+    for winner, (verdict, heading, placed) in zip(summary.winners, winners, strict=True):
+        yield from ((line, True) for line in verdict)
+        yield from ((line, False) for line in heading)
+        prompt = [
+            line for text in visible(winner.prompt).splitlines() for line in _wrapped(text, width, indent="  ") or [""]
+        ]
+        share = max(room // len(winners), 1)
+        if len(prompt) > share:
+            prompt = [*prompt[: share - 1], f"  ... ({len(prompt) - share + 1:,} more lines)"]
+        yield from ((line, False) for line in prompt)
+        if placed is not None:
+            yield visible(placed), False
+    yield from ((line, False) for line in after)
 
 
-def _of(share: Interval | None, count: int) -> str:
-    return number(None) if share is None else f"{number(share.estimate)} of {count:,}\n{interval(share)}"
+def _table(summary: Summary, width: int) -> list[str]:
+    """Returns the counts and the scores, a column a template; as many tables below each other as the width takes."""
+    columns = _shown(summary)
+    if not columns:
+        return ["There are no held-out results."]
+    where = "tuning images" if summary.split == "tuning" else "images the search never saw"
+    head = f"On {summary.images:,} {where if summary.winners or summary.split == 'tuning' else 'held-out images'}"
+    labels = [*(f"  {name}" for name in summary.counts), *(f"  {name}" for name in summary.scores.values())]
+    cells = [_cells(column, summary) for column in columns]
+    wide = max(len(cell) for column in cells for cell in column)
+    widths = [max(len(column.title), wide) for column in columns]
+    label = max(map(len, (head, *labels)))
+    if label + sum(widths) + 2 * len(widths) > width:
+        label = max(map(len, labels))
+        if label + sum(widths) + 2 * len(widths) > width:
+            widths = [max(_NARROWEST, wide)] * len(widths)
+    lines = [] if label >= len(head) else [head]
+    # Where it is one template against its baseline, the difference stands beside it.
+    change = columns[1].changes if len(columns) == 2 else {}
+    changes = [""] * len(summary.counts)
+    changes += ["  " + difference(change[key], key) if key in change else "" for key in summary.scores]
+    each = max((width - label) // (widths[0] + 2), 1) if len(set(widths)) == 1 else len(columns)
+    for start in range(0, len(columns), each):
+        shown = range(start, min(start + each, len(columns)))
+        titles = [_folded(columns[i].title, widths[i]) for i in shown]
+        tall = max(map(len, titles))
+        for row in range(tall):
+            name = "" if lines or row < tall - 1 else head
+            parts = [title[row - tall + len(title)] if row >= tall - len(title) else "" for title in titles]
+            lines.append(_line(name, label, parts, [widths[i] for i in shown]))
+        for row, name in enumerate(labels):
+            line = _line(name, label, [cells[i][row] for i in shown], [widths[i] for i in shown])
+            lines.append(line + changes[row])
+    return lines
 
 
-def _images(heldout: tuple[HeldoutResult, ...]) -> str:
-    return _count(heldout[0].scores.n if heldout else 0, "image")
+def _line(name: str, label: int, cells: Sequence[str], widths: Sequence[int]) -> str:
+    return (
+        f"{name:<{label}}" + "".join(f"  {cell:>{wide}}" for cell, wide in zip(cells, widths, strict=True))
+    ).rstrip()
 
 
-def _count(n: int, thing: str) -> str:
-    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+def _shown(summary: Summary) -> list[Column]:
+    """Returns the templates that the summary shows: of a front, which may be long, the winner alone."""
+    if not summary.winners:
+        return list(summary.columns)
+    winners = {winner.name for winner in summary.winners}
+    return [column for column in summary.columns if column.name in winners or not column.changes]
 
 
-def _remark(record: IterationRecord, run: TuneResult) -> str:
-    notes = []
-    if record.iteration == 0:
-        notes.append("baseline")
-    if record.iteration == run.winner:
-        notes.append("winner")
-    if record.state != "complete":
-        notes.append(record.state)
-    if not record.feasible:
-        notes.append(f"{metric_name(next(iter(run.bounds), ''))} too low")
-    if record.missing:
-        notes.append(f"{record.missing} missing")
-    if record.usage.from_store:
-        notes.append(f"{record.usage.from_store} stored")
-    return "; ".join(notes)
+def _cells(column: Column, summary: Summary) -> list[str]:
+    return [
+        *(f"{column.counts[name]:,}" for name in summary.counts),
+        *(number(column.scores[key], key) for key in summary.scores),
+    ]
+
+
+def _changes(summary: Summary) -> Iterator[str]:
+    """Yields differences from the baseline that have no room in the table: of winners in what they aim at."""
+    columns = _shown(summary)
+    if len(columns) == 2 and summary.winners:
+        return
+    aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}
+    for column in columns:
+        keys = dict.fromkeys(aims.get(column.name, ("hp", "hr")))
+        found = {metric_name(key): difference(column.changes[key], key) for key in keys if key in column.changes}
+        if found:
+            yield f"{column.title} − baseline: {', '.join(f'{name} {text}' for name, text in found.items())}"
+
+
+def _verdict(winner: Winner, summary: Summary) -> str:
+    return winner.verdict if len(summary.winners) == 1 else f"{template_name(winner.name)}: {winner.verdict}"
+
+
+def _heading(winner: Winner) -> str:
+    run = winner.run
+    what = "the baseline" if run.winner == 0 else f"iteration {run.winner} of {len(run.iterations) - 1}"
+    return f"Prompt ({what}{'' if winner.file is None else f', {winner.file}'})"
+
+
+def _failed(result: Result) -> str:
+    failed = failed_calls(result)
+    return "" if failed is None else f"Failed calls: {failed}"
+
+
+def _pointers(summary: Summary, width: int) -> list[str]:
+    """Returns the report and the next command, on one line where they fit."""
+    parts = [f"Report {summary.report}" if summary.report else "", f"Next: {summary.next}" if summary.next else ""]
+    line = "     ".join(filter(None, parts))
+    return [line] if len(line) <= width else [part for part in parts if part]
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _folded(title: str, width: int) -> list[str]:
+    return textwrap.wrap(title, width)
 
 
 def _escaped(text: str) -> str:

@@ -20,7 +20,7 @@ from taxtune.metrics import (
     paired_bootstrap,
     score,
 )
-from taxtune.metrics.statistics import resample
+from taxtune.metrics.statistics import interval_and_p, resample
 from taxtune.taxonomy import Taxonomy
 from tests.trees import tree_and_nodes
 
@@ -278,10 +278,56 @@ def test_what_no_resample_holds_has_no_interval() -> None:
     assert {str(found.low) for found in ends} == {"1.0", "nan"}
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    changes=st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0]), max_size=14),
+    alike=st.integers(0, 60),
+    resamples=st.sampled_from([10, 99, 999, 2000]),
+    confidence=st.sampled_from([0.8, 0.9, 0.95, 0.99]),
+)
+def test_the_interval_excludes_no_difference_just_where_the_p_value_says_so(
+    changes: list[float], alike: int, resamples: int, confidence: float
+) -> None:
+    values = np.array([*changes, *[0.0] * (alike + 1)])
+    pair = Sample.mean("x", values), Sample.mean("x", np.zeros(len(values)))
+    found = paired_bootstrap(pair, resamples=resamples, confidence=confidence)["x"]
+    level = round(1 - confidence, 2)
+    assert (found.low > 0 or found.high < 0) == (round(found.p_value, 9) < level)
+    assert found.low <= found.high
+    if confidence == 0.95:
+        assert found.significant == (found.low > 0 or found.high < 0)
+
+
+def test_the_harmonic_means_interval_agrees_with_its_p_value(birds: Taxonomy) -> None:
+    for wrong in range(1, 12):
+        found = paired_bootstrap(pair(birds, [4] * 60, [0] * wrong + [4] * (60 - wrong), [4] * 60), resamples=999)
+        for each in found.values():
+            assert each.significant == (each.low > 0 or each.high < 0)
+        assert found["hf"].significant == (wrong > 5)
+
+
+def test_what_does_not_differ_on_average_is_seldom_called_different() -> None:
+    rng = np.random.default_rng(0)
+    for n, differing in ((20, 4), (50, 8), (200, 12)):
+        wrong = 0
+        for _ in range(400):
+            values = np.zeros(n)
+            k = min(n, rng.poisson(differing))
+            values[:k] = rng.choice([0.25, 0.5, 0.75, 1], k) * rng.choice([-1, 1], k)
+            pair = Sample.mean("x", values), Sample.mean("x", np.zeros(n))
+            wrong += paired_bootstrap(pair, resamples=499)["x"].significant
+        assert wrong / 400 <= 0.08
+
+
 @pytest.mark.parametrize(("p_value", "significant"), [(0.06, False), (0.05, False), (0.049, True)])
-def test_the_p_value_decides_and_not_the_interval(p_value: float, significant: bool) -> None:
+def test_a_difference_below_the_level_is_significant(p_value: float, significant: bool) -> None:
     assert PairedDifference(0.1, 0.01, 0.2, p_value).significant is significant
     assert (-PairedDifference(0.1, 0.0, 0.2, p_value)) == PairedDifference(-0.1, -0.2, 0.0, p_value)
+
+
+def test_what_is_defined_in_no_resample_has_neither_interval_nor_p_value() -> None:
+    assert np.isnan(interval_and_p(np.array([np.nan, np.nan]))).all()
+    assert interval_and_p(np.array([np.nan, *[1.0] * 999]))[2] == pytest.approx(2 / 1000)
 
 
 def test_any_statistic_of_the_draws_is_resampled() -> None:

@@ -19,7 +19,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.base import Measure
 from taxtune.metrics.lave import Lave, LaveOptions, make_lave
 from taxtune.metrics.registry import split_spec
-from taxtune.metrics.statistics import percentiles, two_sided_p
+from taxtune.metrics.statistics import interval_and_p, percentiles
 from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.judge import JudgeSettings
 from taxtune.studies.judge.bootstrap import Correlations, bootstrap_correlations
@@ -343,13 +343,13 @@ def _differences_table(rated: _Rated) -> Table | None:
         change = first[both] - second[both]
         estimate = float(rated.found.rho[a] - rated.found.rho[b])
         known = bool(np.isfinite(estimate) and change.size)
-        p_values.append(two_sided_p(change) if known else float("nan"))
+        *ends, p_value = interval_and_p(change) if known else (None, None, float("nan"))
+        p_values.append(p_value)
         t_tests.append(float("nan"))
         if known and np.ptp(change) > 0:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # a correlation of 1 in every resample
                 t_tests[-1] = float(stats.ttest_ind(first[both], second[both], equal_var=False).pvalue)
-        ends = percentiles(change) if known else (None, None)
         rows.append((rated.names[a], rated.names[b], estimate if known else None, *ends))
     return Table(
         "differences",
