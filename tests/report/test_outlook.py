@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from taxtune.report.outlook import aim_in_words, nothing_left, outlook_lines, resolution_in_words
-from taxtune.report.wording import headline
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import Aim, Resolution
 from tests.report import samples
@@ -68,19 +67,3 @@ def test_another_objective_is_suggested_where_there_is_one() -> None:
     assert "or another objective, such as hr_at_hp" in nothing_left("hp", 20)
     assert "another objective" not in nothing_left("hr_at_hp", 20)
     assert "raise data.block" in nothing_left("hr_at_hp", 20, block=True)
-
-
-def test_the_headline_of_an_aim_under_a_target_says_both() -> None:
-    run = samples.tune(n=3)
-    held = replace(
-        run,
-        objective="hr_at_hp",
-        constraints=(Constraint("hp", 0.98, 0.9),),
-        outlook=replace(samples.outlook(), aims=(Aim("hr_at_hp", "hr", "maximize", (Constraint("hp", 0.98, 0.9),)),)),
-    )
-    text = headline(held)
-    assert "the template tuned for hR at hP raised hierarchical precision (hP) from 0.871 to 0.962" in text
-    assert (
-        "Its hP is 0.962 (95 % interval 0.944 to 0.978); at least 0.980 was asked for. Its hR went from 0.738 to"
-        in text
-    )
