@@ -69,7 +69,7 @@ def test_it_says_what_was_found(page: str) -> None:
     assert "precision hP how much of what the answers say is true 0.871 0.962 +0.091" in words
     for part in ("0.944 to 0.978", "accuracy-tuned − hP-tuned", "p < 0.001", "10 iterations, 1 of them failed or void"):
         assert part in words
-    assert sum(tag == "figure" for tag, _ in checker.elements) == 2
+    assert sum(tag == "figure" for tag, _ in checker.elements) == 3
     ids = [attributes["id"] for _, attributes in checker.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
 
