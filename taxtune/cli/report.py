@@ -40,8 +40,7 @@ def report(
         typer.echo(read_result(runs[0]).report(out))
         return
     results: dict[str, AnyResult] = dict(zip(_names(runs), map(read_result, runs), strict=True))
-    joined = join_results(results)
-    typer.echo(joined.report(Path("report.html") if out is None else out))
+    typer.echo(join_results(results).report(Path("report.html") if out is None else out))
 
 
 def _names(folders: list[Path]) -> list[str]:
