@@ -63,8 +63,8 @@ def heading(result: Result, name: str, run: TuneResult) -> str:
     """Returns what a winner's prompt is called: "Prompt", or what it was tuned for where there are several."""
     if isinstance(result, TuneResult):
         return "Prompt"
-    prefix, colon, _ = name.rpartition(": ")
-    return f"{prefix}{colon}Prompt tuned for {metric_name(run.objective)}"
+    prefix, colon, _ = name.rpartition(": ")  # the run's name, where several runs were joined
+    return f"{prefix}{colon}{'p' if colon else 'P'}rompt tuned for {metric_name(run.objective)}"
 
 
 def change_in_words(column: Column, key: str) -> tuple[str, str] | None:

@@ -106,7 +106,7 @@ def test_runs_side_by_side_are_compared_each_with_its_own_baseline() -> None:
     )
     joined = ComparisonResult("a, b", (one, two), held, (), "x", names=("a: winner", "b: winner"))
     found = shown(joined)
-    assert [each["heading"] for each in found["winners"]] == ["a: Prompt tuned for hP", "b: Prompt tuned for hP"]
+    assert [each["heading"] for each in found["winners"]] == ["a: prompt tuned for hP", "b: prompt tuned for hP"]
     assert {row.example for row in backed_off(joined)} == {"i0", "i2"}
     # Where the baselines of both were asked about the photo, both say so.
     assert [each["text"] for each in found["example"]["answers"]] == ["tawny owl", "owls", "snowy owl", "owls"]
