@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["about_experiment", "about_group", "about_iteration", "about_result", "about_start"]
 
 _WIDTH = 96  # characters of a line of a template
-EXPERIMENT = """Prompt templates for vision-language models, tuned by \
-[taxtune](https://pypi.org/project/taxtune/) against a label taxonomy.
+EXPERIMENT = """Prompt templates for vision-language models, tuned by taxtune against a label taxonomy.
 
 - A **comparison** is a run with its tuning runs below it, and an **iteration** is a run below a tuning run: \
 one template, asked about the tuning images.
