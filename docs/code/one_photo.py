@@ -20,6 +20,7 @@ from PIL import Image
 import taxtune
 from taxtune import fieldguide
 from taxtune.report.changes import GENERAL, WRONG, state_of
+from taxtune.report.summary import summarise
 
 FILE = Path(__file__).parents[1] / "images" / "one-photo.webp"
 INK, GREY, RIGHT, BAD = "#1b1b1b", "#666666", "#00694b", "#a63c00"
@@ -50,11 +51,11 @@ def main(run: str, example: str) -> None:
     photo.imshow(Image.open(result.provenance.images[example]), interpolation="lanczos")
     photo.set_axis_off()
     figure.text(0.162, 0.03, f"label: {name}", ha="center", fontsize=11, color=GREY)
-    for top, who, held, row, colour, verdict in (
-        (0.93, "Baseline prompt", baseline, rows[0], BAD, "✗ wrong"),
-        (0.5, "Tuned prompt", winner, rows[1], RIGHT, "✓ right, but general"),
+    tuned = summarise(result).winners[0].prompt
+    for top, who, prompt, row, colour, verdict in (
+        (0.93, "Baseline prompt", baseline.template, rows[0], BAD, "✗ wrong"),
+        (0.5, "Tuned prompt", tuned, rows[1], RIGHT, "✓ right, but general"),
     ):
-        prompt = held.template.replace("{{ domain }}", "bird")
         figure.text(0.35, top, who, va="top", fontsize=11, weight="bold", color=INK)
         lines = "\n".join(textwrap.wrap(prompt, 84))
         figure.text(0.35, top - 0.085, lines, va="top", fontsize=9.5, color=GREY, linespacing=1.35)

@@ -31,8 +31,6 @@ def report(
 
     Runs that were asked about the same held-out images are compared image by image.
     """
-    from taxtune.report.outcome import outcome_sentences
-    from taxtune.report.wording import template_name
     from taxtune.tuning.files import read_result
     from taxtune.tuning.joined import AnyResult, join_results
 
@@ -42,10 +40,7 @@ def report(
         typer.echo(read_result(runs[0]).report(out))
         return
     results: dict[str, AnyResult] = dict(zip(_names(runs), map(read_result, runs), strict=True))
-    joined = join_results(results)
-    for name, said in outcome_sentences(joined).items():
-        typer.echo(f"{template_name(name)}: {said}", err=True)
-    typer.echo(joined.report(Path("report.html") if out is None else out))
+    typer.echo(join_results(results).report(Path("report.html") if out is None else out))
 
 
 def _names(folders: list[Path]) -> list[str]:

@@ -98,7 +98,6 @@ def render_report(
     return page(
         "report.html.j2",
         title=wording.title(result),
-        headline=wording.headline(result),
         first=first_screen(result),
         sections={name: found for name, found in shown.items() if found is not None},
     )
@@ -113,7 +112,7 @@ def page(template: str, *, sections: dict[str, dict[str, Any]] | None = None, **
     Args:
         template: The page's template.
         sections: What each of its sections shows, by name.
-        **values: What the template itself shows; `title` and `headline` at least.
+        **values: What the template itself shows; `title`, and `headline` where it has no first screen of its own.
     """
     from markupsafe import Markup
 

@@ -1,17 +1,18 @@
-"""A result as a notebook shows it: the finding, the templates, and the held-out scores as a small HTML table."""
+"""A result as a notebook shows it: the verdict, the templates, and the held-out scores as a small HTML table."""
 
 from __future__ import annotations
 
 from html import escape
 
+from taxtune.report.summary import verdict
 from taxtune.report.wording import (
     Result,
     difference_rows,
-    headline,
     interval,
     number,
     p_value,
     pair_name,
+    result_runs,
     score_rows,
     signed,
     template_name,
@@ -51,8 +52,9 @@ def result_html(result: Result) -> str:
         for held in result.heldout
     )
     columns = "".join(f"<th>{escape(head)}</th>" for head in heads)
+    verdicts = "".join(f"<p>{escape(verdict(run))}</p>" for run in result_runs(result))
     return (
-        f"<p>{escape(headline(result))}</p><table>{said}</table>"
+        f"{verdicts}<table>{said}</table>"
         f"<table><thead><tr><th></th>{columns}</tr></thead><tbody>{body}</tbody></table>"
         f"<p><small>{result.heldout[0].scores.n} held-out images; scores with 95 % intervals, differences with p "
         "values, bold below 0.05.</small></p>"

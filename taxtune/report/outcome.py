@@ -12,7 +12,7 @@ from taxtune.report.summary import COUNTS, Column, Summary, summarise
 from taxtune.report.wording import Result, metric_name, number, signed
 from taxtune.tuning.records import ExampleRow, TuneResult
 
-__all__ = ["EXPLAINED", "SIGNS", "backed_off", "change_in_words", "first_screen", "heading"]
+__all__ = ["EXPLAINED", "SIGNS", "answers_to", "backed_off", "change_in_words", "first_screen", "heading"]
 
 #: What the scores are, in half a sentence.
 EXPLAINED = {"hp": "how much of what the answers say is true", "hr": "how much of what is true the answers say"}
@@ -63,8 +63,8 @@ def heading(result: Result, name: str, run: TuneResult) -> str:
     """Returns what a winner's prompt is called: "Prompt", or what it was tuned for where there are several."""
     if isinstance(result, TuneResult):
         return "Prompt"
-    prefix, colon, _ = name.rpartition(": ")
-    return f"{prefix}{colon}Prompt tuned for {metric_name(run.objective)}"
+    prefix, colon, _ = name.rpartition(": ")  # the run's name, where several runs were joined
+    return f"{prefix}{colon}{'p' if colon else 'P'}rompt tuned for {metric_name(run.objective)}"
 
 
 def change_in_words(column: Column, key: str) -> tuple[str, str] | None:
@@ -92,6 +92,16 @@ def backed_off(result: Result) -> list[ExampleRow]:
     return []
 
 
+def answers_to(result: Result, image: ExampleRow) -> list[tuple[str, ExampleRow]]:
+    """Returns what became of an image with every template, each by its name among the held-out results."""
+    return [
+        (held.name, row)
+        for held in result.heldout
+        for row in held.rows
+        if (row.example, row.truth) == (image.example, image.truth)
+    ]
+
+
 def _example(result: Result, titles: Mapping[str, str]) -> dict[str, Any] | None:
     """Returns one image on which a template backed off rightly, with every template's answer; None if there is none."""
     found = backed_off(result)
@@ -100,12 +110,6 @@ def _example(result: Result, titles: Mapping[str, str]) -> dict[str, Any] | None
     files = result.provenance.images
     pictures = ((row, thumbnail(Path(files[row.example]), _SIDE)) for row in found if row.example in files)
     shown, picture = next(((row, data) for row, data in pictures if data is not None), (found[0], None))
-    rows = [
-        (held.name, row)
-        for held in result.heldout
-        for row in held.rows
-        if (row.example, row.truth) == (shown.example, shown.truth)
-    ]
     return {
         "truth": shown.truth.split("/"),
         "picture": picture,
@@ -118,7 +122,7 @@ def _example(result: Result, titles: Mapping[str, str]) -> dict[str, Any] | None
                 "sign": SIGNS.get(state_of(row) or "", ""),
                 "kind": _kind(state_of(row)),
             }
-            for name, row in rows
+            for name, row in answers_to(result, shown)
         ],
     }
 

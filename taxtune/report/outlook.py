@@ -30,10 +30,10 @@ def outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
     """Returns what an outlook says, each with a name of at most 15 letters."""
     lines = [("goal", aim_in_words(aim)) for aim in outlook.aims]
     shown = list(dict.fromkeys(["hp", "hr", *(each.measure for each in outlook.resolutions)]))
-    for level in outlook.levels:
+    for i, level in enumerate(outlook.levels):
         what = "always answering the domain's root" if level.rank is None else f"always the right {level.rank}"
         scores = ", ".join(f"{metric_name(key)} {number(level.scores[key])}" for key in shown if key in level.scores)
-        lines.append(("trivial answers" if level.rank is None else "", f"{what}: {scores}"))
+        lines.append(({0: "trivial answer", 1: "oracles"}.get(i, ""), f"{what}: {scores}"))
     worth = _grouped((each.measure, number(each.one_image)) for each in outlook.resolutions)
     lines.append(("one image", f"one level wrong instead of right, it lowers the mean by {worth}"))
     lines.append(("told apart", resolution_in_words(outlook)))

@@ -104,28 +104,21 @@ def _summary_lines(result: Result, width: int) -> Iterator[tuple[str, bool]]:
     """Yields the lines of a summary, each with whether it matters most."""
     summary = summarise(result)
     before = [(line, not i) for i, line in enumerate(_table(summary, width))]
-    before += [(line, False) for text in _changes(summary) for line in _wrapped(text, width)]
+    before += [(line, False) for text in _changes(summary) for line in _wrapped(text, width, hanging="  ")]
     after = [line for text in (_failed(result), summary.cost) for line in _wrapped(text, width)]
     after += _pointers(summary, width)
-    winners = [
-        (_wrapped(_verdict(winner, summary), width), _wrapped(_heading(winner), width), placed_by(winner.run))
-        for winner in summary.winners
-    ]
-    rest = sum(len(verdict) + len(heading) + (placed is not None) for verdict, heading, placed in winners)
-    room = _LINES - len(before) - len(after) - rest
+    said = [_said(winner, summary, width) for winner in summary.winners]
+    room = _LINES - len(before) - len(after) - sum(map(len, said))
     yield from before
-    for winner, (verdict, heading, placed) in zip(summary.winners, winners, strict=True):
-        yield from ((line, True) for line in verdict)
-        yield from ((line, False) for line in heading)
+    for winner, lines in zip(summary.winners, said, strict=True):
+        yield from lines
         prompt = [
             line for text in visible(winner.prompt).splitlines() for line in _wrapped(text, width, indent="  ") or [""]
         ]
-        share = max(room // len(winners), 1)
+        share = max(room // len(said), 1)
         if len(prompt) > share:
             prompt = [*prompt[: share - 1], f"  ... ({len(prompt) - share + 1:,} more lines)"]
         yield from ((line, False) for line in prompt)
-        if placed is not None:
-            yield visible(placed), False
     yield from ((line, False) for line in after)
 
 
@@ -138,18 +131,18 @@ def _table(summary: Summary, width: int) -> list[str]:
     head = f"On {summary.images:,} {where if summary.winners or summary.split == 'tuning' else 'held-out images'}"
     labels = [*(f"  {name}" for name in summary.counts), *(f"  {name}" for name in summary.scores.values())]
     cells = [_cells(column, summary) for column in columns]
-    wide = max(len(cell) for column in cells for cell in column)
-    widths = [max(len(column.title), wide) for column in columns]
-    label = max(map(len, (head, *labels)))
-    if label + sum(widths) + 2 * len(widths) > width:
-        label = max(map(len, labels))
-        if label + sum(widths) + 2 * len(widths) > width:
-            widths = [max(_NARROWEST, wide)] * len(widths)
-    lines = [] if label >= len(head) else [head]
     # Where it is one template against its baseline, the difference stands beside it.
     change = columns[1].changes if len(columns) == 2 else {}
     changes = [""] * len(summary.counts)
     changes += ["  " + difference(change[key], key) if key in change else "" for key in summary.scores]
+    wide = max(len(cell) for column in cells for cell in column)
+    widths = [max(len(column.title), wide) for column in columns]
+    label, beside = max(map(len, (head, *labels))), max(map(len, changes))
+    if label + sum(widths) + 2 * len(widths) + beside > width:
+        label = max(map(len, labels))
+        if label + sum(widths) + 2 * len(widths) + beside > width:
+            widths = [max(_NARROWEST, wide)] * len(widths)
+    lines = [] if label >= len(head) else [head]
     each = max((width - label) // (widths[0] + 2), 1) if len(set(widths)) == 1 else len(columns)
     for start in range(0, len(columns), each):
         shown = range(start, min(start + each, len(columns)))
@@ -189,24 +182,26 @@ def _cells(column: Column, summary: Summary) -> list[str]:
 def _changes(summary: Summary) -> Iterator[str]:
     """Yields differences from the baseline that have no room in the table: of winners in what they aim at."""
     columns = _shown(summary)
-    if len(columns) == 2 and summary.winners:
+    if len(columns) == 2:
         return
     aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}
     for column in columns:
-        keys = dict.fromkeys(aims.get(column.name, ("hp", "hr")))
-        found = {metric_name(key): difference(column.changes[key], key) for key in keys if key in column.changes}
+        keys = aims.get(column.name, ["hp", "hr"])
+        shown = [key for key in summary.scores if key in keys and key in column.changes]
+        found = {metric_name(key): difference(column.changes[key], key) for key in shown}
         if found:
             yield f"{column.title} − baseline: {', '.join(f'{name} {text}' for name, text in found.items())}"
 
 
-def _verdict(winner: Winner, summary: Summary) -> str:
-    return winner.verdict if len(summary.winners) == 1 else f"{template_name(winner.name)}: {winner.verdict}"
-
-
-def _heading(winner: Winner) -> str:
-    run = winner.run
+def _said(winner: Winner, summary: Summary, width: int) -> list[tuple[str, bool]]:
+    """Returns what stands above a winner's prompt: the verdict, where it is from, how its answers are placed."""
+    run, alone = winner.run, len(summary.winners) == 1
     what = "the baseline" if run.winner == 0 else f"iteration {run.winner} of {len(run.iterations) - 1}"
-    return f"Prompt ({what}{'' if winner.file is None else f', {winner.file}'})"
+    of = f" ({what}{'' if winner.file is None else f', {winner.file}'})"
+    heading = [(line, False) for line in _wrapped(("Prompt" if alone else template_name(winner.name)) + of, width)]
+    verdict = [(line, True) for line in _wrapped(winner.verdict, width)]
+    placed = [(line, False) for line in _wrapped(visible(placed_by(run) or ""), width)]
+    return [*verdict, *placed, *heading] if alone else [*heading, *verdict, *placed]
 
 
 def _failed(result: Result) -> str:
@@ -218,12 +213,17 @@ def _pointers(summary: Summary, width: int) -> list[str]:
     """Returns the report and the next command, on one line where they fit."""
     parts = [f"Report {summary.report}" if summary.report else "", f"Next: {summary.next}" if summary.next else ""]
     line = "     ".join(filter(None, parts))
-    return [line] if len(line) <= width else [part for part in parts if part]
+    return [line] if line and len(line) <= width else [part for part in parts if part]
 
 
-def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+def _wrapped(text: str, width: int, indent: str = "", hanging: str = "") -> list[str]:
     return textwrap.wrap(
-        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 

@@ -1,4 +1,4 @@
-"""How scores are written: names, digits, intervals, and the headline of a run in one sentence."""
+"""How scores are written: names, digits and intervals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import lru_cache
 
 from taxtune.metrics.ranks import OFF_TREE_RANK, RankIntervals
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.tuning.objective import Constraint
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TemplateScores, TuneResult
 from taxtune.untrusted import visible
 
@@ -22,7 +21,6 @@ __all__ = [
     "difference",
     "difference_rows",
     "failed_calls",
-    "headline",
     "interval",
     "meaning",
     "metric_name",
@@ -283,82 +281,6 @@ def failed_calls(result: Result) -> str | None:
         kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in counts.items())
         found.append(f"{sum(counts.values()):,} of the {who} ({kinds})")
     return "; ".join(found) or None
-
-
-def headline(result: Result) -> str:
-    """Returns the main finding on the held-out split in a sentence or two, with its numbers and intervals.
-
-    A difference that is not significant is called no clear difference, whatever its sign.
-    """
-    if isinstance(result, TuneResult):
-        return _headline(result, result.objective, "winner")
-    if not result.runs:
-        return ""
-    first = result.runs[0].objective
-    sentences = [_headline(result, first, first), *(_against(result, first, run.objective) for run in result.runs[1:])]
-    return " ".join(sentence for sentence in sentences if sentence)
-
-
-def _headline(result: Result, objective: str, name: str) -> str:
-    scores = {held.name: held.scores for held in result.heldout}
-    if "baseline" not in scores or name not in scores:
-        return "There is no held-out comparison with the baseline."
-    images = f"On {scores[name].n} held-out image{'' if scores[name].n == 1 else 's'}"
-    run = next((run for run in result_runs(result) if run.objective == objective), None)
-    aims = () if run is None or run.outlook is None else run.outlook.aims
-    # What is maximised, where that is a score under another name: hR of "hr_at_hp".
-    aim = next((each.measure for each in aims if each.measure is not None), objective)
-    targets = [] if run is None else [each for each in run.constraints if each.confidence > 0.5]
-    beside = ""
-    for each in targets:
-        # A baseline that misses the target is not to be compared by what it says beyond it.
-        if scores["baseline"].get(each.measure) < each.least and (cost := paired(result, name, "baseline", aim)):
-            ends = f"{number(scores['baseline'].get(aim))} to {number(scores[name].get(aim))}"
-            beside = f" Its {metric_name(aim)} went from {ends}: {_bracket(cost)}."
-            aim = each.measure
-            break
-    found = paired(result, name, "baseline", aim)
-    if found is None:  # a function of all scores, of which single images have no share
-        return f"{images} see the scores below; the objective {objective!r} is computed from them and has no interval."
-    before, after = (scores[key].get(aim) for key in ("baseline", name))
-    what = meaning(aim)
-    if aim in _ROOTED and result.heldout[0].full is not None:
-        what += f" on {visible(result.heldout[0].full.domain)}"
-    change = f"from {number(before)} to {number(after)}: {_bracket(found)}"
-    held = "".join(f" {_kept(result, name, each)}" for each in targets) + beside
-    if not found.significant:
-        return f"{images} there is no clear difference in {what} between baseline and tuned template ({change}).{held}"
-    verb = "raised" if found.difference > 0 else "lowered"
-    return f"{images} the template tuned for {metric_name(objective)} {verb} {what} {change}.{held}"
-
-
-def _kept(result: Result, name: str, constraint: Constraint) -> str:
-    """Returns what became of a score that was to be held."""
-    held = next(each for each in result.heldout if each.name == name)
-    key = constraint.measure
-    ends = held.intervals.get(key)
-    within = "" if ends is None else f" (95 % interval {interval(ends, key)})"
-    return (
-        f"Its {metric_name(key)} is {number(held.scores.get(key), key)}{within}; "
-        f"at least {number(constraint.least, key)} was asked for."
-    )
-
-
-def _against(result: Result, objective: str, other: str) -> str:
-    scores = {held.name: held.scores for held in result.heldout}
-    found = paired(result, objective, other, objective)
-    if found is None or other not in scores:
-        return ""
-    name, rival = metric_name(objective), f"the template tuned for {metric_name(other)}"
-    value = number(scores[other].get(objective))
-    if not found.significant:
-        return f"Its {name} is not clearly different from that of {rival} ({value}; {_bracket(found)})."
-    verb = "above" if found.difference > 0 else "below"
-    return f"This is {verb} {rival} ({value}; {_bracket(found)})."
-
-
-def _bracket(value: PairedDifference) -> str:
-    return f"{signed(value.difference)}, 95 % interval {signed(value.low)} to {signed(value.high)}"
 
 
 def _digits(metric: str) -> int:

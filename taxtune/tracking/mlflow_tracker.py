@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from taxtune.errors import TaxtuneError
 from taxtune.progress import note
 from taxtune.report.pictures import thumbnail
+from taxtune.report.summary import verdict
 from taxtune.report.wording import best_so_far, redact
 from taxtune.tracking import notes, prompts, values
 from taxtune.tracking.base import Group, Split
 from taxtune.tracking.data import evaluation_dataset, run_input
 from taxtune.tracking.files import Files, Pictures
-from taxtune.tracking.model import log_classifier
+from taxtune.tracking.model import TARGET_REACHED, log_classifier
 from taxtune.tracking.store import Store, hushed, open_store, short_reason, sqlite_path, store_uri
 from taxtune.tracking.traces import link_traces, log_traces
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, Provenance, TuneResult
@@ -428,7 +429,7 @@ class MLflowTracker:
         if result.iterations:
             tags[_NOTE] = notes.about_result(result, self._splits)
         if result.selection is not None and result.selection.status is not None:
-            tags["taxtune.target_reached"] = result.selection.status
+            tags[TARGET_REACHED] = result.selection.status
         for held in result.heldout[:2]:
             step = 0 if held is result.heldout[0] else result.winner
             self._log(run, metrics=values.heldout_metrics(held), step=step)
@@ -511,6 +512,8 @@ class MLflowTracker:
                 tags={"objective": result.objective},
                 example=None if shown is None else thumbnail(shown),
                 step=result.winner,
+                status=None if result.selection is None else result.selection.status,
+                description=verdict(result),
             )
 
     def _data(self) -> None:

@@ -12,10 +12,12 @@ from typing import Any
 from taxtune.serving.pyfunc import save_mlflow_model
 from taxtune.tracking.store import Store, hushed
 
-__all__ = ["CHAMPION", "log_classifier"]
+__all__ = ["CHAMPION", "TARGET_REACHED", "log_classifier"]
 
 #: The alias of the version that is to be used.
 CHAMPION = "champion"
+#: The tag of runs and versions that says whether the winner is "certified", "passes-alone" or an "estimate".
+TARGET_REACHED = "taxtune.target_reached"
 _JUDGED_ON, _WORTH = "taxtune.heldout", "taxtune.worth"
 
 
@@ -31,12 +33,14 @@ def log_classifier(
     tags: Mapping[str, str] | None = None,
     example: str | None = None,
     step: int = 0,
+    status: str | None = None,
+    description: str = "",
 ) -> str:
     """Logs a saved classifier as a model of a run and registers it; of a run that has a version, nothing new.
 
-    The version gets the alias `champion`, unless the version that has it was judged on the same held-out images and
-    is worth more. MLflow's registry looks for the logged model in the process's default store, which must be the
-    client's.
+    The version gets the alias `champion`, unless the version that has it is certified and this one is not, or, where
+    both are or neither is, was judged on the same held-out images and is worth more. MLflow's registry looks for the
+    logged model in the process's default store, which must be the client's.
 
     Args:
         store: The open store and the experiment.
@@ -50,6 +54,8 @@ def log_classifier(
         tags: Tags of the model and its version.
         example: An image as a request has it, to show how the model is asked.
         step: The step of the scores among the run's metrics.
+        status: Whether the winner is "certified", "passes-alone" or an "estimate"; None where nothing is to be proven.
+        description: What is known of the winner, in a sentence, for the version's page.
 
     Returns:
         The address of the version, "models:/NAME/VERSION".
@@ -65,11 +71,14 @@ def log_classifier(
             **(tags or {}),
             _JUDGED_ON: judged_on,
             _WORTH: str(worth),
+            **({} if status is None else {TARGET_REACHED: status}),
             **{_tag(key): f"{value:.4f}" for key, value in known.items()},
         }
         champion = _champion(client, name)
-        version = client.create_model_version(name, f"models:/{model}", run_id=run, tags=labels, model_id=model)
-        if not _better(champion, judged_on, worth):
+        version = client.create_model_version(
+            name, f"models:/{model}", run_id=run, tags=labels, model_id=model, description=description or None
+        )
+        if not _better(champion, judged_on, worth, status):
             client.set_registered_model_alias(name, CHAMPION, version.version)
     return f"models:/{name}/{version.version}"
 
@@ -126,9 +135,14 @@ def _champion(client: Any, name: str) -> Any:
     return None
 
 
-def _better(champion: Any, judged_on: str, worth: float | None) -> bool:
-    """Tells whether the champion was judged on the same images and is worth more."""
-    if champion is None or worth is None or not judged_on or champion.tags.get(_JUDGED_ON) != judged_on:
+def _better(champion: Any, judged_on: str, worth: float | None, status: str | None) -> bool:
+    """Tells whether the champion alone is certified, or was judged on the same images and is worth more."""
+    if champion is None:
+        return False
+    certified = bool(champion.tags.get(TARGET_REACHED) == "certified")
+    if certified != (status == "certified"):
+        return certified
+    if worth is None or not judged_on or champion.tags.get(_JUDGED_ON) != judged_on:
         return False
     known = champion.tags.get(_WORTH, "None")
     return known != "None" and float(known) > worth

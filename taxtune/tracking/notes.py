@@ -8,12 +8,15 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from taxtune.report.account import account_lines
-from taxtune.report.wording import SHARES, headline, interval, meaning, metric_name, number, template_name
+from taxtune.report.changes import state_of
+from taxtune.report.outcome import EXPLAINED, answers_to, backed_off, change_in_words, heading
+from taxtune.report.summary import COUNTS, Summary, summarise
+from taxtune.report.wording import Result, meaning, number
 from taxtune.shell import command
 from taxtune.tracking.base import Group, Split
-from taxtune.tracking.values import HEADLINE, TAG_LIMIT, cut, indented
+from taxtune.tracking.values import TAG_LIMIT, cut, indented
 from taxtune.tuning.account import Account
-from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, Provenance, TuneResult
+from taxtune.tuning.records import ComparisonResult, IterationRecord, Provenance, TuneResult
 
 if TYPE_CHECKING:
     from taxtune.tuning.repeats import RepeatsResult
@@ -21,8 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["about_experiment", "about_group", "about_iteration", "about_result", "about_start"]
 
 _WIDTH = 96  # characters of a line of a template
-EXPERIMENT = """Prompt templates for vision-language models, tuned by \
-[taxtune](https://pypi.org/project/taxtune/) against a label taxonomy.
+EXPERIMENT = """Prompt templates for vision-language models, tuned by taxtune against a label taxonomy.
 
 - A **comparison** is a run with its tuning runs below it, and an **iteration** is a run below a tuning run: \
 one template, asked about the tuning images.
@@ -52,11 +54,8 @@ def about_iteration(record: IterationRecord) -> str:
 
 def about_result(result: TuneResult, splits: Sequence[Split]) -> str:
     """Returns what came of a tuning run."""
-    winner = result.best.template or ""
     return _joined(
-        headline(result),
-        _scores(result.heldout),
-        f"### The template\n\nIteration {result.winner} of {len(result.iterations) - 1} won:\n\n{_shown(winner)}",
+        _summary(result),
         _asked(result.provenance, splits, [result.objective]),
         _cost(result.account),
         _go_on(Path(result.folder), result.provenance),
@@ -75,13 +74,8 @@ def about_group(result: ComparisonResult | RepeatsResult, group: Group, splits: 
             _cost(result.account),
             _go_on(folder, result.runs[0].provenance),
         )
-    templates = "\n\n".join(
-        f"Tuned for {metric_name(held.name)}:\n\n{_shown(held.template)}" for held in result.heldout[1:]
-    )
     return _joined(
-        headline(result),
-        _scores(result.heldout),
-        f"### The templates\n\n{templates}",
+        _summary(result),
         _asked(result.provenance, splits, [run.objective for run in result.runs]),
         _cost(result.account),
         _go_on(folder, result.provenance),
@@ -97,17 +91,39 @@ def _joined(*parts: str) -> str:
     return cut("\n\n".join(part for part in parts if part), TAG_LIMIT)
 
 
-def _scores(heldout: Sequence[HeldoutResult]) -> str:
-    keys = [key for key in HEADLINE if key != "hf"]
-    lines = [f"| template | {' | '.join(map(metric_name, keys))} |", f"| --- |{' ---: |' * len(keys)}"]
-    for held in heldout:
+def _summary(result: Result) -> str:
+    """Returns what the report's first screen says, as Markdown."""
+    summary = summarise(result)
+    parts = []
+    for each in summary.winners:
+        where = f"iteration {each.run.winner} of {len(each.run.iterations) - 1}"
+        title = f"### {heading(result, each.name, each.run)} ({where})"
+        parts += [title, _shown(each.prompt), f"**{each.verdict}**" if each.verdict else ""]
+    if summary.columns:
+        parts.append(_table(summary))
+    if found := backed_off(result):
+        titles = {column.name: column.title for column in summary.columns}
+        answers = (
+            f"{titles[name]}: {cut(' '.join((row.answer or 'no answer').split()), _WIDTH)} [{COUNTS[state_of(row)]}]"
+            for name, row in answers_to(result, found[0])
+        )
+        label = found[0].truth.replace("/", " › ")
+        parts += ["One image that is now named in general, and rightly:", indented("\n".join([label, *answers]))]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _table(summary: Summary) -> str:
+    head = [f"{summary.images:,} {summary.split} images", *(column.title for column in summary.columns)]
+    rows = [[words, *(f"{column.counts[words]:,}" for column in summary.columns)] for words in summary.counts]
+    for key, name in summary.scores.items():
         cells = []
-        for key in keys:
-            ends = None if key in SHARES else held.intervals.get(key)
-            within = "" if ends is None else f" ({interval(ends, key)})"
-            cells.append(f"{number(held.scores.get(key), key)}{within}")
-        lines.append(f"| {template_name(held.name)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        for column in summary.columns:
+            change = change_in_words(column, key)
+            after = "" if change is None else f", {change[0]} ({change[1]})"
+            cells.append(f"{number(column.scores[key], key)}{after}")
+        rows.append([f"{name}: {EXPLAINED[key]}" if key in EXPLAINED else name, *cells])
+    lines = [head, ["---", *["---:"] * len(summary.columns)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _asked(provenance: Provenance, splits: Sequence[Split], objectives: Sequence[str]) -> str:

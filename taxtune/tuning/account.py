@@ -41,7 +41,7 @@ class Account:
         model: The vision-language model.
         proposer: The proposer's model; None where there is none.
         judge: The language model that rates the answers; None where there is none.
-        seconds: Seconds in iterations and on the held-out images; None where nothing is known of the speed.
+        seconds: Wall time; None where nothing is known of the speed.
         basis: In a forecast, what tokens and seconds are reckoned from; None where from nothing, and in an account.
     """
 
@@ -95,12 +95,15 @@ def measured_rates(records: Sequence[IterationRecord]) -> Rates | None:
     )
 
 
-def account_of(records: Sequence[IterationRecord], heldout: Sequence[HeldoutResult] = ()) -> Account:
+def account_of(
+    records: Sequence[IterationRecord], heldout: Sequence[HeldoutResult] = (), seconds: float | None = None
+) -> Account:
     """Returns what iterations and held-out images took.
 
     Args:
         records: The iterations.
         heldout: The templates that were asked about the held-out images.
+        seconds: Wall time; the sum over both where it is not known.
     """
     usage = [*(each.usage for each in records), *(each.usage for each in heldout)]
     judged = [each for each in (*(r.judged for r in records), *(h.judged for h in heldout)) if each is not None]
@@ -121,12 +124,17 @@ def account_of(records: Sequence[IterationRecord], heldout: Sequence[HeldoutResu
         if proposed
         else None,
         judge=_judge(judged),
-        seconds=sum(each.seconds for each in usage),
+        seconds=sum(each.seconds for each in usage) if seconds is None else seconds,
     )
 
 
-def sum_accounts(accounts: Sequence[Account]) -> Account:
-    """Returns the account of several runs together."""
+def sum_accounts(accounts: Sequence[Account], seconds: float | None = None) -> Account:
+    """Returns the account of several runs together, one after the other.
+
+    Args:
+        accounts: The accounts.
+        seconds: Wall time of all; the sum where it is not known.
+    """
 
     def joined(parts: Sequence[Asked | None]) -> Asked | None:
         found = [part for part in parts if part is not None]
@@ -143,7 +151,7 @@ def sum_accounts(accounts: Sequence[Account]) -> Account:
         joined([each.model for each in accounts]) or Asked(0),
         proposer=joined([each.proposer for each in accounts]),
         judge=joined([each.judge for each in accounts]),
-        seconds=sum(each.seconds or 0.0 for each in accounts),
+        seconds=sum(each.seconds or 0.0 for each in accounts) if seconds is None else seconds,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -96,6 +97,7 @@ def compare_objectives(
         ).run()
         for experiment in track_each(experiments, "objectives")
     )
+    start = time.monotonic()
     templates = {"baseline": runs[0].heldout[0].template}
     templates |= {run.objective: run.heldout_winner.template for run in runs}
     every = {name: metric for experiment in experiments for name, metric in experiment.metrics.items()}
@@ -110,6 +112,8 @@ def compare_objectives(
             partial(told.tell, "on_heldout"),
             policies={run.objective: first.policy_of(run.selection) for run in runs},
         )
+    seconds = sum(run.account.seconds or 0.0 for run in runs) + time.monotonic() - start
+    accounts = [run.account for run in runs]
     result = ComparisonResult(
         name=first.name,
         runs=runs,
@@ -117,7 +121,8 @@ def compare_objectives(
         differences=differences,
         folder=str(folder),
         where=places(folder) | told.where(),
-        provenance=describe(first, sum_accounts([run.account for run in runs]), command),
+        provenance=describe(first, sum_accounts(accounts, seconds), command),
+        seconds=seconds,
     )
     with track("writing the report"):
         write_result(result)
@@ -155,7 +160,7 @@ def evaluate_templates(
         TaxtuneError: If the model cannot be asked, or too many images have no answer.
     """
     answers = answers_place(folder, storage)
-    told = Callbacks(callbacks)
+    told, start = Callbacks(callbacks), time.monotonic()
     with AnswerStore(answers) as store:
         heldout, differences = compare_templates(
             experiment,
@@ -164,6 +169,7 @@ def evaluate_templates(
             partial(told.tell, "on_heldout"),
             split=split,
         )
+    seconds = time.monotonic() - start
     name = re.sub(r"[^\w.-]+", "-", called or "-".join(list(templates)[1:]))[:100]
     kept = make_folder(folder / "evaluated" / (name if split == "heldout" else f"{name}-on-{split}-images"))
     result = ComparisonResult(
@@ -173,7 +179,8 @@ def evaluate_templates(
         differences=differences,
         folder=str(kept),
         where={"report": str(kept / "report.html"), "answers": shown(answers) if is_server(answers) else str(answers)},
-        provenance=describe(experiment, account_of((), heldout), None),
+        provenance=describe(experiment, account_of((), heldout, seconds), None),
+        seconds=seconds,
     )
     write_result(result)
     return result

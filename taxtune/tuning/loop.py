@@ -86,6 +86,7 @@ class Tuner:
         self.storage = storage
         self.history: History
         self._uncounted = 0  # answers in the store that an interrupted attempt got, and no usage has
+        self._started = time.monotonic()
 
     def run(self) -> TuneResult:
         """Runs, or goes on with, the tuning run.
@@ -99,6 +100,7 @@ class Tuner:
             KeyboardInterrupt: On Ctrl-C, after the run has been left in a state that `resume` goes on from.
         """
         experiment = self.experiment
+        self._started = time.monotonic()
         check_folder_is_for("tune", self.folder)
         # The iterations of a server's database may have become more elsewhere.
         if self.resume and self.storage is None:
@@ -164,6 +166,7 @@ class Tuner:
             record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
             exhausted |= ends
             self.history.finish(record)
+            self._clock()
             self._look_ahead(record)
             self.callbacks.tell("on_iteration", record, best(self.history.known()))
         self._race(evaluator)
@@ -196,6 +199,7 @@ class Tuner:
                 policies={"winner": experiment.policy_of(selection)},
             )
             heldout = self._accounted(heldout)
+            seconds = self._clock()
         measures = list(dict.fromkeys([*(each.measure for each in experiment.outlook.resolutions), "hp", "hr"]))
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
@@ -215,8 +219,9 @@ class Tuner:
             differences=differences,
             folder=str(self.folder),
             where=places(self.folder) | self.callbacks.where(),
-            provenance=describe(experiment, account_of(records, heldout), self.command),
+            provenance=describe(experiment, account_of(records, heldout, seconds), self.command),
             selection=selection,
+            seconds=seconds,
         )
         self.history.check_there()
         with track("writing the report"):
@@ -226,6 +231,14 @@ class Tuner:
         if self.callbacks.settled():
             mark_finished(self.folder, [experiment], self.callbacks)
         return result
+
+    def _clock(self) -> float:
+        """Returns the wall time of the run so far, with that of earlier sessions, and keeps it for later ones."""
+        now = time.monotonic()
+        seconds = float(self.history.note("seconds") or 0.0) + now - self._started
+        self.history.set_note("seconds", seconds)
+        self._started = now
+        return seconds
 
     def _look_ahead(self, record: IterationRecord) -> None:
         """Says so where the baseline leaves nothing to win."""

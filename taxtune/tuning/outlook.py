@@ -1,4 +1,4 @@
-"""What a tuning run can find out, before it asks anything: trivial answers, what one image is worth, what n can tell.
+"""What a tuning run can find out before it asks anything: what oracles score, what one image is worth, what n can tell.
 
 A search on few images chases differences that the images cannot show. This module says how few are too few: what an
 answer that needs no model scores at each level of the tree, by how much one image moves a mean, and which differences
@@ -37,8 +37,8 @@ __all__ = [
     "images_to_certify",
     "make_outlook",
     "one_level_wrong",
+    "rank_levels",
     "smallest_difference",
-    "trivial_levels",
 ]
 
 POWER, SIGNIFICANCE = 0.8, 0.05
@@ -107,7 +107,8 @@ class Outlook:
     Attributes:
         aims: What is tuned for, one run each.
         images: Images in the tuning split.
-        levels: Trivial answers: the domain's root, then every rank, the broadest first.
+        levels: Answers to compare with: the domain's root, which is trivial, then each rank, the broadest first, for
+            which it takes an oracle.
         resolutions: How finely each score that counts can be read.
         needed: By measure, about how many images without an error it takes at least to reach what the objective demands
             with the confidence that it demands; a constraint that takes the mean for granted needs none.
@@ -149,7 +150,7 @@ def make_outlook(
     return Outlook(
         aims=tuple(Aim(o.name, next(iter(o.shown), None), o.direction, o.constraints) for o in objectives),
         images=n,
-        levels=trivial_levels(taxonomy, domain, nodes, information),
+        levels=rank_levels(taxonomy, domain, nodes, information),
         resolutions=tuple(
             Resolution(
                 measure,
@@ -170,7 +171,7 @@ def make_outlook(
     )
 
 
-def trivial_levels(taxonomy: Taxonomy, domain: int, targets: ArrayLike, information: Information) -> tuple[Level, ...]:
+def rank_levels(taxonomy: Taxonomy, domain: int, targets: ArrayLike, information: Information) -> tuple[Level, ...]:
     """Returns what always giving the right answer of one rank scores, the domain's root first, then broad to narrow.
 
     An image whose label has no node of a rank gets the nearest broader one. Ranks at which no answer would be another

@@ -603,6 +603,8 @@ class TuneResult(_Result):
         selection: How the winner was chosen; None in records of versions that did not say.
         outlook: What the tuning images can show; None of a run that is not finished.
         optimism: How much better the winner looks on the tuning images than on others, for each score that counts.
+        seconds: Wall time until the held-out images were answered, of all sessions where the run was resumed; None in
+            records of versions that did not keep it.
     """
 
     name: str
@@ -621,6 +623,7 @@ class TuneResult(_Result):
     selection: Selection | None = None
     outlook: Outlook | None = None
     optimism: tuple[Optimism, ...] = ()
+    seconds: float | None = None
 
     def __repr__(self) -> str:
         return self._described(
@@ -649,7 +652,7 @@ class TuneResult(_Result):
     @property
     def account(self) -> Account:
         """What was asked of whom, and what that cost."""
-        return account_of(self.iterations, self.heldout)
+        return account_of(self.iterations, self.heldout, self.seconds)
 
     @property
     def heldout_winner(self) -> HeldoutResult:
@@ -759,6 +762,7 @@ class ComparisonResult(_Result):
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
         names: What each run's winner is called among the held-out results; the run's objective where left out.
+        seconds: Wall time until the held-out images were answered; None where it is not known.
     """
 
     name: str
@@ -769,6 +773,7 @@ class ComparisonResult(_Result):
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
     names: tuple[str, ...] = ()
+    seconds: float | None = None
 
     def __repr__(self) -> str:
         return self._described()
@@ -787,7 +792,9 @@ class ComparisonResult(_Result):
     @property
     def account(self) -> Account:
         """What was asked of whom in all runs, and what that cost; given templates have none but the held-out images."""
-        return sum_accounts([run.account for run in self.runs]) if self.runs else account_of((), self.heldout)
+        if not self.runs:
+            return account_of((), self.heldout, self.seconds)
+        return sum_accounts([run.account for run in self.runs], self.seconds)
 
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: a row a template."""

@@ -262,7 +262,7 @@ def answer(example: str, truth: str, placed: str | None) -> ExampleRow:
         1,
         truth,
         answer=said[-1],
-        node=1,
+        node=1 if placed == truth else 2,
         placement=placed,
         stage="verbatim",
         hp=shared / len(said),

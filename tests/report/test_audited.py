@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
-
-from rich.console import Console
 
 from taxtune.audit.population import Item, Population, digest
 from taxtune.audit.result import Audited, AuditFiles, make_report, write_result
@@ -15,7 +12,6 @@ from taxtune.audit.sampling import Drawn
 from taxtune.audit.verdicts import Finding, Verdict
 from taxtune.report.audited import audit_sentences, refresh_report
 from taxtune.report.html import render_report
-from taxtune.report.tables import print_result
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import HeldoutResult, TuneResult
 from tests.report import samples
@@ -49,9 +45,6 @@ def tuned(folder: Path) -> TuneResult:
 def test_a_run_without_an_audit_says_how_to_make_one(tmp_path: Path) -> None:
     folder = tmp_path / "my run"
     assert audit_sentences(tuned(folder)) == [f"Not audited: run taxtune audit '{folder}'"]
-    out = Console(file=io.StringIO(), width=80)
-    print_result(out, tuned(folder))
-    assert f"mapper: Not audited: run taxtune audit '{folder}'" in out.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_an_audit_of_the_runs_own_placements_is_told(tmp_path: Path) -> None:

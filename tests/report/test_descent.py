@@ -36,7 +36,7 @@ def run(iterations: list[IterationRecord], winner: int = 0) -> TuneResult:
 def shown(result: TuneResult) -> str:
     found = descent.section(result)
     assert found is not None
-    made = page("report.html.j2", sections={"descent": found}, title="t", headline="", outcomes=[])
+    made = page("report.html.j2", sections={"descent": found}, title="t", headline="", first=None)
     check(made)
     return made
 

@@ -152,8 +152,8 @@ def test_a_log_has_whole_lines_and_no_control_characters(clock: Clock, monkeypat
     # What the images can show, before anything is asked and once the baseline was.
     assert [line.split(": ")[0].strip() for line in said[:5]] == [
         "goal",
-        "trivial answers",
-        "always the right <order>",
+        "trivial answer",
+        "oracles",
         "one image",
         "told apart",
     ]

@@ -67,7 +67,7 @@ def test_all_together_is_what_the_account_says() -> None:
 def shown(result: TuneResult) -> str:
     found = spend.section(result)
     assert found is not None
-    made = page("report.html.j2", sections={"spend": found}, title="t", headline="", outcomes=[])
+    made = page("report.html.j2", sections={"spend": found}, title="t", headline="", first=None)
     check(made)
     return made
 

@@ -24,7 +24,7 @@ RUN = samples.answered(
 def shown(run=RUN) -> str:  # type: ignore[no-untyped-def]
     found = tree_view.section(run)
     assert found is not None
-    return page("report.html.j2", sections={"tree": found}, title="t", headline="", outcomes=[])
+    return page("report.html.j2", sections={"tree": found}, title="t", headline="", first=None)
 
 
 def test_drawing_table_and_description_say_the_same() -> None:

@@ -38,35 +38,6 @@ def test_a_template_is_called_after_what_it_was_tuned_for_or_by_its_own_name(nam
     assert wording.template_name(name) == called
 
 
-def test_headline_says_what_was_found_with_intervals() -> None:
-    text = wording.headline(samples.comparison())
-    assert text == (
-        "On 200 held-out images the template tuned for hP raised hierarchical precision (hP) from 0.871 to 0.962: "
-        "+0.091, 95 % interval +0.070 to +0.111. This is above the template tuned for accuracy "
-        "(0.847; +0.115, 95 % interval +0.095 to +0.136)."
-    )
-
-
-@pytest.mark.parametrize(
-    ("difference", "words"),
-    [
-        (PairedDifference(0.01, -0.02, 0.04, 0.5), "no clear difference"),
-        (PairedDifference(0.0, 0.0, 0.0, 1.0), "no clear difference"),
-        (PairedDifference(-0.05, -0.08, -0.02, 0.001), "lowered hierarchical precision"),
-        (PairedDifference(0.05, 0.02, 0.08, 0.001), "raised hierarchical precision"),
-        (PairedDifference(0.05, 0.01, 0.08, 0.06), "no clear difference"),
-    ],
-)
-def test_headline_claims_nothing_that_the_p_value_does_not_show(difference: PairedDifference, words: str) -> None:
-    result = replace(samples.tune(n=3), differences=(Difference("winner", "baseline", {"hp": difference}),))
-    assert words in wording.headline(result)
-
-
-def test_headline_without_held_out_scores() -> None:
-    result = replace(samples.tune(n=2), heldout=(), differences=())
-    assert wording.headline(result) == "There is no held-out comparison with the baseline."
-
-
 def test_a_pair_is_found_whichever_way_round_it_is_kept() -> None:
     kept = PairedDifference(-0.1, -0.13, -0.08, 0.01)
     result = replace(samples.comparison(n=2), differences=(Difference("accuracy", "hp", {"hp": kept}),))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -21,6 +22,8 @@ import yaml
 from PIL import Image
 
 from taxtune.errors import TaxtuneError
+from taxtune.report.summary import summarise
+from taxtune.report.wording import metric_name
 from taxtune.tracking import Group, MLflowTracker, NullTracker, Split, Tracker
 from taxtune.tracking.values import HEADLINE
 from taxtune.tuning.records import TuneResult
@@ -138,9 +141,14 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     assert steps(uri, parent, "hp") == {r.iteration: r.scores.hp for r in result.iterations if r.scores is not None}
     assert len(steps(uri, parent, "best.objective")) == 9
     about = run.data.tags["mlflow.note.content"]
-    assert "raised hierarchical precision" in about
-    assert "| winner | 0.962 (0.944 to 0.978)" in about
-    assert all(f"### {title}" in about for title in ("The template", "What was asked", "What it cost", "How to go on"))
+    assert "| 200 held-out images | baseline | tuned |" in about
+    shown = "| precision hP: how much of what the answers say is true | 0.871 | 0.962, +0.091 (+0.070 to +0.111) |"
+    assert shown in about
+    for state, count in summarise(result).columns[1].counts.items():
+        assert re.search(rf"^\| {state} \| \d+ \| {count} \|$", about, re.MULTILINE)
+    assert "tuned: A: Turdus. [right, but general]" in about
+    titles = (f"Prompt (iteration {result.winner} of 8)", "What was asked", "What it cost", "How to go on")
+    assert all(f"### {title}" in about for title in titles)
     assert "taxtune classify runs/sample" in about
     hp = next(row for row in table(uri, parent, "heldout.json") if (row["template"], row["score"]) == ("winner", "hP"))
     assert (hp["value"], hp["low"]) == (0.962, pytest.approx(0.944))
@@ -433,7 +441,10 @@ def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> Non
     changes = {(row["templates"], row["score"]): row for row in table(uri, above, "differences.json")}
     assert changes["accuracy - hp", "hP"]["low"] == pytest.approx(-0.136)
     assert {"hp: answer", "accuracy: answer"} < set(table(uri, above, "heldout_images.json")[0])
-    assert "raised hierarchical precision" in run.data.tags["mlflow.note.content"]
+    about = run.data.tags["mlflow.note.content"]
+    assert "| 200 held-out images | baseline | hP-tuned | accuracy-tuned |" in about
+    for each in result.runs:
+        assert f"### Prompt tuned for {metric_name(each.objective)} (iteration {each.winner} of " in about
     # Its runs share versions of the prompt, and each has an alias of its own.
     first = client(uri).get_prompt_version_by_alias("birds", "hp")
     second = client(uri).get_prompt_version_by_alias("birds", "accuracy")

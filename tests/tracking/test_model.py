@@ -80,6 +80,25 @@ def test_the_champion_stays_where_it_was_better_on_the_same_images(store: Store,
     assert logged(None, "") == "6"
 
 
+def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(store: Store, classifier: Path) -> None:
+    def logged(status: str | None, worth: float = 0.5, judged_on: str = "these") -> str:
+        told = {"worth": worth, "judged_on": judged_on, "status": status, "description": f"It is {status}."}
+        log_classifier(store, a_run(store), classifier, name="sure", **told)  # type: ignore[arg-type]
+        return str(champion(store, "sure").version)
+
+    assert logged("estimate") == "1"
+    assert logged("passes-alone", 0.6) == "2"
+    assert logged("certified", 0.4) == "3"  # worth less, but certain
+    assert logged("estimate", 0.9) == "3"
+    assert logged("estimate", 0.9, "others") == "3"
+    assert logged(None, 0.9) == "3"
+    assert logged("certified", 0.3) == "3"  # worth less on the same images
+    assert logged("certified", 0.5) == "8"
+    version = store.client.get_model_version("sure", "4")
+    assert version.description == "It is estimate."
+    assert version.tags["taxtune.target_reached"] == "estimate"
+
+
 def test_the_champion_is_loaded_as_any_model(store: Store, classifier: Path) -> None:
     import mlflow.pyfunc
     import pandas as pd

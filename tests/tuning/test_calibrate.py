@@ -74,7 +74,7 @@ def test_the_winner_is_chosen_at_every_share_without_asking_again(tmp_path: Path
     assert several.selection is not None
     assert several.selection.policy == {"kind": "vote", "samples": 4, "share": 0.5}
     console = Console(file=StringIO(), width=200)
-    print_result(console, several, iterations=False)
+    print_result(console, several)
     assert "Placed by vote (samples 4, share 0.5)." in console.file.getvalue()  # type: ignore[attr-defined]
     assert "Placed by vote (samples 4, share 0.5)." in (Path(several.folder) / "report.html").read_text()
     assert len(several.selection.finalists) == 2 * len(one.selection.finalists)

@@ -132,7 +132,7 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
     assert counted.total() >= made.total()
     assert all(counted[kind] <= made[kind] for kind in faults if kind != "timeout")
     assert json.loads((tmp_path / "out/result.json").read_text())["faults"] == result.faults
-    assert f"failed calls: {sum(result.faults['model'].values())} of the model (" in printed(result)
+    assert f"Failed calls: {sum(result.faults['model'].values())} of the model (" in printed(result)
     assert_no_secret(tmp_path / "out")
     assert KEY not in "".join(notes)
 
@@ -164,7 +164,7 @@ def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> 
     assert failed.usage.proposer_faults == {"no_choices": 2}
     assert after.usage.proposer_faults == {"no_choices": 1}
     assert result.faults == {"proposer": {"no_choices": 3}}
-    assert printed(result).count("failed calls: 3 of the proposer (no choices 3)") == 1
+    assert printed(result).count("Failed calls: 3 of the proposer (no choices 3)") == 1
     page = (tmp_path / "out/report.html").read_text()
     assert "Calls that failed, those that were made again included: 3 of the proposer (no choices 3)." in page
     read = read_result(tmp_path / "out")

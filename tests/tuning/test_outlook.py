@@ -21,8 +21,8 @@ from taxtune.tuning.outlook import (
     images_needed,
     make_outlook,
     one_level_wrong,
+    rank_levels,
     smallest_difference,
-    trivial_levels,
 )
 from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
 
@@ -37,7 +37,7 @@ def nodes(*labels: str) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def test_trivial_answers_at_every_level() -> None:
-    found = trivial_levels(TREE, TREE.root, nodes("blackbird", "kiwi"), leaf_information(TREE))
+    found = rank_levels(TREE, TREE.root, nodes("blackbird", "kiwi"), leaf_information(TREE))
     assert [level.rank for level in found] == [None, "level 1", "level 2", "level 3", "level 4"]
     # The truths' paths have 5 and 4 nodes; the kiwi's answers stay at its own node from level 3 on.
     assert [level.scores["hr"] for level in found] == pytest.approx(
@@ -50,7 +50,7 @@ def test_trivial_answers_at_every_level() -> None:
 
 
 def test_trivial_answers_begin_at_the_domain() -> None:
-    found = trivial_levels(TREE, TREE.resolve("bird"), nodes("robin", "blackbird"), leaf_information(TREE))
+    found = rank_levels(TREE, TREE.resolve("bird"), nodes("robin", "blackbird"), leaf_information(TREE))
     assert [level.rank for level in found] == [None, "level 2", "level 3", "level 4"]
     assert found[0].scores["hr"] == 2 / 5
 

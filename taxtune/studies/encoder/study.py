@@ -230,7 +230,7 @@ def _best(encoders: Sequence[str], differences: Mapping[tuple[str, str], PairedD
 
     def beats(a: str, b: str) -> bool:
         found = differences.get((a, b)) or -differences[b, a]
-        return found.difference > 0 and found.p_value <= alpha
+        return found.difference > 0 and found.p_value < alpha
 
     if len(encoders) < 2:
         return NO_EVIDENCE
