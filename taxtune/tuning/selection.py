@@ -48,8 +48,9 @@ FloatArray = NDArray[np.float64]
 
 SEMIFINALISTS, FINALISTS = 8, 3
 # Where a number of calls decides: templates of the search, times the root of how many blocks the calls pay for, which
-# count up to so many an image; the semifinal's share of the calls; and the most in the semifinal and in the final.
-_ENTRANTS, _BLOCKS, _SEMIFINAL, _MOST = 3.0, 2 / 3, 0.35, (12, 5)
+# count up to so many per image; the semifinal's share of the calls; the most templates in the semifinal and in the
+# final; and how many the calls could ask about all images of the final, at least.
+_ENTRANTS, _BLOCKS, _SEMIFINAL, _MOST, _FEWEST = 2.5, 2 / 3, 0.35, (12, 5), 4
 _DRAWS = 400
 _EM_STEPS = 10
 _GRID = 64
@@ -60,7 +61,7 @@ _TINY = 1e-7
 _CONFIDENCE = 0.8
 #: A best estimate is believed to keep each constraint within so much, with at least this probability
 #: (docs/optimizers.md).
-TOLERANCE, BELIEVED = 0.005, 0.6
+TOLERANCE, BELIEVED = 0.005, 0.65
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +95,30 @@ def rounds(
     Returns:
         One stage where the block is all there is, else up to three.
     """
-    stages = [Round(block, templates)]
-    middle = round(math.sqrt(block * tuning))
     if calls is None:
+        stages, middle = [Round(block, templates)], round(math.sqrt(block * tuning))
         if block < middle:
             stages.append(Round(middle, min(SEMIFINALISTS, templates)))
         if middle < tuning:
             stages.append(Round(tuning, min(finalists, stages[-1].templates)))
         return tuple(stages)
+    tuning = max(block, min(tuning, calls // _FEWEST))  # more finalists on fewer images, if need be
+    middle = round(math.sqrt(block * tuning))
     # More calls go into more templates and more images alike, so that the templates grow with their root; and with that
     # of the images, for of too many templates on the same images it is the luckiest that wins.
-    affordable = calls / block if block == tuning else 0.8 * calls / block
-    entrants = _ENTRANTS * math.sqrt(min(calls / block, tuning * _BLOCKS))
-    templates = min(templates, max(2, int(min(entrants, affordable))))
+    blocks, most = calls / block, _ENTRANTS * math.sqrt(_BLOCKS * tuning)
+    entrants = min(blocks, most) if block == tuning else min(0.8 * blocks, _ENTRANTS * math.sqrt(blocks), most)
+    templates = min(templates, max(2, int(entrants)))
     if block == tuning:
         return (Round(block, templates),)
-    # Two finalists at the edge of a constraint leave no third that is safely within it, so that there are three or
-    # more, on fewer images if need be.
+    # Two finalists at the edge of a constraint leave no third that is safely within it: there are at least three.
     left = calls - templates * block
     semifinalists = int(_SEMIFINAL * calls / max(middle - block, 1))
     semifinalists = min(templates, max(FINALISTS, min(_MOST[0], semifinalists)))
     middle = min(middle, block + left // (semifinalists + always))
     left -= (semifinalists + always) * (middle - block)
-    most = max(finalists, _MOST[1])
-    finalists = min(semifinalists, max(FINALISTS, min(most, left // max(tuning - middle, 1) - always)))
+    finalists = min(max(finalists, _MOST[1]), left // max(tuning - middle, 1) - always)
+    finalists = min(semifinalists, max(FINALISTS, finalists))
     last = min(tuning, middle + left // (finalists + always))
     stages = [Round(block, templates), Round(middle, semifinalists), Round(last, finalists)]
     return tuple(stage for i, stage in enumerate(stages) if i == 0 or stage.images > stages[i - 1].images)
@@ -205,8 +206,8 @@ def pick(
     drawn = posterior.draw(np.random.default_rng([seed, images]))
     aims, missed = drawn[..., 0], np.zeros(drawn.shape[:2])
     for column, each in enumerate(objective.constraints, 1):
-        missed = missed + np.maximum(each.bound(baseline) - drawn[..., column], 0)
-    # A draw in which a template misses a constraint makes it worth less than the least of them.
+        missed = missed + np.maximum(each.bound(baseline) - TOLERANCE - drawn[..., column], 0)
+    # A draw in which a template misses a constraint, by more than the tolerance, makes it worth less than all others.
     worth = np.where(missed > 0, aims.mean(axis=0).min() - missed, aims)[:, np.newaxis]
     if objective.front:
         # What a set is worth is the area below its front: the mean, over what the second score is to reach, of the
