@@ -400,6 +400,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = f"any of {', '.join(METHODS)} (the default), {', '.join(SLOW)}"
     known = [*METHODS, *SLOW]
     parser.add_argument("--methods", nargs="+", choices=known, default=list(METHODS), metavar="METHOD", help=names)
+    goals = [aim.name for aim in AIMS]
+    parser.add_argument("--objectives", nargs="+", choices=goals, default=goals, help="(default %(default)s)")
     parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS), help="VLM calls (default %(default)s)")
     parser.add_argument("--seeds", type=int, default=50, help="number of seeds (default %(default)s)")
     parser.add_argument("--degraded", nargs="+", type=float, default=list(SHARES), help="shares of degraded images")
@@ -418,8 +420,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tuning = given.tuning or (TUNING if given.source is None else landscapes[0].hp.shape[1] // 2)
     file = None if given.out is None else given.out / "runs.csv"
     earlier = pd.read_csv(file) if given.again else None
+    aims = [aim for aim in AIMS if aim.name in given.objectives]
     runs = replay(
-        landscapes, AIMS, given.methods, sorted(given.budgets), seeds=given.seeds, tuning=tuning, known=earlier
+        landscapes, aims, given.methods, sorted(given.budgets), seeds=given.seeds, tuning=tuning, known=earlier
     )
     if file is not None:
         atomic.make_folder(given.out)

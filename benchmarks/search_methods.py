@@ -497,8 +497,8 @@ def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
         for iteration, proposal in enumerate(proposals[: first.templates]):
             replay.ask(proposal, iteration, first.images)
         while steps := next_steps(replay.records, replay.objective, made):
-            step = steps[0]
-            replay.ask(proposals[step[0]], *step)
+            for iteration, images in steps:
+                replay.ask(proposals[iteration], iteration, images)
         selection = choose(replay.records, replay.objective)
         assert selection is not None  # every iteration was scored
         winner = replay.number[proposals[selection.winner].template]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from taxtune.report.wording import meaning, metric_name, number, signed
 from taxtune.tuning.objective import Constraint, Objective
-from taxtune.tuning.outlook import ASSUMED_SHARE, Aim, Outlook
+from taxtune.tuning.outlook import ASSUMED_SHARE, Aim, Outlook, highest_provable
 from taxtune.tuning.records import IterationRecord, TemplateScores, TuneResult
 
 __all__ = [
@@ -37,15 +37,19 @@ def outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
     worth = _grouped((each.measure, number(each.one_image)) for each in outlook.resolutions)
     lines.append(("one image", f"one level wrong instead of right, it lowers the mean by {worth}"))
     lines.append(("told apart", resolution_in_words(outlook)))
-    for measure, needed in outlook.needed.items():
-        if needed > outlook.images:
-            lines.append(
-                (
-                    "too few images",
-                    f"the confidence demanded of {metric_name(measure)} takes at least {needed:,} images without an "
-                    f"error; there are {outlook.images:,}, so no template can be certain to reach it",
-                )
-            )
+    for each in dict.fromkeys(
+        held for aim in outlook.aims for held in aim.constraints if held.measure in outlook.needed
+    ):
+        name = metric_name(each.measure)
+        highest = number(highest_provable(outlook.images, each.confidence), each.measure)
+        said = (
+            f"without a single error, {outlook.images:,} image{'' if outlook.images == 1 else 's'} prove {name} "
+            f"{highest} with {100 * each.confidence:g} % confidence"
+        )
+        if (more := outlook.needed[each.measure] - outlook.images) > 0:
+            said += f": label {more:,} more photo{'' if more == 1 else 's'}, or raise data.tuning, to prove "
+            said += number(each.least, each.measure)
+        lines.append(("provable", said))
     return lines
 
 

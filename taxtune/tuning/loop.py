@@ -259,7 +259,7 @@ class Tuner:
             return 0
         counted = sum(record.usage.asked for record in self.history.records())
         counted += sum(usage["asked"] for usage in (self.history.note("heldout usage") or {}).values())
-        return max(0, stored - int(before) - counted)
+        return max(0, stored - int(before) - int(counted))
 
     def _counted(self, usage: Usage) -> Usage:
         """Returns a usage in which answers that an interrupted attempt got are asked, and not from the store."""

@@ -28,7 +28,9 @@ from taxtune.tuning.objective import Constraint, Objective
 from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Selection, TemplateScores
 
 __all__ = [
+    "BELIEVED",
     "MEANS",
+    "TOLERANCE",
     "Round",
     "aim_values",
     "choose",
@@ -45,9 +47,10 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 SEMIFINALISTS, FINALISTS = 8, 3
-_ENTRANTS = 6
-# Of a budget of calls: what the search and the semifinal get; the final gets the rest.
-_SHARES = (0.25, 0.2)
+# Where a number of calls decides: templates of the search, times the root of how many blocks the calls pay for, which
+# count up to so many per image; the semifinal's share of the calls; the most templates in the semifinal and in the
+# final; and how many the calls could ask about all images of the final, at least.
+_ENTRANTS, _BLOCKS, _SEMIFINAL, _MOST, _FEWEST = 2.5, 2 / 3, 0.35, (12, 5), 4
 _DRAWS = 400
 _EM_STEPS = 10
 _GRID = 64
@@ -56,6 +59,9 @@ _PRIOR_IMAGES = 20
 _TINY = 1e-7
 # Confidence of the lower bound that ranks where the objective names none.
 _CONFIDENCE = 0.8
+#: A best estimate is believed to keep each constraint within so much, with at least this probability
+#: (docs/optimizers.md).
+TOLERANCE, BELIEVED = 0.005, 0.65
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,33 +87,38 @@ def rounds(
         tuning: Size of the tuning split, at least `block`.
         templates: Templates of the search, the baseline included.
         calls: Most questions to the VLM in all; None where the numbers above decide.
-        finalists: Templates of the final where no number of calls decides.
+        finalists: Templates of the final where no number of calls decides; where one does, it may be five, or as many
+            as these.
         always: Templates that are asked about all images in any case, for which calls are set aside: 1 where the
             baseline is what others are held to.
 
     Returns:
         One stage where the block is all there is, else up to three.
     """
-    stages = [Round(block, templates)]
-    middle = round(math.sqrt(block * tuning))
     if calls is None:
+        stages, middle = [Round(block, templates)], round(math.sqrt(block * tuning))
         if block < middle:
             stages.append(Round(middle, min(SEMIFINALISTS, templates)))
         if middle < tuning:
             stages.append(Round(tuning, min(finalists, stages[-1].templates)))
         return tuple(stages)
+    tuning = max(block, min(tuning, calls // _FEWEST))  # more finalists on fewer images, if need be
+    middle = round(math.sqrt(block * tuning))
+    # More calls go into more templates and more images alike, so that the templates grow with their root; and with that
+    # of the images, for of too many templates on the same images it is the luckiest that wins.
+    blocks, most = calls / block, _ENTRANTS * math.sqrt(_BLOCKS * tuning)
+    entrants = min(blocks, most) if block == tuning else min(0.8 * blocks, _ENTRANTS * math.sqrt(blocks), most)
+    templates = min(templates, max(2, int(entrants)))
     if block == tuning:
-        return (Round(block, max(2, min(templates, calls // block))),)
-    # Each stage gets its share of the calls and the final what is left: three templates or more, on fewer images if
-    # need be, for two at the edge of a constraint leave no third that is safely within it.
-    # A race needs entrants: with few calls the search gets more of them.
-    entrants = max(int(_SHARES[0] * calls / block), min(_ENTRANTS, int(0.6 * calls / block)), 2)
-    templates = min(templates, entrants)
+        return (Round(block, templates),)
+    # Two finalists at the edge of a constraint leave no third that is safely within it: there are at least three.
     left = calls - templates * block
-    semifinalists = min(templates, max(FINALISTS, int(_SHARES[1] * calls / max(middle - block, 1))))
+    semifinalists = int(_SEMIFINAL * calls / max(middle - block, 1))
+    semifinalists = min(templates, max(FINALISTS, min(_MOST[0], semifinalists)))
     middle = min(middle, block + left // (semifinalists + always))
     left -= (semifinalists + always) * (middle - block)
-    finalists = min(semifinalists, max(FINALISTS, left // max(tuning - middle, 1) - always))
+    finalists = min(max(finalists, _MOST[1]), left // max(tuning - middle, 1) - always)
+    finalists = min(semifinalists, max(FINALISTS, finalists))
     last = min(tuning, middle + left // (finalists + always))
     stages = [Round(block, templates), Round(middle, semifinalists), Round(last, finalists)]
     return tuple(stage for i, stage in enumerate(stages) if i == 0 or stage.images > stages[i - 1].images)
@@ -195,8 +206,8 @@ def pick(
     drawn = posterior.draw(np.random.default_rng([seed, images]))
     aims, missed = drawn[..., 0], np.zeros(drawn.shape[:2])
     for column, each in enumerate(objective.constraints, 1):
-        missed = missed + np.maximum(each.bound(baseline) - drawn[..., column], 0)
-    # A draw in which a template misses a constraint makes it worth less than the least of them.
+        missed = missed + np.maximum(each.bound(baseline) - TOLERANCE - drawn[..., column], 0)
+    # A draw in which a template misses a constraint, by more than the tolerance, makes it worth less than all others.
     worth = np.where(missed > 0, aims.mean(axis=0).min() - missed, aims)[:, np.newaxis]
     if objective.front:
         # What a set is worth is the area below its front: the mean, over what the second score is to reach, of the
@@ -220,11 +231,15 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
     among those that reach every constraint. A constraint with a confidence is reached where its one-sided bound does.
     Templates are tested in the order of how much they say, the most careful first, and the first that fails ends the
     tests, so that however many there are the chance of letting any through that should not be stays below
-    1 - confidence (fixed-sequence testing: Angelopoulos et al. 2021, "Learn then Test", §2.3).
+    1 - confidence (fixed-sequence testing: Angelopoulos et al. 2021, "Learn then Test", §2.3). Templates with the same
+    losses on every image are one test.
 
     Where no finalist reaches them all, those that were left behind a round earlier are tested in the same way on the
-    images that they saw, and so on. Where none does at all, the one that comes nearest by its bound wins, and the
-    selection says so.
+    images that they saw, and so on. Where none does at all, the winner is a best estimate: of the templates that are
+    believed to keep every constraint, within `TOLERANCE` and with a probability of `BELIEVED` or more, the one that is
+    expected to have most of the aim, and where none is believed, the likeliest. Here, too, the finalists come first.
+
+    A template never wins where another has the same losses on every image and more of the aim.
 
     Args:
         records: Every iteration, with the rows that there are.
@@ -245,29 +260,31 @@ def choose_among(
 
     A group is not looked at where one before it has a winner that reaches every constraint.
     """
-    nearest, least = None, math.inf
+    estimate, most = None, -1.0
     for group in groups:
-        found = _choose(group, objective, baseline)
+        found, probability = _choose(group, objective, baseline)
         if found.reached:
             return found
-        winner = next(each for each in found.finalists if each.iteration == found.winner)
-        missed = sum(max(each.bound(baseline) - winner.bounds[each.measure], 0) for each in objective.constraints)
-        if missed < least:
-            nearest, least = found, missed
-    return nearest
+        if most < min(probability, BELIEVED):
+            estimate, most = found, probability
+    return estimate
 
 
-def _choose(finalists: Sequence[IterationRecord], objective: Objective, baseline: TemplateScores | None) -> Selection:
-    """Returns the winner of templates that saw the same images."""
+def _choose(
+    finalists: Sequence[IterationRecord], objective: Objective, baseline: TemplateScores | None
+) -> tuple[Selection, float]:
+    """Returns the winner of templates that saw the same images, and how likely it is to keep every constraint."""
     images = len(finalists[0].rows)
     posterior = _posterior(finalists, objective, images)
     spread = np.sqrt(posterior.covariance[:, 0, 0])
     lows = posterior.mean[:, 0] - _quantile(_CONFIDENCE) * spread
+    measured = [[values(record, each.measure) for record in finalists] for each in objective.constraints]
+    alike = _alike(measured, len(finalists))
     missed = np.zeros(len(finalists))
     reached = np.ones(len(finalists), dtype=bool)
     bounds: list[dict[str, float]] = [{} for _ in finalists]
-    for each in objective.constraints:
-        held = _lower(each, [values(record, each.measure) for record in finalists])
+    for each, columns in zip(objective.constraints, measured, strict=True):
+        held = _lower(each, columns)
         for found, low in zip(bounds, held, strict=True):
             found[each.measure] = float(low)
         short = np.maximum(each.bound(baseline) - held, 0)
@@ -278,17 +295,22 @@ def _choose(finalists: Sequence[IterationRecord], objective: Objective, baseline
             # From the template that says least to the one that says most: the first that fails ends the tests.
             order = np.argsort(posterior.mean[:, 0], kind="stable")
             passed[order] = np.logical_and.accumulate(passed[order])
+            passed = (alike & passed).any(axis=1)
         reached &= passed
+    aims = np.array([objective.aimed(record.scores) for record in finalists if record.scores is not None])
+    beaten = (alike & (aims > aims[:, np.newaxis] + 1e-12)).any(axis=1)
+    # What is believed of one template is believed of all with the same losses.
+    probability = np.where(alike, _probability(posterior, objective, baseline), 0).max(axis=1)
     if reached.any():
-        winner = int(np.where(reached, lows, -np.inf).argmax())
+        winner = int(np.where(reached & ~beaten, lows, -np.inf).argmax())
     else:
-        # Nearest to what is demanded; between equals the one of which more is believed.
-        believed = sum(posterior.mean[:, column] for column in range(1, 1 + len(objective.constraints)))
-        winner = int(np.lexsort((-np.asarray(believed), np.round(missed, 9)))[0])
+        believed = (probability >= BELIEVED) & ~beaten
+        order_by = np.where(believed, posterior.mean[:, 0], -np.inf) if believed.any() else probability - beaten
+        winner = int(order_by.argmax())
     status: Literal["certified", "passes-alone", "estimate"] | None = None
     if any(each.confidence > 0.5 for each in objective.constraints):
         status = "certified" if reached[winner] else "passes-alone" if missed[winner] == 0 else "estimate"
-    return Selection(
+    selection = Selection(
         winner=finalists[winner].iteration,
         reached=bool(reached[winner]),
         images=images,
@@ -306,6 +328,26 @@ def _choose(finalists: Sequence[IterationRecord], objective: Objective, baseline
         policy=finalists[winner].policy,
         status=status,
     )
+    return selection, float(probability[winner])
+
+
+def _alike(measured: Sequence[Sequence[FloatArray]], templates: int) -> NDArray[np.bool_]:
+    """Tells which templates have the same losses on every image, shape (k, k); each only itself where none are held."""
+    if not measured:
+        return np.eye(templates, dtype=bool)
+    keys = [b"".join(column.tobytes() for column in columns) for columns in zip(*measured, strict=True)]
+    return np.array([[one == other for other in keys] for one in keys])
+
+
+def _probability(posterior: _Posterior, objective: Objective, baseline: TemplateScores | None) -> FloatArray:
+    """Returns how likely each template is to keep every constraint within `TOLERANCE`, shape (k,)."""
+    from scipy.special import ndtr
+
+    likely = np.ones(len(posterior.mean))
+    for column, each in enumerate(objective.constraints, 1):
+        spread = np.sqrt(posterior.covariance[:, column, column] + posterior.common[column, column])
+        likely *= ndtr((posterior.mean[:, column] - each.bound(baseline) + TOLERANCE) / spread)
+    return likely
 
 
 def front(records: Sequence[IterationRecord]) -> tuple[int, ...]:

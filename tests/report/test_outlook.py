@@ -8,13 +8,12 @@ import pytest
 
 from taxtune.report.outlook import aim_in_words, nothing_left, outlook_lines, resolution_in_words
 from taxtune.tuning.objective import Constraint
-from taxtune.tuning.outlook import Aim, Resolution
+from taxtune.tuning.outlook import Aim, Resolution, images_needed
 from tests.report import samples
 
 
 def test_an_outlook_in_lines() -> None:
-    lines = outlook_lines(replace(samples.outlook(), needed={"hp": 114}))
-    assert lines == [
+    assert outlook_lines(samples.outlook()) == [
         ("goal", "the highest hP, with hR at least 80 % of the baseline's"),
         ("trivial answer", "always answering the domain's root: hP 1.000, hR 0.400"),
         ("oracles", "always the right <order>: hP 1.000, hR 0.600"),
@@ -24,13 +23,27 @@ def test_an_outlook_in_lines() -> None:
             "with 80 % power at the 5 % level, 20 images cannot show differences below 0.10 in hP and hR "
             "(if templates differ on 15 % of the images, as on the field guide)",
         ),
-        (
-            "too few images",
-            "the confidence demanded of hP takes at least 114 images without an error; there are 20, so no template "
-            "can be certain to reach it",
-        ),
     ]
-    assert len(outlook_lines(replace(samples.outlook(), needed={"hp": 20}))) == 5
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        (
+            50,
+            "without a single error, 50 images prove hP 0.977 with 90 % confidence: label 8 more photos, or raise "
+            "data.tuning, to prove 0.980",
+        ),
+        (58, "without a single error, 58 images prove hP 0.980 with 90 % confidence"),
+        (400, "without a single error, 400 images prove hP 0.997 with 90 % confidence"),
+    ],
+)
+def test_an_outlook_says_what_a_spotless_run_could_prove(images: int, said: str) -> None:
+    """Where that is less than the target, it says how many more images would do."""
+    aims = (Aim("hr_at_hp", "hr", "maximize", (Constraint("hp", 0.98, 0.9), Constraint("hr", 0.1))),)
+    outlook = replace(samples.outlook(), aims=aims, images=images, needed={"hp": images_needed(0.98, 0.9)})
+    assert outlook_lines(outlook)[-1] == ("provable", said)
+    assert [name for name, _ in outlook_lines(outlook)].count("provable") == 1
 
 
 @pytest.mark.parametrize(

@@ -107,9 +107,11 @@ def test_counts_add_up_whatever_became_of_the_answers() -> None:
         winner=["a/b/c", "a/b", "a/b", "a", "a", "a/b/c"],
     )
     rows = run.heldout[1].rows
-    rows = tuple(replace(row, node=1 if row.placed == row.truth else 2) for row in rows)
+    rows = tuple(replace(row, node=1 if row.placement == row.truth else 2) for row in rows)
     strange = (*rows[:3], replace(rows[3], abstained=True), replace(rows[4], off_tree=True), rows[5])
-    before = tuple(replace(row, node=row.node and (1 if row.placed == row.truth else 2)) for row in run.heldout[0].rows)
+    before = tuple(
+        replace(row, node=row.node and (1 if row.placement == row.truth else 2)) for row in run.heldout[0].rows
+    )
     held = (replace(run.heldout[0], rows=before), replace(run.heldout[1], rows=strange))
     found = summarise(replace(run, heldout=held))
     assert found.images == 6

@@ -207,6 +207,83 @@ def test_the_first_test_that_fails_ends_the_tests():
     assert found.winner == 1, "it comes nearest all the same"
 
 
+def test_of_equally_spotless_templates_of_which_nothing_is_proven_the_most_specific_wins():
+    """Issue 20: six templates without one loss on 50 images, of which the one with hR .41 won."""
+    records = [record(i, np.ones(50), np.full(50, hr)) for i, hr in enumerate((0.41, 0.83, 0.46, 0.75, 0.5, 0.69))]
+    found = choose(records, make_objective("hr_at_hp"))
+    assert (found.winner, found.reached, found.status) == (1, False, "estimate")
+
+
+def losses(n, wrong, size=0.5):
+    return np.where(np.arange(n) < wrong, 1 - size, 1.0)
+
+
+def test_a_best_estimate_is_the_most_specific_template_that_is_believed_to_keep_the_target():
+    n = 40  # of which nothing can be proven
+    careful, fair, bold = (
+        record(i, losses(n, wrong), np.full(n, hr)) for i, (wrong, hr) in enumerate([(0, 0.5), (0, 0.7), (15, 0.9)])
+    )
+    objective = make_objective("hr_at_hp")
+    assert choose([careful, fair, bold], objective).winner == 1, "the boldest is not believed"
+    assert choose([careful, bold], objective).winner == 0
+    doubtful = [record(i, losses(n, wrong), np.full(n, hr)) for i, (wrong, hr) in enumerate([(8, 0.5), (20, 0.9)])]
+    found = choose(doubtful, objective)
+    assert (found.winner, found.status) == (0, "estimate"), "where none is believed, the likeliest"
+
+
+def test_where_no_finalist_is_believed_a_template_of_an_earlier_round_may_be():
+    objective = make_objective("hr_at_hp")
+    early = [record(i, losses(60, 0), np.full(60, hr)) for i, hr in enumerate((0.5, 0.6))]
+    poor = [record(i, losses(200, 40 + i), np.full(200, 0.9)) for i in (2, 3)]
+    fine = record(4, losses(200, 2), np.full(200, 0.7))
+    assert choose([*early, *poor], objective).winner == 1
+    assert choose([*early, *poor, fine], objective).winner == 4, "a finalist that is believed comes first"
+    hopeless = [record(i, losses(60, 40), np.full(60, 0.8)) for i in (0, 1)]
+    assert choose([*hopeless, *poor], objective).winner == 2, "of templates that nobody believes the likeliest"
+
+
+def test_the_status_of_a_winner():
+    n, objective = 300, make_objective("hr_at_hp")
+    fine, poor = record(0, np.ones(n), np.full(n, 0.8)), record(1, losses(n, 60), np.full(n, 0.5))
+    assert choose([fine], objective).status == "certified"
+    assert choose([fine, poor], objective).status == "passes-alone"
+    assert choose([poor], objective).status == "estimate"
+    assert choose([fine], make_objective("hf")).status is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([20, 60, 200]),
+    st.sampled_from([0.7, 0.9, 0.98]),
+    st.sampled_from([0.5, 0.9]),
+)
+def test_a_template_that_another_equals_in_every_loss_and_beats_in_the_aim_never_wins(seed, images, target, confidence):
+    """Among certified winners and best estimates alike, and however the better one's aim varies over the images."""
+    rng = np.random.default_rng(seed)
+    hp, hr = world(seed, 6, images)
+    twins = rng.integers(6, size=3)
+    more = np.clip(hr[twins] + rng.uniform(0, 0.5, (3, images)) * (rng.random((3, 1)) < 0.7), 0, 1)
+    hp, hr = np.vstack([hp, hp[twins]]), np.vstack([hr, more])
+    order = rng.permutation(9)
+    hp, hr = hp[order], hr[order]
+    objective = Objective("hr", lambda scores: scores.hr, constraints=(Constraint("hp", target, confidence),))
+    found = choose([record(i, hp[i], hr[i]) for i in range(9)], objective)
+    alike = (hp == hp[found.winner]).all(axis=1)
+    assert hr[found.winner].mean() >= hr[alike].mean(axis=1).max() - 1e-9
+
+
+def test_templates_with_the_same_losses_are_one_test():
+    """A bolder template fails before the twin of a certified one is tested; the twin has proven as much."""
+    n = 300
+    records = [
+        record(i, losses(n, wrong), np.full(n, hr)) for i, (wrong, hr) in enumerate([(0, 0.5), (60, 0.6), (0, 0.7)])
+    ]
+    found = choose(records, make_objective("hr_at_hp"))
+    assert (found.winner, found.status) == (2, "certified")
+    assert [each.reached for each in found.finalists] == [True, False, True]
+
+
 def test_a_floor_without_a_confidence_is_met_by_the_mean():
     records = [record(0, np.full(20, 0.8), np.full(20, 0.9)), record(1, np.ones(20), np.full(20, 0.7))]
     assert choose(records, make_objective("hp")).winner == 0, "0.7 is less than 80 % of 0.9"
