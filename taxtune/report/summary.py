@@ -25,7 +25,7 @@ from taxtune.tuning.outlook import Aim, images_to_certify
 from taxtune.tuning.records import Finalist, HeldoutResult, IterationRecord, Selection, TuneResult
 from taxtune.tuning.selection import values
 
-__all__ = ["COUNTS", "Column", "Summary", "Winner", "rendered_prompt", "selection_in_words", "summarise", "verdict"]
+__all__ = ["COUNTS", "Column", "Summary", "Winner", "selection_in_words", "summarise", "verdict"]
 
 #: How the states of answers are called, in the order in which they are shown.
 COUNTS = {
@@ -131,7 +131,14 @@ def summarise(result: Result) -> Summary:
             for held in result.heldout
         ),
         winners=tuple(
-            Winner(name, run, _aim(run).measure or run.objective, verdict(run), _prompt(run), _file(run))
+            Winner(
+                name,
+                run,
+                _aim(run).measure or run.objective,
+                verdict(run),
+                run.best.prompt or run.best.template or "",
+                _file(run),
+            )
             for name, run in runs.items()
         ),
         cost=_cost(result.account),
@@ -206,21 +213,6 @@ def _wanting(missed: Constraint, winner: Finalist, selection: Selection, records
     return f"label {more:,} more photo{'' if more == 1 else 's'} for tuning to prove {name} {goal} ({proven})"
 
 
-def rendered_prompt(run: TuneResult) -> str | None:
-    """Returns the winner's prompt with its variables filled in; None where the run's settings do not tell them."""
-    import yaml
-
-    from taxtune.recipe_settings import PromptSettings
-    from taxtune.tuning.experiment import template_variables
-    from taxtune.tuning.template import render
-
-    template = run.best.template
-    settings = yaml.safe_load(run.provenance.recipe or "") or {}
-    if template is None or "prompt" not in settings:
-        return None
-    return render(template, template_variables(PromptSettings(**settings["prompt"])))
-
-
 def _scores(result: Result) -> dict[str, str]:
     """Returns what the scores that matter are called: hP, hR, and what the runs aim at and hold, with its goal."""
     runs = [run for _, run in result.named_runs]
@@ -239,10 +231,6 @@ def _scores(result: Result) -> dict[str, str]:
 def _aim(run: TuneResult) -> Aim:
     aims = () if run.outlook is None else run.outlook.aims
     return next((each for each in aims if each.objective == run.objective), Aim(run.objective, None, "maximize", ()))
-
-
-def _prompt(run: TuneResult) -> str:
-    return rendered_prompt(run) or run.best.template or ""
 
 
 def _changes(result: Result, held: HeldoutResult, keys: Iterable[str]) -> dict[str, PairedDifference]:

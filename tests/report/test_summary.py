@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-import yaml
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.report.html import render_report
-from taxtune.report.summary import rendered_prompt, selection_in_words, summarise, verdict
+from taxtune.report.summary import selection_in_words, summarise, verdict
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import Aim
-from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Provenance, Selection, TuneResult
+from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Selection, TuneResult
 from tests.report import samples
 
 HELD = (Constraint("hp", 0.98, 0.9),)
@@ -145,18 +144,15 @@ def test_the_scores_that_matter_with_their_goals() -> None:
     assert [each.name for each in several.winners] == ["hp", "accuracy"]
 
 
-def test_the_winners_prompt_is_rendered_where_the_run_says_how(tmp_path: Path) -> None:
+def test_the_winner_has_its_prompt_and_the_file_that_it_is_in(tmp_path: Path) -> None:
     run = replace(samples.tune(n=3), folder=str(tmp_path))
-    template = "Which {{ domain }} is this? Name its {{ ranks | join(' or ') }}."
-    records = tuple(
-        replace(each, template=template) if each.iteration == run.winner else each for each in run.iterations
-    )
-    recipe = yaml.safe_dump({"prompt": {"domain": "bird", "ranks": ["order", "family"]}})
-    known = replace(run, iterations=records, provenance=Provenance(recipe=recipe))
-    assert rendered_prompt(known) == "Which bird is this? Name its order or family."
-    assert rendered_prompt(replace(known, provenance=Provenance())) is None
+    prompt = "Which bird is this? Name its order or family."
+    records = tuple(replace(each, prompt=prompt) if each.iteration == run.winner else each for each in run.iterations)
+    known = replace(run, iterations=records)
+    assert summarise(known).winners[0].prompt == prompt
+    assert summarise(run).winners[0].prompt == run.best.template, "the record of a version that kept no prompt"
     assert summarise(known).winners[0].file is None
-    (tmp_path / "winner.j2").write_text(template)
+    (tmp_path / "winner.j2").write_text(prompt)
     assert summarise(known).winners[0].file == tmp_path / "winner.j2"
     (tmp_path / "winner.txt").write_text("")
     assert summarise(known).winners[0].file == tmp_path / "winner.txt"
