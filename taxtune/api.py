@@ -63,7 +63,7 @@ R = TypeVar("R")
 #: What arguments of earlier versions are called now.
 _GONE = {
     "hp_target": "goal=",
-    "confidence": "settings={'objective.confidence': ...}",
+    "confidence": "settings={'objective.confidence_level': ...}",
     "hr_floor": "settings={'objective.hr_floor': ...}",
     "iterations": "effort=, or settings={'iterations': ...}",
     "tuning": "settings={'data.tuning': ...}",
@@ -502,7 +502,7 @@ def calibrate(
     run: str | Path,
     *,
     risk: float,
-    confidence: float | None = None,
+    confidence_level: float | None = None,
     samples: int | None = None,
     temperature: float | None = None,
     templates: int = 1,
@@ -518,7 +518,7 @@ def calibrate(
     Args:
         run: The run's folder. Answers are kept there, and so is `calibration.json`.
         risk: The mean of 1 - hP to keep, in (0, 1).
-        confidence: With which confidence, in (0, 1); in expectation where left out.
+        confidence_level: How often that holds, in (0, 1); in expectation where left out.
         samples: Answers an image; those of the run's policy, or 8, where left out.
         temperature: At which they are sampled; that of the run's policy, or 1, where left out.
         templates: How many of the run's best templates are asked in turn, the winner first.
@@ -539,7 +539,7 @@ def calibrate(
     from taxtune.tuning.calibration_run import CalibrationRun
 
     work = CalibrationRun(
-        Path(run), risk, confidence, samples, temperature, templates, data, heldout, images, recipe, vlm
+        Path(run), risk, confidence_level, samples, temperature, templates, data, heldout, images, recipe, vlm
     )
     with _shown(progress):
         return work.run()
@@ -562,7 +562,7 @@ def place(
             answers. A script that asks for several has its work below `if __name__ == "__main__":`.
 
     Returns:
-        One row an answer: answer, placed (path), label, depth, stage, confidence, abstained, off_tree, evidence. What a
+        One row an answer: answer, placement (path), label, depth, stage, confidence, abstained, off_tree, evidence. What a
         missing answer has not is missing.
 
     Raises:

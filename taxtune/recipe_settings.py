@@ -470,8 +470,8 @@ class ObjectiveSettings(Settings):
     hp_target: Number = Field(
         0.98, gt=0, le=1, description="The hP that 'hr_at_hp' holds, and the ihP that 'ihr_at_ihp' holds."
     )
-    confidence: Number = Field(
-        0.9, ge=0.5, lt=1, description="The confidence with which hp_target must be reached, by a one-sided bound."
+    confidence_level: Number = Field(
+        0.9, ge=0.5, lt=1, description="The confidence level at which a one-sided bound must reach hp_target."
     )
     beta: Number = Field(
         0.5, gt=0, le=10, description="How many times hR counts as much as hP in 'f_beta'; below 1 hP counts more."

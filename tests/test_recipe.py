@@ -34,7 +34,11 @@ def test_shipped_recipes_are_valid_and_found_by_name(path):
 def test_what_a_recipe_leaves_out(tmp_path):
     recipe = load_recipe(write(tmp_path, GOOD))
     assert (recipe.data.tuning, recipe.data.block, recipe.data.heldout, recipe.mapper.k) == (None, 20, None, 10)
-    assert (recipe.objective.kind, recipe.objective.hp_target, recipe.objective.confidence) == ("hr_at_hp", 0.98, 0.9)
+    assert (recipe.objective.kind, recipe.objective.hp_target, recipe.objective.confidence_level) == (
+        "hr_at_hp",
+        0.98,
+        0.9,
+    )
     assert recipe.prompt.baseline == "What is this an image of? Answer in the format 'A: <answer>.'"
 
 

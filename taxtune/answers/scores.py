@@ -96,7 +96,7 @@ class ScoredAnswers:
             "off_tree": None if self.mapper is None else sum(placed.off_tree for placed in self.placements),
             "left_out": list(self.answers.unanswered),
             "outside": list(self.answers.outside),
-            "confidence": CONFIDENCE,
+            "confidence_level": CONFIDENCE,
             "resamples": self.resamples,
             "seed": self.seed,
             "scores": {name: asdict(interval) for name, interval in self.intervals.items()},

@@ -87,12 +87,12 @@ class Promise:
 
     Attributes:
         risk: The mean of 1 - hP, in (0, 1).
-        confidence: With which confidence, in (0, 1); None for in expectation.
+        confidence_level: How often that holds, in (0, 1); None for in expectation.
         images: How many images the policy was calibrated on.
     """
 
     risk: float
-    confidence: float | None
+    confidence_level: float | None
     images: int
 
 

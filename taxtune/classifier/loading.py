@@ -142,7 +142,7 @@ def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: 
         templates, policy = list(calibration.templates), calibration.policy
         if policy is None:
             raise DataError("The calibration found that only always answering the root keeps the risk.", file=folder)
-        promise = Promise(calibration.risk, calibration.confidence, calibration.images)
+        promise = Promise(calibration.risk, calibration.confidence_level, calibration.images)
         if calibration.temperature:
             changes |= {"policy.kind": "vote", "policy.temperature": calibration.temperature}
     elif policy is None and result.selection is not None and result.selection.policy:

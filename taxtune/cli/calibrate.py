@@ -21,10 +21,10 @@ __all__ = ["calibrate"]
 def calibrate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run.")],
     risk: Annotated[float, typer.Option("--risk", help="The mean of 1 - hP to keep on new images: 0.02 is hP 0.98.")],
-    confidence: Annotated[
+    confidence_level: Annotated[
         float | None,
         typer.Option(
-            "--confidence",
+            "--confidence-level",
             show_default="none: in expectation",
             help="Keep the risk with this confidence (learn-then-test), and not only in expectation (conformal risk "
             "control).",
@@ -76,7 +76,16 @@ def calibrate(
     from taxtune.tuning.calibration_run import CalibrationRun
 
     work = CalibrationRun(
-        run, risk, confidence, samples, temperature, templates, data, heldout=heldout, images=images, recipe=recipe
+        run,
+        risk,
+        confidence_level,
+        samples,
+        temperature,
+        templates,
+        data,
+        heldout=heldout,
+        images=images,
+        recipe=recipe,
     )
     calls, stored = work.cost()
     note(
@@ -98,7 +107,7 @@ def calibrate(
 def _report(found: Calibration) -> StudyReport:
     from taxtune.report.output import StudyReport, Table
 
-    limit = "expected" if found.confidence is None else f"with {found.confidence:.0%}".replace("%", " %")
+    limit = "expected" if found.confidence_level is None else f"with {found.confidence_level:.0%}".replace("%", " %")
     best = found.levels[-1].hr
     rows = tuple(
         (
@@ -126,7 +135,7 @@ def _report(found: Calibration) -> StudyReport:
 
 
 def _promise(found: Calibration) -> str:
-    how = "in expectation" if found.confidence is None else f"with a confidence of {found.confidence:g}"
+    how = "in expectation" if found.confidence_level is None else f"with a confidence of {found.confidence_level:g}"
     if found.share is None:
         return (
             f"No share keeps the risk of {found.risk:g} {how}: only always answering the root does. Without any loss "

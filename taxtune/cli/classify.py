@@ -265,5 +265,5 @@ def _said(done: Labelled, classifier: Classifier, out: Path | None, review: Path
 
 
 def _promised(promise: Promise) -> str:
-    how = "in expectation" if promise.confidence is None else f"with a confidence of {promise.confidence:g}"
+    how = "in expectation" if promise.confidence_level is None else f"with a confidence of {promise.confidence_level:g}"
     return f"the mean of 1 - hP is at most {promise.risk:g} {how}"

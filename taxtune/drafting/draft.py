@@ -111,7 +111,7 @@ class Draft:
             "nodes": len(self.tree),
             **self.sizes._asdict(),
             "hp_target": aims.hp_target,
-            "confidence": aims.confidence,
+            "confidence_level": aims.confidence,
             "provable_hp": highest_provable(self.sizes.tuning, aims.confidence),
             "missing_to_prove": _proving(found) - found,
             "missing_to_calibrate": max(0, CALIBRATION_FROM - found),

@@ -222,7 +222,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
         nodes=len(tree) - 1,
         root=tree.labels[tree.root],
         confidence=_confidence(classifier),
-        promise=None if promise is None else _promise(promise.risk, promise.confidence, promise.images),
+        promise=None if promise is None else _promise(promise.risk, promise.confidence_level, promise.images),
         most_bytes=MAX_BYTES,
         address=address,
         css=Markup(css),

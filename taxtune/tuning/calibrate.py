@@ -63,7 +63,7 @@ class Calibration:
         temperature: At which they were sampled; None where the model says nothing of it.
         share: The share of the answers that a node needs; None where only answering the root always keeps the promise.
         risk: The mean of 1 - hP that is promised.
-        confidence: With which confidence; None for in expectation.
+        confidence_level: How often that holds; None for in expectation.
         images: How many images it was calibrated on.
         missing: How many more had no answer and were left out.
         source: Which images these are, in words.
@@ -78,7 +78,7 @@ class Calibration:
     temperature: float | None
     share: float | None
     risk: float
-    confidence: float | None
+    confidence_level: float | None
     images: int
     missing: int
     source: str
@@ -157,7 +157,7 @@ def calibrate(
         temperature=_temperature(evaluator),
         share=kept[-1].share if kept else None,
         risk=risk,
-        confidence=confidence,
+        confidence_level=confidence,
         images=len(rows),
         missing=missing,
         source=source,

@@ -349,7 +349,7 @@ class Parts:
             aims=Aims(
                 hr_floor=read_floor(s.hr_floor, trivial_scores(self.taxonomy, self.domain, self.splits)[1]),
                 hp_target=s.hp_target,
-                confidence=s.confidence,
+                confidence=s.confidence_level,
                 beta=s.beta,
             ),
             metrics=tuple(self.own_metrics),

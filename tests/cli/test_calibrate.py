@@ -38,10 +38,10 @@ def test_a_run_is_calibrated_and_the_second_time_asks_nothing(run: Path) -> None
     assert "always the root" in done.out
     assert "on new images of the same kind the mean of 1 - hP is at most 0.3 in expectation" in done.out
     written = json.loads((run / "calibration.json").read_text())
-    again = calibrate(run, "--json", "--confidence=0.8")
+    again = calibrate(run, "--json", "--confidence-level=0.8")
     assert "56 VLM calls, 56 of them in the store" in again.err
     said = json.loads(again.out)
-    assert said["confidence"] == 0.8
+    assert said["confidence_level"] == 0.8
     assert [level["hp"] for level in said["levels"]] == [level["hp"] for level in written["levels"]]
     assert json.loads((run / "calibration.json").read_text()) == said
 

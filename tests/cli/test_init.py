@@ -103,7 +103,7 @@ def test_the_splits_fit_the_images_and_what_they_can_show_is_said(
     recipe = written(done)
     assert (recipe.data.tuning, recipe.data.heldout, recipe.data.block) == (tuning, heldout, 20)
     aim = recipe.objective
-    assert (aim.kind, aim.hp_target, aim.confidence) == ("hr_at_hp", 0.98, 0.9)
+    assert (aim.kind, aim.hp_target, aim.confidence_level) == ("hr_at_hp", 0.98, 0.9)
     told = " ".join(done.out.split())
     assert [text for text in said if text not in told] == []
     assert ("missing" in done.out) is (images < 150)
@@ -562,7 +562,7 @@ def test_json_has_what_was_found_and_nothing_else(here: Path) -> None:
         "heldout": 5,
         "calibration": 0,
         "hp_target": 0.98,
-        "confidence": 0.9,
+        "confidence_level": 0.9,
         "provable_hp": pytest.approx(0.8355, abs=1e-4),
         "missing_to_prove": 85,
         "missing_to_calibrate": 138,

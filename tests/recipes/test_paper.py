@@ -59,7 +59,9 @@ def record(iteration: int, hp: list[float], hr: list[float]) -> IterationRecord:
 def test_the_winner_is_never_wrong_and_of_those_says_most_or_else_is_wrong_least() -> None:
     """Table 6: hP = 1 first, then hR; by the means, so that 20 images decide as they did in the paper."""
     settings = load_recipe(RECIPE).objective
-    objective = make_objective(settings.kind, aims=Aims(hp_target=settings.hp_target, confidence=settings.confidence))
+    objective = make_objective(
+        settings.kind, aims=Aims(hp_target=settings.hp_target, confidence=settings.confidence_level)
+    )
     bold = record(0, [1.0] * 19 + [0.75], [1.0] * 15 + [0.75] * 5)
     bird = record(1, [1.0] * 20, [0.5] * 20)
     careful = record(2, [1.0] * 20, [0.5] * 10 + [0.875] * 10)

@@ -216,7 +216,7 @@ def test_a_greedy_model_is_not_asked_for_several_answers(run: Path) -> None:
 def test_too_few_images_are_told_before_anything_is_asked(run: Path) -> None:
     vlm = Wavering()
     with pytest.raises(DataError, match=r"even if every answer were right, it would take \d+"):
-        taxtune.calibrate(run, risk=0.02, confidence=0.9, vlm=vlm)
+        taxtune.calibrate(run, risk=0.02, confidence_level=0.9, vlm=vlm)
     assert vlm.asked == 0
 
 

@@ -110,7 +110,7 @@ def compare_encoders(
             "root": None if part is None else "/".join(part.full.path(part.root)),
             "levels": list(levels.names),
             "level": levels.by,
-            "confidence": _CONFIDENCE,
+            "confidence_level": _CONFIDENCE,
         },
         tables=tuple(table for table in tables if table.rows),
         figures=figures,

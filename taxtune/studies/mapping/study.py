@@ -328,7 +328,7 @@ def mapping_report(
             "taxonomy": taxonomy.source,
             "root": None if part is None else "/".join(part.full.path(part.root)),
             "n": len(answers),
-            "confidence": _CONFIDENCE,
+            "confidence_level": _CONFIDENCE,
             "identities": identities,
         },
         tables=tuple(table for table in tables if table.rows),

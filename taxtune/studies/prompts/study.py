@@ -216,7 +216,7 @@ def compare_prompts(
             **(record or {}),
             "models": {name: list(model.prompts) for name, model in models.items()},
             "baseline": starts,
-            "confidence": _CONFIDENCE,
+            "confidence_level": _CONFIDENCE,
             **({"measures": [measure.identity() for measure in measures]} if measures else {}),
         },
         tables=tuple(tables),
