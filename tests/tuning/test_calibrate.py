@@ -248,7 +248,7 @@ def test_too_many_failures_end_it(run: Path) -> None:
 @pytest.mark.parametrize(("risk", "confidence"), [(0.0, None), (1.0, None), (0.1, 0.0), (0.1, 1.0)])
 def test_settings_out_of_range_are_refused(run: Path, risk: float, confidence: float | None) -> None:
     with pytest.raises(TaxtuneError, match="between 0 and 1"):
-        taxtune.calibrate(run, risk=risk, confidence=confidence)
+        taxtune.calibrate(run, risk=risk, confidence_level=confidence)
 
 
 def test_a_run_that_knows_no_recipe_asks_for_it(run: Path) -> None:
