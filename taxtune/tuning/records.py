@@ -395,7 +395,7 @@ class Selection:
 
     Attributes:
         winner: Its iteration.
-        reached: Whether it reaches every constraint; where it does not, no template does, and it comes nearest.
+        reached: Whether it reaches every constraint; where it does not, no template does, and it is a best estimate.
         images: Tuning images that it and the other finalists were asked about.
         finalists: The templates that were asked about most images, in the order of their iterations; where a run has
             several policies, each template once a policy.

@@ -50,7 +50,7 @@ SEMIFINALISTS, FINALISTS = 8, 3
 # Where a number of calls decides: templates of the search, times the root of how many blocks the calls pay for, which
 # count up to so many per image; the semifinal's share of the calls; the most templates in the semifinal and in the
 # final; and how many the calls could ask about all images of the final, at least.
-_ENTRANTS, _BLOCKS, _SEMIFINAL, _MOST, _FEWEST = 2.5, 2 / 3, 0.35, (12, 5), 4
+_ENTRANTS, _BLOCKS, _SEMIFINAL, _MOST, _FEWEST = 2.5, 2 / 3, 0.35, (12, 5), 7
 _DRAWS = 400
 _EM_STEPS = 10
 _GRID = 64
@@ -102,7 +102,8 @@ def rounds(
         if middle < tuning:
             stages.append(Round(tuning, min(finalists, stages[-1].templates)))
         return tuple(stages)
-    tuning = max(block, min(tuning, calls // _FEWEST))  # more finalists on fewer images, if need be
+    if not always:  # a bound does with fewer images, for more finalists; the baseline's mean alone wants them all
+        tuning = max(block, min(tuning, calls // _FEWEST))
     middle = round(math.sqrt(block * tuning))
     # More calls go into more templates and more images alike, so that the templates grow with their root; and with that
     # of the images, for of too many templates on the same images it is the luckiest that wins.
@@ -206,8 +207,9 @@ def pick(
     drawn = posterior.draw(np.random.default_rng([seed, images]))
     aims, missed = drawn[..., 0], np.zeros(drawn.shape[:2])
     for column, each in enumerate(objective.constraints, 1):
-        missed = missed + np.maximum(each.bound(baseline) - TOLERANCE - drawn[..., column], 0)
-    # A draw in which a template misses a constraint, by more than the tolerance, makes it worth less than all others.
+        least = each.bound(baseline) - (TOLERANCE if each.confidence > 0.5 else 0)
+        missed = missed + np.maximum(least - drawn[..., column], 0)
+    # A draw in which a template misses a constraint makes it worth less than the least of them.
     worth = np.where(missed > 0, aims.mean(axis=0).min() - missed, aims)[:, np.newaxis]
     if objective.front:
         # What a set is worth is the area below its front: the mean, over what the second score is to reach, of the
