@@ -46,7 +46,7 @@ def masked(value: Any, folder: Path) -> Any:
             .replace(str(PACKAGE), "PACKAGE")
             .replace(str(PACKAGE.parent), "CHECKOUT")
         )
-        value = re.sub(r"^time: .*$", "time: *", value, flags=re.MULTILINE)
+        value = re.sub(r"^(\d[\d,]* calls?, .*), [\d.]+ (?:s|min|h)$", r"\1, *", value, flags=re.MULTILINE)
         return re.sub(r"http://127\.0\.0\.1:\d+", "http://SERVER", value)
     return value
 

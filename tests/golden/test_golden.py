@@ -36,6 +36,21 @@ def test_compare_on_the_field_guide(golden: Golden) -> None:
     )
 
 
+def test_the_summary_of_a_run_and_of_an_evaluation(golden: Golden) -> None:
+    settings = "data.count=60 data.tuning=24 data.block=8 data.heldout=30 iterations=4 vlm.batch_size=16"
+    sets = " ".join(f"--set {setting}" for setting in (*settings.split(), "tracking.mlflow=false"))
+    templates = ("specific", "paper1-minimal", "paper1-question-answer", "paper1-specific")
+    commands = {
+        "tune": f"tune fieldguide --out out --set objective.hp_target=0.95 {sets}",
+        "evaluate": f"evaluate fieldguide --out out {' '.join(f'--template builtin:{t}' for t in templates)} {sets}",
+    }
+    printed = {f"summary/{name}.txt": golden.run(command) for name, command in commands.items()}
+    assert len(printed["summary/tune.txt"].splitlines()) <= 25
+    lines = [line for text in printed.values() for line in text.splitlines()]
+    assert [line for line in lines if len(line) > 80 and "/evaluated/" not in line] == []  # a file's name stays whole
+    golden.compare(printed, "summary")
+
+
 # What each command is given: its options as a user types them, in the folder of inputs. Each case prints once as people
 # read it and writes its tables, or prints JSON.
 CASES = {
