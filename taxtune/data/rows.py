@@ -192,7 +192,7 @@ def _file_rows(path: Path, columns: Columns) -> Iterator[Row]:
     lines = path.suffix.lower() in (".jsonl", ".ndjson")
     for number, record in file_records(path):
         keys = [column if column in record else column_key(column) for column in columns]
-        _check_columns(keys, list(record), path, row=number if lines else None)
+        _check_columns(keys, list(record), path, row=number if lines else 1)
         image, label = (record[key] for key in keys)
         if "\0" in str(image):
             raise DataError("The image's name holds a NUL character.", file=path, row=number, value=image)

@@ -92,7 +92,12 @@ def refused(done: Done, *words: str) -> None:
         (6, 3, 3, ["label 91 more photos to prove 0.98", "label 144 more photos to leave a share for"]),
         (61, 36, 25, ["prove 0.968", "label 36 more photos to prove 0.98", "a best estimate, not certified"]),
         (100, 60, 40, ["prove 0.98", "label 50 more photos to leave a share for `taxtune calibrate`"]),
-        (300, 120, 105, ["120 for tuning, 105 held out, 75 left for `taxtune calibrate`", "prove 0.99"]),
+        (
+            300,
+            120,
+            105,
+            ["120 for tuning, 105 held out for the final comparison, 75 left for `taxtune calibrate`", "prove 0.99"],
+        ),
     ],
 )
 def test_the_splits_fit_the_images_and_what_they_can_show_is_said(
