@@ -53,7 +53,7 @@ from taxtune.recipe_settings import (
     with_kind,
 )
 from taxtune.resources import recipes_dir
-from taxtune.trust import check_key_variable, check_server
+from taxtune.trust import check_key_variable, check_server, trust_server
 
 __all__ = [
     "AgentProposerSettings",
@@ -263,6 +263,8 @@ class Recipe(Settings):
     def _check_server(self, key: str, address: str | None, sends: str) -> None:
         if not self._is_own(key):
             check_server(address, key=key, file=self.source, sends=sends)
+        elif "" not in self._own:  # typed beside a file
+            trust_server(address)
 
     def _is_own(self, key: str) -> bool:
         return any(each in ("", key) or key.startswith(f"{each}.") for each in self._own)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from taxtune.errors import TaxtuneError
 
-__all__ = ["SERVERS_VARIABLE", "check_key_variable", "check_server"]
+__all__ = ["SERVERS_VARIABLE", "check_key_variable", "check_server", "trust_server"]
 
 #: The environment variable that lists the user's own servers, with commas or blanks between them.
 SERVERS_VARIABLE = "TAXTUNE_SERVERS"
@@ -58,11 +58,7 @@ def check_server(
         print(f"{file or 'The recipe'} sends {sends} to {server} ({key}).", file=sys.stderr)
         print("Do you trust this server? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() in ("y", "yes"):
-            _agreed.add(server)
-            with suppress(OSError):  # asked again next time
-                _file().parent.mkdir(parents=True, exist_ok=True)
-                with _file().open("a", encoding="utf-8") as stream:
-                    stream.write(server + "\n")
+            _remember(server)
             return
     raise TaxtuneError(
         f"{key} sends {sends} to {server}, which you have not confirmed to be a server of yours.",
@@ -70,6 +66,14 @@ def check_server(
         remedy=f"If you trust it, export {SERVERS_VARIABLE}={server}, or give the address on the command line: "
         f"--set {key}={address}",
     )
+
+
+def trust_server(address: str | None) -> None:
+    """Remembers a server that the user typed: what a run was told to use, its folder may name later."""
+    with suppress(ValueError):
+        server = None if address is None else _server(address)
+        if server is not None and server not in _agreed | _remembered():
+            _remember(server)
 
 
 def check_key_variable(variable: str, *, key: str, file: Path | None) -> None:
@@ -116,6 +120,14 @@ def _file() -> Path:
     from platformdirs import user_config_path
 
     return user_config_path("taxtune") / "servers"
+
+
+def _remember(server: str) -> None:
+    _agreed.add(server)
+    with suppress(OSError):  # asked again next time
+        _file().parent.mkdir(parents=True, exist_ok=True)
+        with _file().open("a", encoding="utf-8") as stream:
+            stream.write(server + "\n")
 
 
 def _remembered() -> set[str]:

@@ -159,6 +159,17 @@ def test_no_file_can_say_that_it_is_the_users_own(tmp_path):
         recipe(tmp_path, vlm(api_base=FOREIGN)).changed({"vlm.model": "openai/y", "iterations": 2}).access("vlm")
 
 
+def test_what_was_typed_for_a_run_its_folder_may_name(tmp_path):
+    recipe(tmp_path, vlm(api_base="http://localhost/v1"), f"vlm.api_base={FOREIGN}").access("vlm")
+    # The run's folder, read by another process.
+    trust._agreed.clear()
+    assert recipe(tmp_path, vlm(api_base=FOREIGN)).access("vlm")["api_base"] == FOREIGN
+    with pytest.raises(TaxtuneError, match="not confirmed"):
+        recipe(tmp_path, vlm(api_base="http://gpu-box:9000/v1")).access("vlm")
+    recipe(tmp_path, vlm(api_base="http://localhost/v1"), f"vlm.api_base={FOREIGN}").access("vlm")
+    assert trust._file().read_text() == "http://gpu-box:8000\n"
+
+
 def test_a_recipe_made_in_python_is_the_users_own(tmp_path):
     made = Recipe.model_validate(recipe(tmp_path, vlm(api_base=FOREIGN)).settings())
     assert made.access("vlm")["api_base"] == FOREIGN

@@ -81,12 +81,12 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
     async def classify(request: Request) -> Response:
         try:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            body = await _body(request)  # read in any case: who still sends does not hear an answer
             if kind != "application/json" and not kind.startswith("image/"):
                 raise _RefusedError(415, _TYPES)
-            body = await _body(request)
             rows = await run_in_threadpool(_answer, served, body, kind)
         except _RefusedError as refused:
-            # What is left of the request is not read, so that the connection is of no further use.
+            # The rest of too large a request is not read, so the connection is of no further use.
             return JSONResponse({"message": str(refused)}, refused.status, {"Connection": "close"})
         return JSONResponse({"predictions": rows})
 

@@ -48,6 +48,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     assert "--port 0" in done.err
 
 
+@pytest.mark.heavy
 def test_of_a_model_in_mlflow_only_its_json_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
     from mlflow.pyfunc import PythonModel
