@@ -562,8 +562,8 @@ def place(
             answers. A script that asks for several has its work below `if __name__ == "__main__":`.
 
     Returns:
-        One row per answer: answer, placement (path), label, depth, stage, confidence, abstained, off_tree, evidence. What
-        a missing answer has not is missing.
+        One row per answer: answer, placement (path), label, depth, stage, confidence, abstained, off_tree and evidence,
+        of which a missing answer has none.
 
     Raises:
         TaxtuneError: If the tree cannot be read, or the number of workers cannot be.
