@@ -243,8 +243,8 @@ class Tuner:
             self.history.set_note("answers before", stored)
         if before is None:
             return 0
-        counted = sum(record.usage.asked for record in self.history.records())
-        counted += sum(usage["asked"] for usage in (self.history.note("heldout usage") or {}).values())
+        counted: int = sum(record.usage.asked for record in self.history.records())
+        counted += sum(int(usage["asked"]) for usage in (self.history.note("heldout usage") or {}).values())
         return max(0, stored - int(before) - counted)
 
     def _counted(self, usage: Usage) -> Usage:
