@@ -257,9 +257,9 @@ class Tuner:
             self.history.set_note("answers before", stored)
         if before is None:
             return 0
-        counted = sum(record.usage.asked for record in self.history.records())
-        counted += sum(usage["asked"] for usage in (self.history.note("heldout usage") or {}).values())
-        return max(0, stored - int(before) - int(counted))
+        counted: int = sum(record.usage.asked for record in self.history.records())
+        counted += sum(int(usage["asked"]) for usage in (self.history.note("heldout usage") or {}).values())
+        return max(0, stored - int(before) - counted)
 
     def _counted(self, usage: Usage) -> Usage:
         """Returns a usage in which answers that an interrupted attempt got are asked, and not from the store."""
