@@ -152,7 +152,7 @@ def test_evaluate_finds_the_winner_as_compare_left_it(compared: tuple[Path, dict
     }
     assert answered(out) == before
     shown = taxtune(*arguments, "--split", "tuning", folder=out).out
-    assert f"tuning split, {TUNING} images" in shown
+    assert f"On {TUNING} tuning images" in shown
 
 
 def test_evaluate_sets_several_templates_side_by_side_under_their_names(compared: tuple[Path, dict[str, Any]]) -> None:
