@@ -186,10 +186,9 @@ def selection_in_words(selection: Selection, aim: Aim, records: Sequence[Iterati
     )
     if missed:
         return f"No prompt has {goal} on average; this one comes nearest ({images})."
-    end = "lower" if aim.direction == "maximize" else "upper"
-    among = f" among those with {goal} on average" if goal else ""
-    best = "highest" if aim.direction == "maximize" else "lowest"
-    return f"The {best} {end} bound of {_aim_name(aim)}{among} ({images})."
+    best, margin = ("highest", "less") if aim.direction == "maximize" else ("lowest", "plus")
+    among = f", among those with {goal} on average" if goal else ""
+    return f"Chosen for the {best} {_aim_name(aim)}, {margin} a margin for luck{among} ({images})."
 
 
 def _wanting(missed: Constraint, winner: Finalist, selection: Selection, records: Sequence[IterationRecord]) -> str:

@@ -172,7 +172,7 @@ def test_a_log_has_whole_lines_and_no_control_characters(clock: Clock, monkeypat
         "taxtune: note: MLflow could not reco",
     ]
     assert re.search(
-        r"^iteration \d wins. The highest lower bound of hP among those with hR at least 0\.594 on average "
+        r"^iteration \d wins. Chosen for the highest hP, less a margin for luck, among those with hR at least 0\.594 on average "
         r"\(\d+ tuning images\)\.$",
         stream.getvalue(),
         re.MULTILINE,
