@@ -172,8 +172,8 @@ def test_a_log_has_whole_lines_and_no_control_characters(clock: Clock, monkeypat
         "taxtune: note: MLflow could not reco",
     ]
     assert re.search(
-        r"^iteration \d wins. Chosen for the highest hP, less a margin for luck, among those with hR at least 0\.594 on average "
-        r"\(\d+ tuning images\)\.$",
+        r"^iteration \d wins. Chosen for the highest hP, less a margin for luck, among those with hR at least 0\.594 "
+        r"on average \(\d+ tuning images\)\.$",
         stream.getvalue(),
         re.MULTILINE,
     )

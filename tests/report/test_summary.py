@@ -77,7 +77,8 @@ def test_more_photos_are_not_promised_to_prove_what_is_not_so() -> None:
 def test_without_a_confidence_nothing_is_called_certified() -> None:
     floor = (Constraint("hr", 0.5),)
     assert said(None, 0.6, *[1.0] * 20, constraints=floor) == (
-        "Chosen for the highest hR, less a margin for luck, among those with hR at least 0.500 on average (20 tuning images)."
+        "Chosen for the highest hR, less a margin for luck, among those with hR at least 0.500 on average "
+        "(20 tuning images)."
     )
     assert said(None, 0.4, 1.0, constraints=floor) == (
         "No prompt has hR at least 0.500 on average; this one comes nearest (1 tuning image)."
