@@ -288,8 +288,8 @@ def tune(
 ) -> TuneResult:
     """Tunes a template: propose, ask, place, score, record; then compares the winner with the baseline once.
 
-    Two fifths of the images, at most 400, compare templates; of fewer than 150, three fifths. Others, at most 200, judge
-    baseline and winner at the end. From 150 images on the rest is left for `calibrate`.
+    Two fifths of the images, at most 400, compare templates; of fewer than 150, three fifths. Others, at most 200,
+    judge baseline and winner at the end. From 150 images on the rest is left for `calibrate`.
 
     Args:
         taxonomy: The label tree: a `Taxonomy`, a file that `read_taxonomy` reads, or nested dicts.
