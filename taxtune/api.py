@@ -303,7 +303,7 @@ def tune(
             "hp", "hf", "f_beta", "pareto", "accuracy", "ihr_at_ihp", "ihp", "ihf"; the name of a measure or of one of
             `metrics`; a function of the scores; or an `Objective`.
         goal: The hP that "hr_at_hp" holds, in (0, 1].
-        effort: How much the search may spend: "light", "medium" or "heavy", which is 10, 20 or 40 templates and at most
+        effort: How much the search may spend: "light", "medium" or "heavy", which is at most 10, 20 or 40 templates and
             800, 1,600 or 3,200 calls of the VLM about tuning images. Promising templates are asked about more images
             than others, and the finalists about all.
         proposer: What writes the templates: "fragments", which needs no key; "PROVIDER/MODEL" for a chat model, or

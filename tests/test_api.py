@@ -117,7 +117,7 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
     assert {"image", "answer", "placement", "truth", "hp", "hr", "stage", "polite"} <= set(answers.columns)
     assert answers["hp"].mean() == pytest.approx(winner.scores.hp)
     assert run.answers(1)["answer"].tolist() == [row.answer for row in result.iterations[1].rows]
-    assert "on 12 held-out" in run._repr_html_().lower()
+    assert "12 held-out images" in run._repr_html_().lower()
     for wrong in ("loser", 9):
         with pytest.raises(DataError, match=r"(There are no|does not exist)"):
             run.answers(wrong)
@@ -129,13 +129,13 @@ def test_defaults_need_a_folder_a_tree_and_a_function(
     monkeypatch.chdir(tmp_path)
     result = taxtune.tune(TREE, photos, answer, effort="light")
     assert (result.objective, result.constraints) == ("hr_at_hp", (taxtune.Constraint("hp", 0.98, 0.9),))
-    assert (len(result.iterations), len(result.best.rows), len(result.heldout[0].rows)) == (11, 10, 10)
+    assert (len(result.iterations), len(result.best.rows), len(result.heldout[0].rows)) == (7, 12, 8)
     assert result.folder == "runs/tune"
     assert capsys.readouterr().out == ""
     with pytest.raises(ResumeError, match="already holds a tuning run"):
         taxtune.tune(TREE, photos, answer)
     longer = taxtune.tune(TREE, photos, answer, settings={"iterations": 12}, resume=True)
-    assert longer.iterations[:11] == result.iterations
+    assert longer.iterations[:7] == result.iterations
     assert len(longer.iterations) == 13
     # The prompt is what was asked, and stands beside its template.
     template = (tmp_path / "runs/tune/winner.j2").read_text()

@@ -430,7 +430,7 @@ def test_a_server_that_is_away_is_named_without_its_password(server: Server, tmp
     [
         ("mysql://me:secret@host/runs", DataError, r"file or a PostgreSQL database.*'mysql://…'.*postgresql\+psycopg"),
         ("postgresql+nosuch://me:secret@host/runs", DataError, "SQLAlchemy cannot use.*nosuch"),
-        ("postgresql+psycopg2://me:secret@host/runs", MissingExtraError, r"taxtune\[postgresql\]"),
+        ("postgresql+psycopg2://me:secret@host/runs", MissingExtraError, r"\.\[postgresql\]"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_told(place: str, kind: type[Exception], words: str) -> None:

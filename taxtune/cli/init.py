@@ -160,7 +160,7 @@ def _show(draft: Draft, offer: Offer | None) -> None:
     rest = f", {facts['calibration']:,} left for `taxtune calibrate`" if facts["calibration"] else ""
     line("splits", f"{tuning:,} for tuning, {facts['heldout']:,} held out for the final comparison{rest}")
     proven = f"{tuning:,} tuning images without a wrong answer prove {math.floor(1000 * facts['provable_hp']) / 1000}"
-    sure = f"{100 * facts['confidence']:.0f} % confidence"
+    sure = f"{100 * facts['confidence_level']:.0f} % confidence"
     line("goal", f"as specific as possible, with a precision (hP) of at least {target} ({sure}); {proven}")
     missing = []
     if facts["missing_to_prove"]:

@@ -220,7 +220,7 @@ def _vlm(model: str | None, offer: Offer | None, file: Path) -> str:
 def _one_model(model: str, file: Path) -> str:
     kind, name = parse_model(model)
     if kind == "local" and Path(name).is_dir():  # relative to the recipe, as all its paths are
-        model = f"local:{json.loads(_path(Path(name), file))}"
+        model = f"local:{yaml.safe_load(_path(Path(name), file))}"
     known = KNOWN_MODELS.get(name)
     size = "" if known is None else f" # {known.download_gb:.1f} GB to download"
     return f"  model: {_written(model)}{size}"

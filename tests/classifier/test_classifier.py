@@ -316,11 +316,8 @@ def test_nested_dicts_are_a_tree_of_python_too(tmp_path):
         taxonomy=tree,
         examples=tmp_path / "in" / "manifest.csv",
         vlm=ToyVLM(),
-        tuning=4,
-        heldout=6,
-        iterations=1,
+        settings={"data.tuning": 4, "data.heldout": 6, "iterations": 1, "tracking.mlflow": False},
         out=tmp_path / "run",
-        mlflow=False,
     )
     with pytest.raises(RecipeError, match="Give the same taxonomy"):
         result.classifier(vlm=ToyVLM())

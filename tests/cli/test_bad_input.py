@@ -121,8 +121,12 @@ def test_recipes_that_are_none(taxtune: Run, tmp_path: Path, content: bytes, wor
         ("fragments: toy.yaml", "fragments: gone", ["There are no fragments 'gone'", "default"]),
         ("path: tree.csv", "path: tree.csv, domain: scarlett", ["tree.csv", "Did you mean 'scarlet'?"]),
         ("What is this?", "{{ nope }}", ["prompt.baseline", "unknown variable 'nope'"]),
-        ("model: openai/test", "model: test", ["does not know the provider", "openai/gpt-4o"]),
-        ("model: openai/test", "model: openai/test, api_key_env: NO_SUCH_KEY", ["NO_SUCH_KEY", "export"]),
+        ("model: openai/test", "model: test", ["provider", "openai/gpt-4o"]),
+        (
+            "model: openai/test",
+            "model: openai/test, api_key_env: NO_SUCH_KEY",
+            ["NO_SUCH_KEY", "--set vlm.api_key_env=NO_SUCH_KEY"],
+        ),
         (
             "timeout: 5",
             "concurrency: many",

@@ -146,7 +146,7 @@ def test_images_come_from_tables_lists_patterns_and_stdin(here: Path) -> None:
 
 
 def test_the_column_of_images_is_found_as_init_finds_it(here: Path) -> None:
-    (here / "list.csv").write_text("id,File Name,path\n1,0.png,beach\n2,1.png,wood\n")  # the files are in photos/
+    (here / "list.csv").write_text("id,File Name,placement\n1,0.png,beach\n2,1.png,wood\n")  # the files are in photos/
     (here / "both.csv").write_text("file,img\n0.png,1.png\n2.png,3.png\n")
     done = classify(here, "list.csv", "--out", "labels.jsonl")
     assert done.code == 2

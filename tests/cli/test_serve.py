@@ -116,7 +116,7 @@ def test_from_its_start_to_ctrl_c(tmp_path: Path) -> None:
         request = urllib.request.Request(f"{address}/invocations", body, headers={"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as reply:
             sent, named = json.load(reply)["predictions"]
-        assert sent["path"].startswith("Aves")
+        assert sent["placement"].startswith("Aves")
         assert "not an image file in base64" in named["failure"]  # files of the server are nobody's business
         server.send_signal(signal.SIGINT)
         assert server.wait(30) == 0

@@ -169,5 +169,5 @@ def test_a_measure_of_text_is_no_metric_here(tree: Taxonomy) -> None:
 
 def test_dspy_is_an_extra(monkeypatch: pytest.MonkeyPatch, toy: Path, tree: Taxonomy) -> None:
     monkeypatch.setitem(sys.modules, "dspy", None)
-    with pytest.raises(MissingExtraError, match=r"taxtune\[dspy\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[dspy\]"):
         examples(toy / "manifest.csv", tree)

@@ -269,5 +269,5 @@ def test_unknown_settings_are_named_before_anything_is_asked(tmp_path: Path) -> 
 
 def test_gepa_is_an_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "gepa", None)
-    with pytest.raises(MissingExtraError, match=r"taxtune\[gepa\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[gepa\]"):
         optimized(tmp_path, lambda prompt: prompt)

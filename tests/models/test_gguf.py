@@ -183,5 +183,5 @@ def test_a_missing_package_is_named(package: str, tmp_path: Path, monkeypatch: p
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF")
     monkeypatch.setattr("taxtune.models.gguf.find_spec", lambda name: None if name == package else object())
-    with pytest.raises(MissingExtraError, match=rf"model\.gguf needs the package '{package}'.*taxtune\[gguf\]"):
+    with pytest.raises(MissingExtraError, match=rf"model\.gguf needs the package '{package}'.*\.\[gguf\]"):
         find_checkpoint(str(file), task=TASK)

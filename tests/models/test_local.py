@@ -276,9 +276,9 @@ def test_weights_in_fewer_bits(
 @pytest.mark.parametrize(
     ("settings", "missing", "message"),
     [
-        ({"quantization": "4bit"}, "bitsandbytes", r"4bit needs the package 'bitsandbytes'.*taxtune\[quantized\]"),
-        ({"quantization": "int8"}, "torchao", r"int8 needs the package 'torchao'.*taxtune\[quantized\]"),
-        ({"device_map": "auto", "device": "auto"}, "accelerate", r"device_map: auto needs .*taxtune\[sharded\]"),
+        ({"quantization": "4bit"}, "bitsandbytes", r"4bit needs the package 'bitsandbytes'.*\.\[quantized\]"),
+        ({"quantization": "int8"}, "torchao", r"int8 needs the package 'torchao'.*\.\[quantized\]"),
+        ({"device_map": "auto", "device": "auto"}, "accelerate", r"device_map: auto needs .*\.\[sharded\]"),
         ({"quantization": "int4"}, "", r"int4 needs a CUDA card and the dtype bfloat16, .* on cpu in float32"),
     ],
 )

@@ -16,7 +16,7 @@ from tests.report import samples
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
-    monkeypatch.setenv("SOME_KEY", "the-secret-key")
+    monkeypatch.setenv("SOME_API_KEY", "the-secret-key")
     (tmp_path / "tree.csv").write_text("child,parent,label\n1,,bird\n2,1,owl\n3,1,duck\n")
     lines = ["image,label"]
     for i in range(6):
@@ -32,7 +32,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
             "kind": "api",
             "model": "openai/some-model",
             "api_base": "http://me:password@127.0.0.1:9/v1",
-            "api_key_env": "SOME_KEY",
+            "api_key_env": "SOME_API_KEY",
         },
     }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))

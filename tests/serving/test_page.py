@@ -191,7 +191,7 @@ def test_several_photos_are_listed_and_given_as_csv(page: Any, photos: Path, tmp
     rows = download(page)
     assert [row["image"] for row in rows] == ["scarlet0.png", "'=1+1.png", "scarlet4.png", "broken.png", "large.png"]
     assert tuple(rows[0]) == COLUMNS
-    assert (rows[0]["path"], rows[0]["answer"]) == ("colour/reddish/scarlet", "A: scarlet.")
+    assert (rows[0]["placement"], rows[0]["answer"]) == ("colour/reddish/scarlet", "A: scarlet.")
     assert [row["off_tree"] for row in rows[:3]] == ["false", "false", "true"]
     assert rows[3]["failure"] == "This is not an image."
     assert "the limit is" in rows[4]["failure"]

@@ -107,7 +107,7 @@ def test_the_champion_is_loaded_as_any_model(store: Store, classifier: Path) -> 
     model = mlflow.pyfunc.load_model(f"models:/loaded@{CHAMPION}")
     (row,) = model.predict(pd.DataFrame({"image": [str(BIRD)]})).to_dict("records")
     (own,) = Classifier.load(classifier).classify([BIRD])
-    assert (row["path"], row["answer"]) == (own.node, own.answer)
+    assert (row["placement"], row["answer"]) == (own.placement, own.answer)
     assert model.input_example.image.tolist() == [str(BIRD)]
 
 
@@ -160,7 +160,7 @@ def test_mlflow_serves_it_over_http(store: Store, classifier: Path, tmp_path: Pa
         os.killpg(server.pid, 15)
         server.wait(30)
     (own,) = Classifier.load(classifier).classify([BIRD])
-    assert [row["path"] for row in rows] == [own.node] * 3 + [None]
+    assert [row["placement"] for row in rows] == [own.placement] * 3 + [None]
     assert [node["label"] for node in rows[0]["nodes"]] == [step.label for step in own.path]
     assert "does not exist" in rows[3]["failure"]
 

@@ -256,7 +256,7 @@ def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
     scores = {h.name: h.scores for h in result.heldout}
     assert scores["hp"].hp > scores["accuracy"].hp
     assert scores["accuracy"].accuracy >= scores["hp"].accuracy
-    assert result.against("hp", "baseline").metrics["hp"].low > 0
+    assert result.against("hp", "baseline").metrics["hp"].difference > 0
 
 
 class Lost(ToyVLM):

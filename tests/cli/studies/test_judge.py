@@ -167,7 +167,7 @@ def test_other_columns(tmp_path: Path) -> None:
         (["--human-column", "rating"], "no column 'rating'"),
         (["--measure", "clip-i2t"], "needs images"),
         (["--demonstrations", "none.yaml", "--judge", "openai/x"], "demonstrations cannot be read"),
-        (["--judge", "nonsense"], "does not know the provider"),
+        (["--judge", "nonsense"], "has no provider"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], words: str, rated: Path) -> None:

@@ -500,7 +500,7 @@ def test_make_proposer():
     assert {"kind": "agent", "model": "openai/gpt-4o-mini", "max_turns": 5}.items() <= made.identity().items()
     with pytest.raises(ProposerError, match=r"max_turns must be at least 2"):
         make_proposer("agent:openai/gpt-4o-mini", max_turns=1)
-    with pytest.raises(ProposerError, match=r"Unknown proposer"):
+    with pytest.raises(ModelError, match=r"The model's name is empty"):
         make_proposer("agent:")
 
 

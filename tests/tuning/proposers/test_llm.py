@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from taxtune.errors import ProposerError, TemplateError
+from taxtune.errors import ModelError, ProposerError, TemplateError
 from taxtune.recipe import load_recipe
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
@@ -363,7 +363,7 @@ class TestKeys:
     def test_check_tells_before_anything_is_asked(self, monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(ProposerError, match="OPENAI_API_KEY is not set"):
             proposer(None, api_key=None).check()
-        with pytest.raises(ProposerError, match="does not know the provider"):
+        with pytest.raises(ModelError, match="has no provider"):
             proposer(None, model="nonsense").check()
         proposer(None).check()
         proposer(closed_api_base(), api_key=None).check()
@@ -401,7 +401,7 @@ def test_a_model_that_is_not_known_has_no_cost():
 
 
 def test_a_model_without_a_provider_is_explained():
-    with pytest.raises(ProposerError, match=r"does not know the provider.*'nonsense'.*openai/gpt-4o"):
+    with pytest.raises(ModelError, match=r"has no provider.*'nonsense'.*openai/gpt-4o"):
         propose(proposer(None, model="nonsense"))
 
 
