@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -273,7 +274,10 @@ def _print_plan(plan: Plan) -> None:
     console = _console()
 
     def line(name: str, value: str) -> None:
-        console.print(visible(f"{name:<16}{value}"), markup=False, highlight=False, soft_wrap=True)
+        # A file or a pipe gets a line for each fact, whatever its length.
+        width = console.width if console.is_terminal else sys.maxsize
+        text = textwrap.fill(visible(value), width, initial_indent=f"{name:<16}", subsequent_indent=" " * 16)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     line("recipe", plan.name)
     line("objective", ", ".join(plan.objectives))
@@ -281,7 +285,8 @@ def _print_plan(plan: Plan) -> None:
     line("images", "?" if plan.images is None else f"{plan.images:,} labelled")
     if plan.repeats > 1:
         line("repeats", f"{plan.repeats} runs with other seeds of proposer and model, on the same images")
-    line("splits", f"{plan.tuning_images} tuning, {plan.heldout_images} held-out")
+    left = max(0, (plan.images or 0) - plan.tuning_images - plan.heldout_images)
+    line("splits", f"{plan.tuning_images} tuning, {plan.heldout_images} held-out, {left:,} in neither")
     if len(plan.stages) > 1:
         line("race", ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages))
     if plan.outlook is not None:
