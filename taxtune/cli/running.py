@@ -286,7 +286,10 @@ def _print_plan(plan: Plan) -> None:
     if plan.repeats > 1:
         line("repeats", f"{plan.repeats} runs with other seeds of proposer and model, on the same images")
     left = max(0, (plan.images or 0) - plan.tuning_images - plan.heldout_images)
-    line("splits", f"{plan.tuning_images} tuning, {plan.heldout_images} held-out, {left:,} in neither")
+    line(
+        "splits",
+        f"{plan.tuning_images} tuning, {plan.heldout_images} held-out" + (f", {left:,} in neither" if left else ""),
+    )
     if len(plan.stages) > 1:
         line("race", ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages))
     if plan.outlook is not None:
