@@ -87,6 +87,7 @@ def work(options: dict[str, Any], folder: Path, storage: str | None, seconds: fl
 def measure(workers: int, arguments: argparse.Namespace, folder: Path, storage: str | None) -> dict[str, float]:
     """Returns what a run took with so many workers."""
     changes = {
+        "iterations": arguments.iterations,
         "data.count": 4 * arguments.images,
         "data.tuning": 2 * arguments.images,
         "data.heldout": arguments.images,
@@ -97,7 +98,6 @@ def measure(workers: int, arguments: argparse.Namespace, folder: Path, storage: 
     }
     options = {
         "recipe": taxtune.load_recipe("fieldguide", [f"{key}={value}" for key, value in changes.items()]),
-        "iterations": arguments.iterations,
     }
     context = multiprocessing.get_context("spawn")
     together = context.Barrier(workers)

@@ -125,7 +125,7 @@ def kept(out: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
-            left_out = ("usage", "race", "account", "from_store", "folder", "where", "provenance")
+            left_out = ("usage", "race", "account", "from_store", "folder", "where", "provenance", "seconds")
             return {key: plain(item) for key, item in value.items() if key not in left_out}
         return [plain(item) for item in value] if isinstance(value, list) else value
 
@@ -190,8 +190,9 @@ def test_of_two_workers_one_dies_and_the_other_finishes_the_race(seed: int, tmp_
     assert {record["state"] for record in history} == {"complete"}
     assert len({record["template"] for record in history}) == 8
     images = {record["iteration"]: len(record["rows"]) for record in history}
-    assert result["selection"]["images"] == images[result["winner"]] == 8
-    assert all(images[finalist["iteration"]] == 8 for finalist in result["selection"]["finalists"])
+    assert max(images.values()) == 8
+    # The winner is a finalist of the last round, or of one before it where no template of the last is believed.
+    assert result["selection"]["images"] == images[result["winner"]]
 
 
 @pytest.mark.heavy
