@@ -44,7 +44,7 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
 
     rows_in_json: ClassVar[bool] = True
 
-    file: Annotated[str, typer.Argument(metavar="FILE", help=ANSWERS_HELP.format("columns answer and target"))]
+    file: Annotated[str, typer.Argument(metavar="FILE", help=ANSWERS_HELP.format("columns answer and truth"))]
     missing: Annotated[Literal["error", "leave-out"], MissingOption] = "error"
     frequencies: FrequenciesOption = None
     smoothing: SmoothingOption = 0.0

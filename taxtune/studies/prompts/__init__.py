@@ -32,7 +32,7 @@ class PromptsSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
         tuple[str, ...],
         typer.Argument(
             metavar="MODEL:PROMPT=FILE...",
-            help="CSV or JSONL with the columns answer and target; or folders of finished runs, as RUN or MODEL=RUN.",
+            help="CSV or JSONL with the columns answer and truth; or folders of finished runs, as RUN or MODEL=RUN.",
         ),
     ]
     taxonomy: Annotated[Any, taxonomy_option("Not needed for runs.")] = None

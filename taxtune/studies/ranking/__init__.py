@@ -35,7 +35,7 @@ class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
     files: Annotated[
         tuple[str, ...],
         typer.Argument(
-            metavar="MODEL=FILE...", help="CSV or JSONL with the columns answer and target, one for each model."
+            metavar="MODEL=FILE...", help="CSV or JSONL with the columns answer and truth, one for each model."
         ),
     ] = ()
     taxonomy: Annotated[Any, taxonomy_option("Needed unless --scores is given.")] = None
