@@ -181,7 +181,7 @@ def _takes_no_images(file: str) -> ModelError:
         "A GGUF file is read as a language model, which takes no images.",
         file=file,
         remedy="Give the Hugging Face name or the folder of a vision-language model, or serve the file with llama.cpp "
-        "or Ollama and set vlm.kind: api.",
+        "or Ollama, and name its model as openai/NAME with vlm.api_base.",
     )
 
 
