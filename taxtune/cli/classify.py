@@ -95,7 +95,7 @@ def classify(
             "--review",
             metavar="FILE",
             show_default="NAME-review beside --out",
-            help="Write the images that somebody should look at to this file.",
+            help="Write the images that a person should look at to this file.",
         ),
     ] = None,
     settings: ModelSetOption = None,
