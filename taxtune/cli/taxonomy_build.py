@@ -160,7 +160,7 @@ def link(
     """Link OVEN's entities to the nodes of a tree: which are on it, which are not.
 
     A line of --out has the example's id, image_id, question, entity_id and entity_text, and as target the path of its
-    node, as files of answers have it.
+    node, which is read as the truth where a file of answers has no column truth.
     """
     from taxtune import atomic
     from taxtune.taxonomy import read_taxonomy
