@@ -56,7 +56,8 @@ def audit(
             "--taxonomy",
             "TREE",
             "the run's",
-            "The taxonomy file, or builtin:fieldguide. With a run, its answers are placed on this taxonomy again.",
+            "The taxonomy file, or builtin:NAME for that of a built-in recipe. With a run, its answers are placed on "
+            "it again.",
             "-t",
         ),
     ] = None,
