@@ -120,7 +120,9 @@ def compare(
     recipe: RecipeArgument,
     objective: Annotated[
         list[str] | None,
-        typer.Option("--objective", show_default="hp and accuracy", help="An objective to tune for; give two or more."),
+        typer.Option(
+            "--objective", show_default="hr_at_hp and accuracy", help="An objective to tune for; give two or more."
+        ),
     ] = None,
     settings: SetOption = None,
     out: OutOption = None,
@@ -143,7 +145,7 @@ def compare(
     from taxtune.tuning.compare import check_objectives
     from taxtune.tuning.objective import check_objective
 
-    names = tuple(objective or ("hp", "accuracy"))
+    names = tuple(objective or ("hr_at_hp", "accuracy"))
     for name in names:
         check_objective(name)
     check_objectives(names)

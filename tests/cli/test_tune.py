@@ -96,11 +96,14 @@ def recorded(folder: Path) -> tuple[list[Any], list[Any]]:
     return [run for run in runs if run not in nested], sorted(nested, key=lambda run: str(run.info.run_name))
 
 
+HP_AND_ACCURACY = ("--objective", "hp", "--objective", "accuracy")
+
+
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A whole comparison, and its result as the command printed it."""
     folder = tmp_path_factory.mktemp("compared")
-    done = taxtune("compare", "fieldguide", "--out", "out", "--json", folder=folder)
+    done = taxtune("compare", "fieldguide", *HP_AND_ACCURACY, "--out", "out", "--json", folder=folder)
     return folder / "out", json.loads(done.out)
 
 
@@ -169,7 +172,7 @@ def test_evaluate_sets_several_templates_side_by_side_under_their_names(compared
 
 
 def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
-    plan = json.loads(taxtune("compare", "fieldguide", "--dry-run", "--json", folder=tmp_path).out)
+    plan = json.loads(taxtune("compare", "fieldguide", *HP_AND_ACCURACY, "--dry-run", "--json", folder=tmp_path).out)
     # The baseline is asked once; each run asks about its own templates; three templates meet the held-out images.
     assert plan["forecast"]["model"]["calls"] == TUNING * (1 + 2 * ITERATIONS) + HELDOUT * 3
     assert (plan["forecast"]["proposer"], plan["problems"]) == (None, [])

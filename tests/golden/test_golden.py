@@ -28,9 +28,9 @@ def test_compare_on_the_field_guide(golden: Golden) -> None:
     sets = " ".join(f"--set {setting}" for setting in settings.split())
     golden.case(
         "compare",
-        f"compare fieldguide --out out {sets}",
+        f"compare fieldguide --objective hp --objective accuracy --out out {sets}",
         # Nothing is left to do, and the same is printed.
-        f"compare fieldguide --out out --resume {sets}",
+        f"compare fieldguide --objective hp --objective accuracy --out out --resume {sets}",
         f"evaluate fieldguide --template out/winner-hp.j2 --split tuning --out out --json {sets}",
         "study prompts tuned=out/hp --resamples 50 --json",
     )
