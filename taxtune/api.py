@@ -183,7 +183,7 @@ def _parts(
         "prompt.baseline": baseline,
         "prompt.domain": domain or "",
         **({"vlm": with_kind(str(parse_model(vlm).absolute))} if isinstance(vlm, str) else {}),
-        **_proposer_keys(proposer),
+        **_proposer_keys(proposer, started),
     }
     parts = Parts(
         started.changed(changes | own),
@@ -210,8 +210,12 @@ def _chat(proposer: object) -> tuple[str, str] | None:
     return ("agent", model) if kind == "agent" else ("llm", proposer)
 
 
-def _proposer_keys(proposer: object) -> dict[str, Any]:
-    """Returns what the name of a proposer changes in a recipe; nothing for an object, which replaces all of it."""
+def _proposer_keys(proposer: object, recipe: Recipe) -> dict[str, Any]:
+    """Returns what a proposer changes in a recipe; nothing for an object, which replaces all of it."""
+    from taxtune.recipe_settings import Settings
+
+    if isinstance(proposer, Settings):
+        return {} if proposer == recipe.proposer else {"proposer": proposer.model_dump()}
     if proposer in ("fragments", "random"):
         return {"proposer.kind": proposer}
     chat = _chat(proposer)
@@ -686,7 +690,7 @@ def _tracking(parts: Parts) -> list[Any]:
     from taxtune.tracking import MLflowTracker
     from taxtune.tuning.callbacks import TrackingCallback
 
-    make = partial(MLflowTracker, wanted.experiment, parts.folder, wanted.uri)
+    make = partial(MLflowTracker, wanted.experiment, parts.folder, parts.recipe.tracking_uri)
     return [TrackingCallback(partial(make, traces=wanted.traces, model=wanted.model))]
 
 

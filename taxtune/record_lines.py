@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["parsed", "read_lines", "whole_lines"]
+__all__ = ["current_row", "parsed", "read_lines", "whole_lines"]
 
 
 def read_lines(file: Path) -> dict[int, dict[str, Any]]:
@@ -36,3 +36,10 @@ def parsed(lines: bytes) -> list[tuple[int, dict[str, Any]]]:
         return [(int(record["iteration"]), record) for record in records]
     except (KeyError, TypeError) as error:
         raise ValueError(f"a line is not an iteration: {error}") from error
+
+
+def current_row(row: Any) -> Any:
+    """Returns the row of an image as this version has it: earlier ones called the placement "placed"."""
+    if isinstance(row, dict) and {"example", "placed"} <= row.keys():
+        return {"placement" if key == "placed" else key: value for key, value in row.items()}
+    return row

@@ -19,8 +19,9 @@ import taxtune
 from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import Recipe
-from taxtune.recipe_settings import EFFORTS, ObjectiveSettings, PromptSettings
+from taxtune.recipe_settings import EFFORTS, LLMProposerSettings, ObjectiveSettings, PromptSettings
 from taxtune.report.wording import signed
+from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.records import ExampleRow, IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files
 
@@ -353,6 +354,13 @@ def test_failed_answers_are_missing(photos: Path, tmp_path: Path) -> None:
     assert failed.any()
     assert answers.loc[failed, "hp"].isna().all()
     assert result.heldout[0].scores.n == int((~failed).sum())
+
+
+def test_settings_of_a_proposer_are_those_of_the_run(photos: Path, tmp_path: Path) -> None:
+    given = LLMProposerSettings(kind="llm", model="openai/x", temperature=0.3)
+    (made,) = make_experiments(["hp"], TREE, photos, answer, proposer=given, settings=QUICK, out=tmp_path)
+    assert made.settings["proposer"] == given.model_dump()
+    assert isinstance(made.proposer, LLMProposer)
 
 
 def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+import taxtune
 from taxtune import trust
 from taxtune.errors import TaxtuneError
 from taxtune.recipe import Recipe, load_recipe
@@ -85,6 +86,12 @@ def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(tmp_path, monk
     group, name = key.split(".")
     ask(Parts(recipe(tmp_path / "in", groups, f"{key}={groups[group][name]}"), tmp_path / "out"))
     ask(Parts(found.changed({key: groups[group][name]}), tmp_path / "out"))
+
+
+def test_python_sends_nothing_to_a_tracking_server_that_a_file_names(tmp_path):
+    found = recipe(tmp_path / "in", {"tracking": {"uri": FOREIGN}})
+    with pytest.raises(TaxtuneError, match=r"tracking\.uri sends .* to http://gpu-box"):
+        taxtune.tune(recipe=found, vlm=lambda image, prompt: "navy", out=tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -453,6 +453,8 @@ def _numbered(rows: Sequence[int]) -> str:
 
 def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: str | None) -> None:
     needed = [] if predicted is not None else [schema.answer]
+    if schema.placement not in (None, "placement"):  # a name that somebody wrote is meant
+        needed = [schema.placement]
     if schema.taxonomy is not None:
         needed.append(schema.truth)
     if schema.reference is not None and f"{schema.reference}s" not in there:

@@ -13,7 +13,6 @@ __all__ = [
     "aim_in_words",
     "best_in_words",
     "nothing_left",
-    "optimism_in_words",
     "optimism_rows",
     "outlook_lines",
     "resolution_in_words",
@@ -87,15 +86,6 @@ def optimism_rows(run: TuneResult) -> list[tuple[str, ...]]:
         )
         for each in run.optimism
     ]
-
-
-def optimism_in_words(run: TuneResult) -> str:
-    """Returns by how much the winner's tuning scores are too good, and by how much such a choice makes them."""
-    return "; ".join(
-        f"{name} {tuning} on the tuning images, {heldout} on the held-out ones: {difference}"
-        + ("" if expected == "–" else f", expected {expected}")
-        for name, tuning, heldout, difference, expected in optimism_rows(run)
-    )
 
 
 def aim_in_words(aim: Aim) -> str:

@@ -207,7 +207,8 @@ def _wanting(missed: Constraint, winner: Finalist, selection: Selection, records
     needed = images_to_certify(own, least, missed.confidence, typical=typical)
     if needed is None:
         mean = number(1 - float(own.mean()), missed.measure)
-        return f"its {name} is {mean} on {images}, short of the goal {goal} ({proven})"
+        near = "short of" if own.mean() > 1 - least + 1e-9 else "too close to"
+        return f"its {name} is {mean} on {images}, {near} the goal {goal} ({proven})"
     more = max(1, needed - own.size)
     return f"label {more:,} more photo{'' if more == 1 else 's'} for tuning to prove {name} {goal} ({proven})"
 

@@ -190,7 +190,7 @@ def _images(body: bytes) -> list[str]:
     match given:
         case {"inputs": {"image": found}} | {"inputs": found} | {"instances": found} | {"dataframe_records": found}:
             pass
-        case {"dataframe_split": {"columns": ["image"], "data": found}}:
+        case {"dataframe_split": {"columns": ["image"], "data": list(found)}}:
             found = [row[0] if isinstance(row, list) and len(row) == 1 else row for row in found]
         case _:
             found = None

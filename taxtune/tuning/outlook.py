@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 POWER, SIGNIFICANCE = 0.8, 0.05
+# More images than these are no advice.
+_MOST_LABELLED = 2**17
 #: Before anything is asked: two templates place one image in seven differently, with 0.4 between the two scores of such
 #: an image, or 1 where a score is 0 or 1. So it was, at the median, for 328 templates against the baseline on 1,200
 #: images of the field guide: 15 % and 0.40 for hP.
@@ -274,7 +276,7 @@ def images_to_certify(losses: ArrayLike, least: float, confidence: float, *, typ
         typical: Size of the loss that may come next, in (0, 1]; see `taxtune.metrics.bounds.poisson_bound`.
 
     Returns:
-        The number of images; None where it loses too much on average for any number to do.
+        The number of images; None where it loses too much on average for any number that somebody labels to do.
     """
     if 1 - np.asarray(losses, dtype=np.float64).mean() <= least:
         return None
@@ -284,6 +286,8 @@ def images_to_certify(losses: ArrayLike, least: float, confidence: float, *, typ
 
     enough = 1
     while not proven(enough):
+        if enough >= _MOST_LABELLED:
+            return None
         enough *= 2
     return enough // 2 + bisect_left(range(enough // 2, enough), True, key=proven)
 

@@ -12,6 +12,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.record_lines import current_row
 from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.tuning.account import Account, account_of, sum_accounts
 from taxtune.tuning.objective import Constraint
@@ -122,12 +123,12 @@ class Judged:
 
 
 def upgraded(data: Any) -> Any:
-    """Returns records as this version has them: earlier ones kept a judge's rating under a key of its own."""
+    """Returns records as this version has them: earlier ones had other names for a judge's rating and the placement."""
     if isinstance(data, list):
         return [upgraded(item) for item in data]
     if not isinstance(data, dict):
         return data
-    data = {key: upgraded(value) for key, value in data.items()}
+    data = current_row({key: upgraded(value) for key, value in data.items()})
     # Not intervals by score, which have one under this key.
     if "lave" in data and "measures" not in data and "hp" in data and not isinstance(data["lave"], dict):
         rating, rationale = data.pop("lave"), data.pop("rationale", None)

@@ -75,6 +75,8 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
             file=folder / "provenance.json",
             remedy="Give the recipe (recipe=, or --recipe).",
         ) from error
+    if "confidence" in (objective := data.get("objective") or {}):  # what earlier versions called it
+        objective["confidence_level"] = objective.pop("confidence")
     for group, did in _GIVEN.items():
         missing = group in STAND_INS and group not in data
         if (missing or data.get(group, {}).get("kind") == "python") and group not in given:

@@ -69,6 +69,14 @@ def test_columns_of_other_names(
     assert json.loads(capsys.readouterr().out)["scores"]["hr"]["estimate"] == pytest.approx(0.75)
 
 
+def test_a_column_of_placements_that_is_named_is_meant(
+    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write(tmp_path, "answer,node,truth\nbird,duck,mallard\n")
+    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--placement-column", "nodes") == 2
+    assert "no column 'nodes'" in capsys.readouterr().err
+
+
 def test_json_holds_everything(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -67,6 +67,13 @@ def test_photos_that_were_answered_wrongly_are_expected_among_further_ones() -> 
     assert bounds[0] > 0.02 >= bounds[1]
 
 
+def test_no_number_of_photos_is_named_that_nobody_labels() -> None:
+    assert said("estimate", 0.95, *[0.5001] * 4, *[1.0] * 96) == (
+        "Best estimate, not certified: its hP is 0.980 on 100 tuning images, too close to the goal 0.980 "
+        "(100 tuning images prove 0.950 with 90 % confidence)."
+    )
+
+
 def test_more_photos_are_not_promised_to_prove_what_is_not_so() -> None:
     assert said("estimate", 0.93, *[0.5] * 10, *[1.0] * 90) == (
         "Best estimate, not certified: its hP is 0.950 on 100 tuning images, short of the goal 0.980 "

@@ -117,6 +117,7 @@ def test_files_of_the_server_cannot_be_asked_about(tmp_path: Path) -> None:
         (b'{"inputs": {"image": [17, "secret"]}}', 400),
         (b'{"inputs": {"photo": ["secret"]}}', 400),
         (b'{"dataframe_split": {"columns": ["image"], "data": ["secret", 3]}}', 400),
+        (b'{"dataframe_split": {"columns": ["image"], "data": 5}}', 400),
         (b'{"inputs": [' + b'"secret",' * 1000 + b'"secret"]}', 400),
         (b'{"inputs": ["' + b"secret!" * 100 + b'"]}', 200),
         (b'{"inputs": ["data:image/png;base64,' + b"secret!" * 100 + b'"]}', 200),

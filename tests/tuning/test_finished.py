@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from taxtune import load_run
+from taxtune.answers.runs import read_run_rows
 from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.records import ComparisonResult, TuneResult
+from taxtune.tuning.reopen import recipe_of
 from tests.tuning.toy import compared, make_parts, tuned
 
 
@@ -55,6 +58,26 @@ def test_a_finished_run_is_what_it_was_and_nothing_is_told(finished: tuple[Path,
     assert again.provenance == result.provenance
     assert heard.events == []
     assert {file: file.stat().st_mtime_ns for file in (folder / "out").rglob("*")} == before
+
+
+def test_a_run_of_an_earlier_version_is_read(run: Path) -> None:
+    out = run / "out"
+    result = load_run(out)
+    assert isinstance(result, TuneResult)
+    for name in ("result.json", "history.jsonl"):
+        text = (out / name).read_text()
+        assert '"placement"' in text
+        (out / name).write_text(text.replace('"placement"', '"placed"'))
+    text = (out / "provenance.json").read_text()
+    assert "confidence_level" in text
+    (out / "provenance.json").write_text(text.replace("confidence_level", "confidence"))
+    earlier = load_run(out)
+    assert isinstance(earlier, TuneResult)
+    assert earlier.heldout == result.heldout
+    assert read_run_rows(out).rows[0]["placement"] == result.heldout_winner.rows[0].placement
+    assert read_run_rows(out, "0").rows[0]["placement"] == result.iterations[0].rows[0].placement
+    given = {"vlm", "data"}
+    assert recipe_of(earlier, given=given).objective == recipe_of(result, given=given).objective
 
 
 def _without(name: str) -> Callable[[Path], None]:
