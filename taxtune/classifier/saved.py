@@ -38,7 +38,7 @@ _FORMAT = "taxtune classifier"
 _AGAIN = "Save the classifier again from its run."
 _ANOTHER = "For another tree, tune again."
 #: Raised when a folder that this version writes cannot be read by the version before.
-_VERSION = 1
+_VERSION = 2
 
 
 class _Mapper(BaseModel):

@@ -243,4 +243,8 @@ def read_calibration(folder: str | Path) -> Calibration:
     try:
         return TypeAdapter(Calibration).validate_python(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
-        raise DataError(f"The file is not a calibration: {str(error).splitlines()[0]}.", file=file) from error
+        raise DataError(
+            f"The file is not a calibration, or one of an earlier version: {str(error).splitlines()[0]}.",
+            file=file,
+            remedy=f"Run `{command('calibrate', folder)}` again; answers in the store are not asked for twice.",
+        ) from error

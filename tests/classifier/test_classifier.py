@@ -273,6 +273,7 @@ def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
     data = json.loads((folder / "classifier.json").read_text())
     for change, said in (
         ({"version": 99}, "another version of the format"),
+        ({"version": 1}, "another version of the format"),
         ({"format": "x"}, "not a classifier"),
         ({"prompts": 3}, "prompts: "),
     ):

@@ -7,11 +7,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from rich.live import Live
 
 from taxtune.policies import DIRECT
 from taxtune.progress import loading, note, showing, track, track_each
@@ -265,12 +267,22 @@ def test_quiet_says_nothing_but_notes(
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", ["hp", "accuracy", "hf", "pareto"])
 def test_no_line_is_wider_than_the_terminal_and_no_number_is_broken(
-    width: int, kind: str, clock: Clock, make_screen: Callable[..., Screen]
+    width: int, kind: str, clock: Clock, make_screen: Callable[..., Screen], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wide, narrow = make_screen(400), io.StringIO()
-    after("end", follow(Terminal(stream=wide, clock=clock), clock, kind=kind))
-    narrow = make_screen(width)
-    after("end", follow(Terminal(stream=narrow, clock=Clock()), clock, kind=kind))
+    # A refresh in the middle of a step would show one screen numbers that the other never had.
+    monkeypatch.setattr("rich.live.Live", partial(Live, auto_refresh=False))
+
+    def shown_on(screen: Screen, ticking: Clock) -> Screen:
+        terminal = Terminal(stream=screen, clock=ticking)
+        for event in follow(terminal, clock, kind=kind):
+            if terminal._live is not None:
+                terminal._live.refresh()
+            if event == "end":
+                break
+        return screen
+
+    wide = shown_on(make_screen(400), clock)
+    narrow = shown_on(make_screen(width), Clock())
     assert max(map(cell_len, narrow.lines)) <= width
     number = re.compile(r"(?<![\w.])[\d.,]*\d[\d.,]*(?![\w…])")
     whole = {found for line in wide.lines for found in number.findall(line)}
