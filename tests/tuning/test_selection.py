@@ -226,6 +226,10 @@ def test_a_best_estimate_is_the_most_specific_template_that_is_believed_to_keep_
     objective = make_objective("hr_at_hp")
     assert choose([careful, fair, bold], objective).winner == 1, "the boldest is not believed"
     assert choose([careful, bold], objective).winner == 0
+    # The likeliest is the careful one, which says less: it is enough to be believed.
+    slip = record(1, losses(n, 1), np.full(n, 0.7))
+    assert choose([careful, slip], objective).winner == 1
+    assert choose([careful, record(1, losses(n, 2), np.full(n, 0.7))], objective).winner == 0
     doubtful = [record(i, losses(n, wrong), np.full(n, hr)) for i, (wrong, hr) in enumerate([(8, 0.5), (20, 0.9)])]
     found = choose(doubtful, objective)
     assert (found.winner, found.status) == (0, "estimate"), "where none is believed, the likeliest"
