@@ -121,7 +121,7 @@ def test_a_real_model_answers(smollm2: Path) -> None:
 def test_a_vision_language_model_is_not_read_from_such_a_file(tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF")
-    with pytest.raises(ModelError, match=r"language model, which takes no images.*vlm\.kind: api"):
+    with pytest.raises(ModelError, match=r"language model, which takes no images.*vlm\.api_base"):
         check_model(make_model(f"local:{file}"))
     with pytest.raises(ModelError, match="which takes no images"):
         check_reachable(str(file))
