@@ -13,7 +13,7 @@ PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
 LOWEST_TESTS ?= tests --ignore=tests/cli --ignore=tests/fieldguide --ignore=tests/golden --ignore=tests/studies
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-heavy test-all test-lowest lint format docs bench clean
+.PHONY: help install install-dev demo test test-heavy test-all test-lowest lint format docs bench size clean
 
 help:
 	@echo "make install      install taxtune in $(VENV)"
@@ -26,6 +26,7 @@ help:
 	@echo "make format       reformat with ruff"
 	@echo "make docs         build the documentation in site/"
 	@echo "make bench        run the benchmarks (ARGS='--taxonomy FILE --placed FILE' for the mapper on your data)"
+	@echo "make size         print lines per room, modules, commands, recipe keys, words of documentation"
 	@echo "make clean        remove the environments, caches, site/ and runs/"
 
 install: $(VENV)/.installed
@@ -98,6 +99,9 @@ bench: install-dev
 	$(BIN)/python benchmarks/optimizers.py --seeds 10 --budgets 400
 	$(BIN)/python benchmarks/mapper.py $(ARGS)
 	$(BIN)/python benchmarks/vlm_throughput.py
+
+size: install-dev
+	@$(BIN)/python -m tests.size
 
 clean:
 	rm -rf $(VENV) $(LOWEST) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,73 +1,58 @@
-"""The arrows of ARCHITECTURE.md: which package may import which, imports inside functions included."""
+"""The shape of the code: no circle of imports, and how large each room is."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+import networkx as nx
 
-PACKAGE = Path(__file__).parents[1] / "taxtune"
-
-#: What each package may import besides the modules at the top of the package that need no other package.
-ALLOWED = {
-    "taxonomy": set(),
-    "data": {"taxonomy"},
-    "models": {"data"},
-    "execution": {"models", "data"},
-    "encoders": {"models", "data"},
-    "mapping": {"taxonomy", "encoders"},
-    "metrics": {"taxonomy", "models", "encoders", "data"},
-    "answers": {"taxonomy", "mapping", "metrics", "data", "report"},
-    "report": {"taxonomy", "metrics", "data", "tuning", "audit"},
-    "classifier": {"taxonomy", "data", "models", "execution", "mapping", "policies", "answers", "tuning"},
-    "serving": {"classifier", "models"},
-    "tracking": {"report", "tuning", "classifier", "serving"},
-    "tuning": {
-        "classifier",
-        "policies",
-        "taxonomy",
-        "data",
-        "models",
-        "execution",
-        "mapping",
-        "metrics",
-        "answers",
-        "report",
-        "tracking",
-        "fieldguide",
-    },
-    "authoring": {"taxonomy", "mapping", "models", "data"},
-    "drafting": {"taxonomy", "data", "models", "authoring", "tuning"},
-    "audit": {"taxonomy", "mapping", "metrics", "models", "answers", "authoring", "report", "tuning"},
-    "policies": {"taxonomy", "models", "metrics"},
-    "integrations": {"taxonomy", "mapping", "metrics", "models", "data", "tuning", "api"},
-    "studies": {"taxonomy", "mapping", "metrics", "models", "encoders", "data", "answers", "report"},
-}
-#: Who may import the doors: nobody but they themselves and whoever the table lets.
-DOORS = {"api", "cli"}
+ROOT = Path(__file__).parents[1]
+# Files that import each other in a circle, imports inside functions counted. May only fall.
+LARGEST_CIRCLE = 71
 
 
-def imported(file: Path) -> set[str]:
-    """The first names below taxtune that a module imports."""
-    found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "taxtune":
-            names = [alias.name for alias in node.names] if node.module == "taxtune" else [node.module.split(".")[1]]
-            found |= set(names)
-    return found
+def modules() -> dict[str, Path]:
+    """The modules of taxtune, by name."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted((ROOT / "taxtune").rglob("*.py"))
+    }
 
 
-@pytest.mark.parametrize("package", sorted(ALLOWED))
-def test_imports_go_one_way(package: str) -> None:
-    packages = {path.name for path in PACKAGE.iterdir() if path.is_dir()} | DOORS
-    for file in (PACKAGE / package).rglob("*.py"):
-        strange = (imported(file) & packages) - ALLOWED[package] - {package}
-        assert not strange, f"{file.relative_to(PACKAGE)} imports {', '.join(sorted(strange))}"
+def imported(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import of a module, those inside functions included, those for type checking alone not."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for other in node.orelse:
+                yield from imported(other)
+        else:
+            yield from imported(node)
 
 
-def test_every_package_is_in_the_table_and_in_the_page() -> None:
-    page = (PACKAGE.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    found = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-    assert found - {"cli", "fieldguide"} == set(ALLOWED)
-    assert not {name for name in found if f"taxtune/{name}/" not in page}
+def import_graph() -> nx.DiGraph:
+    """An edge from each module to each module that it imports."""
+    known = modules()
+    graph = nx.DiGraph()
+    graph.add_nodes_from(known)
+    for name, path in known.items():
+        for node in imported(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                targets = [alias.name for alias in node.names]
+            else:
+                parents = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+                base = parents[: len(parents) - node.level + 1] if node.level else []
+                module = ".".join([*base, *([node.module] if node.module else [])])
+                targets = [f"{module}.{alias.name}" for alias in node.names]
+                targets = [target if target in known else module for target in targets]
+            graph.add_edges_from((name, target) for target in targets if target in known and target != name)
+    return graph
+
+
+def test_no_circle_of_imports() -> None:
+    circles = [sorted(circle) for circle in nx.strongly_connected_components(import_graph()) if len(circle) > 1]
+    largest = max(circles, key=len, default=[])
+    assert len(largest) <= LARGEST_CIRCLE, f"These modules import each other: {', '.join(largest)}."

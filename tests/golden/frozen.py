@@ -1,0 +1,103 @@
+"""Compares the frozen part of the golden files, their numbers and placements, with those of an earlier commit.
+
+Wording, layout and the names of keys and columns are free; a number, a placement and a drawn text are not. Each number
+of the earlier files has to be found in the files of the same case now, as often as it was in any one of them. What was
+dropped on purpose is listed in `DROPPED` with the reason.
+
+    python tests/golden/frozen.py REVISION
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+EXPECTED = Path(__file__).parent / "expected"
+# A number that a computation made, as opposed to a count in a sentence: it has a decimal point.
+NUMBER = re.compile(r"(?<![\w.])-?\d*\.\d+(?:e[+-]?\d+)?(?![\w.]*/)", re.IGNORECASE)
+PLACEMENTS = re.compile(r"^place")
+# case or case/file -> why its numbers went
+DROPPED: dict[str, str] = {}
+
+
+def numbers(content: bytes) -> Counter[str]:
+    """How often each number occurs, rounded to six significant digits."""
+    text = content.decode(errors="replace")
+    return Counter(f"{float(number):.6g}" for number in NUMBER.findall(text))
+
+
+def most(files: dict[str, bytes]) -> Counter[str]:
+    """Every number of a case, as often as in the file that has it most often."""
+    union: Counter[str] = Counter()
+    for name, content in files.items():
+        if name not in DROPPED:
+            union |= numbers(content)
+    return union
+
+
+def unpacked(name: str, content: bytes) -> bytes:
+    return gzip.decompress(content) if name.endswith(".gz") else content
+
+
+def earlier(revision: str) -> dict[str, dict[str, bytes]]:
+    """The golden files of a revision, by case."""
+    root = EXPECTED.parents[2]
+    prefix = EXPECTED.relative_to(root).as_posix()
+    git = ["git", "-C", str(root)]
+    listed = subprocess.run([*git, "ls-tree", "-r", "--name-only", revision, prefix], capture_output=True, check=True)
+    cases: dict[str, dict[str, bytes]] = defaultdict(dict)
+    for path in listed.stdout.decode().split():
+        shown = subprocess.run([*git, "show", f"{revision}:{path}"], capture_output=True, check=True)
+        name = path.removeprefix(prefix + "/")
+        cases[name.split("/")[0]][name] = unpacked(name, shown.stdout)
+    return cases
+
+
+def current() -> dict[str, dict[str, bytes]]:
+    """The golden files as they lie here, by case."""
+    cases: dict[str, dict[str, bytes]] = defaultdict(dict)
+    for path in sorted(file for file in EXPECTED.rglob("*") if file.is_file()):
+        name = path.relative_to(EXPECTED).as_posix()
+        cases[name.split("/")[0]][name] = unpacked(name, path.read_bytes())
+    return cases
+
+
+def differences(revision: str) -> list[str]:
+    """One line per case whose frozen part differs from that of a revision."""
+    before, now = earlier(revision), current()
+    lines = []
+    for case, files in sorted(before.items()):
+        if case in DROPPED:
+            continue
+        if PLACEMENTS.match(case):
+            changed = [
+                name for name, content in files.items() if now[case].get(name) != content and name not in DROPPED
+            ]
+            lines += [f"{name}: placements differ" for name in changed]
+            continue
+        missing = most(files) - most(now[case])
+        if missing:
+            shown = ", ".join(f"{number} ({count}x)" for number, count in missing.most_common(12))
+            lines.append(f"{case}: {missing.total()} of {most(files).total()} numbers are gone: {shown}")
+    return lines
+
+
+def main() -> int:
+    """Prints the differences; the exit code says whether there are any."""
+    if len(sys.argv) != 2:
+        print(__doc__)
+        return 2
+    found = differences(sys.argv[1])
+    for line in found or ["No frozen number and no placement differs."]:
+        print(line)
+    for name, why in DROPPED.items():
+        print(f"dropped: {name}: {why}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
