@@ -97,14 +97,14 @@ def write_fragments(file: Path, slots: int = 4, choices: int = 12) -> None:
 def loop(folder: Path, iterations: int) -> Table:
     """Returns what an iteration takes without a model, after so many of them."""
     from taxtune.recipe import load_recipe
-    from taxtune.tuning.from_recipe import Parts
+    from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.loop import Tuner
 
     write_fragments(folder / "many.yaml")
     data = ("data.count=60", "data.tuning=40", "data.heldout=20", "data.block=20")
     many = (f"iterations={iterations}", f"proposer.fragments={folder / 'many.yaml'}", "tracking.mlflow=false")
     vlm = Instant()
-    parts = Parts(load_recipe("fieldguide", [*data, *many]), folder / "loop", vlm=vlm)
+    parts = Experiment(load_recipe("fieldguide", [*data, *many]), folder / "loop", vlm=vlm)
     vlm.labels = parts.taxonomy.labels
     stamps: list[tuple[float, float]] = []
 
@@ -114,7 +114,7 @@ def loop(folder: Path, iterations: int) -> Table:
             raise KeyboardInterrupt  # what comes after the loop is part of the run below
 
     with contextlib.suppress(KeyboardInterrupt):
-        Tuner(parts.experiment(), parts.folder, callbacks=[stamp]).run()
+        Tuner(parts.tuned_for(), parts.folder, callbacks=[stamp]).run()
     rows = []
     for after in sorted({min(each, iterations) for each in LOOKED_AT}):
         begin = max(1, after - max(5, after // 10))
@@ -178,12 +178,14 @@ def run_by_part(folder: Path, iterations: int) -> None:
     clock.wrap(builtins, "__import__", "imports")
     from taxtune.cli.running import callbacks_of
     from taxtune.recipe import load_recipe
+    from taxtune.report import html
     from taxtune.report.progress import Terminal, TuningProgress
-    from taxtune.tuning import evaluation, from_recipe, loop
-    from taxtune.tuning.callbacks import TrackingCallback
+    from taxtune.tracking.callback import TrackingCallback
+    from taxtune.tuning import evaluation, loop
+    from taxtune.tuning.experiment import Experiment
 
     for owner, name, part in (
-        (from_recipe.Parts, "experiment", "read tree and images"),
+        (Experiment, "tuned_for", "read tree and images"),
         (evaluation, "ask", "the model and the store of its answers"),
         (loop.Tuner, "_propose", "propose and check"),
         (evaluation.Evaluator, "evaluate", "render, place and score"),
@@ -194,13 +196,13 @@ def run_by_part(folder: Path, iterations: int) -> None:
         *((TrackingCallback, name, "MLflow, waited for at the end") for name in ("on_result", "on_stop")),
         (loop, "next_steps", "the race's choices"),
         (loop, "choose", "the race's choices"),
-        (loop, "find_optimism", "statistics"),
         (loop, "compare_templates", "statistics"),
         (loop, "write_result", "figures, report and result"),
+        (html, "write_report", "figures, report and result"),
     ):
         clock.wrap(owner, name, part)
-    parts = from_recipe.Parts(load_recipe("fieldguide", [f"iterations={iterations}"]), folder)
-    experiment = parts.experiment()
+    parts = Experiment(load_recipe("fieldguide", [f"iterations={iterations}"]), folder)
+    experiment = parts.tuned_for()
     progress = TuningProgress(Terminal(quiet=True))
     loop.Tuner(experiment, folder, callbacks=callbacks_of(parts, progress)).run()
     clock.stop()

@@ -20,7 +20,7 @@ from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Aims, Constraint, make_objective
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.fragments import FragmentsProposer
-from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
+from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
 from taxtune.tuning.selection import choose, next_steps, rounds
 
 #: Images of an iteration in the paper's loop, and those that every method asks the baseline about.
@@ -68,7 +68,7 @@ class Task:
     aim: Aim
     seed: int
 
-    def rows(self, template: int) -> tuple[ExampleRow, ...]:
+    def rows(self, template: int) -> tuple[SampleResult, ...]:
         """Returns the records of a template's answers about the tuning images, in their order."""
         rows = self.landscape.rows(template)
         return tuple(rows[image] for image in self.tuning.tolist())

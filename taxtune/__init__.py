@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from taxtune.api import calibrate, compare, evaluate, load_run, place, repeat, score, tune
+    from taxtune.api import calibrate, compare, evaluate, load_run, place, score, tune
     from taxtune.classifier import Classifier, load_classifier
     from taxtune.classifier.ray_data import classify_dataset
     from taxtune.errors import TaxtuneError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from taxtune.models import FunctionModel, Model, ModelSettings, make_model
     from taxtune.policies import Policy, Vote
     from taxtune.recipe import Recipe, load_recipe
+    from taxtune.report.html import save_report
     from taxtune.taxonomy import Node, Taxonomy, read_taxonomy
     from taxtune.tuning.callbacks import Callback
     from taxtune.tuning.objective import Constraint, Objective
@@ -76,7 +77,7 @@ _HOME = {
     "make_model": "taxtune.models",
     "measure": "taxtune.metrics",
     "place": "taxtune.api",
-    "repeat": "taxtune.api",
+    "save_report": "taxtune.report.html",
     "rank_scores": "taxtune.metrics",
     "read_taxonomy": "taxtune.taxonomy",
     "score": "taxtune.api",
@@ -125,7 +126,7 @@ __all__ = [
     "place",
     "rank_scores",
     "read_taxonomy",
-    "repeat",
+    "save_report",
     "score",
     "tune",
 ]

@@ -36,11 +36,9 @@ if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy
     from taxtune.tuning.calibrate import Calibration
     from taxtune.tuning.experiment import Experiment
-    from taxtune.tuning.from_recipe import Parts
     from taxtune.tuning.objective import Objective
     from taxtune.tuning.proposers import Proposer
-    from taxtune.tuning.records import ComparisonResult, ExampleRow, TemplateScores, TuneResult
-    from taxtune.tuning.repeats import RepeatsResult
+    from taxtune.tuning.records import ComparisonResult, SampleResult, TemplateScores, TuneResult
 
 __all__ = [
     "EvaluateArguments",
@@ -51,7 +49,6 @@ __all__ = [
     "load_run",
     "make_experiments",
     "place",
-    "repeat",
     "score",
     "tune",
 ]
@@ -90,7 +87,7 @@ _ARGUMENTS = {
 class EvaluateArguments(TypedDict, total=False):
     """The arguments of `tune` that `evaluate` takes, too; `tune` says what each means."""
 
-    metrics: Mapping[str, Callable[[ExampleRow], Any]] | None
+    metrics: Mapping[str, Callable[[SampleResult], Any]] | None
     baseline: str
     domain: str | None
     recipe: Recipe | str | Path | None
@@ -99,7 +96,7 @@ class EvaluateArguments(TypedDict, total=False):
 
 
 class TuneArguments(EvaluateArguments, total=False):
-    """The arguments of `tune` that `compare` and `repeat` take, too."""
+    """The arguments of `tune` that `compare` takes, too."""
 
     goal: float
     effort: Effort | None
@@ -142,13 +139,13 @@ def _parts(
     goal: float = 0.98,
     effort: Effort | None = "medium",
     proposer: Proposer | ProposerSettings | Callable[..., str] | str = "fragments",
-    metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
+    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
     baseline: str = BASELINE,
     domain: str | None = None,
     recipe: Recipe | str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
-) -> Parts:
+) -> Experiment:
     """Makes the folder and returns the recipe with the objects that replace its parts; arguments as of `tune`."""
     from taxtune.atomic import make_folder
     from taxtune.execution import deploy
@@ -156,10 +153,10 @@ def _parts(
     from taxtune.models.names import parse_model
     from taxtune.recipe import Recipe
     from taxtune.recipe_settings import with_kind
-    from taxtune.tuning.from_recipe import Parts
+    from taxtune.tuning.experiment import Experiment
+    from taxtune.tuning.from_recipe import execution_of
     from taxtune.tuning.metrics import as_metrics
-    from taxtune.tuning.reopen import STAND_INS
-    from taxtune.tuning.run_folder import default_folder
+    from taxtune.tuning.run_folder import STAND_INS, default_folder
 
     if recipe is None and (taxonomy is None or examples is None or vlm is None):
         raise DataError(
@@ -185,21 +182,22 @@ def _parts(
         **({"vlm": with_kind(str(parse_model(vlm).absolute))} if isinstance(vlm, str) else {}),
         **_proposer_keys(proposer, started),
     }
-    parts = Parts(
-        started.changed(changes | own),
+    filled = started.changed(changes | own)
+    experiment = Experiment(
+        filled,
         folder,
-        own_proposer=_own_proposer(proposer),
-        own_taxonomy=None if taxonomy is None else _tree(taxonomy),
-        own_examples=examples,
-        own_metrics=as_metrics(metrics),
-        own_policies=() if policy is None else tuple(policy) if isinstance(policy, Sequence) else (policy,),
+        proposer=_own_proposer(proposer),
+        taxonomy=None if taxonomy is None else _tree(taxonomy),
+        examples=examples,
+        metrics=as_metrics(metrics),
+        policies=() if policy is None else tuple(policy) if isinstance(policy, Sequence) else (policy,),
+        vlm=None if vlm is None or isinstance(vlm, str) else deploy(vlm, execution=execution_of(filled)),
     )
-    if vlm is not None and not isinstance(vlm, str):
-        parts.vlm = deploy(vlm, execution=parts.execution)
     if mapper is not None:
-        parts.own_mapper = mapper if isinstance(mapper, Mapper) else Mapper(parts.taxonomy, config=mapper)
+        given = mapper if isinstance(mapper, Mapper) else Mapper(experiment.taxonomy, config=mapper)
+        experiment.given["mapper"] = given
     make_folder(folder)
-    return parts
+    return experiment
 
 
 def _chat(proposer: object) -> tuple[str, str] | None:
@@ -232,20 +230,12 @@ def _own_proposer(proposer: Any) -> Proposer | None:
     return make_proposer(proposer)
 
 
-def _experiments(parts: Parts, objectives: Sequence[Any]) -> list[Experiment]:
+def _experiments(experiment: Experiment, objectives: Sequence[Any]) -> list[Experiment]:
     """Returns an experiment for each objective, or for the recipe's own."""
-    from dataclasses import replace
-
-    if not parts.recipe.prompt.domain:
-        parts.recipe = parts.recipe.changed({"prompt.domain": parts.taxonomy.common_name(parts.domain)})
-    made = [parts.experiment([each]) for each in objectives or (parts.recipe.objective.kind,)]
-    if parts.recipe.source is not None:
-        return made
-    return [
-        replace(each, settings={**each.settings, "objective": {"kind": goal.name, **goal.identity()}})
-        for each in made
-        if (goal := each.objective)
-    ]
+    if not experiment.prompt.domain:
+        name = experiment.taxonomy.common_name(experiment.domain)
+        experiment.recipe = experiment.recipe.changed({"prompt.domain": name})
+    return [experiment.tuned_for(objective) for objective in objectives or (None,)]
 
 
 def make_experiments(
@@ -280,7 +270,7 @@ def tune(
     goal: float = 0.98,
     effort: Effort | None = "medium",
     proposer: Proposer | ProposerSettings | Callable[..., str] | str = "fragments",
-    metrics: Mapping[str, Callable[[ExampleRow], Any]] | None = None,
+    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
     baseline: str = BASELINE,
     domain: str | None = None,
     recipe: Recipe | str | Path | None = None,
@@ -329,13 +319,15 @@ def tune(
             by default only in a terminal. Nothing is ever printed on standard output; remarks are logged as warnings.
 
     Returns:
-        The result: `best.prompt`, `best.template`, `heldout`, `to_frame()`, `answers("winner")`, `report("r.html")`.
+        The result: `best.prompt`, `best.template`, `heldout`, `to_frame()`, `answers("winner")`.
 
     Raises:
         TaxtuneError: If something is missing or wrong, or the run cannot go on; what is done is kept.
         KeyboardInterrupt: On Ctrl-C; the run goes on with `resume=True`.
     """
+    from taxtune.report.html import ReportCallback
     from taxtune.tuning.loop import Tuner
+    from taxtune.tuning.objective import make_objective
 
     usual = 0.98 if recipe is None else _recipe(recipe).objective.hp_target
     if goal != usual and objective not in ("hr_at_hp", "ihr_at_ihp"):
@@ -355,11 +347,12 @@ def tune(
         settings=settings,
         out=out,
     )
-    _check_unused(parts, [(objective, parts.folder)], resume=resume)
+    make_objective(objective, metrics=tuple(parts.own_metrics))  # an unknown name is told before images are read
+    parts.check_folder(resume=resume)
     with _shown(progress) as shown:
         (made,) = _experiments(parts, [objective])
-        told = [*shown, *_tracking(parts), *callbacks]
-        return Tuner(made, parts.folder, callbacks=told, resume=resume, storage=parts.storage).run()
+        told = [*shown, ReportCallback(), *_tracking(parts), *callbacks]
+        return _for_notebooks(Tuner(made, parts.folder, callbacks=told, resume=resume).run())
 
 
 def compare(
@@ -390,66 +383,24 @@ def compare(
             sub-folder per run; "runs/compare" where left out, or "runs/NAME-compare" with the recipe's name.
 
     Returns:
-        The result: `runs`, `heldout`, `differences`, `to_frame()`, `answers("accuracy")`, `report("r.html")`.
+        The result: `runs`, `heldout`, `differences`, `to_frame()`, `answers("accuracy")`.
 
     Raises:
         TaxtuneError: If something is missing or wrong, or a run cannot go on; what is done is kept.
         KeyboardInterrupt: On Ctrl-C; the runs go on with `resume=True`.
     """
+    from taxtune.report.html import ReportCallback
     from taxtune.tuning.compare import check_objectives, compare_objectives
     from taxtune.tuning.objective import make_objective
 
     parts = _parts("compare", taxonomy, examples, vlm, **what)
     names = [make_objective(each, metrics=tuple(parts.own_metrics)).name for each in objectives]
     check_objectives(names)
-    _check_unused(parts, [(o, parts.folder / name) for o, name in zip(objectives, names, strict=True)], resume=resume)
+    parts.check_folder(names, resume=resume)
     with _shown(progress) as shown:
         made = _experiments(parts, objectives)
-        told = [*shown, *_tracking(parts), *callbacks]
-        return compare_objectives(made, parts.folder, callbacks=told, resume=resume, storage=parts.storage)
-
-
-def repeat(
-    repeats: int = 5,
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
-    examples: Source | None = None,
-    vlm: Model | Callable[..., Any] | str | None = None,
-    *,
-    objective: ObjectiveName | Objective | Callable[[TemplateScores], float] | str | None = None,
-    resume: bool = False,
-    callbacks: Sequence[Any] = (),
-    progress: bool | None = None,
-    **what: Unpack[TuneArguments],
-) -> RepeatsResult:
-    """Tunes several times with other seeds of proposer and model on the same images: how much is luck of the search.
-
-    Args:
-        repeats: How many runs, at least 2. The first has the seeds given, each further one those plus one.
-        taxonomy: As in `tune`.
-        examples: As in `tune`.
-        vlm: As in `tune`.
-        objective: As in `tune`; the recipe's, or "hr_at_hp", where left out.
-        resume: Continue the runs in the folder, of which there may now be more.
-        callbacks: As in `tune`.
-        progress: As in `tune`.
-        **what: The other arguments of `tune`, with the same defaults. `out` is the folder, with one sub-folder per run;
-            "runs/repeat" where left out, or "runs/NAME-repeat" with the recipe's name.
-
-    Returns:
-        The result: `winners` and `differences` with their spread, `runs`, `to_frame()`, `report("r.html")`.
-
-    Raises:
-        TaxtuneError: If something is missing or wrong, or a run cannot go on; what is done is kept.
-        KeyboardInterrupt: On Ctrl-C; the runs go on with `resume=True`.
-    """
-    from taxtune.tuning.repeats import check_repeats, repeat_tuning
-
-    check_repeats(repeats)
-    parts = _parts("repeat", taxonomy, examples, vlm, **what)
-    with _shown(progress) as shown:
-        (made,) = _experiments(parts, () if objective is None else [objective])
-        told = [*shown, *_tracking(parts), *callbacks]
-        return repeat_tuning(made, parts.folder, repeats, callbacks=told, resume=resume, storage=parts.storage)
+        told = [*shown, ReportCallback(), *_tracking(parts), *callbacks]
+        return _for_notebooks(compare_objectives(made, parts.folder, callbacks=told, resume=resume))
 
 
 def evaluate(
@@ -481,6 +432,7 @@ def evaluate(
     Raises:
         TaxtuneError: If a template cannot be used, or something is missing or wrong.
     """
+    from taxtune.report.html import ReportCallback
     from taxtune.tuning.compare import evaluate_templates
 
     templates = {"template": template} if isinstance(template, str) else dict(template)
@@ -493,14 +445,14 @@ def evaluate(
         (made,) = _experiments(parts, ())
         for name, source in templates.items():
             made.check_own(source, name)
-        return evaluate_templates(
+        result = evaluate_templates(
             made,
             {"baseline": made.prompt.baseline, **templates},
             parts.folder,
             split=split,
-            callbacks=shown,
-            storage=parts.storage,
+            callbacks=[*shown, ReportCallback()],
         )
+        return _for_notebooks(result)
 
 
 def calibrate(
@@ -541,7 +493,7 @@ def calibrate(
     Raises:
         TaxtuneError: If the run cannot be calibrated, or the images cannot show what is promised.
     """
-    from taxtune.tuning.calibration_run import CalibrationRun
+    from taxtune.tuning.calibrate import CalibrationRun
 
     work = CalibrationRun(
         Path(run), risk, confidence_level, samples, temperature, templates, data, heldout, images, recipe, vlm
@@ -646,19 +598,28 @@ def score(
     return score_nodes(tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree)
 
 
-def load_run(folder: str | Path) -> TuneResult | ComparisonResult | RepeatsResult:
-    """Reads a run, a comparison or a repeated run back from its folder.
+def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
+    """Reads a run or a comparison back from its folder.
 
     Args:
-        folder: What `tune`, `compare` or `repeat` was told as `out`. A run that is not finished has the iterations that
+        folder: What `tune` or `compare` was told as `out`. A run that is not finished has the iterations that
             are done.
 
     Raises:
         DataError: If there is no run in the folder, or its files cannot be read.
     """
-    from taxtune.tuning.files import read_result
+    from taxtune.tuning.run_folder import read_result
 
-    return read_result(folder)
+    return _for_notebooks(read_result(folder))
+
+
+def _for_notebooks(result: R) -> R:
+    """Returns the result, which a notebook now shows as a table."""
+    if "IPython" in sys.modules:
+        from taxtune.report.notebook import show_in_notebooks
+
+        show_in_notebooks()
+    return result
 
 
 def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
@@ -673,22 +634,12 @@ def _recipe(given: Recipe | str | Path) -> Recipe:
     return given if isinstance(given, Recipe) else load_recipe(given)
 
 
-def _check_unused(parts: Parts, runs: Sequence[tuple[Any, Path]], *, resume: bool) -> None:
-    """Checks that the folders of runs, by objective, are free, before images are read, which may take minutes."""
-    from taxtune.tuning.history import check_unused, study_name
-    from taxtune.tuning.objective import make_objective
-
-    for objective, folder in () if resume else runs:
-        name = make_objective(objective, metrics=tuple(parts.own_metrics)).name
-        check_unused(folder, study_name(parts.recipe.name, name, parts.storage), parts.storage)
-
-
-def _tracking(parts: Parts) -> list[Any]:
+def _tracking(parts: Experiment) -> list[Any]:
     wanted = parts.recipe.tracking
     if not wanted.mlflow:
         return []
     from taxtune.tracking import MLflowTracker
-    from taxtune.tuning.callbacks import TrackingCallback
+    from taxtune.tracking.callback import TrackingCallback
 
     make = partial(MLflowTracker, wanted.experiment, parts.folder, parts.recipe.tracking_uri)
     return [TrackingCallback(partial(make, traces=wanted.traces, model=wanted.model))]

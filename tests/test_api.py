@@ -22,7 +22,7 @@ from taxtune.recipe import Recipe
 from taxtune.recipe_settings import EFFORTS, LLMProposerSettings, ObjectiveSettings, PromptSettings
 from taxtune.report.wording import signed
 from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import ExampleRow, IterationRecord
+from taxtune.tuning.records import IterationRecord, SampleResult
 from tests.tuning.toy import COLOURS, PARENT, make_files
 
 QUICK = {"data.tuning": 8, "iterations": 2, "tracking.mlflow": False}
@@ -397,7 +397,7 @@ def test_metrics_that_cannot_be_taken(photos: Path, tmp_path: Path, metrics: Any
 
 
 def test_a_metric_may_have_no_value(photos: Path, tmp_path: Path) -> None:
-    def backed_off(row: ExampleRow) -> bool | None:
+    def backed_off(row: SampleResult) -> bool | None:
         return None if "crimson" in row.truth else (row.answer or "") in PARENT.values()
 
     result = tuned(photos, tmp_path / "run", metrics={"backed-off": backed_off})
@@ -472,7 +472,7 @@ def test_a_result_prints_in_a_line_and_shows_as_a_table(photos: Path, tmp_path: 
     text = repr(result)
     assert text.startswith("TuneResult('run', objective='hp', iterations=2, winner=1, held-out hP: baseline 0.")
     assert len(text) < 300
-    assert "ExampleRow" not in repr((result.best, result.heldout))
+    assert "SampleResult" not in repr((result.best, result.heldout))
     page = result._repr_html_()
     assert "What &lt;b&gt;is&lt;/b&gt; this?" in page
     assert "winner − baseline" in page

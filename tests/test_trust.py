@@ -14,8 +14,8 @@ import taxtune
 from taxtune import trust
 from taxtune.errors import TaxtuneError
 from taxtune.recipe import Recipe, load_recipe
-from taxtune.tuning.from_recipe import Parts
-from taxtune.tuning.reopen import recipe_of
+from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.run_folder import recipe_of
 from tests.tuning.toy import make_files
 
 FOREIGN = "http://gpu-box:8000/v1"
@@ -74,18 +74,18 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(tmp_path, monkeypatch, groups, ask, key):
     found = recipe(tmp_path / "in", groups)
     with pytest.raises(TaxtuneError, match=r"\.yaml: .* sends .* to \w+://gpu-box") as caught:
-        ask(Parts(found, tmp_path / "out"))
+        ask(Experiment(found, tmp_path / "out"))
     assert caught.value.message.startswith(f"{key} sends")
     assert f"--set {key}=" in (caught.value.remedy or "")
     with monkeypatch.context() as patch:
         server = str(caught.value).split(" to ")[1].split(",")[0]
         patch.setenv("TAXTUNE_SERVERS", f"https://other/v1, {server}/v1")
-        ask(Parts(found, tmp_path / "out"))
+        ask(Experiment(found, tmp_path / "out"))
     with pytest.raises(TaxtuneError):
-        ask(Parts(found, tmp_path / "out"))
+        ask(Experiment(found, tmp_path / "out"))
     group, name = key.split(".")
-    ask(Parts(recipe(tmp_path / "in", groups, f"{key}={groups[group][name]}"), tmp_path / "out"))
-    ask(Parts(found.changed({key: groups[group][name]}), tmp_path / "out"))
+    ask(Experiment(recipe(tmp_path / "in", groups, f"{key}={groups[group][name]}"), tmp_path / "out"))
+    ask(Experiment(found.changed({key: groups[group][name]}), tmp_path / "out"))
 
 
 def test_python_sends_nothing_to_a_tracking_server_that_a_file_names(tmp_path):

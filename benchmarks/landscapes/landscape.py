@@ -16,7 +16,7 @@ from taxtune.metrics import precision_recall
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.history import read_records
 from taxtune.tuning.proposers.fragment_files import Fragments, read_fragments
-from taxtune.tuning.records import ExampleRow
+from taxtune.tuning.records import SampleResult
 
 HERE = Path(__file__).resolve().parent
 FIELDGUIDE = HERE / "fieldguide.npz"
@@ -66,18 +66,18 @@ class Landscape:
         np.fill_diagonal(different, 0)
         return different
 
-    def rows(self, template: int) -> list[ExampleRow]:
+    def rows(self, template: int) -> list[SampleResult]:
         """Returns the records of a template's answers about all images."""
         if template not in self._rows:
             scores = zip(self.hp[template].tolist(), self.hr[template].tolist(), strict=True)
             self._rows[template] = [
-                ExampleRow(str(i), f"{i}.png", 0, "", answer="", node=0, placement="", hp=hp, hr=hr)
+                SampleResult(str(i), f"{i}.png", 0, "", answer="", node=0, placement="", hp=hp, hr=hr)
                 for i, (hp, hr) in enumerate(scores)
             ]
         return self._rows[template]
 
     @cached_property
-    def _rows(self) -> dict[int, list[ExampleRow]]:
+    def _rows(self) -> dict[int, list[SampleResult]]:
         return {}
 
     def of_images(self, images: Sequence[int] | IntArray, name: str) -> Landscape:

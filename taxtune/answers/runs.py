@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.errors import DataError
-from taxtune.record_lines import current_row, read_lines
+from taxtune.record_lines import read_lines
 
 __all__ = ["RunRows", "heldout_rows", "read_run_rows", "split_run"]
 
@@ -25,7 +25,7 @@ class RunRows:
         evaluation: Which template: "winner", "baseline", the objective that it won, or "iteration N".
         split: "held-out" or "tuning".
         file: Where it is recorded.
-        rows: One record an image, see `taxtune.tuning.records.ExampleRow`.
+        rows: One record an image, see `taxtune.tuning.records.SampleResult`.
     """
 
     evaluation: str
@@ -85,14 +85,14 @@ def heldout_rows(result: Path) -> Iterator[tuple[str, list[Any]]]:
     """
     try:
         held = json.loads(result.read_text("utf-8"))["heldout"]
-        yield from [(str(entry["name"]), [*map(current_row, entry["rows"])]) for entry in held]
+        yield from [(str(entry["name"]), entry["rows"]) for entry in held]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _no_record(result, error) from error
 
 
 def _iteration(history: Path, number: int) -> RunRows:
     try:
-        found = {number: [*map(current_row, record["rows"])] for number, record in read_lines(history).items()}
+        found = {number: record["rows"] for number, record in read_lines(history).items()}
     except FileNotFoundError:
         raise DataError(
             "The folder contains no iterations.",

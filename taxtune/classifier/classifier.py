@@ -20,7 +20,7 @@ from taxtune.errors import DataError, ImageError, ModelError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
 from taxtune.policies import DIRECT, Policy
 from taxtune.progress import note
-from taxtune.tuning.evaluation import Evaluator, Settled, why_unanswered
+from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -188,7 +188,7 @@ class Classifier:
             )
         return [found[i] for i in range(len(images))]
 
-    def _way(self, place: Settled) -> tuple[Step, ...]:
+    def _way(self, place: PlacedAnswer) -> tuple[Step, ...]:
         """Returns the nodes down to a place, each with its confidence."""
         tree = self.taxonomy
         depth = int(tree.depth[place.node])

@@ -18,10 +18,9 @@ from taxtune.progress import note
 from taxtune.recipe import LocalVLMSettings, Recipe, load_recipe
 from taxtune.taxonomy.making import as_taxonomy
 from taxtune.tuning.calibrate import read_calibration
-from taxtune.tuning.experiment import template_variables
-from taxtune.tuning.files import as_texts
-from taxtune.tuning.from_recipe import Parts
-from taxtune.tuning.reopen import STAND_INS, finished_run, recipe_of
+from taxtune.tuning.experiment import Experiment, template_variables
+from taxtune.tuning.from_recipe import temperature_of
+from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
@@ -147,20 +146,20 @@ def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: 
             changes |= {"policy.kind": "vote", "policy.temperature": calibration.temperature}
     elif policy is None and result.selection is not None and result.selection.policy:
         policy = _policy(result.selection.policy, folder)
-    objects: dict[str, Any] = {"own_taxonomy": own.taxonomy, "own_mapper": own.mapper}
-    parts = Parts(own.on(settings.changed(changes)), folder, vlm=own.model, **objects)
+    objects: dict[str, Any] = {"taxonomy": own.taxonomy, "mapper": own.mapper}
+    parts = Experiment(own.on(settings.changed(changes)), folder, vlm=own.model, **objects)
     policy = policy or parts.policy
     recipe = None
     if own.model is None:
-        recipe = _with_temperature(parts.recipe, policy, parts.temperature)
-        parts = Parts(recipe, folder, **objects)
+        recipe = _with_temperature(parts.recipe, policy, temperature_of(parts.recipe))
+        parts = Experiment(recipe, folder, **objects)
     if own.mapper is None and not any(key.startswith("mapper.") for key in own.changes):
         _check_mapper(parts.mapper, result)
     variables = template_variables(settings.prompt)
     return Classifier(
         tuple(render(template, variables) for template in templates),
         parts.taxonomy,
-        parts.model,
+        parts.vlm,
         parts.mapper,
         policy,
         use_images=settings.mapper.use_images,
@@ -240,7 +239,7 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
     assert mapper is not None
     model = own.model
     if recipe is not None:
-        model = Parts(recipe, folder).model
+        model = Experiment(recipe, folder).vlm
     assert model is not None
     return Classifier(
         saved.prompts,

@@ -73,7 +73,7 @@ def calibrate(
     """
     from taxtune.cli.interrupts import keep_replies
     from taxtune.report.output import publish
-    from taxtune.tuning.calibration_run import CalibrationRun
+    from taxtune.tuning.calibrate import CalibrationRun
 
     work = CalibrationRun(
         run,

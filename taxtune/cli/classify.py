@@ -226,7 +226,7 @@ def _is_number(text: str) -> bool:
 def _answers(run: Path, out: Path | None) -> Path | None:
     """Returns the file that answers are kept in: the run's own, or one beside the labels; None where neither can be."""
     from taxtune.classifier.saved import FILE
-    from taxtune.tuning.reopen import answers_of
+    from taxtune.tuning.run_folder import answers_of
 
     if not (run / FILE).exists():
         own = answers_of(run)

@@ -31,16 +31,17 @@ def report(
 
     Runs that were asked about the same held-out images are compared image by image.
     """
-    from taxtune.tuning.files import read_result
-    from taxtune.tuning.joined import AnyResult, join_results
+    from taxtune.report.combined import combine_results
+    from taxtune.report.html import save_report
+    from taxtune.tuning.run_folder import read_result
 
     if out is not None and (out.is_dir() or out.suffix.lower() not in (".html", ".htm")):
         raise DataError("A report is one HTML file.", file=out, remedy="Give a name that ends in .html.")
     if len(runs) == 1:
-        typer.echo(read_result(runs[0]).report(out))
+        typer.echo(save_report(read_result(runs[0]), out))
         return
-    results: dict[str, AnyResult] = dict(zip(_names(runs), map(read_result, runs), strict=True))
-    typer.echo(join_results(results).report(Path("report.html") if out is None else out))
+    results = dict(zip(_names(runs), map(read_result, runs), strict=True))
+    typer.echo(save_report(combine_results(results), Path("report.html") if out is None else out))
 
 
 def _names(folders: list[Path]) -> list[str]:

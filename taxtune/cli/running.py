@@ -19,18 +19,15 @@ from taxtune.cli.interrupts import ended_by_interrupt, interrupts
 from taxtune.errors import ImageError, ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import loading, showing
 from taxtune.recipe import load_recipe
-from taxtune.report.account import account_lines
-from taxtune.report.outlook import outlook_lines
+from taxtune.report.goals import goal_in_words, power_in_words
+from taxtune.report.html import ReportCallback
 from taxtune.report.progress import Terminal, TuningProgress
-from taxtune.report.repeats import print_repeats
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
 from taxtune.tuning.callbacks import Callbacks
-from taxtune.tuning.done import is_finished
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import Plan, make_plan
-from taxtune.tuning.repeats import RepeatsResult
-from taxtune.tuning.run_folder import Kind, default_folder
+from taxtune.tuning.run_folder import Kind, default_folder, is_finished
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -53,14 +50,14 @@ __all__ = [
 T = TypeVar("T")
 
 
-def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: Kind = "tune") -> Parts:
+def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: Kind = "tune") -> Experiment:
     """Returns the parts of a recipe, and the folder for what is done with it; nothing is read but the recipe."""
     loaded = load_recipe(recipe, settings)
-    return Parts(loaded, out if out is not None else default_folder(loaded.name, what))
+    return Experiment(loaded, out if out is not None else default_folder(loaded.name, what))
 
 
 @contextmanager
-def announce(parts: Parts, *, quiet: bool) -> Iterator[TuningProgress]:
+def announce(parts: Experiment, *, quiet: bool) -> Iterator[TuningProgress]:
     """Makes the run's folder and shows progress on standard error while the run goes on.
 
     Folders that are made and stay empty, since what is asked for turns out to be impossible, are removed.
@@ -80,7 +77,7 @@ def announce(parts: Parts, *, quiet: bool) -> Iterator[TuningProgress]:
 
 
 @contextmanager
-def preloading(parts: Parts, *, resume: bool = False, tracked: bool = True) -> Iterator[None]:
+def preloading(parts: Experiment, *, resume: bool = False, tracked: bool = True) -> Iterator[None]:
     """Imports what the model needs, and MLflow, while the block reads images; a finished run needs neither.
 
     Args:
@@ -95,7 +92,7 @@ def preloading(parts: Parts, *, resume: bool = False, tracked: bool = True) -> I
         return
     parts.check_reachable()  # before seconds of imports
     wanted = [
-        getattr(parts.model, "preload", None),
+        getattr(parts.vlm, "preload", None),
         store.preload if tracked and parts.recipe.tracking.mlflow else None,
     ]
 
@@ -122,16 +119,16 @@ class _Interruptible(TuningProgress):
         interrupts.heard()
 
 
-def callbacks_of(parts: Parts, progress: TuningProgress) -> list[Any]:
+def callbacks_of(parts: Experiment, progress: TuningProgress) -> list[Any]:
     """Returns who is told of a run: the terminal, and MLflow where the recipe wants it."""
     from taxtune.tracking import MLflowTracker
-    from taxtune.tuning.callbacks import TrackingCallback
+    from taxtune.tracking.callback import TrackingCallback
 
     tracking = parts.recipe.tracking
     if not tracking.mlflow:
-        return [progress]
+        return [progress, ReportCallback()]
     make = partial(MLflowTracker, tracking.experiment, parts.folder, parts.recipe.tracking_uri)
-    return [progress, TrackingCallback(partial(make, traces=tracking.traces, model=tracking.model))]
+    return [progress, ReportCallback(), TrackingCallback(partial(make, traces=tracking.traces, model=tracking.model))]
 
 
 def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool) -> T:
@@ -188,7 +185,7 @@ def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
 
 
 def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
-    from taxtune.tuning.databases import database_problem
+    from taxtune.tuning.history import database_problem
 
     if isinstance(error, TaxtuneError):
         return error
@@ -216,9 +213,12 @@ def _holds_work(folder: Path) -> bool:
 # -- what came out ----------------------------------------------------------------------------------------------------
 
 
-def show_plan(parts: Parts, objectives: Sequence[str], *, repeats: int = 1, resume: bool, as_json: bool) -> None:
+def show_plan(parts: Experiment, objectives: Sequence[str], *, resume: bool, as_json: bool) -> None:
     """Prints what a run will do; problems end with exit code 2."""
-    plan = make_plan(parts, objectives, repeats=repeats, resume=resume)
+    from taxtune.tracking.store import check_store
+
+    tracking = [partial(check_store, parts.folder, parts.recipe.tracking_uri)] if parts.recipe.tracking.mlflow else []
+    plan = make_plan(parts, objectives, resume=resume, checks=tracking)
     if as_json:
         _print_json(plan.as_dict())
     else:
@@ -227,12 +227,10 @@ def show_plan(parts: Parts, objectives: Sequence[str], *, repeats: int = 1, resu
         raise typer.Exit(2)
 
 
-def show_result(result: TuneResult | ComparisonResult | RepeatsResult, *, as_json: bool, details: bool = False) -> None:
+def show_result(result: TuneResult | ComparisonResult, *, as_json: bool, details: bool = False) -> None:
     """Prints the summary of a run, after all held-out scores where `details` are wanted."""
     if as_json:
         _print_json(result.as_dict())
-    elif isinstance(result, RepeatsResult):
-        print_repeats(_console(), result)
     else:
         print_result(_console(), result, details=details)
 
@@ -280,11 +278,10 @@ def _print_plan(plan: Plan) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     line("recipe", plan.name)
-    line("objective", ", ".join(plan.objectives))
+    for goal in plan.goals:
+        line("goal", f"{goal.objective}: {goal_in_words(goal)}")
     line("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes")
     line("images", "?" if plan.images is None else f"{plan.images:,} labelled")
-    if plan.repeats > 1:
-        line("repeats", f"{plan.repeats} runs with other seeds of proposer and model, on the same images")
     left = max(0, (plan.images or 0) - plan.tuning_images - plan.heldout_images)
     line(
         "splits",
@@ -292,14 +289,18 @@ def _print_plan(plan: Plan) -> None:
     )
     if len(plan.stages) > 1:
         line("race", ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages))
-    if plan.outlook is not None:
-        for name, text in outlook_lines(plan.outlook):
-            line(name, text)
+    for text in power_in_words(plan.power):
+        line("provable", text)
     line("model", f"{plan.vlm['model']} ({plan.vlm['kind']})")
     if plan.judge is not None:
         line("judge", plan.judge)
-    for name, text in account_lines(plan.forecast, forecast=True):
-        line(name, text)
+    for name, calls in (
+        ("VLM calls", plan.vlm_calls),
+        ("LLM calls", plan.llm_calls),
+        ("judge calls", plan.judge_calls),
+    ):
+        if calls:
+            line(name, f"at most {calls:,}")
     most = f"{plan.max_off_tree:.0%}".replace("%", " %")
     line("off the tree", f"the run stops if more than {most} of the baseline's answers are off the tree (max_off_tree)")
     for text in plan.notes:

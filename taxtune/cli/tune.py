@@ -11,7 +11,6 @@ import typer
 
 if TYPE_CHECKING:
     from taxtune.tuning.records import ComparisonResult, TuneResult
-    from taxtune.tuning.repeats import RepeatsResult
 
 __all__ = ["compare", "evaluate", "tune"]
 
@@ -58,15 +57,6 @@ def tune(
     settings: SetOption = None,
     out: OutOption = None,
     resume: ResumeOption = False,
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            "--repeats",
-            metavar="N",
-            min=2,
-            help="Run it N times with other seeds of proposer and model on the same images, and show the spread.",
-        ),
-    ] = None,
     dry_run: DryRunOption = False,
     details: DetailsOption = False,
     as_json: JsonOption = False,
@@ -85,33 +75,27 @@ def tune(
 
     if objective:
         settings = [*(settings or []), f"objective.kind={_only(objective)}"]
-    parts = open_recipe(recipe, settings or [], out, "tune" if repeats is None else "repeat")
+    parts = open_recipe(recipe, settings or [], out)
     if dry_run:
-        show_plan(parts, (), repeats=repeats or 1, resume=resume, as_json=as_json)
+        show_plan(parts, (), resume=resume, as_json=as_json)
         return
 
     watching: list[Any] = []
 
-    def work() -> TuneResult | RepeatsResult:
+    def work() -> TuneResult:
         from taxtune.tuning.loop import Tuner
-        from taxtune.tuning.repeats import repeat_tuning
 
-        parts.check_folder(repeats=repeats, resume=resume)  # before images are read, which may take minutes
+        parts.check_folder(resume=resume)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
             with preloading(parts, resume=resume):
-                experiment = parts.experiment()
+                experiment = parts.tuned_for()
             watching.extend(callbacks_of(parts, progress))
-            told: dict[str, Any] = {
-                "callbacks": watching,
-                "resume": resume,
-                "storage": parts.storage,
-                "command": "taxtune tune recipe.yaml",
-            }
-            if repeats is not None:
-                return repeat_tuning(experiment, parts.folder, repeats, **told)
-            return Tuner(experiment, parts.folder, **told).run()
+            tuner = Tuner(
+                experiment, parts.folder, callbacks=watching, resume=resume, command="taxtune tune recipe.yaml"
+            )
+            return tuner.run()
 
-    go_on = _how_to_go_on("tune", recipe, settings, out, () if repeats is None else ("--repeats", str(repeats)))
+    go_on = _how_to_go_on("tune", recipe, settings, out)
     show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json, details=details)
     check_recorded(watching, parts.folder, go_on)
 
@@ -162,14 +146,13 @@ def compare(
         parts.check_folder(names, resume=resume)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
             with preloading(parts, resume=resume):
-                experiments = [parts.experiment([name]) for name in names]
+                experiments = [parts.tuned_for(name) for name in names]
             watching.extend(callbacks_of(parts, progress))
             return compare_objectives(
                 experiments,
                 parts.folder,
                 callbacks=watching,
                 resume=resume,
-                storage=parts.storage,
                 command="taxtune compare recipe.yaml" + "".join(f" --objective {name}" for name in names),
             )
 
@@ -215,7 +198,7 @@ def evaluate(
 
         with announce(parts, quiet=as_json) as progress:
             with preloading(parts, tracked=False):
-                experiment = parts.experiment()
+                experiment = parts.tuned_for()
             for file, source in sources.items():
                 try:
                     experiment.check_own(source, file.stem)
@@ -231,8 +214,7 @@ def evaluate(
                 parts.folder,
                 split=kind,
                 called="-".join(file.stem for file in sources),
-                callbacks=callbacks_of(parts, progress)[:1],
-                storage=parts.storage,
+                callbacks=callbacks_of(parts, progress)[:2],
             )
 
     go_on = "Run the same command again to ask only what has no answer yet."

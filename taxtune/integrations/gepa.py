@@ -22,7 +22,7 @@ from taxtune.integrations.gepa_reflection import Log, Reflection, reflection_pro
 from taxtune.models import AnswerStore, Model, ModelSettings, RetryPolicy, check_model, function_identity, make_model
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.records import ExampleRow, IterationRecord, TuneResult
+from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult
 
 if TYPE_CHECKING:
     from taxtune.tuning.loop import Tuner
@@ -48,7 +48,7 @@ class GepaProposer(Proposer):
         reflection_lm: str | Callable[[str], str] | Model,
         *,
         max_metric_calls: int,
-        score: Callable[[ExampleRow], float] | None = None,
+        score: Callable[[SampleResult], float] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.max_metric_calls, self.score, self.settings = max_metric_calls, score, dict(settings or {})
@@ -118,8 +118,7 @@ class GepaProposer(Proposer):
         block = experiment.splits.tuning[: stage.images]
         if experiment.budget.vlm_calls is not None:
             calls = min(calls, stage.templates * stage.images)
-        # One worker searches; the others then find its answers and replies in the store and come to the same result.
-        with tuner.history.alone("gepa"), AnswerStore(tuner.answers) as store:
+        with AnswerStore(tuner.answers) as store:
             adapter = Adapter(experiment, store, score=self.score)
             reflection = Reflection(self.model, adapter, store, history, goal)
             own = self.settings.get("stop_callbacks") or []
@@ -162,14 +161,14 @@ class GepaProposer(Proposer):
         if self.score is not None or adapter.experiment.objective.needs:
             return {"skip_perfect_score": False}
         target = adapter.examples[0].target
-        return {"perfect_score": adapter.value(ExampleRow("", "", target, "", node=target))}
+        return {"perfect_score": adapter.value(SampleResult("", "", target, "", node=target))}
 
 
 def optimize(
     reflection_lm: str | Callable[[str], str] | Model,
     *,
     max_metric_calls: int,
-    score: Callable[[ExampleRow], float] | None = None,
+    score: Callable[[SampleResult], float] | None = None,
     gepa_settings: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     callbacks: Sequence[Any] = (),

@@ -14,7 +14,7 @@ from taxtune.integrations.scoring import feedback, image_scores, image_value
 from taxtune.models import AnswerStore
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.proposers.evidence import hidden_answers
-from taxtune.tuning.records import ExampleRow, Judged, Usage, sum_judged
+from taxtune.tuning.records import Judged, SampleResult, Usage, sum_judged
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Adapter:
     propose_new_texts = None  # gepa's own, which asks its reflection model
 
     def __init__(
-        self, experiment: Experiment, store: AnswerStore | None, *, score: Callable[[ExampleRow], float] | None = None
+        self, experiment: Experiment, store: AnswerStore | None, *, score: Callable[[SampleResult], float] | None = None
     ) -> None:
         self.experiment = experiment
         self.examples = list(experiment.splits.tuning)
@@ -60,7 +60,7 @@ class Adapter:
         self._score = score or self.value
         self._numbers = {example.id: number for number, example in enumerate(self.examples, 1)}
 
-    def value(self, row: ExampleRow) -> float:
+    def value(self, row: SampleResult) -> float:
         """Returns what an answer is worth for the experiment's objective."""
         assert row.node is not None
         scores = image_scores(
@@ -77,7 +77,7 @@ class Adapter:
 
     def evaluate(
         self, batch: list[Example], candidate: Mapping[str, str], capture_traces: bool = False
-    ) -> EvaluationBatch[ExampleRow, str | None]:
+    ) -> EvaluationBatch[SampleResult, str | None]:
         """Returns the answers to a template and what each is worth.
 
         Raises:
@@ -91,7 +91,7 @@ class Adapter:
             self.experiment.check(template)
         except TemplateError as error:
             rows = [
-                ExampleRow(
+                SampleResult(
                     e.id,
                     e.image.name,
                     e.target,
@@ -124,7 +124,7 @@ class Adapter:
     def make_reflective_dataset(
         self,
         candidate: Mapping[str, str],
-        eval_batch: EvaluationBatch[ExampleRow, str | None],
+        eval_batch: EvaluationBatch[SampleResult, str | None],
         components_to_update: Sequence[str],
     ) -> dict[str, list[dict[str, str]]]:
         """Returns the answers that there are, names hidden, each with how much of it is right."""

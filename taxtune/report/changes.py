@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from taxtune.metrics.diagnosis import ErrorType
-from taxtune.tuning.records import ExampleRow
+from taxtune.tuning.records import SampleResult
 
 __all__ = ["DIRECTIONS", "Change", "error_type", "state_of"]
 
@@ -36,7 +36,7 @@ _WITHIN = {
 }
 
 
-def error_type(row: ExampleRow) -> ErrorType | None:
+def error_type(row: SampleResult) -> ErrorType | None:
     """Returns what an answer is to its truth, as `metrics.diagnosis.classify` has it; None where there is no answer.
 
     A record has no tree: the two paths and how much they share, which hP and hR tell, do.
@@ -58,7 +58,7 @@ def error_type(row: ExampleRow) -> ErrorType | None:
     return ErrorType.SIBLING if beside else ErrorType.WRONG_BRANCH
 
 
-def state_of(row: ExampleRow) -> str | None:
+def state_of(row: SampleResult) -> str | None:
     """Returns an answer's state; None where there is no answer."""
     kind = error_type(row)
     return None if kind is None else _STATE.get(kind, WRONG)
@@ -73,8 +73,8 @@ class Change:
         after: The other template's row.
     """
 
-    before: ExampleRow
-    after: ExampleRow
+    before: SampleResult
+    after: SampleResult
 
     @property
     def states(self) -> tuple[str | None, str | None]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from taxtune.metrics.ranks import OFF_TREE_RANK
-from taxtune.tuning.records import ExampleRow, HeldoutResult
+from taxtune.tuning.records import HeldoutResult, SampleResult
 
 __all__ = ["Clade", "Path", "alike", "answered", "grow", "level_names", "path_of", "said_path"]
 
@@ -48,7 +48,7 @@ def alike(heldout: Sequence[HeldoutResult]) -> list[tuple[HeldoutResult, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
-def answered(heldout: Sequence[HeldoutResult]) -> list[tuple[ExampleRow, ...]]:
+def answered(heldout: Sequence[HeldoutResult]) -> list[tuple[SampleResult, ...]]:
     """Returns the rows of each image that counts in the scores: answered, and rated, for every template; a row each."""
     rows = [
         {row.example: row for row in held.rows if row.placement is not None and row.unrated is None} for held in heldout
@@ -65,12 +65,12 @@ def path_of(text: str) -> Path:
     return tuple(text.split("/"))
 
 
-def said_path(row: ExampleRow) -> Path:
+def said_path(row: SampleResult) -> Path:
     """Returns what an answer says, from the root down; of one off the tree, and of one that says nothing, the root."""
     return path_of(row.truth)[:1] if row.off_tree or row.placement is None else path_of(row.placement)
 
 
-def grow(images: Sequence[tuple[ExampleRow, ...]]) -> Clade | None:
+def grow(images: Sequence[tuple[SampleResult, ...]]) -> Clade | None:
     """Returns the tree that truths and answers touch, from its root; None where there is no image.
 
     Args:
@@ -114,7 +114,7 @@ def _lineage(path: Path) -> list[Path]:
     return [path[:length] for length in range(1, len(path) + 1)]
 
 
-def level_names(heldout: Sequence[HeldoutResult], images: Sequence[tuple[ExampleRow, ...]]) -> list[str]:
+def level_names(heldout: Sequence[HeldoutResult], images: Sequence[tuple[SampleResult, ...]]) -> list[str]:
     """Returns what the levels below the root are called, the first below it first: "order", or "level 1".
 
     Rows do not say what rank a node has. A level has the name of a rank where the ranks of the scores are as many as

@@ -9,11 +9,11 @@ from typing import Any
 from taxtune.report import wording
 from taxtune.report.clades import Path, alike, answered, level_names, path_of, said_path
 from taxtune.report.wording import Result
-from taxtune.tuning.records import ExampleRow, HeldoutResult
+from taxtune.tuning.records import HeldoutResult, SampleResult
 
 __all__ = ["section"]
 
-Images = Sequence[tuple[ExampleRow, ...]]
+Images = Sequence[tuple[SampleResult, ...]]
 #: What an answer without a clade at a level is counted as, and clades that have no line of their own.
 BROADER, OFF_TREE, OTHER = "broader", "off the tree", "other"
 

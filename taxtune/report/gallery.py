@@ -24,7 +24,7 @@ from taxtune.report.changes import (
 from taxtune.report.pictures import PICTURE_BYTES, Pictures, small_copies
 from taxtune.report.summary import COUNTS
 from taxtune.report.wording import Result
-from taxtune.tuning.records import ExampleRow
+from taxtune.tuning.records import SampleResult
 
 __all__ = ["Drawn", "draw_path", "section"]
 
@@ -51,7 +51,7 @@ class Drawn:
     missing: tuple[str, ...]
 
 
-def draw_path(row: ExampleRow) -> Drawn:
+def draw_path(row: SampleResult) -> Drawn:
     """Returns where an answer is on the tree; one off the tree has something that the tree lacks below the root."""
     truth, placed = row.truth.split("/"), (row.placement or "").split("/")
     if row.off_tree:
@@ -66,11 +66,11 @@ def draw_path(row: ExampleRow) -> Drawn:
 class _Image:
     """A held-out image: what was recorded of it with each template, and what became of the baseline's answer."""
 
-    rows: dict[str, ExampleRow]
+    rows: dict[str, SampleResult]
     changes: dict[str, Change]
 
     @property
-    def row(self) -> ExampleRow:
+    def row(self) -> SampleResult:
         """Any of its records: the image and its truth are the same in all."""
         return next(iter(self.rows.values()))
 
@@ -105,7 +105,7 @@ def section(result: Result, picture_bytes: int | None = PICTURE_BYTES) -> dict[s
 
 def _images(result: Result) -> list[_Image]:
     # Runs on other data may have other images of the same name.
-    answered: dict[tuple[str, str], dict[str, ExampleRow]] = {}
+    answered: dict[tuple[str, str], dict[str, SampleResult]] = {}
     for held in result.heldout:
         for row in held.rows:
             answered.setdefault((row.example, row.truth), {})[held.name] = row
@@ -139,7 +139,7 @@ def _card(image: _Image, subjects: Sequence[str], pictures: Pictures) -> dict[st
     }
 
 
-def _answer(name: str, row: ExampleRow, change: Change | None) -> dict[str, Any]:
+def _answer(name: str, row: SampleResult, change: Change | None) -> dict[str, Any]:
     drawn = None if row.placement is None else draw_path(row)
     measures = [
         (wording.metric_name(key), wording.number(value)) for key, value in row.measures.items() if value is not None
@@ -161,7 +161,7 @@ def _answer(name: str, row: ExampleRow, change: Change | None) -> dict[str, Any]
     }
 
 
-def _facts(row: ExampleRow | None, change: Change | None) -> dict[str, list[str]]:
+def _facts(row: SampleResult | None, change: Change | None) -> dict[str, list[str]]:
     """Returns what an image can be chosen by, with one of the templates: the values of each filter that it has."""
     return {
         "change": [] if change is None else [change.direction, change.words],
@@ -170,7 +170,7 @@ def _facts(row: ExampleRow | None, change: Change | None) -> dict[str, list[str]
     }
 
 
-def _kinds(row: ExampleRow) -> tuple[str, str]:
+def _kinds(row: SampleResult) -> tuple[str, str]:
     """Returns how the first screen counts an answer, and of a wrong one how it is wrong."""
     state = state_of(row)
     return COUNTS[state], str(error_type(row)) if state == WRONG else COUNTS[state]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
+from taxtune.progress import track
 from taxtune.report import (
     audited,
     confusion,
@@ -36,7 +37,7 @@ from taxtune.report.wording import Result
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["SECTIONS", "page", "render_report", "write_report"]
+__all__ = ["SECTIONS", "ReportCallback", "page", "render_report", "save_report", "write_report"]
 
 Section = Callable[..., dict[str, Any] | None]
 
@@ -73,6 +74,31 @@ def write_report(result: Result, folder: str | Path) -> Path:
     _, plane = hp_hr_figure(result, folder)
     history = history_figure(result, folder)[1] if wording.result_runs(result) else None
     return atomic.write_text(Path(folder) / "report.html", render_report(result, plane=plane, history=history))
+
+
+class ReportCallback:
+    """Writes the report of a run, a comparison or an evaluation into its folder."""
+
+    def on_written(self, result: Result) -> None:
+        """Writes `report.html` and the figures."""
+        with track("writing the report"):
+            write_report(result, result.folder)
+
+
+def save_report(result: Result, path: str | Path | None = None, *, picture_bytes: int | None = PICTURE_BYTES) -> Path:
+    """Writes the report as one HTML file that needs no network and no other file.
+
+    Args:
+        result: A tuning run, or several compared.
+        path: The file; `report.html` in the run's folder where left out.
+        picture_bytes: Bytes that the pictures of images may take together; the images whose answers changed have theirs
+            first. None for no limit.
+
+    Raises:
+        TaxtuneError: If it cannot be written.
+    """
+    file = Path(result.folder) / "report.html" if path is None else Path(path)
+    return atomic.write_text(file, render_report(result, picture_bytes=picture_bytes))
 
 
 def render_report(

@@ -8,7 +8,6 @@ from typing import Any
 
 from taxtune.report import wording
 from taxtune.report.figures import history_svg
-from taxtune.report.outlook import outlook_lines
 from taxtune.report.wording import Result
 from taxtune.tuning.records import IterationRecord, TuneResult
 
@@ -36,7 +35,6 @@ def _run(run: TuneResult) -> dict[str, Any]:
     return {
         "objective": wording.metric_name(run.objective),
         "bounds": {wording.metric_name(key): bound for key, bound in run.bounds.items()},
-        "outlook": [] if run.outlook is None else outlook_lines(run.outlook),
         "pareto": frozenset(run.pareto),
         "winner": run.winner,
         "failed": sum(record.state != "complete" for record in run.iterations),

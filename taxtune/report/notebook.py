@@ -19,7 +19,17 @@ from taxtune.report.wording import (
     visible,
 )
 
-__all__ = ["result_html"]
+__all__ = ["result_html", "show_in_notebooks"]
+
+
+def show_in_notebooks() -> None:
+    """Has IPython show results as `result_html` does."""
+    from IPython import get_ipython
+
+    if (shell := get_ipython()) is not None:
+        formatter = shell.display_formatter.formatters["text/html"]
+        for name in ("TuneResult", "ComparisonResult"):
+            formatter.for_type_by_name("taxtune.tuning.records", name, result_html)
 
 
 def result_html(result: Result) -> str:

@@ -10,7 +10,7 @@ from taxtune.report.changes import EXACT, GENERAL, OFF, WRONG, state_of
 from taxtune.report.pictures import thumbnail
 from taxtune.report.summary import COUNTS, Column, Summary, summarise
 from taxtune.report.wording import Result, metric_name, number, signed
-from taxtune.tuning.records import ExampleRow, TuneResult
+from taxtune.tuning.records import SampleResult, TuneResult
 
 __all__ = ["EXPLAINED", "SIGNS", "answers_to", "backed_off", "change_in_words", "first_screen", "heading"]
 
@@ -75,7 +75,7 @@ def change_in_words(column: Column, key: str) -> tuple[str, str] | None:
     return signed(found.difference, key), f"{signed(found.low, key)} to {signed(found.high, key)}"
 
 
-def backed_off(result: Result) -> list[ExampleRow]:
+def backed_off(result: Result) -> list[SampleResult]:
     """Returns a template's answers that are right and general where its baseline's are wrong, the most specific first.
 
     They are those of the first template that has any.
@@ -92,7 +92,7 @@ def backed_off(result: Result) -> list[ExampleRow]:
     return []
 
 
-def answers_to(result: Result, image: ExampleRow) -> list[tuple[str, ExampleRow]]:
+def answers_to(result: Result, image: SampleResult) -> list[tuple[str, SampleResult]]:
     """Returns what became of an image with every template, each by its name among the held-out results."""
     return [
         (held.name, row)

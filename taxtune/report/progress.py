@@ -245,16 +245,16 @@ class TuningProgress:
 
     def on_start(self, tuner: Any, done: Sequence[IterationRecord]) -> None:
         """Begins the display of a run."""
+        from taxtune.report.goals import goal_in_words, power_in_words
         from taxtune.report.iteration_lines import IterationLines
-        from taxtune.report.outlook import outlook_lines
         from taxtune.report.pace import Pace
         from taxtune.tuning.history import best
+        from taxtune.tuning.power import analyse_power
         from taxtune.tuning.records import Usage
 
         self._open.close()
         experiment = self._experiment = tuner.experiment
-        self._aim = next(aim.measure for aim in experiment.outlook.aims)
-        self._outlook = experiment.outlook if not done else None
+        self._aim = experiment.objective.spec.measure
         self._lines = IterationLines(experiment.objective, self._aim)
         self._pace = Pace(self._terminal.working)
         # Of the tuning images, then by held-out template: how many are answered, and how many of these from the store.
@@ -264,12 +264,14 @@ class TuningProgress:
         self._heldout = {name: (done, done) for name, (done, _) in self._heldout.items() if name in again}
         self._records: dict[int, IterationRecord] = {}
         self._best: IterationRecord | None = None
-        self._known = tuner.history.known
+        self._known = tuner.history.records
         self._winner, self._template, self._asking = "", "", ""
         self._best_rows: list[tuple[str, list[str]]] = []
         self._usage = Usage()
-        for name, text in () if self._outlook is None else outlook_lines(self._outlook):
-            self._look(f"{name}: {text}" if name else f"  {text}")
+        if not done:
+            self._look(f"goal: {goal_in_words(experiment.objective.spec)}")
+            for text in power_in_words(analyse_power(experiment.objective, len(experiment.splits.tuning))):
+                self._look(f"provable: {text}")
         for record in done:
             self._keep(record, best(done))
         if done:
@@ -296,10 +298,6 @@ class TuningProgress:
         self._keep(record, best)
         self._pace.end()
         self._write(record, "best" if best is not None and best.iteration == record.iteration else "")
-        if record.iteration == 0 and self._outlook is not None:
-            from taxtune.report.outlook import resolution_in_words
-
-            self._look(f"told apart: {resolution_in_words(self._outlook.seen(record))}")
         self._pace.begin()
 
     def on_race(self, record: IterationRecord) -> None:
@@ -312,7 +310,7 @@ class TuningProgress:
         from taxtune.report.summary import selection_in_words
 
         records = {record.iteration: record for record in self._known()}
-        self._winner = selection_in_words(selection, self._experiment.outlook.aims[0], tuple(records.values()))
+        self._winner = selection_in_words(selection, self._experiment.objective.spec, tuple(records.values()))
         record = records[selection.winner]
         self._keep(record, record)
         self._terminal.line(f"iteration {record.iteration} wins. {self._winner}", "bold")
@@ -392,7 +390,7 @@ class TuningProgress:
         return [f"iter {record.iteration}", *shown]
 
     def _why(self, best: IterationRecord) -> str:
-        from taxtune.report.outlook import best_in_words
+        from taxtune.report.goals import best_in_words
 
         if self._winner:
             return self._winner

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from taxtune.report import wording
+from taxtune.report.account import account_lines
 from taxtune.report.wording import Result
 
 __all__ = ["section"]
@@ -15,4 +17,5 @@ def section(result: Result) -> dict[str, Any] | None:
     provenance, failed = result.provenance, wording.failed_calls(result)
     if not provenance.facts and not provenance.command and failed is None:
         return None
-    return {"title": "What was run", "provenance": provenance, "failed_calls": failed}
+    facts = provenance.facts | {"Effort": dict(account_lines(result.account))}
+    return {"title": "What was run", "provenance": replace(provenance, facts=facts), "failed_calls": failed}

@@ -20,8 +20,8 @@ from taxtune.report.pace import duration
 from taxtune.report.wording import Result, metric_name, number, paired, score_of, template_name
 from taxtune.shell import command
 from taxtune.tuning.account import Account
-from taxtune.tuning.objective import Constraint
-from taxtune.tuning.outlook import Aim, images_to_certify
+from taxtune.tuning.objective import Constraint, ObjectiveSpec
+from taxtune.tuning.power import images_to_certify
 from taxtune.tuning.records import Finalist, HeldoutResult, IterationRecord, Selection, TuneResult
 from taxtune.tuning.selection import values
 
@@ -154,7 +154,7 @@ def verdict(run: TuneResult) -> str:
     return selection_in_words(run.selection, replace(_aim(run), constraints=run.constraints), run.iterations)
 
 
-def selection_in_words(selection: Selection, aim: Aim, records: Sequence[IterationRecord]) -> str:
+def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequence[IterationRecord]) -> str:
     """Returns what is known of a winner: certified, passing alone, a best estimate, or best where nothing is certified.
 
     Args:
@@ -216,7 +216,7 @@ def _wanting(missed: Constraint, winner: Finalist, selection: Selection, records
 def _scores(result: Result) -> dict[str, str]:
     """Returns what the scores that matter are called: hP, hR, and what the runs aim at and hold, with its goal."""
     runs = [run for _, run in result.named_runs]
-    aims = [aim.measure for run in runs if run.outlook is not None for aim in run.outlook.aims]
+    aims = [run.spec.measure for run in runs if run.spec is not None]
     held = [key for run in runs for key in run.bounds]
     wanted = dict.fromkeys(("hp", "hr", *held, *(run.objective for run in runs), *filter(None, aims)))
     names = {}
@@ -228,9 +228,8 @@ def _scores(result: Result) -> dict[str, str]:
     return names
 
 
-def _aim(run: TuneResult) -> Aim:
-    aims = () if run.outlook is None else run.outlook.aims
-    return next((each for each in aims if each.objective == run.objective), Aim(run.objective, None, "maximize", ()))
+def _aim(run: TuneResult) -> ObjectiveSpec:
+    return run.spec or ObjectiveSpec(run.objective, None)
 
 
 def _changes(result: Result, held: HeldoutResult, keys: Iterable[str]) -> dict[str, PairedDifference]:
@@ -262,7 +261,7 @@ def _cost(account: Account) -> str:
     return ", ".join(parts)
 
 
-def _aim_name(aim: Aim) -> str:
+def _aim_name(aim: ObjectiveSpec) -> str:
     if aim.objective == "pareto":
         return "hP × hR"
     return metric_name(aim.objective if aim.measure is None else aim.measure)

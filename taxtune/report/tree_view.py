@@ -9,7 +9,7 @@ from taxtune.report import wording
 from taxtune.report.clades import Clade, alike, answered, grow, level_names, path_of
 from taxtune.report.icicle import LINE, Box, Icicle, lay_out
 from taxtune.report.wording import Result
-from taxtune.tuning.records import ExampleRow, HeldoutResult
+from taxtune.tuning.records import HeldoutResult, SampleResult
 
 __all__ = ["section"]
 
@@ -153,7 +153,7 @@ def _unseen(clades: Sequence[Clade], i: int) -> str:
     return f"not shown by any image: {names}" + (f" and {more:,} more" if more > 0 else "")
 
 
-def _alt(name: str, images: Sequence[tuple[ExampleRow, ...]], i: int, levels: Sequence[str]) -> str:
+def _alt(name: str, images: Sequence[tuple[SampleResult, ...]], i: int, levels: Sequence[str]) -> str:
     """Returns what the drawing shows, for those who do not see it: how many are right at each level."""
     # The tree once more, as if each level were one box.
     said = []
@@ -169,7 +169,7 @@ def _alt(name: str, images: Sequence[tuple[ExampleRow, ...]], i: int, levels: Se
     return f"The tree of the images, answered with the {name} template. Right down to: {found}."
 
 
-def _aside(images: Sequence[tuple[ExampleRow, ...]], i: int) -> str:
+def _aside(images: Sequence[tuple[SampleResult, ...]], i: int) -> str:
     """Returns how many answers are nowhere below the root, as a sentence; empty where none is."""
     off = sum(rows[i].off_tree for rows in images)
     silent = sum(rows[i].abstained for rows in images)

@@ -20,7 +20,7 @@ def tuning_interval(record: IterationRecord, measure: str) -> Interval | None:
     """Returns a score on the tuning images with its 95 % bootstrap interval over them, from the rows of the record.
 
     Templates that were asked about more images in the race have narrower ones. Nothing is taken off for the choice of
-    the best: see `taxtune.tuning.optimism`.
+    the best.
 
     Args:
         record: The iteration.
@@ -46,7 +46,7 @@ def counted_scores(run: TuneResult) -> tuple[str, ...]:
     Args:
         run: The run. One whose objective is a function of all scores names none.
     """
-    aims = [] if run.outlook is None else [each.measure for each in run.outlook.aims if each.objective == run.objective]
+    aims = [] if run.spec is None else [run.spec.measure]
     wanted = (*filter(None, aims), run.objective, *(each.measure for each in run.constraints))
     known = {key for record in run.iterations if record.scores is not None for key in record.scores.keys()}  # noqa: SIM118
     return tuple(dict.fromkeys(key for key in wanted if key in known)) or ("hp", "hr")

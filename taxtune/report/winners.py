@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from taxtune.report import wording
-from taxtune.report.outlook import optimism_rows
 from taxtune.report.summary import verdict
 from taxtune.report.wording import Result
 from taxtune.tuning.records import TuneResult
@@ -35,5 +34,4 @@ def _winner(run: TuneResult) -> dict[str, Any] | None:
         "parameters": record.parameters,
         "policy": wording.placed_by(run),
         "verdict": verdict(run),
-        "optimism": optimism_rows(run),
     }

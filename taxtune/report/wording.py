@@ -31,7 +31,6 @@ __all__ = [
     "paired",
     "placed_by",
     "rank_rows",
-    "redact",
     "result_runs",
     "run_titles",
     "score_of",
@@ -143,11 +142,6 @@ def template_name(name: str) -> str:
 def pair_name(pair: str) -> str:
     """Returns how a pair "a - b" of held-out results is called: "hP-tuned − baseline"."""
     return f" {_MINUS} ".join(template_name(name) for name in pair.split(" - "))
-
-
-def redact(text: str) -> str:
-    """Returns a text in which no address shows its user name and password."""
-    return re.sub(r"(?<=://)[^/\s@]+@", "***@", text)
 
 
 def metrics_of(scored: HeldoutResult | TuneResult) -> dict[str, str]:

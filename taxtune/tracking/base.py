@@ -5,29 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
+from taxtune.tuning.callbacks import Group
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 
-if TYPE_CHECKING:
-    from taxtune.tuning.repeats import RepeatsResult
-
 __all__ = ["Group", "NullTracker", "Split", "Tracker"]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Runs that belong together: those of a comparison, or those of a run that is repeated with other seeds.
-
-    Attributes:
-        kind: What they are.
-        name: What the whole is called.
-        identity: Tells it from others; the same for all its runs and workers, also after its folder was moved.
-    """
-
-    kind: Literal["comparison", "repeats"]
-    name: str
-    identity: str
 
 
 @dataclass(frozen=True)
@@ -80,7 +63,7 @@ class Tracker(Protocol):
     def finish(self, result: TuneResult) -> None:
         """Records the result with its files and its templates, and whatever iteration is not recorded yet."""
 
-    def group(self, result: ComparisonResult | RepeatsResult, group: Group) -> str | None:
+    def group(self, result: ComparisonResult, group: Group) -> str | None:
         """Records what came of runs that belong together and returns the id of the run above them, or None."""
 
     def close(self, status: str = "FINISHED") -> None:
@@ -121,7 +104,7 @@ class NullTracker:
     def finish(self, result: TuneResult) -> None:
         """Records nothing."""
 
-    def group(self, result: ComparisonResult | RepeatsResult, group: Group) -> str | None:
+    def group(self, result: ComparisonResult, group: Group) -> str | None:
         """Returns None."""
         return None
 

@@ -15,13 +15,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from taxtune.errors import TaxtuneError
 from taxtune.progress import note
 from taxtune.report.pictures import thumbnail
 from taxtune.report.summary import verdict
-from taxtune.report.wording import best_so_far, redact
+from taxtune.report.wording import best_so_far
 from taxtune.tracking import notes, prompts, values
 from taxtune.tracking.base import Group, Split
 from taxtune.tracking.data import evaluation_dataset, run_input
@@ -29,10 +29,8 @@ from taxtune.tracking.files import Files, Pictures
 from taxtune.tracking.model import TARGET_REACHED, log_classifier
 from taxtune.tracking.store import Store, hushed, open_store, short_reason, sqlite_path, store_uri
 from taxtune.tracking.traces import link_traces, log_traces
-from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, Provenance, TuneResult
-
-if TYPE_CHECKING:
-    from taxtune.tuning.repeats import RepeatsResult
+from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
+from taxtune.untrusted import redact
 
 __all__ = ["MLflowTracker"]
 
@@ -173,7 +171,7 @@ class MLflowTracker:
         if self._with_model and result.heldout:
             self._try("the winner as a model", lambda: self._model(result))
 
-    def group(self, result: ComparisonResult | RepeatsResult, group: Group) -> str | None:
+    def group(self, result: ComparisonResult, group: Group) -> str | None:
         """Records what came of runs that belong together, in place of what was recorded of them before.
 
         Args:
@@ -187,7 +185,7 @@ class MLflowTracker:
             TaxtuneError: If the store cannot be reached at all.
         """
         self._store()
-        return self._try(f"the {group.kind}", lambda: self._finish_group(result, group))
+        return self._try("the comparison", lambda: self._finish_group(result, group))
 
     def close(self, status: str = "FINISHED") -> None:
         """Ends the run as "FINISHED", "FAILED" or "KILLED"; without a started run it does nothing.
@@ -263,9 +261,8 @@ class MLflowTracker:
             run = found[-1]  # the first that was made
             client.update_run(run.info.run_id, status="RUNNING")
         else:
-            tags = {_KIND: group.kind, _GROUP: group.identity, _NOTE: notes.about_start(None, self._splits)}
-            name = {"comparison": "compare", "repeats": "repeat"}[group.kind]
-            run = self._new_run(f"{name}: {group.name}", tags)
+            tags = {_KIND: "comparison", _GROUP: group.identity, _NOTE: notes.about_start(None, self._splits)}
+            run = self._new_run(f"compare: {group.name}", tags)
         if parameters is not None:
             shared = {key: value for key, value in parameters.items() if key not in ("objective", "resolved")}
             self._log_recipe(run, shared)
@@ -435,22 +432,18 @@ class MLflowTracker:
             self._log(run, metrics=values.heldout_metrics(held), step=step)
         self._log(run, metrics=values.run_totals(result), tags=tags)
 
-    def _finish_group(self, result: ComparisonResult | RepeatsResult, group: Group) -> str:
+    def _finish_group(self, result: ComparisonResult, group: Group) -> str:
         client, folder = self._store().client, Path(result.folder)
         run = self._group_run(group, None)
         if not self._images:  # its runs were finished before, and are not recorded again
-            self._images = {key: Path(file) for key, file in _provenance(result).images.items()}
+            self._images = {key: Path(file) for key, file in result.provenance.images.items()}
             self._pictures = Pictures(self._images)
         with Files(self._pictures) as files:
-            if isinstance(result, ComparisonResult):
-                metrics: dict[str, float] = {}
-                for held in result.heldout:
-                    metrics |= values.heldout_metrics(held, held.name)
-                    files.text(f"template_{held.name}.j2", held.template)
-                self._add_tables(files, result)
-            else:
-                metrics = {f"heldout/{key}": result.winners[key].mean for key in values.HEADLINE}
-                files.table("repeats.json", {str(key): list(column) for key, column in result.to_frame().items()})
+            metrics: dict[str, float] = {}
+            for held in result.heldout:
+                metrics |= values.heldout_metrics(held, held.name)
+                files.text(f"template_{held.name}.j2", held.template)
+            self._add_tables(files, result)
             for file in (*sorted(folder.glob("*.png")), *sorted(folder.glob("*.svg"))):
                 files.copy(file, "figures")
             for name in ("report.html", "result.json", "provenance.json"):
@@ -491,8 +484,10 @@ class MLflowTracker:
 
     def _model(self, result: TuneResult) -> None:
         """Logs the winner as a model that MLflow can serve, where nothing of it was given in Python."""
+        from taxtune.classifier import load_classifier
+
         try:
-            classifier = result.classifier()
+            classifier = load_classifier(result)
         except TaxtuneError:
             return
         if not classifier.portable:
@@ -570,10 +565,6 @@ class MLflowTracker:
             return None
 
 
-def _provenance(result: ComparisonResult | RepeatsResult) -> Provenance:
-    return result.provenance if isinstance(result, ComparisonResult) else result.runs[0].provenance
-
-
 def _worth(result: TuneResult) -> float:
     """Returns what a run's winner is worth on the held-out images, more is better: what it was tuned for.
 
@@ -581,8 +572,7 @@ def _worth(result: TuneResult) -> float:
     """
     scores, baseline = result.heldout_winner.scores, result.heldout[0].scores
     missed = sum(each.missed(scores, baseline) for each in result.constraints)
-    aims = () if result.outlook is None else result.outlook.aims
-    aim = next((each for each in aims if each.measure in scores.keys()), None)  # noqa: SIM118 - not a mapping
-    if missed or aim is None or aim.measure is None:
+    spec = result.spec
+    if missed or spec is None or spec.measure is None or spec.measure not in scores.keys():  # noqa: SIM118 - no mapping
         return -missed if missed else scores.hf
-    return scores.get(aim.measure) * (1 if aim.direction == "maximize" else -1)
+    return scores.get(spec.measure) * (1 if spec.direction == "maximize" else -1)

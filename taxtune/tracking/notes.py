@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 from taxtune.report.account import account_lines
 from taxtune.report.changes import state_of
@@ -17,9 +16,6 @@ from taxtune.tracking.base import Group, Split
 from taxtune.tracking.values import TAG_LIMIT, cut, indented
 from taxtune.tuning.account import Account
 from taxtune.tuning.records import ComparisonResult, IterationRecord, Provenance, TuneResult
-
-if TYPE_CHECKING:
-    from taxtune.tuning.repeats import RepeatsResult
 
 __all__ = ["about_experiment", "about_group", "about_iteration", "about_result", "about_start"]
 
@@ -62,18 +58,9 @@ def about_result(result: TuneResult, splits: Sequence[Split]) -> str:
     )
 
 
-def about_group(result: ComparisonResult | RepeatsResult, group: Group, splits: Sequence[Split]) -> str:
+def about_group(result: ComparisonResult, group: Group, splits: Sequence[Split]) -> str:
     """Returns what came of runs that belong together."""
     folder = Path(result.folder)
-    if not isinstance(result, ComparisonResult):
-        from taxtune.report.repeats import repeats_headline
-
-        return _joined(
-            repeats_headline(result),
-            _asked(result.runs[0].provenance, splits, [result.objective]),
-            _cost(result.account),
-            _go_on(folder, result.runs[0].provenance),
-        )
     return _joined(
         _summary(result),
         _asked(result.provenance, splits, [run.objective for run in result.runs]),

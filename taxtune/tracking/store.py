@@ -22,8 +22,8 @@ from urllib.request import url2pathname
 
 from taxtune import atomic
 from taxtune.errors import TaxtuneError
-from taxtune.report.wording import redact
 from taxtune.shell import command, program
+from taxtune.untrusted import redact
 
 __all__ = [
     "UI_ENVIRONMENT",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.report.pictures import thumbnail
 from taxtune.tracking.store import Store
-from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord
+from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo
@@ -82,7 +82,7 @@ def log_traces(
     return [info.trace_id for info in made.infos]
 
 
-def sample(rows: Sequence[ExampleRow], number: int) -> list[ExampleRow]:
+def sample(rows: Sequence[SampleResult], number: int) -> list[SampleResult]:
     """Returns up to `number` rows, chosen by their examples alone, in the order given."""
     drawn = sorted(rows, key=lambda row: hashlib.sha256(row.example.encode()).digest())[:number]
     chosen = {row.example for row in drawn}
@@ -126,7 +126,7 @@ class _Traces:
         self.infos: list[TraceInfo] = []
         self.spans: list[Span] = []
 
-    def image(self, row: ExampleRow, prompt: str, seconds: float, model: str, file: Path | None) -> None:
+    def image(self, row: SampleResult, prompt: str, seconds: float, model: str, file: Path | None) -> None:
         """Adds the trace of one image."""
         placed = {
             "placement": row.placement,
@@ -275,7 +275,7 @@ class _Trace:
         return hashlib.sha256(f"{self._number}{place}".encode()).hexdigest()[:16]
 
 
-def _assessments(row: ExampleRow) -> list[Assessment]:
+def _assessments(row: SampleResult) -> list[Assessment]:
     from mlflow.entities import AssessmentSource, Expectation, Feedback
 
     source = AssessmentSource("CODE", "taxtune")

@@ -20,11 +20,11 @@ from taxtune.report.wording import (
     Result,
     difference_rows,
     rank_rows,
-    redact,
     score_of,
     score_rows,
 )
-from taxtune.tuning.records import ExampleRow, HeldoutResult, IterationRecord, TemplateScores, TuneResult
+from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores, TuneResult
+from taxtune.untrusted import redact
 
 __all__ = [
     "HEADLINE",
@@ -162,7 +162,7 @@ def _counts(usage: Mapping[str, Any]) -> dict[str, float | None]:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def example_table(rows: Sequence[ExampleRow]) -> Table:
+def example_table(rows: Sequence[SampleResult]) -> Table:
     """Returns one row an image, as columns, the worst first; what a failed call has not is None."""
     rows = sorted(rows, key=_worth)
     columns = {
@@ -186,7 +186,7 @@ def example_table(rows: Sequence[ExampleRow]) -> Table:
     return table | {key: [row.measures.get(key) for row in rows] for key in own}
 
 
-def _worth(row: ExampleRow) -> float:
+def _worth(row: SampleResult) -> float:
     """Returns hP and hR together; what has neither, since the call failed, is below all others."""
     return -1.0 if row.hp is None or row.hr is None else row.hp + row.hr
 
@@ -194,7 +194,7 @@ def _worth(row: ExampleRow) -> float:
 def image_table(heldout: Sequence[HeldoutResult]) -> Table:
     """Returns one row a held-out image, with what came of each template side by side, what changed most first."""
     found = [{row.example: row for row in held.rows} for held in heldout]
-    each: dict[str, list[ExampleRow]] = {}
+    each: dict[str, list[SampleResult]] = {}
     for rows in found:
         for example, row in rows.items():
             each.setdefault(example, []).append(row)

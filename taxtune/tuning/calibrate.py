@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from taxtune.atomic import write_json
-from taxtune.data import Example
-from taxtune.errors import DataError, ModelError
+from taxtune.data import Example, load_examples
+from taxtune.data.splits import remaining
+from taxtune.errors import DataError, ModelError, TaxtuneError
 from taxtune.metrics.hierarchical import precision_recall, score
+from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import Vote, control_risk, images_needed, worst_loss
+from taxtune.recipe import Recipe, VotePolicySettings, load_recipe
 from taxtune.shell import command
 from taxtune.tuning.evaluation import Evaluator, OnAnswers
+from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.records import TuneResult
+from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
+from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
+    from taxtune.data.sources import Source
     from taxtune.taxonomy import Taxonomy
 
-__all__ = ["CALIBRATION", "Calibration", "ShareLevel", "calibrate", "read_calibration"]
+__all__ = ["CALIBRATION", "Calibration", "CalibrationRun", "ShareLevel", "read_calibration", "share_levels"]
 
 #: The file of a run's folder that holds its calibration.
 CALIBRATION = "calibration.json"
+_SAMPLES, _TEMPERATURE = 8, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +49,7 @@ class ShareLevel:
         hr: Mean hR on the calibration images.
         accuracy: Share of the images that were placed on exactly the target.
         root: Share of the images that stayed on the root.
-        bound: What 1 - hP is at most: in expectation, or with the confidence.
+        bound: Upper bound of 1 - hP: in expectation, or with the confidence.
         kept: Whether the promise holds at this share.
     """
 
@@ -59,7 +70,7 @@ class Calibration:
     Attributes:
         run: Name of the run.
         templates: The Jinja sources that are asked in turn, mostly one.
-        samples: Answers an image.
+        samples: Number of answers to each image.
         temperature: At which they were sampled; None where the model says nothing of it.
         share: The share of the answers that a node needs; None where only answering the root always keeps the promise.
         risk: The mean of 1 - hP that is promised.
@@ -93,7 +104,7 @@ class Calibration:
 
     @property
     def chosen(self) -> ShareLevel:
-        """What the images say of the share that was chosen."""
+        """The level of the share that was chosen."""
         return next(level for level in self.levels if level.share == self.share)
 
     def as_dict(self) -> dict[str, Any]:
@@ -101,73 +112,216 @@ class Calibration:
         return asdict(self)
 
 
-def calibrate(
-    evaluator: Evaluator,
-    templates: Sequence[str],
-    examples: Sequence[Example],
-    *,
-    run: str,
-    source: str,
-    samples: int,
-    risk: float,
-    confidence: float | None = None,
-    max_missing: float = 0.1,
-    on_answers: OnAnswers | None = None,
-) -> Calibration:
-    """Asks about the calibration images and chooses the smallest share of the votes that keeps the risk.
+@dataclass
+class CalibrationRun:
+    """A calibration of a run's winner, piece by piece, so that its cost is known before anything is asked.
 
-    Args:
-        evaluator: Asks, the store first, and places; its own policy is not used.
-        templates: The Jinja sources to ask with, in turn.
-        examples: The calibration images, in an order that does not depend on what they show.
-        run: Name of the run, for the record.
-        source: Which images these are, in words, for the record.
-        samples: Answers an image.
+    Attributes:
+        folder: The run's folder; answers are kept there, and so is the calibration.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence: With which confidence, in (0, 1); None for in expectation.
-        max_missing: Largest share of images without an answer.
-        on_answers: Called with (images answered so far, of them from the store) after every batch.
-
-    Raises:
-        DataError: If there are no images.
-        ModelError: If too many images have no answer.
-        TaxtuneError: If the model cannot be asked.
+        samples: Answers to each image; those of the run's own policy, or 8, or one a template, where left out.
+        temperature: At which they are sampled; that of the run's own policy, or 1, where left out.
+        templates: How many of the run's best templates are asked in turn, the winner first.
+        data: Calibration images in place of those that are in neither split of the run.
+        heldout: Whether to calibrate on the run's held-out images as well.
+        images: Most images to ask about.
+        recipe: The run's recipe, for a run that does not know where it was.
+        vlm: The model, for a run that was made with one given in Python.
     """
-    if not examples:
-        raise DataError("There are no images to calibrate on.", remedy="Give some with --data.")
-    evaluation = evaluator.at(Vote(samples)).evaluate(templates, examples, on_answers)
-    rows = [row for row in evaluation.rows if row.node is not None]
-    missing = len(examples) - len(rows)
-    if missing > max_missing * len(examples):
-        raise ModelError(
-            f"{missing} of the {len(examples)} calibration images have no answer; the first: "
-            f"{evaluation.failures[0].rstrip('.')}.",
-            remedy="Run the same command again when the model answers; answers so far are saved.",
+
+    folder: Path
+    risk: float
+    confidence: float | None = None
+    samples: int | None = None
+    temperature: float | None = None
+    templates: int = 1
+    data: Source | None = None
+    heldout: bool = False
+    images: int = 500
+    recipe: str | Path | None = None
+    vlm: Model | Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.risk < 1:
+            raise TaxtuneError("The risk must be between 0 and 1.", value=self.risk, remedy="For example: --risk 0.02")
+        if self.confidence is not None and not 0 < self.confidence < 1:
+            raise TaxtuneError("The confidence must be between 0 and 1.", value=self.confidence)
+        if self.templates < 1 or self.images < 1:
+            raise TaxtuneError("There must be at least one template and one image.")
+
+    @cached_property
+    def result(self) -> TuneResult:
+        """The run.
+
+        Raises:
+            DataError: If the folder holds no finished run.
+        """
+        return finished_run(self.folder)
+
+    @cached_property
+    def settings(self) -> Recipe:
+        """The run's recipe."""
+        if self.recipe is not None:
+            return load_recipe(self.recipe)
+        return recipe_of(self.result, given=() if self.vlm is None else ("vlm",))
+
+    @cached_property
+    def vote(self) -> Vote:
+        """The policy that asks; its share is chosen later."""
+        own = self.settings.policy
+        voted = own.samples[0] if isinstance(own, VotePolicySettings) else _SAMPLES
+        return Vote(self.samples or (voted if self.templates == 1 else self.templates))
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The templates that are asked in turn: the winner, and the next best by the objective.
+
+        Raises:
+            DataError: If the run has not so many, or more than answers are wanted.
+        """
+        winner = self.result.best
+        scored = [record for record in self.result.iterations if record.value is not None and record.template]
+        scored.sort(key=lambda r: (r.iteration != winner.iteration, not r.feasible, -(r.value or 0.0), r.iteration))
+        chosen = list(dict.fromkeys(str(record.template) for record in scored))[: self.templates]
+        if len(chosen) < self.templates:
+            raise DataError(f"The run has only {len(chosen)} templates.", file=self.folder, value=self.templates)
+        if self.vote.samples < self.templates:
+            raise TaxtuneError(f"{self.templates} templates need as many answers an image.", value=self.vote.samples)
+        return tuple(chosen)
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """What the run's recipe describes, with the temperature of the calibration."""
+        own, changes = self.settings.policy, {}
+        if self.templates < self.vote.samples:  # otherwise each template is asked once, as in the run
+            usual = own.temperature if isinstance(own, VotePolicySettings) else _TEMPERATURE
+            temperature = usual if self.temperature is None else self.temperature
+            changes = {"policy.kind": "vote", "policy.temperature": temperature}
+        model = None if self.vlm is None else make_model(self.vlm)
+        return Experiment(self.settings.changed(changes), self.folder, vlm=model)
+
+    @cached_property
+    def examples(self) -> tuple[Example, ...]:
+        """The calibration images, in an order that does not depend on what they show.
+
+        Raises:
+            DataError: If there are none, or the run's own images are no longer those that it was tuned on.
+        """
+        experiment, splits = self.experiment, self.experiment.splits
+        known = set(self.result.provenance.images)
+        if known and known != {example.id for example in (*splits.tuning, *splits.heldout)}:
+            raise DataError(
+                "The images are not those that the run was tuned on and judged by.",
+                file=self.folder,
+                remedy="Calibrate with the recipe and the images of the run, or tune again.",
+            )
+        pool: Sequence[Example] = experiment.examples
+        if self.data is not None:
+            images = self.folder / "images"
+            pool = load_examples(self.data, experiment.taxonomy, folder=images, part=experiment.part)
+        used = splits.tuning if self.heldout else (*splits.tuning, *splits.heldout)
+        unused = remaining(pool, used, most=self.images, seed=experiment.seeds.split)
+        if not unused:
+            raise DataError(
+                f"The run was tuned on or judged by all of the {len(pool):,} images, so none is free to calibrate on.",
+                file=self.folder,
+                remedy="Give other labelled images with --data, or use the held-out ones too with --heldout: the "
+                "promise holds on them, but the run's held-out scores are then no check of the calibrated policy.",
+            )
+        return unused
+
+    @property
+    def described(self) -> str:
+        """Which images these are, in words."""
+        if self.data is not None:
+            name = os.fspath(self.data) if isinstance(self.data, str | Path) else "images given in Python"
+            return f"{name}, without images of the run's {'tuning split' if self.heldout else 'splits'}"
+        return "images of the run's data that are " + ("not tuned on" if self.heldout else "in neither split")
+
+    @cached_property
+    def needed(self) -> int:
+        """How many images it takes at best."""
+        return images_needed(self.risk, self.confidence, worst=worst_loss(self.experiment.taxonomy))
+
+    def cost(self) -> tuple[int, int]:
+        """Returns how many answers it takes, and how many of them are in the store."""
+        prompts = [render(source, self.experiment.variables) for source in self.sources]
+        wanted = [r for e in self.examples for r in self.vote.requests(prompts, e.image, e.sha256)]
+        answers = answers_of(self.folder)
+        if not answers.exists():
+            return len(wanted), 0
+        with AnswerStore(answers) as store:
+            known = store.get(dict(self.experiment.vlm.identity), wanted)
+        return len(wanted), sum(answer is not None for answer in known)
+
+    def run(self, on_answers: OnAnswers | None = None) -> Calibration:
+        """Asks what is not answered yet, chooses the share and writes `calibration.json`.
+
+        Raises:
+            DataError: If there are too few images for the promise whatever the answers are.
+            ModelError: If the model would always give the same answer, or too many images have no answer.
+            TaxtuneError: If the model cannot be asked.
+        """
+        experiment, examples, max_missing = self.experiment, self.examples, self.settings.max_missing
+        vlm, mapper, tree, n = experiment.vlm, experiment.mapper, experiment.taxonomy, len(self.examples)
+        temperature = vlm.identity.get("temperature")
+        if self.templates < self.vote.samples and temperature == 0:
+            raise ModelError(
+                "The model decodes greedily: all its answers to a prompt would be the same.",
+                remedy="Give a temperature, or as many templates as answers.",
+            )
+        if n < self.needed:
+            raise DataError(
+                f"{n:,} calibration images cannot show that the risk is kept: even if every answer were right, it "
+                f"would take {self.needed:,}.",
+                remedy="Add labelled images with --data, use the held-out ones too with --heldout, or allow more risk"
+                + (" or less confidence." if self.confidence is not None else "."),
+            )
+        use_images = self.settings.mapper.use_images
+        with AnswerStore(answers_of(self.folder)) as store:
+            evaluator = Evaluator(
+                tree,
+                vlm,
+                mapper,
+                store=store,
+                variables=experiment.variables,
+                use_images=use_images,
+                policy=self.vote,
+            )
+            evaluation = evaluator.evaluate(self.sources, examples, on_answers)
+        rows = [row for row in evaluation.rows if row.node is not None]
+        if n - len(rows) > max_missing * n:
+            raise ModelError(
+                f"{n - len(rows)} of the {n} calibration images have no answer; the first: "
+                f"{evaluation.failures[0].rstrip('.')}.",
+                remedy="Run the same command again when the model answers; answers so far are saved.",
+            )
+        votes = np.array([row.votes for row in rows], dtype=np.int64)
+        target = np.array([row.target for row in rows], dtype=np.int64)
+        levels = share_levels(tree, votes, target, self.risk, self.confidence)
+        kept = [level for level in levels if level.kept]
+        calibration = Calibration(
+            run=self.result.name,
+            templates=self.sources,
+            samples=self.vote.samples,
+            temperature=float(temperature) if isinstance(temperature, int | float) else None,
+            share=kept[-1].share if kept else None,
+            risk=self.risk,
+            confidence_level=self.confidence,
+            images=len(rows),
+            missing=n - len(rows),
+            source=self.described,
+            needed=self.needed,
+            levels=levels,
+            identity={
+                f"{group}.{key}": value
+                for group, part in (("vlm", vlm.identity), ("mapper", mapper.identity()))
+                for key, value in part.items()
+            },
         )
-    tree = evaluator.taxonomy
-    votes = np.array([row.votes for row in rows], dtype=np.int64)
-    target = np.array([row.target for row in rows], dtype=np.int64)
-    worst = worst_loss(tree)
-    levels = share_levels(tree, votes, target, risk, confidence)
-    kept = [level for level in levels if level.kept]
-    return Calibration(
-        run=run,
-        templates=tuple(templates),
-        samples=samples,
-        temperature=_temperature(evaluator),
-        share=kept[-1].share if kept else None,
-        risk=risk,
-        confidence_level=confidence,
-        images=len(rows),
-        missing=missing,
-        source=source,
-        needed=images_needed(risk, confidence, worst=worst),
-        levels=levels,
-        identity={
-            **{f"vlm.{key}": value for key, value in evaluator.vlm.identity.items()},
-            **{f"mapper.{key}": value for key, value in evaluator.mapper.identity().items()},
-        },
-    )
+        write_json(self.folder / CALIBRATION, calibration.as_dict())
+        return calibration
 
 
 def share_levels(
@@ -185,44 +339,18 @@ def share_levels(
     n, samples = votes.shape
     off = np.zeros(votes.shape, dtype=bool)
     counts = [samples + 1, *range(samples, 0, -1)]
-    places = [np.full(n, taxonomy.root)]
-    places += [Vote(samples, count / samples).place(taxonomy, votes, off).nodes for count in counts[1:]]
-    losses = np.array([1 - precision_recall(taxonomy, nodes, target)[0] for nodes in places])
+    placed = [np.full(n, taxonomy.root)]
+    placed += [Vote(samples, count / samples).place(taxonomy, votes, off).nodes for count in counts[1:]]
+    losses = np.array([1 - precision_recall(taxonomy, nodes, target)[0] for nodes in placed])
     # Of the root alone nothing needs to be tested: it has no loss on any image.
     tested = control_risk(losses[1:], risk, confidence, worst=worst_loss(taxonomy))
     bounds = [(0.0, True), *((level.bound, level.kept) for level in tested)]
     levels = []
-    for count, nodes, (bound, kept) in zip(counts, places, bounds, strict=True):
-        found = score(taxonomy, nodes, target)
-        levels.append(
-            ShareLevel(
-                count,
-                None if count > samples else count / samples,
-                found.hp,
-                found.hr,
-                found.accuracy,
-                float((nodes == taxonomy.root).mean()),
-                bound,
-                kept,
-            )
-        )
+    for count, nodes, (bound, kept) in zip(counts, placed, bounds, strict=True):
+        scores, share = score(taxonomy, nodes, target), None if count > samples else count / samples
+        root = float((nodes == taxonomy.root).mean())
+        levels.append(ShareLevel(count, share, scores.hp, scores.hr, scores.accuracy, root, bound, kept))
     return tuple(levels)
-
-
-def _temperature(evaluator: Evaluator) -> float | None:
-    found = evaluator.vlm.identity.get("temperature")
-    return float(found) if isinstance(found, int | float) else None
-
-
-def write_calibration(folder: Path, calibration: Calibration) -> Path:
-    """Writes a calibration to a run's folder; returns the file.
-
-    Raises:
-        TaxtuneError: If it cannot be written.
-    """
-    file = folder / CALIBRATION
-    write_json(file, calibration.as_dict())
-    return file
 
 
 def read_calibration(folder: str | Path) -> Calibration:
@@ -244,7 +372,7 @@ def read_calibration(folder: str | Path) -> Calibration:
         return TypeAdapter(Calibration).validate_python(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
         raise DataError(
-            f"The file is not a calibration, or one of an earlier version: {str(error).splitlines()[0]}.",
+            f"The file is not a calibration: {str(error).splitlines()[0]}.",
             file=file,
             remedy=f"Run `{command('calibrate', folder)}` again; answers in the store are not asked for twice.",
         ) from error

@@ -11,20 +11,23 @@ from typing import Any, Literal
 
 from taxtune.atomic import make_folder
 from taxtune.errors import TaxtuneError
-from taxtune.models import AnswerStore, answers_place
-from taxtune.progress import track, track_each
-from taxtune.store_server import is_server, shown
-from taxtune.tracking import Group
-from taxtune.tuning.account import account_of, sum_accounts
-from taxtune.tuning.callbacks import Callbacks
-from taxtune.tuning.done import mark_finished, read_finished
+from taxtune.models import AnswerStore
+from taxtune.progress import track_each
+from taxtune.tuning.callbacks import Callbacks, Group
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
-from taxtune.tuning.history import check_unused, group_identity, study_name
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult
-from taxtune.tuning.run_folder import check_folder_is_for
+from taxtune.tuning.run_folder import (
+    check_folder_is_for,
+    check_unused,
+    describe,
+    files_shown,
+    group_identity,
+    mark_finished,
+    read_finished,
+    write_result,
+)
 
 __all__ = ["check_objectives", "compare_objectives", "evaluate_templates"]
 
@@ -50,7 +53,6 @@ def compare_objectives(
     callbacks: Sequence[Any] = (),
     resume: bool = False,
     command: str | None = None,
-    storage: str | None = None,
 ) -> ComparisonResult:
     """Runs one tuning run an experiment and compares the winners on the same held-out images.
 
@@ -63,7 +65,6 @@ def compare_objectives(
         callbacks: Told what happens in every run; see `Tuner`.
         resume: Go on with runs that are already in the folder.
         command: The command that runs it again, for the report.
-        storage: Address of the histories' database; a file in each run's folder where left out.
 
     Raises:
         ResumeError: If the folder holds something else.
@@ -72,29 +73,16 @@ def compare_objectives(
     names = [experiment.objective.name for experiment in experiments]
     check_objectives(names)
     check_folder_is_for("compare", folder, names)
+    told, first, folders = Callbacks(callbacks), experiments[0], [folder / name for name in names]
     if not resume:
-        for name in names:
-            check_unused(folder / name, study_name(experiments[0].name, name, storage), storage)
-    told = Callbacks(callbacks)
-    if resume and storage is None:
-        finished = read_finished(folder, experiments, told)
-        if isinstance(finished, ComparisonResult):
-            return finished
-    answers = answers_place(folder, storage)
-    first = experiments[0]
-    folders = [folder / name for name in names]
-    group = Group("comparison", first.name, group_identity(first.name, folder, folders, storage))
+        for run in folders:
+            check_unused(run)
+    elif isinstance(done := read_finished(folder, experiments, told), ComparisonResult):
+        return done
+    answers, group = folder / "answers.db", Group(first.name, group_identity(first.name, folder, folders))
+    how: dict[str, Any] = {"answers": answers, "callbacks": callbacks, "resume": resume}
     runs = tuple(
-        Tuner(
-            experiment,
-            folder / experiment.objective.name,
-            answers=answers,
-            callbacks=callbacks,
-            resume=resume,
-            group=group,
-            command=command,
-            storage=storage,
-        ).run()
+        Tuner(experiment, folder / experiment.objective.name, **how, group=group, command=command).run()
         for experiment in track_each(experiments, "objectives")
     )
     start = time.monotonic()
@@ -112,20 +100,18 @@ def compare_objectives(
             partial(told.tell, "on_heldout"),
             policies={run.objective: first.policy_of(run.selection) for run in runs},
         )
-    seconds = sum(run.account.seconds or 0.0 for run in runs) + time.monotonic() - start
-    accounts = [run.account for run in runs]
     result = ComparisonResult(
         name=first.name,
         runs=runs,
         heldout=heldout,
         differences=differences,
         folder=str(folder),
-        where=places(folder) | told.where(),
-        provenance=describe(first, sum_accounts(accounts, seconds), command),
-        seconds=seconds,
+        where=files_shown(folder) | told.where(),
+        provenance=describe(first, command),
+        seconds=sum(run.account.seconds or 0.0 for run in runs) + time.monotonic() - start,
     )
-    with track("writing the report"):
-        write_result(result)
+    write_result(result)
+    told.tell("on_written", result)
     told.tell("on_comparison", result, group)
     if told.settled():
         mark_finished(folder, experiments, told)
@@ -140,12 +126,11 @@ def evaluate_templates(
     split: Literal["heldout", "tuning"] = "heldout",
     called: str | None = None,
     callbacks: Sequence[Any] = (),
-    storage: str | None = None,
 ) -> ComparisonResult:
     """Scores templates on the same images and compares each later one with each earlier one.
 
-    The result and its report are written to a folder of their own in `evaluated`; what was evaluated under the same
-    name before is replaced.
+    The result is written to a folder of its own in `evaluated`; what was evaluated under the same name before is
+    replaced.
 
     Args:
         experiment: The tree, the images and the model.
@@ -153,23 +138,16 @@ def evaluate_templates(
         folder: Where `answers.db` is kept.
         split: "heldout" or "tuning", the images to ask about.
         called: Name of the folder in `evaluated`; the templates' names where left out.
-        callbacks: Told how many images are answered.
-        storage: A database; answers are kept there in place of the folder where it is PostgreSQL.
+        callbacks: Told how many images are answered, and the result.
 
     Raises:
         TaxtuneError: If the model cannot be asked, or too many images have no answer.
     """
-    answers = answers_place(folder, storage)
-    told, start = Callbacks(callbacks), time.monotonic()
+    answers, told, start = folder / "answers.db", Callbacks(callbacks), time.monotonic()
     with AnswerStore(answers) as store:
-        heldout, differences = compare_templates(
-            experiment,
-            experiment.evaluator(store),
-            templates,
-            partial(told.tell, "on_heldout"),
-            split=split,
-        )
-    seconds = time.monotonic() - start
+        evaluator = experiment.evaluator(store)
+        tell = partial(told.tell, "on_heldout")
+        heldout, differences = compare_templates(experiment, evaluator, templates, tell, split=split)
     name = re.sub(r"[^\w.-]+", "-", called or "-".join(list(templates)[1:]))[:100]
     kept = make_folder(folder / "evaluated" / (name if split == "heldout" else f"{name}-on-{split}-images"))
     result = ComparisonResult(
@@ -178,9 +156,10 @@ def evaluate_templates(
         heldout=heldout,
         differences=differences,
         folder=str(kept),
-        where={"report": str(kept / "report.html"), "answers": shown(answers) if is_server(answers) else str(answers)},
-        provenance=describe(experiment, account_of((), heldout, seconds), None),
-        seconds=seconds,
+        where={"report": str(kept / "report.html"), "answers": str(answers)},
+        provenance=describe(experiment, None),
+        seconds=time.monotonic() - start,
     )
     write_result(result)
+    told.tell("on_written", result)
     return result

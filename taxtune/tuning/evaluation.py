@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taxtune.data import Example
 from taxtune.errors import ImageError
@@ -20,15 +21,23 @@ from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
 from taxtune.policies import DIRECT, Direct, Policy
 from taxtune.progress import Task, following, track
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.records import ExampleRow, Judged, TemplateScores, Usage, sum_judged
+from taxtune.tuning.records import Judged, SampleResult, TemplateScores, Usage, sum_judged
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
     from taxtune.models import AnswerStore
-    from taxtune.tuning.metrics import Metric, Taken
+    from taxtune.tuning.metrics import Metric, MetricValues
 
-__all__ = ["Evaluation", "Evaluator", "Settled", "check_images_there", "why_unanswered"]
+__all__ = [
+    "Evaluation",
+    "Evaluator",
+    "PlacedAnswer",
+    "check_images_there",
+    "nodes_of",
+    "template_scores",
+    "why_unanswered",
+]
 
 OnAnswers = Callable[[int, int], None]
 
@@ -38,17 +47,17 @@ _IMAGES_AT_ONCE = 16  # in memory, where the mapper looks at them: a photo takes
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What came of one template.
+    """Evaluation of one template.
 
     Attributes:
-        rows: One row an image, in the order given.
+        rows: One row per image, in the order given.
         scores: Scores over the images that were answered; None where none was, or what is tuned for has no value.
         usage: Tokens, cost and how many answers came from the store.
         retryable: Failed calls that may succeed later (rate limits, time-outs, servers that are down), the judge's too.
         judged: What measures asked a language model; None where none did.
     """
 
-    rows: tuple[ExampleRow, ...]
+    rows: tuple[SampleResult, ...]
     scores: TemplateScores | None
     usage: Usage
     retryable: int = 0
@@ -56,14 +65,13 @@ class Evaluation:
 
     @property
     def failures(self) -> list[str]:
-        """Why images have no answer, or no value of what the objective needs: one reason an image."""
-        reasons = (row.failure or row.unrated for row in self.rows)
-        return [reason for reason in reasons if reason is not None]
+        """Why images have no answer, or no value of what the objective needs: one reason for each such image."""
+        return [row.missing for row in self.rows if row.missing is not None]
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """Where one image went, in the words of `ExampleRow`; `not_subject` as in `Placement`, of most answers."""
+class PlacedAnswer:
+    """The node of one image's answer, in the words of `SampleResult`; `not_subject` as in `Placement`."""
 
     text: str
     node: int
@@ -85,10 +93,10 @@ class Evaluator:
         store: Keeps the answers; None asks again.
         variables: What a template may refer to.
         use_images: Give the images to the mapper's similarity (CLIP image-to-text).
-        metrics: What is taken of each answer besides.
+        metrics: Further metrics of each answer.
         needs: Names of the metrics without which an answer does not count, since the objective needs them.
         off_tree: How answers off the tree are scored: "child" (of the root, never right) or "root".
-        information: What the nodes weigh; by their share of leaves where left out.
+        information: Weights of the nodes; by their share of leaves where left out.
         policy: How often an image is asked about, and how the answers make one place.
     """
 
@@ -155,89 +163,76 @@ class Evaluator:
         with following(tell), count_faults() as faults:
             replies = ask(self.vlm, questions, self.store, what=_ASKING)
 
-        said = [replies[start : start + calls] for start in range(0, len(replies), calls)]
+        by_image = [replies[start : start + calls] for start in range(0, len(replies), calls)]
         with track("placing"):
-            settled = self.settle(said, [example.image for example in examples])
-        answered = list(settled)
-        predicted = np.array([settled[i].node for i in answered], dtype=np.int64)
-        target = np.array([examples[i].target for i in answered], dtype=np.int64)
-        off = np.array([settled[i].off_tree for i in answered], dtype=bool)
-        as_child = off if self.off_tree == "child" else None
-        measured = np.stack(
+            placed = self.settle(by_image, [example.image for example in examples])
+        rows = self._rows(examples, by_image, placed)
+        with track("scoring"):
+            rows, taken = self._measure(rows, examples)
+        answered = [row for row in rows if row.node is not None]
+        scores = None
+        if answered and not any(np.isnan(taken[name].values).all() for name in self.needs):
+            scores = template_scores(self.taxonomy, self.information, answered, off_tree=self.off_tree)
+        retryable = sum(isinstance(reply, Failure) and reply.retryable for reply in replies)
+        return Evaluation(
+            tuple(rows),
+            scores,
+            _usage(replies, faults),
+            retryable + sum(values.retryable for values in taken.values()),
+            sum_judged([values.account for values in taken.values()]),
+        )
+
+    def _rows(
+        self, examples: Sequence[Example], by_image: Sequence[Sequence[Reply]], placed: Mapping[int, PlacedAnswer]
+    ) -> list[SampleResult]:
+        nodes = np.array([answer.node for answer in placed.values()], dtype=np.int64)
+        target = np.array([examples[i].target for i in placed], dtype=np.int64)
+        as_child = None
+        if self.off_tree == "child":
+            as_child = np.array([answer.off_tree for answer in placed.values()], dtype=bool)
+        values = np.stack(
             [
-                *precision_recall(self.taxonomy, predicted, target, off_tree=as_child),
-                *information_values(self.information, predicted, target, off_tree=as_child),
+                *precision_recall(self.taxonomy, nodes, target, off_tree=as_child),
+                *information_values(self.information, nodes, target, off_tree=as_child),
             ],
             axis=1,
-        ).tolist()
+        )
+        measured = dict(zip(placed, values.tolist(), strict=True))
         rows = []
-        values = iter(measured)
         for i, example in enumerate(examples):
             truth = "/".join(self.taxonomy.path(example.target))
-            known: dict[str, Any] = {
-                "example": example.id,
-                "image": example.image.name,
-                "target": example.target,
-                "truth": truth,
-            }
-            if i not in settled:
-                rows.append(ExampleRow(**known, failure=why_unanswered(said[i])))
+            row = SampleResult(example.id, example.image.name, example.target, truth)
+            if i not in placed:
+                rows.append(replace(row, failure=why_unanswered(by_image[i])))
                 continue
-            placed = settled[i]
-            hp, hr, ihp, ihr, missing, wrong = next(values)
+            answer = placed[i]
+            hp, hr, ihp, ihr, remaining, wrong = measured[i]
             rows.append(
-                ExampleRow(
-                    **known,
-                    answer=placed.text,
-                    node=placed.node,
-                    placement="/".join(self.taxonomy.path(placed.node)),
-                    stage=placed.stage,
-                    confidence=placed.confidence,
+                replace(
+                    row,
+                    answer=answer.text,
+                    node=answer.node,
+                    placement="/".join(self.taxonomy.path(answer.node)),
+                    stage=answer.stage,
+                    confidence=answer.confidence,
                     hp=hp,
                     hr=hr,
-                    abstained=placed.abstained,
-                    from_store=all(isinstance(reply, Answer) and reply.cached for reply in said[i]),
-                    off_tree=placed.off_tree,
+                    abstained=answer.abstained,
+                    from_store=all(isinstance(reply, Answer) and reply.cached for reply in by_image[i]),
+                    off_tree=answer.off_tree,
                     ihp=ihp,
                     ihr=ihr,
-                    remaining_uncertainty=missing,
+                    remaining_uncertainty=remaining,
                     misinformation=wrong,
-                    votes=placed.votes,
+                    votes=answer.votes,
                 )
             )
-        with track("scoring"):
-            rows, taken = self._take(rows, examples)
-        new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
-        costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
-        usage = Usage(
-            vlm_prompt_tokens=sum(reply.prompt_tokens for reply in new),
-            vlm_completion_tokens=sum(reply.completion_tokens for reply in new),
-            vlm_cost_usd=sum(costs) if costs else None,
-            asked=len(new),
-            from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
-            vlm_faults=dict(faults),
-            vlm_batches=dict(sorted(Counter(str(reply.batch) for reply in new if reply.batch is not None).items())),
-        )
-        means = {name: float(np.nanmean(t.values)) for name, t in taken.items() if not np.isnan(t.values).all()}
-        scores = None
-        if answered and all(name in means for name in self.needs):
-            scores = TemplateScores(
-                **score(self.taxonomy, predicted, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
-                **information_scores(self.information, predicted, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
-                ranks=tuple(rank_scores(self.taxonomy, predicted, target, off_tree=as_child)),
-                abstained=float(np.mean([settled[i].abstained for i in answered])),
-                off_tree=float(off.mean()),
-                measures=means,
-            )
-        retryable = sum(isinstance(reply, Failure) and reply.retryable for reply in replies)
-        retryable += sum(t.retryable for t in taken.values())
-        accounts = [t.account for t in taken.values() if t.account is not None]
-        return Evaluation(tuple(rows), scores, usage, retryable, sum_judged(accounts))
+        return rows
 
-    def _take(
-        self, rows: Sequence[ExampleRow], examples: Sequence[Example]
-    ) -> tuple[list[ExampleRow], dict[str, Taken]]:
-        """Returns the rows with the metrics' values, and what the metrics said."""
+    def _measure(
+        self, rows: Sequence[SampleResult], examples: Sequence[Example]
+    ) -> tuple[list[SampleResult], dict[str, MetricValues]]:
+        """Returns the rows with the metrics' values, and what the metrics returned."""
         rows = list(rows)
         answered = [i for i, row in enumerate(rows) if row.answer is not None]
         taken = {
@@ -255,56 +250,56 @@ class Evaluator:
             rows[i] = replace(rows[i], measures=values, remarks=remarks, unrated=reasons[0] if reasons else None)
         return rows, taken
 
-    def settle(self, said: Sequence[Sequence[Reply]], images: Sequence[Path]) -> dict[int, Settled]:
+    def settle(self, by_image: Sequence[Sequence[Reply]], images: Sequence[Path]) -> dict[int, PlacedAnswer]:
         """Returns where the policy puts each image that was answered, by the image's place in the list.
 
         An image is not answered where a call failed that may yet succeed, or all failed. What a model refuses to say is
         no vote, and so speaks for no node below the root.
 
         Args:
-            said: What came of each image's requests, as many as the policy's `calls`.
+            by_image: The replies to each image's requests, as many as the policy's `calls`.
             images: The image files, as many.
         """
         answered = [
             i
-            for i, replies in enumerate(said)
+            for i, replies in enumerate(by_image)
             if any(isinstance(reply, Answer) for reply in replies)
             and not any(isinstance(reply, Failure) and reply.retryable for reply in replies)
         ]
         texts = {
             (row, column): reply.text
             for row, i in enumerate(answered)
-            for column, reply in enumerate(said[i])
+            for column, reply in enumerate(by_image[i])
             if isinstance(reply, Answer)
         }
         placements = self._place(list(texts.values()), [images[answered[row]] for row, _ in texts])
-        nodes = np.full((len(answered), self.policy.calls), -1, dtype=np.int64)
-        off, outside = np.zeros(nodes.shape, dtype=bool), np.zeros(nodes.shape, dtype=bool)
-        for place, found in zip(texts, placements, strict=True):
-            nodes[place], off[place], outside[place] = found.node, found.off_tree, found.not_subject
         if isinstance(self.policy, Direct):
             return {
-                answered[row]: Settled(
+                answered[row]: PlacedAnswer(
                     text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence, not_subject=at.not_subject
                 )
                 for (row, _), text, at in zip(texts, texts.values(), placements, strict=True)
             }
-        places = self.policy.place(self.taxonomy, nodes, off)
-        settled = {}
+        nodes = np.full((len(answered), self.policy.calls), -1, dtype=np.int64)
+        off, outside = np.zeros(nodes.shape, dtype=bool), np.zeros(nodes.shape, dtype=bool)
+        for cell, at in zip(texts, placements, strict=True):
+            nodes[cell], off[cell], outside[cell] = at.node, at.off_tree, at.not_subject
+        voted = self.policy.place(self.taxonomy, nodes, off)
+        placed = {}
         for row, i in enumerate(answered):
-            node, off_tree = int(places.nodes[row]), bool(places.off_tree[row])
-            counts = Counter(reply.text for reply in said[i] if isinstance(reply, Answer))
-            settled[i] = Settled(
+            node, off_tree = int(voted.nodes[row]), bool(voted.off_tree[row])
+            counts = Counter(reply.text for reply in by_image[i] if isinstance(reply, Answer))
+            placed[i] = PlacedAnswer(
                 "; ".join(f"{text} ({n} of {self.policy.calls})" for text, n in counts.most_common()),
                 node,
                 off_tree,
                 abstained=node == self.taxonomy.root and not off_tree,
                 stage=str(self.policy.identity()["kind"]),
-                confidence=None if places.shares is None else float(places.shares[row]),
+                confidence=None if voted.shares is None else float(voted.shares[row]),
                 votes=tuple(nodes[row].tolist()),
                 not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.calls,
             )
-        return settled
+        return placed
 
     def _place(self, texts: Sequence[str], files: Sequence[Path]) -> list[Placement]:
         if not self.use_images:
@@ -317,6 +312,40 @@ class Evaluator:
             images = [load_image(file) for file in files[chosen]]
             placements += self.mapper.place(texts[chosen], images)
         return placements
+
+
+def nodes_of(
+    rows: Sequence[SampleResult], off_tree: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Returns the nodes of rows, their targets, and which count as a child of the root that is never right."""
+    return (
+        np.array([row.node for row in rows], dtype=np.int64),
+        np.array([row.target for row in rows], dtype=np.int64),
+        np.array([row.off_tree and off_tree == "child" for row in rows], dtype=bool),
+    )
+
+
+def template_scores(
+    taxonomy: Taxonomy, information: Information, rows: Sequence[SampleResult], *, off_tree: str
+) -> TemplateScores:
+    """Returns the scores of rows that all have an answer.
+
+    Args:
+        taxonomy: The label tree.
+        information: Weights of its nodes.
+        rows: The answered images, at least one.
+        off_tree: How answers off the tree are scored: "child" or "root".
+    """
+    nodes, target, as_child = nodes_of(rows, off_tree)
+    measures = {name: np.array([row.measures.get(name) for row in rows], dtype=float) for name in rows[0].measures}
+    return TemplateScores(
+        **score(taxonomy, nodes, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
+        **information_scores(information, nodes, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
+        ranks=tuple(rank_scores(taxonomy, nodes, target, off_tree=as_child)),
+        abstained=float(np.mean([row.abstained for row in rows])),
+        off_tree=float(np.mean([row.off_tree for row in rows])),
+        measures={name: float(np.nanmean(each)) for name, each in measures.items() if not np.isnan(each).all()},
+    )
 
 
 def check_images_there(examples: Sequence[Example]) -> None:
@@ -335,6 +364,20 @@ def check_images_there(examples: Sequence[Example]) -> None:
 
 
 def why_unanswered(replies: Sequence[Reply]) -> str:
-    """Returns why an image has no answer: what may yet succeed comes first."""
+    """Returns why an image has no answer: a failure that may yet succeed comes first."""
     failures = [reply for reply in replies if isinstance(reply, Failure)]
     return min(failures, key=lambda failure: not failure.retryable).reason
+
+
+def _usage(replies: Sequence[Reply], faults: Mapping[str, int]) -> Usage:
+    new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
+    costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
+    return Usage(
+        vlm_prompt_tokens=sum(reply.prompt_tokens for reply in new),
+        vlm_completion_tokens=sum(reply.completion_tokens for reply in new),
+        vlm_cost_usd=sum(costs) if costs else None,
+        asked=len(new),
+        from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
+        vlm_faults=dict(faults),
+        vlm_batches=dict(sorted(Counter(str(reply.batch) for reply in new if reply.batch is not None).items())),
+    )

@@ -5,30 +5,22 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taxtune.data import Example
 from taxtune.errors import ModelError
 from taxtune.metrics.hierarchical import score
-from taxtune.metrics.information import Information, information_scores
-from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
-from taxtune.metrics.statistics import (
-    Sample,
-    bootstrap,
-    hierarchical_sample,
-    information_sample,
-    paired_bootstrap,
-)
+from taxtune.metrics.ranks import bootstrap_ranks
+from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
 from taxtune.policies import Policy
 from taxtune.progress import track
-from taxtune.taxonomy import Domain, Taxonomy
-from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
+from taxtune.taxonomy import Domain
+from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, nodes_of, template_scores
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.records import Difference, ExampleRow, FullTreeScores, HeldoutResult, TemplateScores
+from taxtune.tuning.records import Difference, FullTreeScores, HeldoutResult, SampleResult
 
 __all__ = ["OnHeldout", "compare_templates"]
 
@@ -75,13 +67,59 @@ def compare_templates(
 
         start = time.monotonic()
         asking = evaluator.at((policies or {}).get(name, evaluator.policy))
-        found = asking.evaluate(template, examples, on_answers)
-        evaluations[name] = replace(found, usage=replace(found.usage, seconds=time.monotonic() - start))
+        evaluation = asking.evaluate(template, examples, on_answers)
+        seconds = time.monotonic() - start
+        evaluations[name] = replace(evaluation, usage=replace(evaluation.usage, seconds=seconds))
+    keep = _answered_for_all(experiment, evaluator, evaluations, examples)
+    answered = {name: [evaluation.rows[i] for i in keep] for name, evaluation in evaluations.items()}
+    seed, part = experiment.seeds.split, experiment.part
+    with track("bootstrapping intervals"):
+        samples = {name: _samples(evaluator, rows) for name, rows in answered.items()}
+        whole = {} if part is None else {name: [_full(part, evaluator, rows)] for name, rows in answered.items()}
+        results = []
+        for name, rows in answered.items():
+            nodes, target, as_child = nodes_of(rows, evaluator.off_tree)
+            tree = evaluator.taxonomy
+            full = None
+            if part is not None:
+                on_full = score(part.full, part.on_full(nodes), part.on_full(target), off_tree=as_child)
+                full = FullTreeScores(part.label, part.full_label, on_full, bootstrap(*whole[name], seed=seed))
+            intervals = bootstrap(*samples[name], seed=seed)
+            results.append(
+                HeldoutResult(
+                    name=name,
+                    template=templates[name],
+                    scores=template_scores(tree, evaluator.information, rows, off_tree=evaluator.off_tree),
+                    # A metric that gives no answer a value has none.
+                    intervals={key: ends for key, ends in intervals.items() if not np.isnan(ends.estimate)},
+                    rows=evaluations[name].rows,
+                    full=full,
+                    off_tree_as=evaluator.off_tree,
+                    ranks=tuple(bootstrap_ranks(tree, nodes, target, off_tree=as_child, seed=seed)),
+                    usage=evaluations[name].usage,
+                    judged=evaluations[name].judged,
+                    split="held-out" if split == "heldout" else split,
+                )
+            )
+        return tuple(results), tuple(
+            Difference(
+                later,
+                earlier,
+                paired_bootstrap(*_pairs(samples[later], samples[earlier]), seed=seed),
+                paired_bootstrap(*_pairs(whole[later], whole[earlier]), seed=seed) if whole else {},
+            )
+            for earlier, later in itertools.combinations(answered, 2)
+        )
 
+
+def _answered_for_all(
+    experiment: Experiment, evaluator: Evaluator, evaluations: Mapping[str, Evaluation], examples: Sequence[Example]
+) -> list[int]:
+    """Returns the places of the images that count for every template."""
     usable = [[row.node is not None and row.unrated is None for row in e.rows] for e in evaluations.values()]
     answered = np.array(usable).all(axis=0)
     missing = len(examples) - int(answered.sum())
-    if missing > experiment.max_missing * len(examples):
+    if missing > experiment.recipe.max_missing * len(examples):
         check_images_there(examples)
         first = next(reason for e in evaluations.values() for reason in e.failures).rstrip(".")
         what = "an answer" if not evaluator.needs else f"an answer or its {' and '.join(evaluator.needs)}"
@@ -90,111 +128,37 @@ def compare_templates(
             remedy="Run the same command again when the model answers; answers so far are saved. If it cannot answer "
             "for these images, raise max_missing (with --resume) or remove the images.",
         )
-    keep = np.flatnonzero(answered).tolist()
-    target = np.array([examples[i].target for i in keep], dtype=np.int64)
-    names = [metric.name for metric in evaluator.metrics]
-    placed = {
-        name: _Placed.of([e.rows[i] for i in keep], as_child=evaluator.off_tree == "child", metrics=names)
-        for name, e in evaluations.items()
-    }
-    tree, seed, part, information = experiment.taxonomy, experiment.seeds.split, experiment.part, evaluator.information
-    with track("bootstrapping intervals"):
-        results = tuple(
-            HeldoutResult(
-                name=name,
-                template=templates[name],
-                scores=TemplateScores(
-                    **score(tree, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
-                    **information_scores(information, found.nodes, target, off_tree=found.as_child).as_dict(),  # type: ignore[arg-type]
-                    **{key: float(values.mean()) for key, values in found.shares.items()},  # type: ignore[arg-type]
-                    ranks=tuple(rank_scores(tree, found.nodes, target, off_tree=found.as_child)),
-                    measures={key: float(np.nanmean(v)) for key, v in found.measures.items() if not np.isnan(v).all()},
-                ),
-                intervals={
-                    key: ends
-                    for key, ends in bootstrap(*found.samples(tree, target, information), seed=seed).items()
-                    if not np.isnan(ends.estimate)  # a metric that gives no answer a value
-                },
-                rows=evaluations[name].rows,
-                full=None if part is None else _on_full(part, found, target, seed),
-                off_tree_as=evaluator.off_tree,
-                ranks=tuple(bootstrap_ranks(tree, found.nodes, target, off_tree=found.as_child, seed=seed)),
-                usage=evaluations[name].usage,
-                judged=evaluations[name].judged,
-                split="held-out" if split == "heldout" else split,
-            )
-            for name, found in placed.items()
-        )
-        samples = {name: found.samples(tree, target, information) for name, found in placed.items()}
-        whole = {} if part is None else {name: [_full_sample(part, found, target)] for name, found in placed.items()}
-        return results, tuple(
-            Difference(
-                later,
-                earlier,
-                paired_bootstrap(*_pairs(samples[later], samples[earlier]), seed=seed),
-                paired_bootstrap(*_pairs(whole[later], whole[earlier]), seed=seed) if whole else {},
-            )
-            for earlier, later in itertools.combinations(placed, 2)
-        )
+    return [int(i) for i in np.flatnonzero(answered)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """The answers to one template, on the images that were answered for all.
+def _samples(evaluator: Evaluator, rows: Sequence[SampleResult]) -> list[Sample]:
+    """Returns what the scores on the tree, in bits, and the other means are made of."""
+    nodes, target, as_child = nodes_of(rows, evaluator.off_tree)
+    values = {key: [getattr(row, key) for row in rows] for key in ("abstained", "off_tree")}
+    values |= {metric.name: [row.measures.get(metric.name) for row in rows] for metric in evaluator.metrics}
+    return [
+        hierarchical_sample(evaluator.taxonomy, nodes, target, off_tree=as_child),
+        information_sample(evaluator.information, nodes, target, off_tree=as_child),
+        *(Sample.mean(key, np.array(each, dtype=np.float64)) for key, each in values.items()),
+    ]
 
-    Attributes:
-        nodes: Their nodes, shape (n,).
-        as_child: Which count as a child of the root that is never right, shape (n,). On the whole taxonomy it is a
-            child of *its* root: what a part lacks may be anywhere outside of it, or nowhere, so nothing on the way
-            from the root to the part is said.
-        shares: Which answers say nothing, and which are off the tree, each of shape (n,).
-        measures: The values of each metric, NaN where there is none, each of shape (n,).
+
+def _full(part: Domain, evaluator: Evaluator, rows: Sequence[SampleResult]) -> Sample:
+    """Returns the sample on the whole taxonomy.
+
+    An answer off the tree is a child of *its* root there: what a part lacks may be anywhere outside of it, or nowhere,
+    so nothing on the way from the root to the part is said.
     """
-
-    nodes: NDArray[np.int64]
-    as_child: NDArray[np.bool_]
-    shares: dict[str, NDArray[np.float64]]
-    measures: dict[str, NDArray[np.float64]]
-
-    @classmethod
-    def of(cls, rows: Sequence[ExampleRow], *, as_child: bool, metrics: Sequence[str]) -> _Placed:
-        return cls(
-            np.array([row.node for row in rows], dtype=np.int64),
-            np.array([row.off_tree and as_child for row in rows], dtype=bool),
-            {key: np.array([getattr(row, key) for row in rows], dtype=np.float64) for key in ("abstained", "off_tree")},
-            {name: np.array([row.measures.get(name) for row in rows], dtype=np.float64) for name in metrics},
-        )
-
-    def samples(self, taxonomy: Taxonomy, target: NDArray[np.int64], information: Information) -> list[Sample]:
-        """Returns what the scores on the tree, in bits, and the other means are made of."""
-        return [
-            hierarchical_sample(taxonomy, self.nodes, target, off_tree=self.as_child),
-            information_sample(information, self.nodes, target, off_tree=self.as_child),
-            *(Sample.mean(key, values) for key, values in {**self.shares, **self.measures}.items()),
-        ]
-
-
-def _full_sample(part: Domain, found: _Placed, target: NDArray[np.int64]) -> Sample:
-    return hierarchical_sample(part.full, part.on_full(found.nodes), part.on_full(target), off_tree=found.as_child)
-
-
-def _on_full(part: Domain, found: _Placed, target: NDArray[np.int64], seed: int) -> FullTreeScores:
-    """Returns the scores of the placements on the whole taxonomy."""
-    return FullTreeScores(
-        domain=part.label,
-        root=part.full_label,
-        scores=score(part.full, part.on_full(found.nodes), part.on_full(target), off_tree=found.as_child),
-        intervals=bootstrap(_full_sample(part, found, target), seed=seed),
-    )
+    nodes, target, as_child = nodes_of(rows, evaluator.off_tree)
+    return hierarchical_sample(part.full, part.on_full(nodes), part.on_full(target), off_tree=as_child)
 
 
 def _pairs(a: Sequence[Sample], b: Sequence[Sample]) -> list[tuple[Sample, Sample]]:
     """Returns samples in pairs; of a metric that lacks a value on either side the examples that have both."""
     pairs = []
     for one, other in zip(a, b, strict=True):
-        names = list(one.parts)
-        if len(names) == 1:
-            (name,) = names
+        if len(one.parts) == 1:
+            (name,) = one.parts
             both = ~np.isnan(one.parts[name]) & ~np.isnan(other.parts[name])
             if not both.any():
                 continue

@@ -18,7 +18,7 @@ from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.base import name_scores
 from taxtune.models import count_faults
 from taxtune.progress import note
-from taxtune.tuning.records import ExampleRow, Judged
+from taxtune.tuning.records import Judged, SampleResult
 
 if TYPE_CHECKING:
     from taxtune.data import Example
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from taxtune.metrics.judging import Verdicts
     from taxtune.taxonomy import Taxonomy
 
-__all__ = ["FunctionMetric", "MeasureMetric", "Metric", "Taken", "as_metrics"]
+__all__ = ["FunctionMetric", "MeasureMetric", "Metric", "MetricValues", "as_metrics"]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class MetricValues:
     """What a metric says of a template's answers.
 
     Attributes:
@@ -53,7 +53,7 @@ class Metric(Protocol):
 
     name: str
 
-    def take(self, rows: Sequence[ExampleRow], examples: Sequence[Example]) -> Taken:
+    def take(self, rows: Sequence[SampleResult], examples: Sequence[Example]) -> MetricValues:
         """Returns the values of rows that have an answer.
 
         Args:
@@ -83,22 +83,22 @@ class FunctionMetric:
 
     Args:
         name: What it is called in records.
-        function: From an `ExampleRow` to a number, or to None for no value.
+        function: From an `SampleResult` to a number, or to None for no value.
     """
 
-    def __init__(self, name: str, function: Callable[[ExampleRow], float | bool | None]) -> None:
+    def __init__(self, name: str, function: Callable[[SampleResult], float | bool | None]) -> None:
         self.name = name
         self.function = function
 
-    def take(self, rows: Sequence[ExampleRow], examples: Sequence[Example]) -> Taken:
+    def take(self, rows: Sequence[SampleResult], examples: Sequence[Example]) -> MetricValues:
         """Returns the function's value of each row; see `Metric.take`.
 
         Raises:
             TaxtuneError: If the function fails, or returns what is neither a number nor None.
         """
-        return Taken(np.array([self._value(row) for row in rows], dtype=np.float64))
+        return MetricValues(np.array([self._value(row) for row in rows], dtype=np.float64))
 
-    def _value(self, row: ExampleRow) -> float:
+    def _value(self, row: SampleResult) -> float:
         try:
             value = self.function(row)
         except Exception as error:
@@ -156,7 +156,7 @@ class MeasureMetric:
         # Further aliases are there to be found in answers, and may mean less or more than the label.
         return list(dict.fromkeys([self._taxonomy.labels[target], self._taxonomy.common_name(target)]))
 
-    def take(self, rows: Sequence[ExampleRow], examples: Sequence[Example]) -> Taken:
+    def take(self, rows: Sequence[SampleResult], examples: Sequence[Example]) -> MetricValues:
         """Returns the measure of each answer; see `Metric.take`."""
         answers = [row.answer or "" for row in rows]
         references = [self.references(row.target) for row in rows]
@@ -168,7 +168,7 @@ class MeasureMetric:
                 from taxtune.data.images import load_image
 
                 images = [load_image(example.image) for example in examples]
-            return Taken(name_scores(self.measure, answers, references, images, questions=questions))
+            return MetricValues(name_scores(self.measure, answers, references, images, questions=questions))
         with count_faults() as faults:
             verdicts: Verdicts = rate(answers, references, questions)
         missing = np.isnan(verdicts.values)
@@ -188,7 +188,7 @@ class MeasureMetric:
             cost_usd=verdicts.cost_usd,
             faults=dict(faults),
         )
-        return Taken(verdicts.values, verdicts.replies, reasons, account, verdicts.retryable)
+        return MetricValues(verdicts.values, verdicts.replies, reasons, account, verdicts.retryable)
 
     def identity(self) -> dict[str, Any]:
         """Returns what can change a value."""
@@ -200,7 +200,7 @@ class MeasureMetric:
         return list(check() or ()) if check is not None else []
 
 
-def as_metrics(given: Mapping[str, Callable[[ExampleRow], Any]] | None) -> dict[str, Metric]:
+def as_metrics(given: Mapping[str, Callable[[SampleResult], Any]] | None) -> dict[str, Metric]:
     """Returns a run's own metrics by name.
 
     Args:

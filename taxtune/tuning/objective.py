@@ -25,6 +25,7 @@ __all__ = [
     "Aims",
     "Constraint",
     "Objective",
+    "ObjectiveSpec",
     "asks_a_model",
     "check_objective",
     "make_objective",
@@ -69,6 +70,23 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectiveSpec:
+    """What is tuned for, without the function that computes it.
+
+    Attributes:
+        objective: The objective's name.
+        measure: The score that it maximises, or minimises; None where it is computed from several.
+        direction: "maximize" or "minimize".
+        constraints: What a template must reach to count.
+    """
+
+    objective: str
+    measure: str | None
+    direction: Literal["maximize", "minimize"] = "maximize"
+    constraints: tuple[Constraint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Objective:
     """What a run is tuned for.
 
@@ -109,6 +127,11 @@ class Objective:
 
         source = function_identity(self.score)["source"]
         return {**held, "objective.source": source, "objective.direction": self.direction}
+
+    @property
+    def spec(self) -> ObjectiveSpec:
+        """The objective as a record has it."""
+        return ObjectiveSpec(self.name, next(iter(self.shown), None), self.direction, self.constraints)
 
     @property
     def held_to_baseline(self) -> bool:

@@ -4,37 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.record_lines import current_row
-from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.tuning.account import Account, account_of, sum_accounts
-from taxtune.tuning.objective import Constraint
-from taxtune.tuning.outlook import Outlook
+from taxtune.tuning.objective import Constraint, ObjectiveSpec
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from taxtune.classifier import Classifier
     from taxtune.recipe_settings import BudgetSettings
 
 __all__ = [
     "ComparisonResult",
     "Difference",
-    "ExampleRow",
     "Finalist",
     "FullTreeScores",
     "HeldoutResult",
     "IterationRecord",
     "Judged",
-    "Optimism",
     "Provenance",
+    "SampleResult",
     "Selection",
     "TemplateScores",
     "TuneResult",
@@ -43,9 +37,9 @@ __all__ = [
     "sum_faults",
     "sum_judged",
     "sum_usage",
-    "upgraded",
 ]
 
+T = TypeVar("T")
 State = Literal["complete", "failed", "void"]
 
 
@@ -54,17 +48,16 @@ class TemplateScores(HierarchicalScores):
     """The scores of a template.
 
     Attributes:
-        measures: Means of the run's own metrics and of the measures that it takes, over the answers that have a value,
-            by name.
         abstained: Share of the answers that decline, deny or say nothing, in [0, 1]; they are on the root.
         off_tree: Share of the answers that assert something the tree lacks, in [0, 1], however they are scored.
-        ihp: Information-weighted hP, in [0, 1]; this and those below are None in records of versions that lacked them.
+        ihp: Information-weighted hP, in [0, 1]; None, like those below, where the nodes' weights are not known.
         ihr: Information-weighted hR, in [0, 1].
         ihf: Harmonic mean of the two.
         remaining_uncertainty: Mean bits of the truth that are not said, at least 0.
         misinformation: Mean bits said that are not true, at least 0.
         target_bits: Mean information content of the targets, in bits: the scale of the two.
-        ranks: What is said at each rank and how much of it is right, the broadest rank first.
+        ranks: Precision and recall at each rank, the broadest rank first.
+        measures: Means of the run's own metrics and measures over the answers that have a value, by name.
     """
 
     abstained: float = 0.0
@@ -94,72 +87,13 @@ class TemplateScores(HierarchicalScores):
         plain = (f.name for f in fields(self) if f.name not in ("n", "ranks", "measures"))
         return (*(name for name in plain if getattr(self, name) is not None), *self.measures)
 
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What a language model was asked about a template's answers by the measures that ask one.
-
-    Attributes:
-        rated: Answers that have a rating.
-        unread: Replies that hold no rating.
-        failed: Calls that failed, and answers that the judge was not asked about.
-        asked: Replies that the judge gave now.
-        from_store: Replies that were on disk.
-        prompt_tokens: Tokens sent in new calls.
-        completion_tokens: Tokens written in new calls.
-        cost_usd: Cost of new calls in US dollars; None where the price is unknown.
-        faults: Calls that failed, those made again included, by the kind of fault.
-    """
-
-    rated: int
-    unread: int
-    failed: int
-    asked: int = 0
-    from_store: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = None
-    faults: dict[str, int] = field(default_factory=dict, hash=False)
-
-
-def upgraded(data: Any) -> Any:
-    """Returns records as this version has them: earlier ones had other names for a judge's rating and the placement."""
-    if isinstance(data, list):
-        return [upgraded(item) for item in data]
-    if not isinstance(data, dict):
-        return data
-    data = current_row({key: upgraded(value) for key, value in data.items()})
-    # Not intervals by score, which have one under this key.
-    if "lave" in data and "measures" not in data and "hp" in data and not isinstance(data["lave"], dict):
-        rating, rationale = data.pop("lave"), data.pop("rationale", None)
-        row = "example" in data
-        data["measures"] = {"lave": rating} if rating is not None or (row and rationale is not None) else {}
-        if row:
-            data["remarks"] = {} if rationale is None else {"lave": rationale}
-    return data
-
-
-def sum_judged(accounts: Sequence[Judged]) -> Judged | None:
-    """Returns the sum of what several measures asked, or None where none asked anything."""
-    if not accounts:
-        return None
-    own = ("cost_usd", "faults")
-    counts = {f.name: sum(getattr(each, f.name) for each in accounts) for f in fields(Judged) if f.name not in own}
-    costs = [each.cost_usd for each in accounts if each.cost_usd is not None]
-    faults = sum_faults(each.faults for each in accounts)
-    return Judged(**counts, cost_usd=sum(costs) if costs else None, faults=faults)
-
-
-def sum_faults(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Returns the sum of counts of faults, the most frequent kind first."""
-    total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
-    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+    def as_row(self) -> dict[str, float]:
+        """Returns the scores that there are, by name."""
+        return {key: self.get(key) for key in self.keys()}
 
 
 @dataclass(frozen=True, slots=True)
-class ExampleRow:
+class SampleResult:
     """One image asked with one prompt.
 
     Attributes:
@@ -177,15 +111,15 @@ class ExampleRow:
         abstained: Whether the answer declines, denies or says nothing; it was put on the root.
         from_store: Whether the answer came from the answer store.
         failure: Why there is no answer, or None.
-        measures: The value of each metric and measure by name; None where there is none, never 0.
-        remarks: What a measure says of its value, by name: a judge's rationale.
-        unrated: Why a measure gives no value, or None.
+        unrated: Why a measure that the objective needs gives no value, or None.
         off_tree: Whether the answer asserts something the tree lacks. Its node is the root, and `hp` and `hr` are those
             of a child of the root that is never right, unless the run scores such answers as the root.
         ihp: This example's information-weighted hP in [0, 1]; None where the call failed.
         ihr: This example's information-weighted hR in [0, 1]; None where the call failed.
         remaining_uncertainty: Bits of this example's truth that are not said; None where the call failed.
         misinformation: Bits said of this example that are not true; None where the call failed.
+        measures: The value of each metric and measure by name; None where there is none, never 0.
+        remarks: What a measure says of its value, by name: a judge's rationale.
         votes: The node of each answer where a policy takes several: the root for one off the tree, -1 for one that was
             refused. `answer` then lists the different answers.
     """
@@ -214,17 +148,37 @@ class ExampleRow:
     remarks: dict[str, str] = field(default_factory=dict, hash=False)
     votes: tuple[int, ...] = ()
 
+    @property
+    def missing(self) -> str | None:
+        """Why the image counts in no mean: the call failed, or the objective's measure has no value."""
+        return self.failure or self.unrated
 
-def sum_usage(usages: Sequence[Usage]) -> Usage:
-    """Returns the sum of what was consumed; a cost that is unknown counts as nothing."""
-    found: dict[str, Any] = {}
-    for each in fields(Usage):
-        values = [value for usage in usages if (value := getattr(usage, each.name)) is not None]
-        if each.name.endswith(("_faults", "_batches")):
-            found[each.name] = sum_faults(values)
-        elif values:
-            found[each.name] = sum(values)
-    return Usage(**found)
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What measures that ask a language model asked about a template's answers.
+
+    Attributes:
+        rated: Answers that have a rating.
+        unread: Replies that hold no rating.
+        failed: Calls that failed, and answers that the judge was not asked about.
+        asked: Replies that the judge gave now.
+        from_store: Replies that were on disk.
+        prompt_tokens: Tokens sent in new calls.
+        completion_tokens: Tokens written in new calls.
+        cost_usd: Cost of new calls in US dollars; None where the price is unknown.
+        faults: Calls that failed, those made again included, by the kind of fault.
+    """
+
+    rated: int
+    unread: int
+    failed: int
+    asked: int = 0
+    from_store: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    faults: dict[str, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +230,34 @@ class Usage:
         return any(most is not None and used >= most for used, most in spent)
 
 
+def sum_faults(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Returns the sum of counts of faults, the most frequent kind first."""
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def sum_usage(usages: Sequence[Usage]) -> Usage:
+    """Returns the sum of several usages; a cost that is unknown counts as nothing."""
+    return _summed(Usage, usages)
+
+
+def sum_judged(accounts: Sequence[Judged | None]) -> Judged | None:
+    """Returns the sum of what several measures asked, or None where none asked anything."""
+    known = [account for account in accounts if account is not None]
+    return _summed(Judged, known) if known else None
+
+
+def _summed(kind: type[T], parts: Sequence[T]) -> T:
+    total: dict[str, Any] = {}
+    for each in fields(kind):  # type: ignore[arg-type]
+        known = [value for part in parts if (value := getattr(part, each.name)) is not None]
+        if known:
+            total[each.name] = sum_faults(known) if isinstance(known[0], dict) else sum(known)
+    return kind(**total)
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text.
@@ -311,9 +293,9 @@ class IterationRecord:
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row an image, in the order of the split.
         usage: Tokens, cost and seconds.
-        race: What of `usage` the race took; nothing in records of versions that did not keep it apart.
+        race: What of `usage` the race took.
         judged: What measures that ask a language model asked it; None where there are none.
-        trace: What the proposer's model did and said on the way, turn by turn; empty for proposers without a model.
+        trace: What the proposer's model did and said, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
         prompt: The template rendered, as the model was asked; None where none was accepted.
@@ -328,7 +310,7 @@ class IterationRecord:
     reason: str | None = None
     parameters: dict[str, str] = field(default_factory=dict)
     rejected: tuple[tuple[str, str], ...] = ()
-    rows: tuple[ExampleRow, ...] = field(default=(), repr=False)
+    rows: tuple[SampleResult, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
     race: Usage = field(default_factory=Usage, repr=False)
     judged: Judged | None = None
@@ -340,32 +322,7 @@ class IterationRecord:
     @property
     def missing(self) -> int:
         """Images that have no answer because the call failed, or no rating from the judge."""
-        return sum(row.failure is not None or row.unrated is not None for row in self.rows)
-
-    def as_dict(self, *, rows: bool = True) -> dict[str, Any]:
-        """Returns the record as plain values, for JSON."""
-        data = asdict(self)
-        if not rows:
-            del data["rows"]
-        return data
-
-
-@dataclass(frozen=True, slots=True)
-class Optimism:
-    """How much better the winner looks on the tuning images than on others.
-
-    Attributes:
-        measure: The score.
-        tuning: Its mean on the tuning images that the winner was asked about.
-        heldout: Its mean on the held-out images.
-        expected: How much the first exceeds the second on average for this choice among these templates, by simulation
-            (see `taxtune.tuning.optimism`); None where nothing could be simulated.
-    """
-
-    measure: str
-    tuning: float
-    heldout: float
-    expected: float | None = None
+        return sum(row.missing is not None for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,7 +410,7 @@ class HeldoutResult:
     template: str
     scores: TemplateScores
     intervals: dict[str, Interval] = field(repr=False)
-    rows: tuple[ExampleRow, ...] = field(repr=False)
+    rows: tuple[SampleResult, ...] = field(repr=False)
     full: FullTreeScores | None = None
     off_tree_as: str = "child"
     ranks: tuple[RankIntervals, ...] = field(default=(), repr=False)
@@ -486,7 +443,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What was run: the facts that somebody needs to judge a result or to run it again.
+    """What was run: the facts that it takes to judge a result or to run it again.
 
     Attributes:
         facts: Groups of facts ("Model", "Data", ...), each by name.
@@ -512,26 +469,6 @@ class _Result:
     folder: str
     provenance: Provenance
 
-    def report(self, path: str | Path | None = None, *, picture_bytes: int | None = PICTURE_BYTES) -> Path:
-        """Writes the report as one HTML file that needs no network and no other file.
-
-        Args:
-            path: The file; `report.html` in the run's folder where left out.
-            picture_bytes: Bytes that the pictures of images may take together; the images whose answers changed have
-                theirs first. None for no limit.
-
-        Returns:
-            The file's path.
-
-        Raises:
-            TaxtuneError: If it cannot be written.
-        """
-        from taxtune.atomic import write_text
-        from taxtune.report.html import render_report
-
-        file = Path(self.folder) / "report.html" if path is None else Path(path)
-        return write_text(file, render_report(cast("Any", self), picture_bytes=picture_bytes))
-
     def against(self, name: str, other: str) -> Difference | None:
         """Returns the differences `name` minus `other` of held-out templates, or None where they were not compared."""
         return next((d for d in self.differences if (d.name, d.other) == (name, other)), None)
@@ -539,7 +476,7 @@ class _Result:
     @property
     def contenders(self) -> tuple[str, ...]:
         """The names of the held-out results that are no baseline: winners, templates that were given, a front."""
-        return tuple(each.name for each in self.heldout if each.name.rpartition(": ")[2] != "baseline")
+        return tuple(held.name for held in self.heldout if held.name.rpartition(": ")[2] != "baseline")
 
     def baseline_of(self, name: str) -> HeldoutResult | None:
         """Returns the baseline that a held-out result is to be compared with: of several runs, the run's own."""
@@ -564,8 +501,8 @@ class _Result:
         rows: list[dict[str, Any]] = []
         for held in self.heldout:
             row: dict[str, Any] = {"name": held.name, "images": held.scores.n}
-            for key in held.scores.keys():  # noqa: SIM118 - not a mapping
-                row[key] = held.scores.get(key)
+            for key, value in held.scores.as_row().items():
+                row[key] = value
                 if (ends := held.intervals.get(key)) is not None:
                     row |= {f"{key}_low": ends.low, f"{key}_high": ends.high}
             rows.append({**row, "template": held.template})
@@ -576,11 +513,6 @@ class _Result:
         scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout) or "not finished"
         parts = [repr(self.name), *facts, f"held-out hP: {scores}", f"folder={self.folder!r}"]
         return f"{type(self).__name__}({', '.join(parts)})"
-
-    def _repr_html_(self) -> str:
-        from taxtune.report.notebook import result_html
-
-        return result_html(cast("Any", self))
 
 
 @dataclass(frozen=True, repr=False)
@@ -597,15 +529,14 @@ class TuneResult(_Result):
         iterations: Every iteration, the baseline first.
         pareto: Numbers of the iterations that no other beats in both hP and hR.
         heldout: Baseline and winner on the held-out split.
-        differences: The paired differences winner minus baseline on the held-out split.
+        differences: The paired differences of each later held-out result from each earlier one, winner minus baseline
+            first.
         folder: The run's folder.
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
-        selection: How the winner was chosen; None in records of versions that did not say.
-        outlook: What the tuning images can show; None of a run that is not finished.
-        optimism: How much better the winner looks on the tuning images than on others, for each score that counts.
-        seconds: Wall time until the held-out images were answered, of all sessions where the run was resumed; None in
-            records of versions that did not keep it.
+        selection: How the winner was chosen; None of a run that is not finished.
+        spec: What was tuned for; None of a run that is not finished.
+        seconds: Wall time until the held-out images were answered, of all sessions where the run was resumed.
     """
 
     name: str
@@ -622,28 +553,13 @@ class TuneResult(_Result):
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
     selection: Selection | None = None
-    outlook: Outlook | None = None
-    optimism: tuple[Optimism, ...] = ()
+    spec: ObjectiveSpec | None = None
     seconds: float | None = None
 
     def __repr__(self) -> str:
         return self._described(
             f"objective={self.objective!r}", f"iterations={len(self.iterations)}", f"winner={self.winner}"
         )
-
-    def classifier(self, **options: Any) -> Classifier:
-        """Returns the winner as a classifier of new images; nothing is loaded yet.
-
-        Args:
-            **options: The options of `taxtune.load_classifier`, such as `calibrated=True`; a model, a mapper or a tree
-                that was given in Python is to be given again: `vlm=`, `mapper=`, `taxonomy=`.
-
-        Raises:
-            TaxtuneError: If the run is not finished, or something has to be given again.
-        """
-        from taxtune.classifier import load_classifier
-
-        return load_classifier(self, **options)
 
     @property
     def faults(self) -> dict[str, dict[str, int]]:
@@ -657,7 +573,7 @@ class TuneResult(_Result):
 
     @property
     def heldout_winner(self) -> HeldoutResult:
-        """The winner on the held-out images, of a run that is finished; behind it may be others of the front."""
+        """The winner on the held-out images, of a run that is finished."""
         return self._held("winner")
 
     @property
@@ -689,30 +605,27 @@ class TuneResult(_Result):
     def bounds(self) -> dict[str, float]:
         """The smallest mean that each constraint accepts, by measure."""
         scores = self.baseline.scores if self.iterations else None
-        return {each.measure: each.bound(scores) for each in self.constraints}
+        return {held.measure: held.bound(scores) for held in self.constraints}
 
     def to_frame(self) -> DataFrame:
-        """Returns the iterations: a row each, with state, value, scores on the tuning split, tokens and template."""
+        """Returns the iterations: a row each, with state, value, scores on the tuning split, seconds and template."""
         import pandas as pd
 
-        rows = []
-        for record in self.iterations:
-            scores = record.scores
-            rows.append(
-                {
-                    "iteration": record.iteration,
-                    "state": record.state,
-                    "winner": record.iteration == self.winner,
-                    "value": record.value,
-                    "feasible": record.feasible,
-                    **({} if scores is None else {key: scores.get(key) for key in scores.keys()}),  # noqa: SIM118
-                    "missing": record.missing,
-                    "reason": record.reason,
-                    "seconds": record.usage.seconds,
-                    "template": record.template,
-                }
-            )
-        return pd.DataFrame(rows)
+        return pd.DataFrame(
+            {
+                "iteration": record.iteration,
+                "state": record.state,
+                "winner": record.iteration == self.winner,
+                "value": record.value,
+                "feasible": record.feasible,
+                **({} if record.scores is None else record.scores.as_row()),
+                "missing": record.missing,
+                "reason": record.reason,
+                "seconds": record.usage.seconds,
+                "template": record.template,
+            }
+            for record in self.iterations
+        )
 
     def answers(self, which: str | int = "winner") -> DataFrame:
         """Returns what was said about each image, with its placement and scores.
@@ -721,8 +634,8 @@ class TuneResult(_Result):
             which: "winner" or "baseline" for the held-out images, or an iteration's number for the tuning images.
 
         Returns:
-            One row an image: example, image, answer, placed (path), truth (path), hp, hr, stage, confidence, abstained,
-            off_tree, failure, and a column a metric. What a failed call has not is missing, never 0.
+            One row per image: the fields of `SampleResult`, and a column a metric. Values that a failed call lacks are
+            missing, never 0.
 
         Raises:
             DataError: If there are no such answers.
@@ -738,15 +651,8 @@ class TuneResult(_Result):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
-        from taxtune.report.summary import verdict
-
-        data = _plain_fields(self)
-        data["verdict"] = verdict(self)
-        found = self.differences[0] if self.differences else Difference("winner", "baseline", {})
-        data["differences"] = {key: asdict(value) for key, value in found.metrics.items()}
-        data["full_differences"] = {key: asdict(value) for key, value in found.full.items()}
-        data["account"] = self.account.as_dict()
-        data["faults"] = self.faults
+        data = asdict(self) | {"account": self.account.as_dict(), "faults": self.faults}
+        del data["provenance"]
         return data
 
 
@@ -814,38 +720,22 @@ class ComparisonResult(_Result):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
-        data = _plain_fields(self)
+        data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("provenance", "runs")}
+        data |= {key: [asdict(each) for each in data[key]] for key in ("heldout", "differences")}
         data["runs"] = [run.as_dict() for run in self.runs]
-        data["differences"] = {d.key: {k: asdict(v) for k, v in d.metrics.items()} for d in self.differences}
-        data["full_differences"] = {
-            d.key: {k: asdict(v) for k, v in d.full.items()} for d in self.differences if d.full
-        }
-        data["account"] = self.account.as_dict()
-        data["faults"] = self.faults
-        return data
+        return data | {"account": self.account.as_dict(), "faults": self.faults}
 
 
 def _faults(asked: Sequence[IterationRecord | HeldoutResult]) -> dict[str, dict[str, int]]:
-    found = {
+    faults = {
         "model": sum_faults(each.usage.vlm_faults for each in asked),
         "proposer": sum_faults(each.usage.proposer_faults for each in asked),
         "judge": sum_faults(each.judged.faults for each in asked if each.judged is not None),
     }
-    return {who: counts for who, counts in found.items() if counts}
+    return {who: counts for who, counts in faults.items() if counts}
 
 
-def _plain_fields(result: TuneResult | ComparisonResult) -> dict[str, Any]:
-    left_out = ("provenance", "differences", "runs", "names")
-    return {f.name: _plain(getattr(result, f.name)) for f in fields(result) if f.name not in left_out}
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
-
-
-def _frame(rows: Sequence[ExampleRow]) -> DataFrame:
+def _frame(rows: Sequence[SampleResult]) -> DataFrame:
     import pandas as pd
 
     data = []
@@ -853,5 +743,5 @@ def _frame(rows: Sequence[ExampleRow]) -> DataFrame:
         plain = asdict(row)
         measures, remarks = plain.pop("measures"), plain.pop("remarks")
         data.append({**plain, **measures, **{f"{key}_remark": text for key, text in remarks.items()}})
-    columns = [f.name for f in fields(ExampleRow) if f.name not in ("measures", "remarks")]
+    columns = [f.name for f in fields(SampleResult) if f.name not in ("measures", "remarks")]
     return pd.DataFrame(data, columns=None if data else columns)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.tuning.objective import Constraint, Objective
-from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Selection, TemplateScores
+from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Selection, TemplateScores
 
 __all__ = [
     "BELIEVED",
@@ -383,7 +383,7 @@ def values(record: IterationRecord, measure: str) -> FloatArray:
     return np.array([_value(row, measure) for row in record.rows], dtype=np.float64)
 
 
-def _value(row: ExampleRow, measure: str) -> float:
+def _value(row: SampleResult, measure: str) -> float:
     if row.node is None:
         return math.nan
     found: float | None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from taxtune.data import Example
 from taxtune.errors import ModelError
 from taxtune.tuning.evaluation import Evaluator
-from taxtune.tuning.records import ExampleRow, Judged, Usage, sum_judged
+from taxtune.tuning.records import Judged, SampleResult, Usage, sum_judged
 
 __all__ = ["Trials"]
 
@@ -45,7 +45,7 @@ class Trials:
         self._usage = Usage()
         self.judged: Judged | None = None
 
-    def __call__(self, template: str, images: int) -> tuple[ExampleRow, ...]:
+    def __call__(self, template: str, images: int) -> tuple[SampleResult, ...]:
         """Returns what is answered to a template that was checked, about the first images: fewer where the budget ends.
 
         Raises:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.tuning.files import write_result
+from taxtune.tuning.run_folder import write_result
 from tests.cli.commands import run_captured
 from tests.report.samples import comparison, tune
 

@@ -97,7 +97,7 @@ def test_a_refused_template_goes_back_with_the_reason_and_is_never_asked(tmp_pat
 
 @pytest.fixture
 def adapter(tmp_path: Path) -> Adapter:
-    return Adapter(make_parts(tmp_path / "toy", tmp_path / "run").experiment(), None)
+    return Adapter(make_parts(tmp_path / "toy", tmp_path / "run").tuned_for(), None)
 
 
 def test_a_refused_candidate_scores_below_any_other_and_costs_nothing(adapter: Adapter) -> None:

@@ -15,7 +15,7 @@ from taxtune.metrics import score
 from taxtune.taxonomy import Taxonomy
 from taxtune.tracking.store import open_store
 from taxtune.tracking.traces import log_traces
-from taxtune.tuning.records import ExampleRow, IterationRecord
+from taxtune.tuning.records import IterationRecord, SampleResult
 
 TREE = Taxonomy.from_dict({"bird": {"duck": ["mallard", "teal"], "owl": ["tawny owl", "barn owl"]}})
 OFF = TREE.root
@@ -101,7 +101,7 @@ def test_the_traces_of_a_run_can_be_scored(evaluate: Any, tmp_path: Path) -> Non
     run = store.client.create_run(store.experiment).info.run_id
     answers = {"right": "a mallard", "wrong": "a teal", "silent": None}
     rows = tuple(
-        ExampleRow(name, f"{name}.jpg", 2, "bird/duck/mallard", said, failure=None if said else "timed out")
+        SampleResult(name, f"{name}.jpg", 2, "bird/duck/mallard", said, failure=None if said else "timed out")
         for name, said in answers.items()
     )
     log_traces(store, run, IterationRecord(0, "complete", "x", rows=rows), "x", number=9, identity=run)

@@ -11,7 +11,7 @@ from taxtune.metrics.base import FloatArray, Measure, PairwiseMeasure, name_scor
 from taxtune.metrics.registry import make_measure
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.metrics import MeasureMetric
-from taxtune.tuning.records import ExampleRow
+from taxtune.tuning.records import SampleResult
 
 NAMES = st.lists(st.sampled_from(["goldfinch", "finch", "red finch", "Carduelis", "owl"]), max_size=4)
 CONSENSUS = ("vqa-accuracy", "soft-vqa-accuracy", "cider", "cider-d")
@@ -70,6 +70,6 @@ def test_votes_are_counted_where_references_are_what_people_said() -> None:
 def test_a_run_is_not_measured_by_how_many_names_the_target_has(birds: Taxonomy) -> None:
     node = next(node for node in range(len(birds)) if birds.common_name(node) != birds.labels[node])
     metric = MeasureMetric("vqa-accuracy", make_measure("vqa-accuracy"), birds, "What is it?")
-    rows = [ExampleRow(name, "a.png", target=node, truth="", answer=name) for name in metric.references(node)]
+    rows = [SampleResult(name, "a.png", target=node, truth="", answer=name) for name in metric.references(node)]
     assert len(rows) == 2
     assert metric.take(rows, []).values.tolist() == [1, 1]

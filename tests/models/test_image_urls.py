@@ -16,7 +16,7 @@ from taxtune.models import Answer, Request
 from taxtune.models.api import ApiModel
 from taxtune.models.image_urls import ImageUrls, data_url
 from taxtune.recipe import load_recipe
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from tests import servers
 from tests.servers import OpenAIServer
 from tests.tuning.toy import make_files
@@ -166,7 +166,7 @@ def test_a_recipes_folders_are_relative_to_it(tmp_path: Path) -> None:
     vlm = (
         "vlm={kind: api, model: openai/x, api_base: 'http://h/v1', max_image_side: null, images_at: {in: 'file:///p'}}"
     )
-    parts = Parts(load_recipe(make_files(tmp_path), [vlm]), tmp_path / "out")
+    parts = Experiment(load_recipe(make_files(tmp_path), [vlm]), tmp_path / "out")
     settings = parts.model.settings  # type: ignore[attr-defined]
     assert (settings.images_at, settings.max_image_side) == ({str(tmp_path / "in"): "file:///p"}, None)
 

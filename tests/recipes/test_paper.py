@@ -11,7 +11,7 @@ import pytest
 import taxtune
 from taxtune.recipe import load_recipe
 from taxtune.tuning.objective import Aims, make_objective
-from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
+from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
 from taxtune.tuning.selection import choose
 from tests.recipes.layouts import LAYOUTS, Painter
 from tests.servers import OpenAIServer, Reply, text
@@ -49,7 +49,7 @@ def test_the_constants_are_the_papers(key: str, value: object) -> None:
 
 def record(iteration: int, hp: list[float], hr: list[float]) -> IterationRecord:
     rows = [
-        ExampleRow(str(i), "x", 1, "a", "b", 1, "a", hp=p, hr=r) for i, (p, r) in enumerate(zip(hp, hr, strict=True))
+        SampleResult(str(i), "x", 1, "a", "b", 1, "a", hp=p, hr=r) for i, (p, r) in enumerate(zip(hp, hr, strict=True))
     ]
     means = float(np.mean(hp)), float(np.mean(hr))
     scores = TemplateScores(*means, 0.5, 0.0, 1.0, len(rows))

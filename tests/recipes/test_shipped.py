@@ -18,7 +18,7 @@ from taxtune.recipe import LocalVLMSettings, load_recipe
 from taxtune.recipe_needs import find_needs
 from taxtune.resources import builtin_trees, recipes_dir
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import make_plan
 from tests.cli.commands import run_captured
 from tests.recipes.layouts import LAYOUTS, Painter, classes
@@ -61,7 +61,7 @@ def test_only_the_model_is_missing_then(laid_out: str, tmp_path: Path, monkeypat
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     recipe = load_recipe(laid_out, [*SMALL, *OFFLINE.get(laid_out, [])])
-    (problem,) = make_plan(Parts(recipe, tmp_path / "run")).problems
+    (problem,) = make_plan(Experiment(recipe, tmp_path / "run")).problems
     assert recipe.vlm.model in problem
     monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
     assert (find_needs(recipe, MACHINE).missing, find_needs(recipe, MACHINE).here) == ((), False)
@@ -168,7 +168,7 @@ def test_a_line_is_a_model_that_needs_what_is_said(
 ) -> None:
     monkeypatch.setenv("PETS", str(tmp_path))
     recipe = load_recipe("pets-oxford", [f"vlm={settings}"])
-    needs, model = find_needs(recipe, MACHINE), Parts(recipe, tmp_path).model
+    needs, model = find_needs(recipe, MACHINE), Experiment(recipe, tmp_path).model
     assert needs.model == yaml.safe_load(settings)["model"].removeprefix("local:") in repr(model)
     if isinstance(recipe.vlm, LocalVLMSettings):
         known = KNOWN_MODELS[needs.model]

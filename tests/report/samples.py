@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from taxtune.tuning.outlook import Aim, Level, Outlook, Resolution
 
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.objective import Constraint
-from taxtune.tuning.outlook import Aim, Level, Outlook, Resolution
 from taxtune.tuning.records import (
     ComparisonResult,
     Difference,
-    ExampleRow,
     HeldoutResult,
     IterationRecord,
+    SampleResult,
     TemplateScores,
     TuneResult,
     Turn,
@@ -65,7 +65,7 @@ def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores
     )
 
 
-def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = True) -> tuple[ExampleRow, ...]:
+def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = True) -> tuple[SampleResult, ...]:
     """Rows of blackbirds: right down to a drawn depth, the first answer hostile, the second missing."""
     rng = np.random.default_rng(seed)
     made = []
@@ -76,7 +76,7 @@ def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = Tr
         placed = [*PATH[:level], "somewhere else"] if wrong else PATH[: level + 1]
         failed = failures and i == 1
         made.append(
-            ExampleRow(
+            SampleResult(
                 example=f"bird-{i:03d}",
                 image=f"bird_{i:03d}.png",
                 target=4,
@@ -250,13 +250,13 @@ def comparison(n: int = 30, *, folder: str = "runs/sample", images: int = 20) ->
     )
 
 
-def answer(example: str, truth: str, placed: str | None) -> ExampleRow:
+def answer(example: str, truth: str, placed: str | None) -> SampleResult:
     """A row of an image by its paths; `placed` is None where the call failed."""
     if placed is None:
-        return ExampleRow(example, f"{example}.png", 1, truth, failure="timed out")
+        return SampleResult(example, f"{example}.png", 1, truth, failure="timed out")
     want, said = truth.split("/"), placed.split("/")
     shared = sum(one == other for one, other in zip(want, said, strict=False))
-    return ExampleRow(
+    return SampleResult(
         example,
         f"{example}.png",
         1,

@@ -10,7 +10,7 @@ from taxtune.metrics.diagnosis import classify
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.report.changes import Change, error_type, state_of
 from taxtune.taxonomy.tree import Taxonomy
-from taxtune.tuning.records import ExampleRow
+from taxtune.tuning.records import SampleResult
 
 TREE = Taxonomy(
     ("bird", "owls", "tawny owl", "snowy owl", "crows", "hooded crow", "jay", "blue jay"),
@@ -18,10 +18,10 @@ TREE = Taxonomy(
 )
 
 
-def row(placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool = False) -> ExampleRow:
+def row(placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool = False) -> SampleResult:
     """What a run records of an answer that was put on a node."""
     hp, hr = precision_recall(TREE, [placed], [target], off_tree=[off_tree])
-    return ExampleRow(
+    return SampleResult(
         example="a",
         image="a.png",
         target=target,
@@ -37,7 +37,7 @@ def row(placed: int, target: int = 2, *, off_tree: bool = False, abstained: bool
     )
 
 
-FAILED = ExampleRow(example="a", image="a.png", target=2, truth="bird/owls/tawny owl", failure="timed out")
+FAILED = SampleResult(example="a", image="a.png", target=2, truth="bird/owls/tawny owl", failure="timed out")
 
 
 def test_a_records_type_is_the_one_that_the_tree_gives() -> None:
@@ -76,7 +76,7 @@ def test_a_records_type_is_the_one_that_the_tree_gives() -> None:
         (row(2), FAILED, "no answer", "no answer"),
     ],
 )
-def test_what_becomes_of_an_answer(before: ExampleRow, after: ExampleRow, direction: str, words: str) -> None:
+def test_what_becomes_of_an_answer(before: SampleResult, after: SampleResult, direction: str, words: str) -> None:
     change = Change(before, after)
     assert (change.direction, change.words) == (direction, words)
 

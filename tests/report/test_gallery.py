@@ -12,7 +12,7 @@ from taxtune.report import gallery
 from taxtune.report.gallery import draw_path
 from taxtune.report.html import render_report
 from taxtune.report.pictures import small_copies, thumbnail
-from taxtune.tuning.records import ComparisonResult, ExampleRow, Provenance, TuneResult
+from taxtune.tuning.records import ComparisonResult, Provenance, SampleResult, TuneResult
 from tests.report import samples
 from tests.report.test_html import check, text
 
@@ -33,8 +33,8 @@ def pictures(folder: Path, result: TuneResult) -> dict[str, str]:
     return files
 
 
-def row(truth: str, placed: str | None, **facts: Any) -> ExampleRow:
-    return ExampleRow("a", "a.png", 1, truth, placed, 2, placed, **facts)
+def row(truth: str, placed: str | None, **facts: Any) -> SampleResult:
+    return SampleResult("a", "a.png", 1, truth, placed, 2, placed, **facts)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def row(truth: str, placed: str | None, **facts: Any) -> ExampleRow:
         ),
     ],
 )
-def test_an_answers_path_beside_the_truths(found: ExampleRow, parts: tuple[tuple[str, ...], ...]) -> None:
+def test_an_answers_path_beside_the_truths(found: SampleResult, parts: tuple[tuple[str, ...], ...]) -> None:
     drawn = draw_path(found)
     assert (drawn.shared, drawn.wrong, drawn.missing) == parts
 

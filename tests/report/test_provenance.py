@@ -9,13 +9,13 @@ from PIL import Image
 
 from taxtune.recipe import load_recipe
 from taxtune.report.html import write_report
-from taxtune.tuning.files import describe
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.run_folder import describe
 from tests.report import samples
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     monkeypatch.setenv("SOME_API_KEY", "the-secret-key")
     (tmp_path / "tree.csv").write_text("child,parent,label\n1,,bird\n2,1,owl\n3,1,duck\n")
     lines = ["image,label"]
@@ -36,12 +36,12 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
         },
     }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    return Parts(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out")
+    return Experiment(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out")
 
 
-def test_it_names_model_data_and_software_and_no_secret(session: Parts) -> None:
+def test_it_names_model_data_and_software_and_no_secret(session: Experiment) -> None:
     command = "taxtune compare recipe.yaml --objective hp --objective accuracy"
-    found = describe(session.experiment(), samples.comparison(2).account, command)
+    found = describe(session.tuned_for(), samples.comparison(2).account, command)
     assert found.facts["Model"]["model"] == "openai/some-model"
     assert found.facts["Data"]["images"] == "2 tuning, 4 held-out, disjoint by content"
     assert found.facts["Data"]["domain"] == "bird"
@@ -54,8 +54,8 @@ def test_it_names_model_data_and_software_and_no_secret(session: Parts) -> None:
     assert "the-secret-key" not in everything
 
 
-def test_the_recipe_can_be_read_back(session: Parts, tmp_path: Path) -> None:
-    found = describe(session.experiment(), samples.tune(n=1).account, None)
+def test_the_recipe_can_be_read_back(session: Experiment, tmp_path: Path) -> None:
+    found = describe(session.tuned_for(), samples.tune(n=1).account, None)
     assert found.recipe is not None
     (tmp_path / "again.yaml").write_text(found.recipe)
     again = load_recipe(tmp_path / "again.yaml")
@@ -64,8 +64,8 @@ def test_the_recipe_can_be_read_back(session: Parts, tmp_path: Path) -> None:
     assert again.proposer == session.recipe.proposer
 
 
-def test_the_report_shows_it(session: Parts, tmp_path: Path) -> None:
-    found = describe(session.experiment(), samples.tune(n=1).account, "taxtune tune recipe.yaml")
+def test_the_report_shows_it(session: Experiment, tmp_path: Path) -> None:
+    found = describe(session.tuned_for(), samples.tune(n=1).account, "taxtune tune recipe.yaml")
     page = write_report(replace(samples.tune(n=1), provenance=found), tmp_path / "out").read_text(encoding="utf-8")
     assert "openai/some-model" in page
     assert "taxtune tune recipe.yaml" in page

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from taxtune.tuning.outlook import Aim
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.report.html import render_report
 from taxtune.report.summary import selection_in_words, summarise, verdict
 from taxtune.tuning.objective import Constraint
-from taxtune.tuning.outlook import Aim
-from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Selection, TuneResult
+from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Selection, TuneResult
 from tests.report import samples
 
 HELD = (Constraint("hp", 0.98, 0.9),)
@@ -23,7 +23,7 @@ Status = Literal["certified", "passes-alone", "estimate"]
 
 def record(iteration: int, *hp: float | None) -> IterationRecord:
     rows = tuple(
-        ExampleRow(f"i{i}", "", 1, "a/b/c", node=None if value is None else 1, hp=value, hr=0.5)
+        SampleResult(f"i{i}", "", 1, "a/b/c", node=None if value is None else 1, hp=value, hr=0.5)
         for i, value in enumerate(hp)
     )
     return IterationRecord(iteration, "complete", "Name the {{ domain }}.", samples.scores(0.9, 0.5, 0.1), rows=rows)

@@ -11,13 +11,13 @@ import pytest
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.report.uncertainty import counted_scores, tuning_interval
 from taxtune.tuning.objective import Constraint
-from taxtune.tuning.records import ExampleRow, IterationRecord
+from taxtune.tuning.records import IterationRecord, SampleResult
 from tests.report import samples
 
 
 def record(hp: list[float | None], hr: list[float | None]) -> IterationRecord:
     rows = tuple(
-        ExampleRow(str(i), f"{i}.png", 0, "a", node=None if p is None else 0, hp=p, hr=r, measures={"own": p})
+        SampleResult(str(i), f"{i}.png", 0, "a", node=None if p is None else 0, hp=p, hr=r, measures={"own": p})
         for i, (p, r) in enumerate(zip(hp, hr, strict=True))
     )
     return replace(samples.iteration(0), rows=rows)

@@ -11,8 +11,7 @@ from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.recipe import load_recipe
 from taxtune.serving.app import make_app
 from taxtune.serving.pyfunc import ServedClassifier, signature
-from taxtune.tuning.experiment import template_variables
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment, template_variables
 from taxtune.tuning.template import render
 from tests.tuning.toy import ToyVLM, make_parts
 
@@ -45,7 +44,7 @@ def site_of(classifier: Classifier, host: str = "127.0.0.1") -> Any:
 
 def save_field_guide(folder: Path) -> Path:
     """Saves a classifier of the field guide and returns its folder."""
-    parts = Parts(load_recipe("fieldguide"), folder / "run")
+    parts = Experiment(load_recipe("fieldguide"), folder / "run")
     prompt = render(parts.recipe.prompt.baseline, template_variables(parts.recipe.prompt))
     return Classifier((prompt,), parts.taxonomy, parts.model, parts.mapper, recipe=parts.recipe, name="birds").save(
         folder / "classifier"

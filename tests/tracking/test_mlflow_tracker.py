@@ -20,6 +20,7 @@ from urllib.request import url2pathname
 import pytest
 import yaml
 from PIL import Image
+from taxtune.tuning.repeats import RepeatsResult
 
 from taxtune.errors import TaxtuneError
 from taxtune.report.summary import summarise
@@ -27,7 +28,6 @@ from taxtune.report.wording import metric_name
 from taxtune.tracking import Group, MLflowTracker, NullTracker, Split, Tracker
 from taxtune.tracking.values import HEADLINE
 from taxtune.tuning.records import TuneResult
-from taxtune.tuning.repeats import RepeatsResult
 from tests.report import samples
 
 

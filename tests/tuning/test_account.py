@@ -13,7 +13,7 @@ from taxtune.models import Answer, AnswerStore, Request
 from taxtune.recipe import load_recipe
 from taxtune.report.account import account_lines
 from taxtune.tuning.account import Account, Asked, Forecast, account_of, measured_rates, price, sum_accounts
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import make_plan
 from tests.report import samples
 from tests.servers import OpenAIServer
@@ -118,7 +118,7 @@ def test_the_forecast_knows_the_prices_that_litellm_knows(tmp_path: Path) -> Non
     with OpenAIServer() as server:
         sets = [f"{key}={value}" for key, value in settings.items()]
         sets += [f"{key}.api_base={server.api_base}" for key in settings]
-        parts = Parts(load_recipe(make_files(tmp_path / "in"), sets), tmp_path / "out")
+        parts = Experiment(load_recipe(make_files(tmp_path / "in"), sets), tmp_path / "out")
         forecast = make_plan(parts).forecast
         assert not server.chats, "nothing is asked"
     assert forecast.proposer is not None

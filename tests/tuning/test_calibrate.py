@@ -15,8 +15,7 @@ from taxtune.models import Failure
 from taxtune.policies import Vote
 from taxtune.policies.base import Places
 from taxtune.report.tables import print_result
-from taxtune.tuning.calibrate import read_calibration
-from taxtune.tuning.calibration_run import CalibrationRun
+from taxtune.tuning.calibrate import CalibrationRun, read_calibration
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import TemplateScores, TuneResult
 from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
@@ -63,7 +62,7 @@ def test_the_winner_is_chosen_at_every_share_without_asking_again(tmp_path: Path
         vlm = Wavering()
         overrides = (*SMALL, *VOTE[:2], f"policy.share={share}", "data.tuning=8")
         parts = make_parts(tmp_path / "in", tmp_path / name, vlm, overrides)
-        return Tuner(parts.experiment([by_hr]), parts.folder).run(), vlm.asked
+        return Tuner(parts.tuned_for(by_hr), parts.folder).run(), vlm.asked
 
     (one, asked), (several, asked_for_several) = run("one", "0.75"), run("several", "[0.75, 0.5]")
     assert asked == asked_for_several
@@ -125,7 +124,7 @@ def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vo
             return replies
 
     parts = make_parts(tmp_path / "in", tmp_path / "run", Faulty(), VOTE)
-    evaluator = parts.experiment().evaluator(None)
+    evaluator = parts.tuned_for().evaluator(None)
     splits = parts.splits
     found = evaluator.evaluate("What is this?", [*splits.tuning, *splits.heldout])
     rows = {row.image: row for row in found.rows}

@@ -22,7 +22,7 @@ import pytest
 from taxtune.models import AnswerStore, Request
 from taxtune.recipe import load_recipe
 from taxtune.store import Place
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from tests.servers import OpenAIServer, Reply, calls
 from tests.tuning.toy import ToyVLM, make_files, tuned
 
@@ -97,12 +97,12 @@ def work(folder: Path, out: Path, overrides: tuple[str, ...], moment: int | None
     """Runs, or goes on with, a run."""
     out.mkdir(exist_ok=True)
     vlm = Dying(out / "asked.log", moment, delay, out / "answers.db")
-    tuned(Parts(load_recipe(folder / "recipe.yaml", overrides), out, vlm=vlm), out, resume=True)
+    tuned(Experiment(load_recipe(folder / "recipe.yaml", overrides), out, vlm=vlm), out, resume=True)
 
 
 def calibrate(folder: Path, out: Path, moment: int | None = None, delay: float = 0.0) -> None:
     """Calibrates the winner of a finished run on its held-out images."""
-    from taxtune.tuning.calibration_run import CalibrationRun
+    from taxtune.tuning.calibrate import CalibrationRun
 
     vlm = Dying(out / "asked.log", moment, delay, out / "answers.db")
     CalibrationRun(out, 0.4, samples=3, heldout=True, recipe=folder / "recipe.yaml", vlm=vlm).run()

@@ -17,13 +17,13 @@ from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
 from taxtune.taxonomy import FORMATS
 from taxtune.tracking.values import difference_table, heldout_metrics, heldout_table
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import TuneResult
 from tests.displays import Recorder
 from tests.tuning.toy import COLOURS, PARENT, make_parts, tuned
 
 
-def restricted(folder: Path, out: Path, root: str = "colour", overrides: tuple[str, ...] = ()) -> Parts:
+def restricted(folder: Path, out: Path, root: str = "colour", overrides: tuple[str, ...] = ()) -> Experiment:
     """The toy recipe on a taller tree, sight / property / colour / …, with one image of a shape."""
     session = make_parts(folder, out, overrides=(f"taxonomy.root={root}", *overrides))
     rows = ["child,parent", "sight,", "property,sight", "shape,property", "round,shape", "colour,property"]
@@ -41,7 +41,7 @@ def restricted(folder: Path, out: Path, root: str = "colour", overrides: tuple[s
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Parts, TuneResult, list[str]]:
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, TuneResult, list[str]]:
     base = tmp_path_factory.mktemp("restricted")
     session = restricted(base / "in", base / "out", overrides=("iterations=3",))
     with showing(Recorder()) as display:
@@ -49,7 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Parts, TuneResult, li
 
 
 def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
-    run: tuple[Parts, TuneResult, list[str]],
+    run: tuple[Experiment, TuneResult, list[str]],
 ) -> None:
     session, result, notes = run
     assert session.taxonomy.labels[0] == "colour"
@@ -61,7 +61,7 @@ def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
     assert (result.trivial_hp, result.trivial_hr) == (1.0, pytest.approx(1 / 3))
 
 
-def test_both_values_are_those_of_sets_of_ancestors(run: tuple[Parts, TuneResult, list[str]]) -> None:
+def test_both_values_are_those_of_sets_of_ancestors(run: tuple[Experiment, TuneResult, list[str]]) -> None:
     session, result, _ = run
     whole = session.full_taxonomy
     for held in result.heldout:
@@ -87,7 +87,7 @@ def test_both_values_are_those_of_sets_of_ancestors(run: tuple[Parts, TuneResult
     assert result.differences[0].full["hr"].difference == pytest.approx(after.hr - before.hr)
 
 
-def test_table_report_json_and_mlflow_show_both_and_say_which(run: tuple[Parts, TuneResult, list[str]]) -> None:
+def test_table_report_json_and_mlflow_show_both_and_say_which(run: tuple[Experiment, TuneResult, list[str]]) -> None:
     _, result, _ = run
     text = io.StringIO()
     print_result(Console(file=text, width=140), result, details=True)
@@ -123,7 +123,7 @@ def test_without_a_root_nothing_is_added(tmp_path: Path) -> None:
     page = render_report(result)
     assert '<th scope="col">hP</th>' in page
     assert "restricted to" not in page
-    assert "domain root" not in session.experiment().identity()
+    assert "domain root" not in session.tuned_for().identity()
 
 
 def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(tmp_path: Path) -> None:

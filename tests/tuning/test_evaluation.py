@@ -57,7 +57,7 @@ def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(tmp_path: 
         session.vlm,
         Mapper(session.taxonomy, similarity),
         store=None,
-        variables=session.experiment().variables,
+        variables=session.tuned_for().variables,
         use_images=True,
     )
     result = evaluator.evaluate("What is this?", clear)

@@ -20,11 +20,11 @@ from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm
 from taxtune.report.tables import print_result
 from taxtune.tuning.callbacks import Callback
-from taxtune.tuning.files import read_result
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.proposers.agent import AgentProposer
 from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.records import IterationRecord, TuneResult
+from taxtune.tuning.run_folder import read_result
 from tests import servers
 from tests.servers import OpenAIServer, Reply
 from tests.tuning.toy import ToyVLM, make_parts, tuned
@@ -66,14 +66,14 @@ class Models:
 
 def session(
     folder: Path, out: Path, server: OpenAIServer, *overrides: str, kind: str = "llm", max_retries: int = 5, **how: Any
-) -> Parts:
+) -> Experiment:
     """The toy recipe with both models behind a server, and short waits."""
     waits = {"first_wait": 0.01, "longest_wait": 0.05, "max_retries": max_retries, "timeout": 10.0, **how}
     vlm = ApiModel("openai/eyes", servers.model_settings(server, api_key=KEY, concurrency=4, **waits))
     made = AgentProposer if kind == "agent" else LLMProposer
     proposer = made("openai/words", api_base=server.api_base, api_key=KEY, **waits)
     parts = make_parts(folder, out, overrides=overrides)
-    return Parts(parts.recipe, out, vlm=vlm, own_proposer=proposer)
+    return Experiment(parts.recipe, out, vlm=vlm, proposer=proposer)
 
 
 def printed(result: TuneResult) -> str:
@@ -111,7 +111,7 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
     assert all(record.reason for record in result.iterations if record.state != "complete")
 
     # What was answered is scored as if nothing had failed; what was not is missing, never zero.
-    whole = make_parts(tmp_path / "in", tmp_path / "whole").experiment()
+    whole = make_parts(tmp_path / "in", tmp_path / "whole").tuned_for()
     for record in complete:
         assert record.template is not None
         assert record.scores is not None
@@ -268,7 +268,7 @@ def test_exceptions_of_a_function_are_counted(tmp_path: Path) -> None:
         return reply.text
 
     parts = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=1", "max_missing=0.4"))
-    result = tuned(Parts(parts.recipe, tmp_path / "out", vlm=make_model(answer)))
+    result = tuned(Experiment(parts.recipe, tmp_path / "out", vlm=make_model(answer)))
     assert set(result.faults["model"]) == {"function_error"}
     missing = sum(row.failure is not None for held in (*result.iterations, *result.heldout) for row in held.rows)
     assert result.faults["model"]["function_error"] == missing > 0

@@ -14,7 +14,7 @@ from taxtune import load_run
 from taxtune.answers.runs import read_run_rows
 from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.records import ComparisonResult, TuneResult
-from taxtune.tuning.reopen import recipe_of
+from taxtune.tuning.run_folder import recipe_of
 from tests.tuning.toy import compared, make_parts, tuned
 
 

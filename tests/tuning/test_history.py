@@ -25,7 +25,7 @@ from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.tuning import history as tuning_history
 from taxtune.tuning.history import History, best, check_unused, is_begun, read_attributes
 from taxtune.tuning.proposers import Proposal
-from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
+from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
 from tests.databases import postgresql
 
 IDENTITY = {"seed": 1, "data": "abc"}
@@ -70,7 +70,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 def record(
     iteration: int, hp: float = 0.8, hr: float = 0.7, *, value: float | None = None, feasible: bool = True
 ) -> IterationRecord:
-    row = ExampleRow("e1", "a.png", 3, "life/b", "a b/c", 2, "life", "verbatim", 0.5, hp, hr, False, True)
+    row = SampleResult("e1", "a.png", 3, "life/b", "a b/c", 2, "life", "verbatim", 0.5, hp, hr, False, True)
     scores = TemplateScores(hp, hr, 0.75, 0.5, 2.0, 1)
     return IterationRecord(
         iteration,

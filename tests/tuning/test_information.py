@@ -60,7 +60,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
     assert lines[0]["scores"]["ranks"][0] == {"rank": "level 1", "said": 8, "due": 8, "right": 8}
     assert lines[0]["rows"][0]["ihr"] is not None
     resumed = make_parts(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
-    history = History(tmp_path / "out", "toy", resumed.experiment().identity(), resume=True)
+    history = History(tmp_path / "out", "toy", resumed.tuned_for().identity(), resume=True)
     again = history.records()
     history.close()
     assert [record.scores for record in again] == [record.scores for record in result.iterations]
@@ -100,18 +100,18 @@ def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     counts = tmp_path / "in" / "counts.csv"
     counts.write_text("node,count\nscarlet,6\ncrimson,2\nnavy,4\nazure,4\n")
     assert session.information.content[session.taxonomy.resolve("crimson")] == 3
-    assert session.experiment().evaluator(None).information is session.information
-    goal = session.experiment(["ihp"]).goal()
+    assert session.tuned_for().evaluator(None).information is session.information
+    goal = session.tuned_for("ihp").goal()
     assert (goal.trivial_ihp, goal.trivial_ihr) == (1, 0)
     # The weights are part of what a run is; by the leaves they follow from the tree and are not named.
-    identity = session.experiment().identity()
+    identity = session.tuned_for().identity()
     assert "weights" in identity
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
     changed = make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides)
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
-    assert changed.experiment().identity()["weights"] != identity["weights"]
+    assert changed.tuned_for().identity()["weights"] != identity["weights"]
     plain = make_parts(tmp_path / "in", tmp_path / "out")
-    assert "weights" not in plain.experiment().identity()
+    assert "weights" not in plain.tuned_for().identity()
     by_targets = make_parts(
         tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets", "taxonomy.smoothing=1")
     )

@@ -6,9 +6,9 @@ from dataclasses import replace
 from statistics import fmean
 
 import pytest
+from taxtune.tuning.joined import join_results
 
 from taxtune.errors import DataError
-from taxtune.tuning.joined import join_results
 from taxtune.tuning.records import HeldoutResult, TuneResult
 from tests.report.samples import comparison, heldout, tune
 

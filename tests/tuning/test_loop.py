@@ -11,7 +11,7 @@ from taxtune.errors import ImageError, ModelError, ResumeError, TemplateError
 from taxtune.models import Failure
 from taxtune.recipe import load_recipe
 from taxtune.tuning.callbacks import Callback
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TuneResult
 from tests.tuning.toy import ToyVLM, compared, make_parts, tuned
@@ -128,7 +128,7 @@ def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path, whole):
     manifest = tmp_path / "in/manifest.csv"
     session = make_parts(tmp_path / "in", tmp_path / "out")
     manifest.write_text(manifest.read_text().replace("navy0.png,navy", "navy0.png,azure"))
-    with pytest.raises(ResumeError, match=r'navy0\.png: label was "colour/bluish/navy", is "colour/bluish/azure"'):
+    with pytest.raises(ResumeError, match="images: the content has changed"):
         tuned(session, tmp_path / "out", resume=True)
 
 
@@ -300,7 +300,7 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
                 file.unlink()
 
     def parts_again():
-        return Parts(load_recipe(images / "recipe.yaml"), out, vlm=Lost())
+        return Experiment(load_recipe(images / "recipe.yaml"), out, vlm=Lost())
 
     parts = make_parts(images, out, Lost())
     with pytest.raises(ImageError, match="8 of 8 images are no longer there"):
@@ -308,7 +308,7 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
     assert len(history(out)) == 2, "what the loss of the images voided is not an iteration"
 
     with pytest.raises(ImageError) as error:
-        run_guarded(lambda: parts_again().experiment(), out, go_on="Continue with: X", resume=True)
+        run_guarded(lambda: parts_again().tuned_for(), out, go_on="Continue with: X", resume=True)
     (note,) = error.value.__notes__
     assert (
         note
@@ -357,7 +357,7 @@ def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
     (tmp_path / "in/navy0.png").unlink()
     (tmp_path / "in/navy1.png").write_bytes(b"")
     recipe = load_recipe(tmp_path / "in/recipe.yaml", ["proposer.fragments=nope"])
-    broken = Parts(recipe, tmp_path / "out2")
+    broken = Experiment(recipe, tmp_path / "out2")
     broken.vlm = ToyVLM()
     text = "\n".join(make_plan(broken).problems)
     assert "navy0.png" in text

@@ -24,14 +24,14 @@ from taxtune.tracking.values import (
     heldout_table,
     iteration_metrics,
 )
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TuneResult
 from tests.tuning.test_domain_root import restricted
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
-def cyclist(folder: Path, out: Path, *overrides: str) -> Parts:
+def cyclist(folder: Path, out: Path, *overrides: str) -> Experiment:
     session = make_parts(folder, out, Cyclist(), ("max_off_tree=1", *overrides))
     session.own_mapper = BicycleMapper(session.taxonomy, config=session.mapper_config)
     return session
@@ -42,7 +42,7 @@ def shares(result: TuneResult) -> list[tuple[float, float]]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Parts, TuneResult]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Experiment, TuneResult]]:
     base = tmp_path_factory.mktemp("off-tree")
     found = {}
     for way in ("child", "root"):
@@ -52,7 +52,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Parts, Tun
 
 
 @pytest.mark.parametrize("way", ["child", "root"])
-def test_rows_scores_and_intervals_follow_the_convention(runs: dict[str, tuple[Parts, TuneResult]], way: str) -> None:
+def test_rows_scores_and_intervals_follow_the_convention(
+    runs: dict[str, tuple[Experiment, TuneResult]], way: str
+) -> None:
     session, result = runs[way]
     # Three of five images of each shade are murky.
     off = [row for row in result.heldout[0].rows if row.off_tree]
@@ -91,27 +93,27 @@ def test_rows_scores_and_intervals_follow_the_convention(runs: dict[str, tuple[P
         assert difference.difference == pytest.approx(getattr(after, name) - getattr(before, name))
 
 
-def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Parts, TuneResult]]) -> None:
+def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Experiment, TuneResult]]) -> None:
     child, root = (runs[way][1] for way in ("child", "root"))
     assert shares(child)[0] == shares(root)[0]
     assert shares(child)[0][1] > 0
     assert child.heldout[0].scores.hp < root.heldout[0].scores.hp == 1.0
     assert child.heldout[0].scores.hr == root.heldout[0].scores.hr
     assert child.heldout[0].scores.accuracy == root.heldout[0].scores.accuracy
-    identities = [session.experiment().identity() for session, _ in runs.values()]
+    identities = [session.tuned_for().identity() for session, _ in runs.values()]
     assert [identity["mapper.off_tree"] for identity in identities] == ["child", "root"]
 
 
 @pytest.mark.parametrize("preset", PAPER_PRESETS)
 def test_the_papers_presets_score_as_the_paper_does(tmp_path: Path, preset: str) -> None:
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=(f"mapper.preset={preset}",))
-    assert session.mapper_config.off_tree == session.experiment().goal().off_tree == "root"
-    assert session.experiment().identity()["mapper.off_tree"] == "root"
-    assert session.experiment().evaluator(None).off_tree == "root"
+    assert session.mapper_config.off_tree == session.tuned_for().goal().off_tree == "root"
+    assert session.tuned_for().identity()["mapper.off_tree"] == "root"
+    assert session.tuned_for().evaluator(None).off_tree == "root"
 
 
 def test_tuning_for_precision_rewards_declining_and_not_inventing(
-    runs: dict[str, tuple[Parts, TuneResult]],
+    runs: dict[str, tuple[Experiment, TuneResult]],
 ) -> None:
     """On the paper's root both have hP 1, and nothing tells the two apart."""
     for way, (_, result) in runs.items():
@@ -128,7 +130,7 @@ def test_tuning_for_precision_rewards_declining_and_not_inventing(
             assert result.heldout[1].scores.off_tree == 0
 
 
-def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Parts, TuneResult]]) -> None:
+def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Experiment, TuneResult]]) -> None:
     session, result = runs["child"]
     for line in (session.folder / "history.jsonl").read_text().splitlines():
         record = json.loads(line)
@@ -173,7 +175,7 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Parts, 
     live = io.StringIO()
     progress = TuningProgress(Terminal(stream=live))
     progress.on_start(
-        SimpleNamespace(experiment=session.experiment(), group=None, history=SimpleNamespace(known=list)), ()
+        SimpleNamespace(experiment=session.tuned_for(), group=None, history=SimpleNamespace(known=list)), ()
     )
     progress.on_iteration(baseline, baseline)
     progress.on_stop("finished")

@@ -7,13 +7,13 @@ import pytest
 
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import make_objective
-from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
+from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
 from taxtune.tuning.selection import next_steps, rounds
 
 
 def _record(iteration: int, hp: np.ndarray, hr: np.ndarray) -> IterationRecord:
     rows = tuple(
-        ExampleRow(str(i), f"{i}.png", 0, "", answer="", node=0, placement="", hp=float(p), hr=float(r))
+        SampleResult(str(i), f"{i}.png", 0, "", answer="", node=0, placement="", hp=float(p), hr=float(r))
         for i, (p, r) in enumerate(zip(hp, hr, strict=True))
     )
     means = float(hp.mean()), float(hr.mean())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Constraint, Objective, make_objective
-from taxtune.tuning.records import ExampleRow, IterationRecord, TemplateScores
+from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
 from taxtune.tuning.selection import (
     aim_values,
     choose,
@@ -27,9 +27,9 @@ def record(iteration, hp, hr, **measures):
     """An iteration with these values of hP and hR, one an image; NaN where the call failed."""
     hp, hr = np.asarray(hp, float), np.asarray(hr, float)
     rows = tuple(
-        ExampleRow(str(i), "x.png", 1, "a/b", failure="no answer")
+        SampleResult(str(i), "x.png", 1, "a/b", failure="no answer")
         if np.isnan(p)
-        else ExampleRow(
+        else SampleResult(
             *(str(i), "x.png", 1, "a/b", "b", 1, "a/b"),
             hp=float(p),
             hr=float(r),

@@ -22,7 +22,7 @@ from taxtune.models import AnswerStore
 from taxtune.recipe import load_recipe
 from taxtune.tracking import MLflowTracker
 from taxtune.tuning.callbacks import TrackingCallback
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import History
 from taxtune.tuning.proposers import Proposal, Proposer
 from tests.databases import postgresql
@@ -120,7 +120,7 @@ def work_on(machine: str, folder: Path, out: Path, storage: str, fates: Mapping[
     out.mkdir(exist_ok=True)
     recipe = load_recipe(folder / "recipe.yaml", (*RUNS["race"], f"storage={storage}"))
     vlm = Doomed(out / "asked.log", fates, storage)
-    tuned(Parts(recipe, out, vlm=vlm, own_proposer=Numbered()), out, resume=True)
+    tuned(Experiment(recipe, out, vlm=vlm, proposer=Numbered()), out, resume=True)
 
 
 @pytest.mark.heavy

@@ -13,7 +13,7 @@ from taxtune.mapping import Mapper, Placement, Stage
 from taxtune.models import Answer, Failure
 from taxtune.recipe import load_recipe
 from taxtune.tuning.compare import compare_objectives
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult, TuneResult
 
@@ -136,20 +136,19 @@ class BicycleMapper(Mapper):
         ]
 
 
-def make_parts(folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = ()) -> Parts:
+def make_parts(folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = ()) -> Experiment:
     """Returns the parts of the toy recipe with the toy model in place of a checkpoint."""
-    return Parts(load_recipe(make_files(folder), overrides), out, vlm=vlm or ToyVLM())
+    return Experiment(load_recipe(make_files(folder), overrides), out, vlm=vlm or ToyVLM())
 
 
-def tuned(parts: Parts, folder: Path | None = None, *, objective: str | None = None, **how: Any) -> TuneResult:
+def tuned(parts: Experiment, folder: Path | None = None, *, objective: str | None = None, **how: Any) -> TuneResult:
     """Runs what a recipe asks for."""
-    experiment = parts.experiment([objective] if objective else ())
-    return Tuner(experiment, folder or parts.folder, storage=parts.storage, **how).run()
+    return Tuner(parts.tuned_for(objective), folder or parts.folder, **how).run()
 
 
-def compared(parts: Parts, objectives: tuple[str, ...], **how: Any) -> ComparisonResult:
+def compared(parts: Experiment, objectives: tuple[str, ...], **how: Any) -> ComparisonResult:
     """Runs a recipe with several objectives and compares them."""
-    return compare_objectives([parts.experiment([name]) for name in objectives], parts.folder, **how)
+    return compare_objectives([parts.tuned_for(name) for name in objectives], parts.folder, **how)
 
 
 class Wavering(ToyVLM):

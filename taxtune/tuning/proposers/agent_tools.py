@@ -15,7 +15,7 @@ from taxtune.tuning.proposers.base import Check, Goal
 from taxtune.tuning.proposers.clades import Clades
 from taxtune.tuning.proposers.evidence import evidence, row_values
 from taxtune.tuning.proposers.messages import Messages, shown_scores
-from taxtune.tuning.records import ExampleRow, IterationRecord
+from taxtune.tuning.records import IterationRecord, SampleResult
 
 __all__ = ["TOOLS", "ToolError", "Workbench", "tool_definitions"]
 
@@ -123,7 +123,7 @@ class Workbench:
         self._check = check
         self._messages = messages
         self._left = trial_images
-        self._drafts: dict[str, tuple[ExampleRow, ...]] = {}
+        self._drafts: dict[str, tuple[SampleResult, ...]] = {}
         rows = [row for record in history for row in record.rows]
         self._clades = None if goal.taxonomy is None else Clades(goal.taxonomy, goal, rows)
 
@@ -261,7 +261,7 @@ class Workbench:
             raise ToolError(f"There is no draft {number}.", remedy=f"Drafts that were tried: {len(self._drafts)}.")
         return list(self._drafts)[number - 1]
 
-    def _named(self, name: str) -> tuple[str | None, tuple[ExampleRow, ...]]:
+    def _named(self, name: str) -> tuple[str | None, tuple[SampleResult, ...]]:
         """Returns the source and the rows of an iteration or a draft."""
         found = _NAME.fullmatch(name)
         if found is None:
@@ -274,7 +274,7 @@ class Workbench:
             raise ToolError(f"Iteration {record.iteration} asked about no image.")
         return record.template, record.rows
 
-    def _differences(self, first: Sequence[ExampleRow], second: Sequence[ExampleRow]) -> dict[str, Any]:
+    def _differences(self, first: Sequence[SampleResult], second: Sequence[SampleResult]) -> dict[str, Any]:
         """Returns the paired differences first minus second on the images that both have answers for."""
         others = {row.example: row for row in second if _counts(row)}
         a = [row for row in first if _counts(row) and row.example in others]
@@ -296,5 +296,5 @@ class Workbench:
         }
 
 
-def _counts(row: ExampleRow) -> bool:
+def _counts(row: SampleResult) -> bool:
     return row.node is not None and row.unrated is None

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from taxtune.errors import ProposerError
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Objective
-from taxtune.tuning.records import ExampleRow, IterationRecord, Judged, Turn, Usage
+from taxtune.tuning.records import IterationRecord, Judged, SampleResult, Turn, Usage
 
 __all__ = ["Check", "Goal", "Proposal", "ProposalFailed", "Proposer"]
 
@@ -52,7 +52,7 @@ class Goal:
     examples: tuple[str, ...] = ()
     taxonomy: Taxonomy | None = field(default=None, repr=False)
     domain_node: int = 0
-    ask: Callable[[str, int], tuple[ExampleRow, ...]] | None = field(default=None, repr=False)
+    ask: Callable[[str, int], tuple[SampleResult, ...]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from taxtune.report.wording import metric_name
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import evidence
-from taxtune.tuning.records import ExampleRow
+from taxtune.tuning.records import SampleResult
 
 __all__ = ["Clades"]
 
@@ -28,13 +28,13 @@ class Clades:
         rows: Images, with any answers.
     """
 
-    def __init__(self, taxonomy: Taxonomy, goal: Goal, rows: Iterable[ExampleRow] = ()) -> None:
+    def __init__(self, taxonomy: Taxonomy, goal: Goal, rows: Iterable[SampleResult] = ()) -> None:
         self._tree, self._goal = taxonomy, goal
         self._numbers: dict[int, str] = {goal.domain_node: ""}
         self._children: Counter[int] = Counter()
         self.learn(rows)
 
-    def learn(self, rows: Iterable[ExampleRow]) -> None:
+    def learn(self, rows: Iterable[SampleResult]) -> None:
         """Numbers the groups of further images."""
         below = int(self._tree.depth[self._goal.domain_node])
         for row in rows:
@@ -50,20 +50,20 @@ class Clades:
         number = name.split()[-1] if name.split() else ""
         return next((node for node, known in self._numbers.items() if known == number), None)
 
-    def within(self, rows: Sequence[ExampleRow], group: int) -> list[ExampleRow]:
+    def within(self, rows: Sequence[SampleResult], group: int) -> list[SampleResult]:
         """Returns the rows whose truth is in a group."""
         return [row for row in rows if bool(self._tree.is_ancestor(group, row.target))]
 
-    def below(self, rows: Sequence[ExampleRow], group: int) -> list[dict[str, Any]]:
+    def below(self, rows: Sequence[SampleResult], group: int) -> list[dict[str, Any]]:
         """Returns how the answers in the groups right below a group fare, the costliest first, as plain values."""
-        parts: dict[int, list[ExampleRow]] = {}
+        parts: dict[int, list[SampleResult]] = {}
         for row in self.within(rows, group):
             # A truth that is the group itself is a part of its own.
             lineage = self._tree.ancestors(row.target)[int(self._tree.depth[group]) :].tolist()
             parts.setdefault(lineage[min(1, len(lineage) - 1)], []).append(row)
         return sorted((self._part(node, found) for node, found in parts.items()), key=_cost)[:_GROUPS]
 
-    def _part(self, node: int, rows: Sequence[ExampleRow]) -> dict[str, Any]:
+    def _part(self, node: int, rows: Sequence[SampleResult]) -> dict[str, Any]:
         said = evidence(rows, self._goal)
         number = self._numbers.get(node, "")
         return {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy
     from taxtune.tuning.objective import Objective
     from taxtune.tuning.proposers.base import Goal
-    from taxtune.tuning.records import ExampleRow, IterationRecord
+    from taxtune.tuning.records import IterationRecord, SampleResult
 
 __all__ = [
     "GRADED",
@@ -160,7 +160,7 @@ class Evidence:
 
 
 def evidence(
-    record: IterationRecord | Sequence[ExampleRow], goal: Goal, *, template: str | None = None
+    record: IterationRecord | Sequence[SampleResult], goal: Goal, *, template: str | None = None
 ) -> Evidence | None:
     """Returns what the answers to a template say; None where there are none, or the goal holds no taxonomy.
 
@@ -201,7 +201,7 @@ def evidence(
 
 
 def hidden_answers(
-    record: IterationRecord | Sequence[ExampleRow], goal: Goal, *, template: str | None = None
+    record: IterationRecord | Sequence[SampleResult], goal: Goal, *, template: str | None = None
 ) -> list[HiddenAnswer | None]:
     """Returns each image's answer without names; None where there is no answer or the goal holds no taxonomy.
 
@@ -244,7 +244,7 @@ def hidden_answers(
     return hidden
 
 
-def row_values(rows: Sequence[ExampleRow], measure: str) -> FloatArray | None:
+def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
     """Returns what each row adds to a mean, shape (n,); None where the rows do not tell it.
 
     Of hF, which is no mean, these are its linear approximation around the rows' means, whose mean is hF and whose
@@ -268,13 +268,13 @@ def row_values(rows: Sequence[ExampleRow], measure: str) -> FloatArray | None:
     return None if not found or None in found else np.array(found, dtype=np.float64)
 
 
-def _values(rows: Sequence[ExampleRow], measures: Sequence[str]) -> dict[str, FloatArray]:
+def _values(rows: Sequence[SampleResult], measures: Sequence[str]) -> dict[str, FloatArray]:
     return {name: found for name in measures if (found := row_values(rows, name)) is not None}
 
 
 def _rows(
-    record: IterationRecord | Sequence[ExampleRow], template: str | None
-) -> tuple[Sequence[ExampleRow], str | None]:
+    record: IterationRecord | Sequence[SampleResult], template: str | None
+) -> tuple[Sequence[SampleResult], str | None]:
     if isinstance(record, Sequence):
         return record, template
     return record.rows, record.template if template is None else template

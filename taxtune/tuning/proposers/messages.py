@@ -15,7 +15,7 @@ from taxtune.report.wording import metric_name
 from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import evidence, measures_of
-from taxtune.tuning.records import ExampleRow, IterationRecord
+from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
 __all__ = ["Messages", "shown_scores"]
@@ -149,7 +149,7 @@ class Messages:
         )
 
     def evidence(
-        self, record: IterationRecord | Sequence[ExampleRow], goal: Goal, *, template: str | None = None
+        self, record: IterationRecord | Sequence[SampleResult], goal: Goal, *, template: str | None = None
     ) -> str:
         """Returns what the answers to a template say, in words; empty where there is nothing to say.
 

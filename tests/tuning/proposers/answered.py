@@ -10,7 +10,7 @@ from taxtune.mapping import Mapper
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.information import information_values, leaf_information
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.records import ExampleRow
+from taxtune.tuning.records import SampleResult
 
 __all__ = ["BIRDS", "rows"]
 
@@ -38,7 +38,7 @@ BIRDS = Taxonomy(
 )
 
 
-def rows(taxonomy: Taxonomy, answers: Sequence[tuple[str, str | None]], off_tree: str = "child") -> list[ExampleRow]:
+def rows(taxonomy: Taxonomy, answers: Sequence[tuple[str, str | None]], off_tree: str = "child") -> list[SampleResult]:
     """Returns the rows of (true label, answer), where None is a call that failed."""
     placements = iter(Mapper(taxonomy, "lexical").place([said for _, said in answers if said is not None]))
     weights = leaf_information(taxonomy)
@@ -47,14 +47,14 @@ def rows(taxonomy: Taxonomy, answers: Sequence[tuple[str, str | None]], off_tree
         target = taxonomy.resolve(label)
         truth = {"example": f"e{i}", "image": f"{i}.png", "target": target, "truth": "/".join(taxonomy.path(target))}
         if said is None:
-            found.append(ExampleRow(**truth, failure="No answer."))
+            found.append(SampleResult(**truth, failure="No answer."))
             continue
         placed = next(placements)
         mask = np.array([placed.off_tree]) if off_tree == "child" else None
         hp, hr = precision_recall(taxonomy, [placed.node], [target], off_tree=mask)
         ihp, ihr, *_ = information_values(weights, [placed.node], [target], off_tree=mask)
         found.append(
-            ExampleRow(
+            SampleResult(
                 **truth,
                 answer=said,
                 node=placed.node,

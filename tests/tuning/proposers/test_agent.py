@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from taxtune.errors import ModelError, ProposerError, RecipeError, TemplateError
 from taxtune.recipe import load_recipe
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.agent import AgentProposer
 from taxtune.tuning.proposers.agent_tools import TOOLS, ToolError, Workbench
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.records import ExampleRow, IterationRecord
+from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
     COMPLETION_TOKENS,
@@ -47,7 +47,7 @@ SAID = {
 }
 
 
-def answered(template: str, images: int = len(TRUTHS)) -> tuple[ExampleRow, ...]:
+def answered(template: str, images: int = len(TRUTHS)) -> tuple[SampleResult, ...]:
     return tuple(rows(BIRDS, list(zip(TRUTHS, SAID.get(template, SAID[CAREFUL]), strict=True))[:images]))
 
 
@@ -60,12 +60,12 @@ class Asked:
     def __init__(self) -> None:
         self.drafts: list[tuple[str, int]] = []
 
-    def __call__(self, template: str, images: int) -> tuple[ExampleRow, ...]:
+    def __call__(self, template: str, images: int) -> tuple[SampleResult, ...]:
         self.drafts.append((template, images))
         return answered(template, images)
 
 
-def goal(ask: Callable[[str, int], tuple[ExampleRow, ...]] | None, objective: str = "hp") -> Goal:
+def goal(ask: Callable[[str, int], tuple[SampleResult, ...]] | None, objective: str = "hp") -> Goal:
     about = ("bird", "What is it?", ["order", "family", "species"], len(TRUTHS))
     known = {"taxonomy": BIRDS, "domain_node": BIRDS.resolve("bird"), "ask": ask}
     return make_goal(objective, 0.3, 1.0, 0.5, *about, **known)
@@ -280,7 +280,7 @@ def test_a_draft_that_is_refused_is_never_asked():
 
 
 def test_a_model_out_of_reach_ends_the_run_and_not_the_conversation():
-    def ask(template: str, images: int) -> tuple[ExampleRow, ...]:
+    def ask(template: str, images: int) -> tuple[SampleResult, ...]:
         raise ModelError("The model cannot be reached.", remedy="Continue with --resume.")
 
     with pytest.raises(ModelError, match="cannot be reached"):
@@ -507,7 +507,7 @@ def test_make_proposer():
 def test_a_recipe_names_it(tmp_path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MY_KEY", KEY)
     given = "{kind: agent, model: openai/o4, max_turns: 4, trial_images: 9, max_tokens: 300, api_key_env: MY_KEY}"
-    parts = Parts(load_recipe("fieldguide", [f"proposer={given}"]), tmp_path)
+    parts = Experiment(load_recipe("fieldguide", [f"proposer={given}"]), tmp_path)
     known = parts.proposer.identity()
     assert {"model": "openai/o4", "max_turns": 4, "trial_images": 9}.items() <= known.items()
     with pytest.raises(RecipeError, match=r"proposer.*max_turns.*at least 2"):

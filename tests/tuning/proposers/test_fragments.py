@@ -13,12 +13,12 @@ from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers import Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.fragment_files import Fragments, read_fragments
 from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
-from taxtune.tuning.records import ExampleRow
+from taxtune.tuning.records import SampleResult
 from taxtune.tuning.template import SAMPLE, check_template, render
 from tests.tuning.proposers.histories import goal, record
 
 GOAL = goal("hp", 0.5, 1.0, 0.5, "bird", "What is this?", ["order"], 20)
-ROW = ExampleRow("e1", "a.png", 1, "life/b", "a b", 1, "life/b", "verbatim", 1.0, 1.0, 1.0, False, True)
+ROW = SampleResult("e1", "a.png", 1, "life/b", "a b", 1, "life/b", "verbatim", 1.0, 1.0, 1.0, False, True)
 SMALL = """
 slots:
   - id: ask

@@ -13,7 +13,7 @@ import pytest
 
 from taxtune.errors import ModelError, ProposerError, TemplateError
 from taxtune.recipe import load_recipe
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.records import IterationRecord, TuneResult, Turn
@@ -195,7 +195,7 @@ class TestReasoningModels:
             given = f"proposer: {{kind: llm, api_base: '{server.api_base}', max_tokens: {max_tokens}}}"
             recipe.write_text(re.sub(r"^proposer: .*$", given, RECIPE, flags=re.M), encoding="utf-8")
             out = tmp_path / "out"
-            return tuned(Parts(load_recipe(recipe, ("iterations=1",)), out, vlm=ToyVLM()), resume=resume)
+            return tuned(Experiment(load_recipe(recipe, ("iterations=1",)), out, vlm=ToyVLM()), resume=resume)
 
         with OpenAIServer(answer) as server:
             with pytest.raises(ProposerError, match=r"used up before.*Raise proposer\.max_tokens.*--resume"):

@@ -1,0 +1,68 @@
+"""What is tuned for, and what the tuning images can prove, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from taxtune.report.wording import meaning, metric_name, number
+from taxtune.tuning.objective import Constraint, Objective, ObjectiveSpec
+from taxtune.tuning.power import PowerAnalysis
+from taxtune.tuning.records import IterationRecord, TemplateScores
+
+__all__ = ["best_in_words", "goal_in_words", "power_in_words"]
+
+
+def goal_in_words(spec: ObjectiveSpec) -> str:
+    """Returns what is tuned for: "the highest hR, with hP at least 0.980 (90 % confidence)"."""
+    what = meaning(spec.objective) if spec.measure is None else metric_name(spec.measure)
+    head = f"the {'highest' if spec.direction == 'maximize' else 'lowest'} {what}"
+    return ", ".join([head, *(f"with {_held(each)}" for each in spec.constraints)])
+
+
+def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
+    """Returns what the tuning images can prove of each score that is held with a confidence."""
+    lines = []
+    for power in dict.fromkeys(powers):
+        name, images = metric_name(power.measure), f"{power.images:,} image{'' if power.images == 1 else 's'}"
+        text = (
+            f"without a single error, {images} prove {name} {number(power.provable, power.measure)} with "
+            f"{100 * power.confidence:g} % confidence"
+        )
+        if (more := power.needed - power.images) > 0:
+            text += f": label {more:,} more photo{'' if more == 1 else 's'}, or raise data.tuning, to prove "
+            text += number(power.goal, power.measure)
+        lines.append(text)
+    return lines
+
+
+def best_in_words(
+    best: IterationRecord, objective: Objective, measure: str | None, baseline: TemplateScores | None
+) -> str:
+    """Returns why a template is the best of a search so far, by the means on the images that all were asked about.
+
+    Args:
+        best: The template.
+        objective: What is tuned for.
+        measure: The score that is maximised; None where it is computed from several.
+        baseline: The baseline's scores.
+    """
+    held = " and ".join(
+        f"{metric_name(each.measure)} at least {number(each.bound(baseline), each.measure)}"
+        for each in objective.constraints
+    )
+    if not best.feasible:
+        return f"no template has {held} on average yet; this one comes nearest"
+    most = "highest" if objective.direction == "maximize" else "lowest"
+    if objective.front:
+        aim = " × ".join(map(metric_name, objective.front))
+    else:
+        aim = metric_name(objective.name if measure is None else measure)
+    return f"{most} {aim} so far" + (f" with {held} on average" if held else "")
+
+
+def _held(constraint: Constraint) -> str:
+    name = metric_name(constraint.measure)
+    if constraint.of is not None:
+        return f"{name} at least {constraint.least:.0%}".replace("%", " %") + " of the baseline's"
+    sure = "" if constraint.confidence == 0.5 else f" ({constraint.confidence:.0%} confidence)".replace("%", " %")
+    return f"{name} at least {number(constraint.least)}{sure}"
