@@ -75,7 +75,7 @@ _GONE = {
     "execution": "settings={'execution.engine': ...}",
     "mlflow": "settings={'tracking.mlflow': ...} or {'tracking.uri': ...}",
     "experiment": "settings={'tracking.experiment': ...}",
-    **{key: f"settings={{{key!r}: ...}}" for key in ("name", "seed", "max_missing", "max_off_tree", "storage")},
+    **{key: f"settings={{{key!r}: ...}}" for key in ("name", "seed", "max_missing", "max_off_tree")},
 }
 #: Keys of recipes that are arguments.
 _ARGUMENTS = {
@@ -359,7 +359,7 @@ def tune(
     with _shown(progress) as shown:
         (made,) = _experiments(parts, [objective])
         told = [*shown, *_tracking(parts), *callbacks]
-        return Tuner(made, parts.folder, callbacks=told, resume=resume, storage=parts.storage).run()
+        return Tuner(made, parts.folder, callbacks=told, resume=resume).run()
 
 
 def compare(
@@ -406,7 +406,7 @@ def compare(
     with _shown(progress) as shown:
         made = _experiments(parts, objectives)
         told = [*shown, *_tracking(parts), *callbacks]
-        return compare_objectives(made, parts.folder, callbacks=told, resume=resume, storage=parts.storage)
+        return compare_objectives(made, parts.folder, callbacks=told, resume=resume)
 
 
 def repeat(
@@ -449,7 +449,7 @@ def repeat(
     with _shown(progress) as shown:
         (made,) = _experiments(parts, () if objective is None else [objective])
         told = [*shown, *_tracking(parts), *callbacks]
-        return repeat_tuning(made, parts.folder, repeats, callbacks=told, resume=resume, storage=parts.storage)
+        return repeat_tuning(made, parts.folder, repeats, callbacks=told, resume=resume)
 
 
 def evaluate(
@@ -499,7 +499,6 @@ def evaluate(
             parts.folder,
             split=split,
             callbacks=shown,
-            storage=parts.storage,
         )
 
 
@@ -675,12 +674,12 @@ def _recipe(given: Recipe | str | Path) -> Recipe:
 
 def _check_unused(parts: Parts, runs: Sequence[tuple[Any, Path]], *, resume: bool) -> None:
     """Checks that the folders of runs, by objective, are free, before images are read, which may take minutes."""
-    from taxtune.tuning.history import check_unused, study_name
+    from taxtune.tuning.history import check_unused
     from taxtune.tuning.objective import make_objective
 
     for objective, folder in () if resume else runs:
-        name = make_objective(objective, metrics=tuple(parts.own_metrics)).name
-        check_unused(folder, study_name(parts.recipe.name, name, parts.storage), parts.storage)
+        make_objective(objective, metrics=tuple(parts.own_metrics))  # an unknown name is told first
+        check_unused(folder)
 
 
 def _tracking(parts: Parts) -> list[Any]:

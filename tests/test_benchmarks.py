@@ -90,17 +90,6 @@ def test_the_benchmark_of_the_presets_counts_what_mappers_with_them_do(
             assert list(map(int, row[2:9])) == [6, *decided, differ, 5]
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("where", [["--sqlite"], []], ids=["folder", "machines"])
-def test_the_benchmark_of_workers_asks_nothing_twice(where: list[str]) -> None:
-    less = ["--workers", "2", "--seconds", "0.01", "--iterations", "3", "--images", "8"]
-    command = [sys.executable, str(BENCHMARKS / "workers.py"), *less, *where]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    row = [cell.strip() for cell in said.splitlines()[-1].split("|")[1:-1]]
-    # Four templates on 4 images, as many on 8, three on 16, and two on 8 held-out images.
-    assert (row[0], row[5:]) == ("2", [f"{4 * 4 + 4 * 4 + 3 * 8 + 2 * 8}", "0"])
-
-
 @pytest.fixture
 def optimizers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(BENCHMARKS))

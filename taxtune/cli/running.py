@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from taxtune.atomic import make_folder, output_error
-from taxtune.cli.interrupts import ended_by_interrupt, interrupts
+from taxtune.cli.interrupts import ended_by_interrupt
 from taxtune.errors import ImageError, ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import loading, showing
 from taxtune.recipe import load_recipe
@@ -72,7 +72,7 @@ def announce(parts: Parts, *, quiet: bool) -> Iterator[TuningProgress]:
     try:
         with showing(Terminal(quiet=quiet)) as terminal:
             terminal.line(f"recipe {parts.recipe.name}, folder {parts.folder}")
-            yield _Interruptible(terminal)
+            yield TuningProgress(terminal)
     finally:
         with suppress(OSError):
             for folder in made:
@@ -112,14 +112,6 @@ def preloading(parts: Parts, *, resume: bool = False, tracked: bool = True) -> I
         # Two threads that import parts of the same package may meet one of its modules half-made.
         with loading("packages"):
             thread.join()
-
-
-class _Interruptible(TuningProgress):
-    """Shows a run in the terminal, and takes note when it is being ended."""
-
-    def on_stop(self, status: str) -> None:
-        super().on_stop(status)
-        interrupts.heard()
 
 
 def callbacks_of(parts: Parts, progress: TuningProgress) -> list[Any]:
@@ -188,7 +180,7 @@ def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
 
 
 def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
-    from taxtune.tuning.databases import database_problem
+    from taxtune.tuning.history import database_problem
 
     if isinstance(error, TaxtuneError):
         return error

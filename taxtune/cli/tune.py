@@ -104,7 +104,6 @@ def tune(
             told: dict[str, Any] = {
                 "callbacks": watching,
                 "resume": resume,
-                "storage": parts.storage,
                 "command": "taxtune tune recipe.yaml",
             }
             if repeats is not None:
@@ -169,7 +168,6 @@ def compare(
                 parts.folder,
                 callbacks=watching,
                 resume=resume,
-                storage=parts.storage,
                 command="taxtune compare recipe.yaml" + "".join(f" --objective {name}" for name in names),
             )
 
@@ -232,7 +230,6 @@ def evaluate(
                 split=kind,
                 called="-".join(file.stem for file in sources),
                 callbacks=callbacks_of(parts, progress)[:1],
-                storage=parts.storage,
             )
 
     go_on = "Run the same command again to ask only what has no answer yet."

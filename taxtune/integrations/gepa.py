@@ -95,7 +95,7 @@ class GepaProposer(Proposer):
             raise ProposerError("gepa has not been told its run.", remedy="Give this proposer as a callback, too.")
         if self._found is None:
             self._found = self._search(tuner, history[:1], goal, seed)
-        # Not `check`, which knows what was proposed when the search began: another worker may have finished it first.
+        # Not `check`, which knows what was proposed when the search began, and an earlier session may have finished it.
         earlier = tuner.history.templates()
         for template, parent in self._found:
             try:
@@ -118,8 +118,7 @@ class GepaProposer(Proposer):
         block = experiment.splits.tuning[: stage.images]
         if experiment.budget.vlm_calls is not None:
             calls = min(calls, stage.templates * stage.images)
-        # One worker searches; the others then find its answers and replies in the store and come to the same result.
-        with tuner.history.alone("gepa"), AnswerStore(tuner.answers) as store:
+        with AnswerStore(tuner.answers) as store:
             adapter = Adapter(experiment, store, score=self.score)
             reflection = Reflection(self.model, adapter, store, history, goal)
             own = self.settings.get("stop_callbacks") or []

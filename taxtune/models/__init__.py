@@ -6,7 +6,7 @@ litellm.
 
 from __future__ import annotations
 
-from taxtune.models.answers import AnswerStore, Rates, answers_place, open_replies
+from taxtune.models.answers import AnswerStore, Rates, open_replies
 from taxtune.models.ask import ask, check_model
 from taxtune.models.base import Answer, Failure, Identity, Model, ModelSettings, Reply, Request, RetryPolicy, Task
 from taxtune.models.faults import Fault, count_fault, count_faults
@@ -28,7 +28,6 @@ __all__ = [
     "Request",
     "RetryPolicy",
     "Task",
-    "answers_place",
     "ask",
     "check_model",
     "count_fault",

@@ -15,8 +15,6 @@ from taxtune.errors import DataError, ModelError, TaxtuneError
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import Vote, images_needed, worst_loss
 from taxtune.recipe import Recipe, VotePolicySettings, load_recipe
-from taxtune.store import Place
-from taxtune.store_server import is_server
 from taxtune.tuning.calibrate import Calibration, calibrate, write_calibration
 from taxtune.tuning.evaluation import Evaluator, OnAnswers
 from taxtune.tuning.experiment import template_variables
@@ -169,10 +167,8 @@ class CalibrationRun:
         return images_needed(self.risk, self.confidence, worst=worst_loss(self.parts.taxonomy))
 
     @property
-    def store(self) -> Place:
-        """Where the answers are: the recipe's database, the run's file, or that of the comparison it belongs to."""
-        if is_server(self.parts.storage):
-            return self.parts.storage
+    def store(self) -> Path:
+        """The file of the answers: the run's, or that of the comparison it belongs to."""
         return answers_of(self.folder)
 
     def cost(self) -> tuple[int, int]:
@@ -181,7 +177,7 @@ class CalibrationRun:
         prompts = [render(source, variables) for source in self.sources]
         wanted = [r for e in self.examples for r in self.vote.requests(prompts, e.image, e.sha256)]
         place = self.store
-        if isinstance(place, Path) and not place.exists():
+        if not place.exists():
             return len(wanted), 0
         with AnswerStore(place) as store:
             there = store.get(dict(self.parts.model.identity), wanted)

@@ -7,7 +7,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -124,7 +123,6 @@ class TrackingCallback(Callback):
         self._make = make_tracker
         self.tracker: Tracker = make_tracker()
         self._lost = False
-        self._alone: Callable[[], AbstractContextManager[None]] = nullcontext
         self._thread: ThreadPoolExecutor | None = None
         self._waiting: deque[tuple[IterationRecord, IterationRecord | None]] = deque()
 
@@ -147,8 +145,6 @@ class TrackingCallback(Callback):
         Raises:
             TaxtuneError: If the store cannot be reached or written.
         """
-        # Of several workers one at a time: there is one record, and what looks half-recorded is somebody's work.
-        self._alone = partial(tuner.history.alone, "tracking")
         self._lost = not self.settled()
         self.tracker = self._make()
         experiment = tuner.experiment
@@ -161,18 +157,17 @@ class TrackingCallback(Callback):
             "mapper": dict(experiment.mapper.identity()),
             "proposer": dict(experiment.proposer.identity()),
         }
-        with self._alone():
-            run = self.tracker.start(
-                f"{experiment.name} ({objective.name})",
-                parameters,
-                {"taxtune.recipe": experiment.name, "taxtune.objective": objective.name},
-                tuner.history.note("mlflow_run"),
-                group=tuner.group,
-                splits=_splits(experiment),
-                render=partial(render, variables=experiment.variables),
-            )
-            # Before anything is asked: of a run that is killed there would be a second record otherwise.
-            tuner.history.set_note("mlflow_run", run)
+        run = self.tracker.start(
+            f"{experiment.name} ({objective.name})",
+            parameters,
+            {"taxtune.recipe": experiment.name, "taxtune.objective": objective.name},
+            tuner.history.note("mlflow_run"),
+            group=tuner.group,
+            splits=_splits(experiment),
+            render=partial(render, variables=experiment.variables),
+        )
+        # Before anything is asked: of a run that is killed there would be a second record otherwise.
+        tuner.history.set_note("mlflow_run", run)
         self._thread = ThreadPoolExecutor(1, "taxtune-tracking")
         self._waiting = deque((record, None) for record in done)
         self._then(self._data)
@@ -208,19 +203,15 @@ class TrackingCallback(Callback):
         return self._thread.submit(copy_context().run, work, *arguments)  # notes go to the display in force here
 
     def _data(self) -> None:
-        with self._alone():
-            self.tracker.data()
+        self.tracker.data()
 
     def _record(self) -> None:
         """Records all that waits by now: where a server is slow, what piles up costs one attempt."""
-        if self._waiting:
-            with self._alone():
-                while self._waiting:
-                    self.tracker.iteration(*self._waiting.popleft())
+        while self._waiting:
+            self.tracker.iteration(*self._waiting.popleft())
 
     def _result(self, result: TuneResult) -> None:
-        with self._alone():
-            self.tracker.finish(result)
+        self.tracker.finish(result)
 
 
 def _splits(experiment: Experiment) -> tuple[Split, Split]:

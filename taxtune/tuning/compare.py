@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 from taxtune.atomic import make_folder
 from taxtune.errors import TaxtuneError
-from taxtune.models import AnswerStore, answers_place
+from taxtune.models import AnswerStore
 from taxtune.progress import track, track_each
-from taxtune.store_server import is_server, shown
 from taxtune.tracking import Group
 from taxtune.tuning.account import account_of, sum_accounts
 from taxtune.tuning.callbacks import Callbacks
@@ -21,7 +20,7 @@ from taxtune.tuning.done import mark_finished, read_finished
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
-from taxtune.tuning.history import check_unused, group_identity, study_name
+from taxtune.tuning.history import check_unused, group_identity
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import ComparisonResult
 from taxtune.tuning.run_folder import check_folder_is_for
@@ -50,7 +49,6 @@ def compare_objectives(
     callbacks: Sequence[Any] = (),
     resume: bool = False,
     command: str | None = None,
-    storage: str | None = None,
 ) -> ComparisonResult:
     """Runs one tuning run an experiment and compares the winners on the same held-out images.
 
@@ -63,7 +61,6 @@ def compare_objectives(
         callbacks: Told what happens in every run; see `Tuner`.
         resume: Go on with runs that are already in the folder.
         command: The command that runs it again, for the report.
-        storage: Address of the histories' database; a file in each run's folder where left out.
 
     Raises:
         ResumeError: If the folder holds something else.
@@ -74,16 +71,16 @@ def compare_objectives(
     check_folder_is_for("compare", folder, names)
     if not resume:
         for name in names:
-            check_unused(folder / name, study_name(experiments[0].name, name, storage), storage)
+            check_unused(folder / name)
     told = Callbacks(callbacks)
-    if resume and storage is None:
+    if resume:
         finished = read_finished(folder, experiments, told)
         if isinstance(finished, ComparisonResult):
             return finished
-    answers = answers_place(folder, storage)
+    answers = folder / "answers.db"
     first = experiments[0]
     folders = [folder / name for name in names]
-    group = Group("comparison", first.name, group_identity(first.name, folder, folders, storage))
+    group = Group("comparison", first.name, group_identity(first.name, folder, folders))
     runs = tuple(
         Tuner(
             experiment,
@@ -93,7 +90,6 @@ def compare_objectives(
             resume=resume,
             group=group,
             command=command,
-            storage=storage,
         ).run()
         for experiment in track_each(experiments, "objectives")
     )
@@ -140,7 +136,6 @@ def evaluate_templates(
     split: Literal["heldout", "tuning"] = "heldout",
     called: str | None = None,
     callbacks: Sequence[Any] = (),
-    storage: str | None = None,
 ) -> ComparisonResult:
     """Scores templates on the same images and compares each later one with each earlier one.
 
@@ -154,12 +149,11 @@ def evaluate_templates(
         split: "heldout" or "tuning", the images to ask about.
         called: Name of the folder in `evaluated`; the templates' names where left out.
         callbacks: Told how many images are answered.
-        storage: A database; answers are kept there in place of the folder where it is PostgreSQL.
 
     Raises:
         TaxtuneError: If the model cannot be asked, or too many images have no answer.
     """
-    answers = answers_place(folder, storage)
+    answers = folder / "answers.db"
     told, start = Callbacks(callbacks), time.monotonic()
     with AnswerStore(answers) as store:
         heldout, differences = compare_templates(
@@ -178,7 +172,7 @@ def evaluate_templates(
         heldout=heldout,
         differences=differences,
         folder=str(kept),
-        where={"report": str(kept / "report.html"), "answers": shown(answers) if is_server(answers) else str(answers)},
+        where={"report": str(kept / "report.html"), "answers": str(answers)},
         provenance=describe(experiment, account_of((), heldout, seconds), None),
         seconds=seconds,
     )

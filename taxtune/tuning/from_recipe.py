@@ -31,10 +31,9 @@ from taxtune.recipe import (
     Recipe,
     VotePolicySettings,
 )
-from taxtune.store_server import is_server
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 from taxtune.tuning.experiment import Experiment, trivial_scores
-from taxtune.tuning.history import check_unused, study_name
+from taxtune.tuning.history import check_unused
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objective, read_floor
 from taxtune.tuning.proposers import Proposer
@@ -66,7 +65,6 @@ _FREE = (
     "proposer.max_tokens",
     "proposer.timeout",
     "seed",  # the part that counts is added
-    "storage",
     "tracking.",
     "vlm.batch_size",
     "vlm.concurrency",
@@ -179,19 +177,6 @@ class Parts:
             found["data"]["path"] = str(data) if named else f"{len(self.examples)} images given in Python"
         return found
 
-    @property
-    def storage(self) -> str | None:
-        """The database that the history is in; None for a file in the run's folder.
-
-        Raises:
-            RecipeError: If its address uses an environment variable that is not set.
-        """
-        return None if self.recipe.storage is None else self.recipe.expanded(self.recipe.storage)
-
-    @property
-    def _shared(self) -> str | None:
-        return self.storage if is_server(self.storage) else None
-
     def check_folder(self, objectives: Sequence[str] = (), repeats: int | None = None, *, resume: bool = False) -> None:
         """Checks that the folder is free for a run, for a comparison of objectives, or for so many repeats.
 
@@ -203,16 +188,15 @@ class Parts:
         Raises:
             ResumeError: If it is not.
         """
-        from taxtune.tuning.repeats import repeat_folder, repeat_name
+        from taxtune.tuning.repeats import repeat_folder
 
         check_folder_is_for("compare" if objectives else "repeat" if repeats else "tune", self.folder, objectives)
         if resume:
             return
-        name, kind = self.recipe.name, self.recipe.objective.kind
-        runs = [(self.folder / objective, name, objective) for objective in objectives]
-        runs += [(repeat_folder(self.folder, k), repeat_name(name, k), kind) for k in range(repeats or 0)]
-        for folder, called, objective in runs or [(self.folder, name, kind)]:
-            check_unused(folder, study_name(called, objective, self.storage), self.storage)
+        runs = [self.folder / objective for objective in objectives]
+        runs += [repeat_folder(self.folder, k) for k in range(repeats or 0)]
+        for folder in runs or [self.folder]:
+            check_unused(folder)
 
     # -- data ----------------------------------------------------------------------------------------------------------
 
@@ -369,7 +353,7 @@ class Parts:
         if asks_a_model(name):
             spec, settings = self._judge(name)
         else:
-            spec, settings = name, MeasureSettings(cache_dir=self.folder, storage=self._shared)
+            spec, settings = name, MeasureSettings(cache_dir=self.folder)
         return MeasureMetric(name, make_measure(spec, settings), self.taxonomy, recipe.prompt.question)
 
     def _judge(self, name: str) -> tuple[str, MeasureSettings]:
@@ -403,7 +387,6 @@ class Parts:
         own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
         return f"{name}:{name_of}", MeasureSettings(
             cache_dir=self.folder,
-            storage=self._shared,
             judge=settings,
             demonstrations=own[0],
             yes_no_demonstrations=own[1],

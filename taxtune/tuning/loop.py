@@ -11,10 +11,9 @@ from typing import Any
 
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError, TaxtuneError
-from taxtune.models import AnswerStore, answers_place, count_faults
+from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.report.outlook import nothing_left
-from taxtune.store import Place
 from taxtune.tracking import Group
 from taxtune.tuning.account import account_of
 from taxtune.tuning.callbacks import Callbacks
@@ -23,7 +22,7 @@ from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.files import describe, places, write_result
 from taxtune.tuning.heldout import compare_templates
-from taxtune.tuning.history import Claim, History, best, check_unused, is_begun, study_name
+from taxtune.tuning.history import Claim, History, best, check_unused, is_begun
 from taxtune.tuning.optimism import find_optimism
 from taxtune.tuning.outlook import ceiling_reached
 from taxtune.tuning.proposers import Proposal, ProposalFailed
@@ -45,7 +44,6 @@ from taxtune.tuning.trials import Trials
 __all__ = ["Tuner"]
 
 _SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
-_POLL_SECONDS = 0.5
 _PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
 
@@ -55,13 +53,11 @@ class Tuner:
     Args:
         experiment: What is tuned.
         folder: Folder of the run.
-        answers: Where the answers are kept; beside a history on PostgreSQL, else `answers.db` in the folder, where left
-            out.
+        answers: The file of the answers; `answers.db` in the folder where left out.
         callbacks: Told what happens: objects with some of `Callback`'s methods, or functions of (record, best).
         resume: Go on with a run that is already in the folder.
         group: What the run is a part of, for the record.
         command: The command that runs it again, for the report.
-        storage: Address of the history's database; a file in the folder where left out.
     """
 
     def __init__(
@@ -69,21 +65,19 @@ class Tuner:
         experiment: Experiment,
         folder: Path,
         *,
-        answers: Place | None = None,
+        answers: Path | None = None,
         callbacks: Sequence[Any] = (),
         resume: bool = False,
         group: Group | None = None,
         command: str | None = None,
-        storage: str | None = None,
     ) -> None:
         self.experiment = experiment
         self.folder = folder
-        self.answers = answers or answers_place(folder, storage)
+        self.answers = answers or folder / "answers.db"
         self.callbacks = Callbacks(callbacks)
         self.resume = resume
         self.group = group
         self.command = command
-        self.storage = storage
         self.history: History
         self._uncounted = 0  # answers in the store that an interrupted attempt got, and no usage has
         self._started = time.monotonic()
@@ -92,8 +86,7 @@ class Tuner:
         """Runs, or goes on with, the tuning run.
 
         Returns:
-            The result; iterations that another process did are part of it. Of a run that is finished already it is
-            read from the folder, and callbacks are told nothing.
+            The result. Of a run that is finished already it is read from the folder, and callbacks are told nothing.
 
         Raises:
             TaxtuneError: If the run cannot start or go on; what is done is kept and `resume` goes on from there.
@@ -102,26 +95,22 @@ class Tuner:
         experiment = self.experiment
         self._started = time.monotonic()
         check_folder_is_for("tune", self.folder)
-        # The iterations of a server's database may have become more elsewhere.
-        if self.resume and self.storage is None:
+        if self.resume:
             found = read_finished(self.folder, [experiment], self.callbacks)
             if isinstance(found, TuneResult):
                 return found
         with track("opening the history", once=True):
-            name = study_name(experiment.name, experiment.objective.name, self.storage)
-            place = (self.folder, name, self.storage)
             if not self.resume:
-                check_unused(*place)
+                check_unused(self.folder)
             experiment.check_baseline()
-            if not is_begun(*place):
+            if not is_begun(self.folder):
                 experiment.check_models()
             self.history = History(
                 self.folder,
-                name,
+                experiment.name,
                 experiment.identity(),
                 resume=self.resume,
                 details=experiment.details(),
-                storage=self.storage,
             )
             if self.group is not None:
                 self.history.set_note("group", self.group.identity)
@@ -184,22 +173,19 @@ class Tuner:
         # The winner as its policy places it, which need not be that of the search.
         placed = next(c for c in candidates if (c.iteration, c.policy) == (selection.winner, selection.policy))
         assert winner.template is not None  # it was asked with
-        with self.history.alone("final"):
-            templates = {"baseline": records[0].template, "winner": winner.template}
-            if experiment.objective.front:
-                on_front = [record for record in records if record.iteration in front(records)]
-                templates |= {
-                    f"iteration {each.iteration}": each.template or "" for each in on_front if each is not winner
-                }
-            heldout, differences = compare_templates(
-                experiment,
-                evaluator,
-                templates,
-                partial(self.callbacks.tell, "on_heldout"),
-                policies={"winner": experiment.policy_of(selection)},
-            )
-            heldout = self._accounted(heldout)
-            seconds = self._clock()
+        templates = {"baseline": records[0].template, "winner": winner.template}
+        if experiment.objective.front:
+            on_front = [record for record in records if record.iteration in front(records)]
+            templates |= {f"iteration {each.iteration}": each.template or "" for each in on_front if each is not winner}
+        heldout, differences = compare_templates(
+            experiment,
+            evaluator,
+            templates,
+            partial(self.callbacks.tell, "on_heldout"),
+            policies={"winner": experiment.policy_of(selection)},
+        )
+        heldout = self._accounted(heldout)
+        seconds = self._clock()
         measures = list(dict.fromkeys([*(each.measure for each in experiment.outlook.resolutions), "hp", "hr"]))
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
@@ -282,11 +268,9 @@ class Tuner:
 
     def _claim(self, *, new: bool) -> Claim | None:
         """Returns an iteration to work on, or None once all are done or the budget of the search is spent."""
-        # All others are held to the baseline, so other workers wait until it is done.
-        begun = self.history.known() or self.history.records()
-        if not begun and (claim := self.history.claim(0)) is not None:
-            return claim
-        records, stage = self.history.known(), self.experiment.stages[0]
+        records, stage = self.history.records(), self.experiment.stages[0]
+        if not records:
+            return self.history.claim(0)
         spent = sum_usage([record.usage for record in records])
         new &= not spent.exceeds(self.experiment.budget)
         if self.experiment.budget.vlm_calls is not None:  # drafts take the place of templates
@@ -297,26 +281,20 @@ class Tuner:
         """Asks the templates that may win about more images, round by round, until the finalists saw them all."""
         objective, stages = self.experiment.objective, self.experiment.stages
         while steps := next_steps(self.history.records(), objective, stages):
-            # The workers of a run deal the templates of a round among themselves, and wait for the last of it.
-            if not any(self._raced(evaluator, *step) for step in steps):
-                time.sleep(_POLL_SECONDS)
+            self._ask_more(evaluator, *steps[0])
 
-    def _raced(self, evaluator: Evaluator, iteration: int, images: int) -> bool:
-        """Asks a template about so many of the tuning images; returns whether no other worker does, or did."""
-        with self.history.unless_busy(f"race {iteration}") as free:
-            record = next(each for each in self.history.records() if each.iteration == iteration)
-            if not free or len(record.rows) >= images:
-                return False
-            assert record.template is not None  # it was asked with
-            start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
-            self.callbacks.tell("on_template", iteration, record.template, images)
-            evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
-            usage = replace(self._counted(evaluation.usage), seconds=time.monotonic() - start)
-            grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
-            grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
-            self.history.grow(replace(grown, usage=record.usage + usage, race=record.race + usage))
+    def _ask_more(self, evaluator: Evaluator, iteration: int, images: int) -> None:
+        """Asks a template about so many of the tuning images."""
+        record = next(each for each in self.history.known() if each.iteration == iteration)
+        assert record.template is not None  # it was asked with
+        start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
+        self.callbacks.tell("on_template", iteration, record.template, images)
+        evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
+        usage = replace(self._counted(evaluation.usage), seconds=time.monotonic() - start)
+        grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
+        grown = replace(grown, judged=sum_judged([*filter(None, (record.judged, evaluation.judged))]))
+        self.history.grow(replace(grown, usage=record.usage + usage, race=record.race + usage))
         self.callbacks.tell("on_race", grown)
-        return True
 
     def _at_alternatives(self, evaluator: Evaluator, records: Sequence[IterationRecord]) -> list[IterationRecord]:
         """Returns the finalists as the run's other policies place them, from the same answers, out of the store."""

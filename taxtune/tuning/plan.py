@@ -12,7 +12,7 @@ from typing import Any
 
 from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
-from taxtune.models import AnswerStore, Rates, answers_place
+from taxtune.models import AnswerStore, Rates
 from taxtune.models.names import is_local
 from taxtune.recipe import AgentProposerSettings, ApiVLMSettings, LLMProposerSettings, LocalVLMSettings
 from taxtune.tracking.store import check_store
@@ -245,8 +245,8 @@ def _forecast(
 def _stored(parts: Parts) -> Rates | None:
     """Returns what the model's answers in the store took; nothing is made where there is no store."""
     with suppress(TaxtuneError, OSError):  # what is wrong with the model or the store is a problem of its own
-        place = answers_place(parts.folder, parts.storage)
-        if not isinstance(place, Path) or place.exists():
+        place = parts.folder / "answers.db"
+        if place.exists():
             with AnswerStore(place) as store:
                 return store.rates(dict(parts.model.identity))
     return None

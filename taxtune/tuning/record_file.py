@@ -12,7 +12,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from filelock import FileLock
 from pydantic import TypeAdapter
 
 from taxtune.atomic import output_error, write_text
@@ -25,50 +24,47 @@ _RECORD = TypeAdapter(IterationRecord)
 
 
 class RecordFile:
-    """The file of one run, as one of its workers writes it.
+    """The file of one run, written by the process that locks the run's folder.
 
     Args:
         file: The file.
-        lock: A file that the workers of the run's folder lock while they write.
     """
 
-    def __init__(self, file: Path, lock: Path) -> None:
-        self._file, self._lock = file, FileLock(lock)
+    def __init__(self, file: Path) -> None:
+        self._file = file
         # The lines that are in the file as far as it was read: iteration and number of rows, which grow.
         self._lines: list[tuple[int, int]] = []
         self._read, self._inode = 0, 0
 
     def append(self, records: Sequence[IterationRecord]) -> None:
         """Appends the records that the file lacks, in whole or in part."""
-        with self._lock:
-            if not self._follow():
-                self._write(records)
-                return
-            there = dict(self._lines)
-            missing = [record for record in records if there.get(record.iteration) != len(record.rows)]
-            content = "".join(map(_line, missing)).encode("utf-8", "backslashreplace")
-            with self._file.open("ab", buffering=0) as stream:
-                try:
-                    while content:
-                        content = content[stream.write(content) :]
-                    self._read = stream.tell()
-                except OSError as error:
-                    stream.truncate(self._read)
-                    raise output_error(self._file, error) from error
-            self._lines += [(record.iteration, len(record.rows)) for record in missing]
+        if not self._follow():
+            self._write(records)
+            return
+        there = dict(self._lines)
+        missing = [record for record in records if there.get(record.iteration) != len(record.rows)]
+        content = "".join(map(_line, missing)).encode("utf-8", "backslashreplace")
+        with self._file.open("ab", buffering=0) as stream:
+            try:
+                while content:
+                    content = content[stream.write(content) :]
+                self._read = stream.tell()
+            except OSError as error:
+                stream.truncate(self._read)
+                raise output_error(self._file, error) from error
+        self._lines += [(record.iteration, len(record.rows)) for record in missing]
 
     def complete(self, records: Sequence[IterationRecord]) -> None:
         """Makes the file one line a record, in the order given."""
-        with self._lock:
-            if not self._follow() or self._lines != [(record.iteration, len(record.rows)) for record in records]:
-                self._write(records)
+        if not self._follow() or self._lines != [(record.iteration, len(record.rows)) for record in records]:
+            self._write(records)
 
     def _follow(self) -> bool:
-        """Reads what others have appended and takes away what nobody finished; False where the file makes no sense."""
+        """Reads what an earlier process appended and cuts off half a line; False where the file makes no sense."""
         try:
             with self._file.open("r+b") as stream:
                 found = os.fstat(stream.fileno())
-                if found.st_ino != self._inode or found.st_size < self._read:  # another worker has put it in order
+                if found.st_ino != self._inode or found.st_size < self._read:  # another file
                     self._lines, self._read, self._inode = [], 0, found.st_ino
                 if found.st_size == self._read:
                     return True

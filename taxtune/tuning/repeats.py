@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import TaxtuneError
-from taxtune.models import answers_place
 from taxtune.progress import track_each
 from taxtune.tracking import Group
 from taxtune.tuning.account import Account, sum_accounts
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.history import check_unused, group_identity, study_name
+from taxtune.tuning.history import check_unused, group_identity
 from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import TemplateScores, TuneResult
 from taxtune.tuning.run_folder import check_folder_is_for
@@ -193,7 +192,6 @@ def repeat_tuning(
     callbacks: Sequence[Any] = (),
     resume: bool = False,
     command: str | None = None,
-    storage: str | None = None,
 ) -> RepeatsResult:
     """Runs an experiment several times, each with other seeds of proposer and model, on the same images.
 
@@ -208,7 +206,6 @@ def repeat_tuning(
         callbacks: Told what happens in every run; see `Tuner`.
         resume: Go on with runs that are already in the folder.
         command: The command that runs it again, for the reports.
-        storage: Address of the histories' database; a file in each run's folder where left out.
 
     Raises:
         TaxtuneError: If a run cannot start or go on.
@@ -217,10 +214,9 @@ def repeat_tuning(
     check_folder_is_for("repeat", folder)
     if not resume:
         for k in range(repeats):
-            name = study_name(repeat_name(experiment.name, k), experiment.objective.name, storage)
-            check_unused(repeat_folder(folder, k), name, storage)
+            check_unused(repeat_folder(folder, k))
     folders = [repeat_folder(folder, k) for k in range(repeats)]
-    group = Group("repeats", experiment.name, group_identity(experiment.name, folder, folders, storage))
+    group = Group("repeats", experiment.name, group_identity(experiment.name, folder, folders))
     runs, seeds = [], []
     for k in track_each(range(repeats), "repeats"):
         # Made one after the other: by then the weights are loaded, and a repeat that samples otherwise shares them.
@@ -229,12 +225,11 @@ def repeat_tuning(
         tuner = Tuner(
             made,
             repeat_folder(folder, k),
-            answers=answers_place(folder, storage),
+            answers=folder / "answers.db",
             callbacks=callbacks,
             resume=resume,
             group=group,
             command=command,
-            storage=storage,
         )
         runs.append(tuner.run())
     result = RepeatsResult(

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import TaxtuneError
-from taxtune.record_lines import read_lines
 from taxtune.tuning.history import read_records
 from taxtune.tuning.record_file import RecordFile
 from taxtune.tuning.records import ExampleRow, IterationRecord
@@ -27,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def records(file: Path) -> RecordFile:
-    return RecordFile(file, file.with_suffix(".lock"))
+    return RecordFile(file)
 
 
 def numbers(file: Path) -> list[int]:
@@ -61,19 +60,6 @@ def test_a_record_that_grew_counts_as_it_is_now(records: RecordFile, file: Path)
     assert read_records(file.parent) == grown
 
 
-def test_workers_append_to_each_others_lines_and_each_is_there_once(records: RecordFile, file: Path) -> None:
-    other = RecordFile(file, file.with_suffix(".lock"))
-    records.append(known(0))
-    other.append(known(0, 2))
-    records.append(known(0, 1, 2))
-    other.append(known(0, 1, 2, 3))
-    assert numbers(file) == [0, 2, 1, 3]
-    assert list(read_lines(file)) == [0, 1, 2, 3]
-    other.complete(known(0, 1, 2, 3))
-    records.append(known(0, 1, 2, 3, 4))
-    assert numbers(file) == [0, 1, 2, 3, 4]
-
-
 def _rest(content: bytes) -> bytes:
     return content + b'{"iteration": 2, "ro'
 
@@ -86,10 +72,10 @@ def _rest(content: bytes) -> bytes:
 def test_what_a_killed_process_left_half_written_counts_for_nothing(
     file: Path, damaged: Callable[[bytes], bytes], left: Sequence[int]
 ) -> None:
-    RecordFile(file, file.with_suffix(".lock")).append(known(0, 1))
+    RecordFile(file).append(known(0, 1))
     file.write_bytes(damaged(file.read_bytes()))
     assert read_records(file.parent) == known(*left)
-    RecordFile(file, file.with_suffix(".lock")).append(known(0, 1, 2))
+    RecordFile(file).append(known(0, 1, 2))
     assert numbers(file) == [0, 1, 2]
     assert read_records(file.parent) == known(0, 1, 2)
 

@@ -144,7 +144,7 @@ def make_parts(folder: Path, out: Path, vlm: ToyVLM | None = None, overrides: tu
 def tuned(parts: Parts, folder: Path | None = None, *, objective: str | None = None, **how: Any) -> TuneResult:
     """Runs what a recipe asks for."""
     experiment = parts.experiment([objective] if objective else ())
-    return Tuner(experiment, folder or parts.folder, storage=parts.storage, **how).run()
+    return Tuner(experiment, folder or parts.folder, **how).run()
 
 
 def compared(parts: Parts, objectives: tuple[str, ...], **how: Any) -> ComparisonResult:
