@@ -46,7 +46,6 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
         ("scale.py", ["--tiny", "--only", "pairs"], "| 1,000 | 13 | 10,000 |"),
         ("scale.py", ["--tiny", "--only", "answers"], "| 2,000 | 6"),
         ("scale.py", ["--tiny", "--only", "images"], "| 2 | 1,200 |"),
-        ("reckoning.py", ["--seeds", "2", "--draws", "2"], "hr_at_hp, 100 tuning images: the winner looked"),
     ],
 )
 def test_a_benchmark_runs_without_data(
