@@ -94,7 +94,6 @@ bench: install-dev
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/local_runner.py --variants batch attention static weights
 	$(BIN)/python benchmarks/execution.py
-	$(BIN)/python benchmarks/workers.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/optimizers.py --seeds 10 --budgets 400
 	$(BIN)/python benchmarks/mapper.py $(ARGS)

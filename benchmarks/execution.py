@@ -20,7 +20,6 @@ from PIL import Image
 
 from taxtune.data.images import content_hash
 from taxtune.execution import deploy
-from taxtune.execution.pool import Pool
 from taxtune.models import Request
 from taxtune.recipe_settings import ExecutionSettings
 
@@ -73,8 +72,6 @@ def measure(engine: str, workers: int, files: list[Path], prompts: int) -> tuple
         replies = model.answer([Request(f"prompt {prompt}", file, content_hash(file)) for file in files])
         encoded += sum(reply.text == "encoded" for reply in replies)
     ended = time.perf_counter()
-    if isinstance(model, Pool):
-        model.close()
     return ready - start, ended - ready, encoded
 
 
@@ -83,9 +80,9 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=40)
     parser.add_argument("--prompts", type=int, default=8)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--without-ray", action="store_true", help="Leave out the Ray cluster.")
+    parser.add_argument("--without-ray", action="store_true", help="Leave out Ray.")
     given = parser.parse_args()
-    cases = [("here", 1), *(("processes", workers) for workers in given.workers)]
+    cases = [("here", 1)]
     print("| engine | workers | start, s | answers, s | least possible, s | ratio | images encoded |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with model_and_images(given.images) as files:

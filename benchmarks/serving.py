@@ -1,9 +1,8 @@
-"""A server behind the OpenAI protocol: calls under way fixed and adaptive, and what sending an image costs.
+"""A server behind the OpenAI protocol: how many calls are under way, and what sending an image costs.
 
 Run `python benchmarks/serving.py`. The servers run in this process, on 127.0.0.1, and compute nothing: they wait as
 long as a GPU would take, refuse what is too much, or let it queue. So the table compares ways to keep a server busy, on
-the same server; it says nothing of a real one's speed. Before each row is measured, a fifth of its calls is made, which
-an adaptive limit uses to find its level.
+the same server; it says nothing of a real one's speed.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +28,10 @@ from taxtune.models import Answer, Request
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm
 from taxtune.models.image_urls import data_url
-from taxtune.models.side_by_side import ConcurrencyLimit
 from taxtune.report.output import Cell, Table
 from tests.servers import OpenAIServer, Reply, model_settings, slow, status
 
 FIXED = (4, 12, 48)
-
-
-class Fixed(ConcurrencyLimit):
-    """So many calls at a time, whatever the server says."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit)
-        self.limit = limit
-
-    def _judge(self, seconds: float) -> None: ...
-
-    def _overloaded(self, begun: float, wait: float) -> None: ...
 
 
 class Server:
@@ -97,10 +84,7 @@ def asking(server: Server, fixed: int | None) -> Iterator[ApiModel]:
     """Gives a model behind a server that runs within the block."""
     with server.http as http:
         settings = model_settings(http, task="text-generation", api_key="k", first_wait=0.5, max_retries=20)
-        model = ApiModel("openai/bench", settings)
-        if fixed is not None:
-            model._limit = Fixed(fixed)
-        yield model
+        yield ApiModel("openai/bench", replace(settings, concurrency=fixed or "auto"))
 
 
 def measure(make: Callable[[], Server], fixed: int | None, calls: int) -> tuple[float, int, int]:
@@ -108,7 +92,6 @@ def measure(make: Callable[[], Server], fixed: int | None, calls: int) -> tuple[
     server = make()
     requests = [Request(f"{number}") for number in range(calls)]
     with asking(server, fixed) as model:
-        model.answer(requests[: calls // 5])
         before = server.refused + server.http.refused
         started = time.perf_counter()
         answered = sum(isinstance(reply, Answer) for reply in model.answer(requests))

@@ -72,7 +72,7 @@ _GONE = {
     "execution": "settings={'execution.engine': ...}",
     "mlflow": "settings={'tracking.mlflow': ...} or {'tracking.uri': ...}",
     "experiment": "settings={'tracking.experiment': ...}",
-    **{key: f"settings={{{key!r}: ...}}" for key in ("name", "seed", "max_missing", "max_off_tree", "storage")},
+    **{key: f"settings={{{key!r}: ...}}" for key in ("name", "seed", "max_missing", "max_off_tree")},
 }
 #: Keys of recipes that are arguments.
 _ARGUMENTS = {

@@ -102,9 +102,6 @@ class Recipe(Settings):
         max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree; above it
             the run ends, since the tree or the domain is not that of the images.
         judge: The language model that rates answers, for objectives that ask one.
-        storage: The database that holds the history, as SQLAlchemy writes it, where several machines work on one run;
-            `history.db` in the run's folder when left out. PostgreSQL holds the answers as well. `${NAME}` is an
-            environment variable.
         source: The file that the recipe was read from; set by `load_recipe`.
     """
 
@@ -127,8 +124,6 @@ class Recipe(Settings):
     max_missing: Number = Field(0.1, ge=0, lt=1)
     max_off_tree: Number = Field(0.5, ge=0, le=1)
     tracking: TrackingSettings = TrackingSettings()
-    # May hold a password, and tells nothing of what comes out: in no record, in no report.
-    storage: str | None = Field(None, min_length=1, exclude=True, repr=False)
     source: Path | None = Field(None, exclude=True)
     # Keys whose values are the user's own, with all below them; "" is all of them. No file can say so.
     _own: frozenset[str] = PrivateAttr(frozenset({""}))
@@ -280,8 +275,7 @@ class Recipe(Settings):
         """
         overrides = [Override(f"{key}={value}", tuple(key.split(".")), value) for key, value in changes.items()]
         overrides = _with_kinds(overrides)
-        stated = self.settings() | {"storage": self.storage}
-        data = apply_overrides(stated, overrides, _kinds()) | {"source": self.source}
+        data = apply_overrides(self.settings(), overrides, _kinds()) | {"source": self.source}
         try:
             return Recipe.model_validate(data).from_file(self._own | changes.keys())
         except ValidationError as error:

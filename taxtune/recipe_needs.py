@@ -12,8 +12,8 @@ from typing import Any
 from taxtune.drafting.offer import Machine
 from taxtune.errors import RecipeError
 from taxtune.models.checkpoint import weights_here
-from taxtune.models.known import KNOWN_MODELS
 from taxtune.models.names import is_local, parse_model
+from taxtune.models.weights import KNOWN_MODELS
 from taxtune.recipe import (
     AgentProposerSettings,
     ApiVLMSettings,

@@ -391,15 +391,15 @@ VLMSettings = Annotated[LocalVLMSettings | ApiVLMSettings, Field(discriminator="
 class ExecutionSettings(Settings):
     """Where the model's answers are computed; what comes out is the same."""
 
-    engine: Literal["here", "processes", "ray"] = Field(
+    engine: Literal["here", "ray"] = Field(
         "here",
-        description="here (in the process of the run), processes (one for each GPU of this machine) or ray (actors of "
-        "a Ray cluster). The other keys are for the last two.",
+        description="here (in the process of the run) or ray (actors, for the GPUs of this machine or of a cluster). "
+        "The other keys are for the latter.",
     )
     workers: Count = Field(
         "auto",
-        description="How many workers, each with the whole model. auto: as many as the GPUs make; without GPUs one, or "
-        "on a Ray cluster one for each node.",
+        description="How many workers, each with the whole model. auto: as many as the GPUs make; without GPUs one for "
+        "each node.",
     )
     address: str | None = Field(
         None,
@@ -418,7 +418,7 @@ class ExecutionSettings(Settings):
     def _names_an_engine(self) -> ExecutionSettings:
         # With `engine: here` the keys may stand, so that one key switches the workers off.
         if self.model_fields_set and "engine" not in self.model_fields_set:
-            raise ValueError("needs an engine: processes or ray")
+            raise ValueError("needs the engine ray")
         if self.gpus_per_worker is not None and self.gpus_per_worker > 1 and self.gpus_per_worker % 1:
             raise ValueError("gpus_per_worker must be a whole number, or less than 1")
         return self

@@ -1,36 +1,58 @@
-"""What models gave, kept by content, so nothing is asked or computed twice.
+"""What models gave, kept by content in one SQLite file, so nothing is asked or computed twice.
 
-A store is one SQLite file, or a table of a PostgreSQL database that several machines share. A key is a hash of
-everything that can change a value: the identity of what computes it and the item that it is computed of. Values are
-written a batch at a time, all or none, and synced to the disk with each, so that neither a killed process nor a power
-cut loses more than the batch in flight. Several processes may share a store.
+A key is a hash of everything that can change a value: the identity of what computes it and the item that it is computed
+of. Values are written a batch at a time, all or none, and synced to the disk with each, so that neither a killed
+process nor a power cut loses more than the batch in flight. Several processes may share a store.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sqlite3
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from taxtune.errors import DataError
-from taxtune.store_file import FileTable, Layout
-from taxtune.store_server import ServerTable, is_server
 
-__all__ = ["Identity", "Place", "Store", "cache_folder"]
+__all__ = ["Identity", "Store", "cache_folder"]
 
 #: Everything about what computes a value that can change it, by name.
 Identity = Mapping[str, str | int | float | None]
-#: A file, or a database as SQLAlchemy writes it: "postgresql+psycopg://USER@HOST/DATABASE".
-Place = str | Path
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
+_WAIT_SECONDS = 60.0
+_KEYS_A_QUERY = 500
+_DAMAGED = ("not a database", "malformed", "corrupt", "no such column", "has no column")
+# Words of SQLite or of the system, the message, and the remedy.
+_FAULTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (
+        _DAMAGED,
+        "The store of {table} is damaged, or the file is not a store: {error}.",
+        "Move the file away; its {table} will then be regenerated.",
+    ),
+    (("full", "disk i/o"), "Cannot save {table}: {error}.", "The disk may be full or failing. Free some space."),
+    (
+        ("locked", "busy"),
+        f"Another process has held the store of {{table}} for more than {_WAIT_SECONDS:.0f} seconds.",
+        "Wait for it to finish, or choose another file.",
+    ),
+    (
+        ("",),
+        "The store of {table} cannot be opened for writing: {error}.",
+        "Choose a file in a folder that you can write to.",
+    ),
+)
 
-def cache_folder(folder: Place | None, *below: str) -> Path:
+
+def cache_folder(folder: str | Path | None, *below: str) -> Path:
     """Returns the folder that was given, or else a folder in the user's cache.
 
     Args:
@@ -44,50 +66,20 @@ def cache_folder(folder: Place | None, *below: str) -> Path:
     return user_cache_path("taxtune").joinpath(*below)
 
 
-class Table(Protocol):
-    """Rows by key, in a file or on a server. Threads and processes may share it."""
-
-    def find(self, keys: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Returns the rows of those keys that have one, the key first."""
-        ...
-
-    def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Keeps rows, all of them or none; where a key has one already, that one stays."""
-        ...
-
-    def count(self) -> int:
-        """Returns the number of rows."""
-        ...
-
-    def means(self, columns: Sequence[str], where: str, value: Any) -> tuple[int, tuple[float | None, ...]]:
-        """Returns how many rows have a value in a column, and the mean of other columns over those that have one."""
-        ...
-
-    def close(self) -> None:
-        """Ends the use of it."""
-        ...
-
-    def faults(self) -> AbstractContextManager[None]:
-        """Makes errors for people of whatever goes wrong in a block, or suppresses it where nothing is lost by it."""
-        ...
-
-
 class Store(ABC, Generic[Item, Value]):
     """Values found by content.
 
     A subclass says how an item becomes a key, and a value a row and back. Of two values of a key the first stays. A
-    store that is precious holds what cannot be had again for free, and every fault of the file or the server is an
-    error; it is a context manager, or wants to be closed. One that is not is a cache: where the file cannot be used,
-    nothing is found and nothing is kept, and a file that is damaged, or another program's, is moved aside
-    (`NAME.damaged`) and a new one begun. A cache makes no file before it has something to keep, and needs no closing.
+    store that is precious holds what cannot be had again for free, and every fault of the file is an error; it is a
+    context manager, or wants to be closed. One that is not is a cache: where the file cannot be used, nothing is found
+    and nothing is kept, and a file that is damaged, or another program's, is moved aside (`NAME.damaged`) and a new one
+    begun; it needs no closing. No store makes a file before it has something to keep.
 
     Args:
-        place: The file, which is made with its folder where it is missing, or a PostgreSQL database.
+        path: The file, which is made with its folder where it is missing.
 
     Raises:
-        DataError: If the store is precious and its file cannot be opened or written, is damaged, or is another
-            program's; or if the database cannot be used.
-        MissingExtraError: If the database's driver is not installed.
+        DataError: If the store is precious and its file cannot be used, or is another program's.
     """
 
     #: The table and its columns in SQL, the key first.
@@ -97,20 +89,14 @@ class Store(ABC, Generic[Item, Value]):
     version: ClassVar[int] = 0
     precious: ClassVar[bool]
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        layout = Layout(self.table, self.columns, self.version, self.precious)
-        self._table: Table
-        if is_server(place):
-            self._table = ServerTable(str(place), layout)
-        elif "://" in str(place):
-            raise DataError(
-                f"The store of {self.table} can only be a file or a PostgreSQL database.",
-                value=str(place).partition("://")[0] + "://…",
-                remedy="Write it as postgresql+psycopg://USER@HOST/DATABASE.",
-            )
-        else:
-            self._table = FileTable(Path(place), layout)
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        if self.precious:
+            with self._faults():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._read(f"SELECT 1 FROM {self.table} LIMIT 1")
 
     # -- what a subclass says ------------------------------------------------------------------------------------------
 
@@ -139,11 +125,16 @@ class Store(ABC, Generic[Item, Value]):
             DataError: If the store is precious and cannot be read.
         """
         keys = self.keys(identity, items)
-        found: dict[Any, Value] = {}
-        with self._table.faults():
-            for key, *row in self._table.find(list(dict.fromkeys(keys))):
-                found[key] = self.value(row)
-        return [found.get(key) for key in keys]
+        distinct = list(dict.fromkeys(keys))
+        values: dict[Any, Value] = {}
+        with self._faults():
+            for start in range(0, len(distinct), _KEYS_A_QUERY):
+                part = distinct[start : start + _KEYS_A_QUERY]
+                marks = ", ".join("?" * len(part))
+                query = f"SELECT {', '.join(self.columns)} FROM {self.table} WHERE {next(iter(self.columns))}"
+                for key, *row in self._read(f"{query} IN ({marks})", part):
+                    values[key] = self.value(row)
+        return [values.get(key) for key in keys]
 
     def put(self, identity: Identity, values: Iterable[tuple[Item, Value]]) -> None:
         """Keeps the values of items, all of them or, where that fails, none.
@@ -155,22 +146,32 @@ class Store(ABC, Generic[Item, Value]):
         keys = self.keys(identity, [item for item, _ in pairs])
         described = (self.row(identity, item, value) for item, value in pairs)
         rows = [(key, *row) for key, row in zip(keys, described, strict=True) if row is not None]
-        if rows:
-            with self._table.faults():
-                self._table.add(rows)
+        if not rows:
+            return
+        marks = ", ".join("?" * len(self.columns))
+        insert = f"INSERT INTO {self.table} ({', '.join(self.columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+        with self._faults(), self._connected() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                db.executemany(insert, rows)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
 
     def __len__(self) -> int:
-        count = 0
-        with self._table.faults():
-            count = self._table.count()
-        return count  # noqa: RET504 - a cache that cannot be used suppresses the fault
+        rows: list[tuple[Any, ...]] = []
+        with self._faults():
+            rows = self._read(f"SELECT COUNT(*) FROM {self.table}")
+        return int(rows[0][0]) if rows else 0
 
     def close(self) -> None:
-        """Ends the use of the file or the server; a precious store cannot be used any more.
-
-        A file that this store made and that never got a value is removed, unless another process has it open.
-        """
-        self._table.close()
+        """Closes the file."""
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
 
     def __enter__(self) -> Self:
         return self
@@ -179,3 +180,85 @@ class Store(ABC, Generic[Item, Value]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    # -- the file ------------------------------------------------------------------------------------------------------
+
+    def _read(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Returns what a query finds; looking makes no file."""
+        if self._db is None and not self.path.exists():
+            return []
+        with self._connected() as db:
+            return db.execute(query, values).fetchall()
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Gives the connection of a precious store, or one of their own to the calls of a cache."""
+        with self._lock:
+            if self.precious:
+                self._db = self._db or self._open()
+                yield self._db
+            else:
+                with contextlib.closing(self._open()) as db:
+                    yield db
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            # Readers do not wait for the writer in WAL mode; FULL syncs the log at every commit.
+            _use_log(db)
+            db.execute("PRAGMA synchronous = FULL")
+            version = int(db.execute("PRAGMA user_version").fetchone()[0])
+            columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
+            if version > self.version or (columns and columns != set(self.columns)):
+                raise _OtherFileError
+            if not columns:
+                body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
+                db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
+                db.execute(f"PRAGMA user_version = {self.version}")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Makes errors of whatever is wrong with the file of a precious store; a cache goes on without it."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, TypeError, ValueError) as error:
+            text = str(error).lower()
+            if not isinstance(error, sqlite3.Error | OSError):
+                text = _DAMAGED[0]
+            if self.precious:
+                raise self._explained(error, text) from error
+            if any(word in text for word in _DAMAGED):
+                with contextlib.suppress(OSError):
+                    os.replace(self.path, self.path.with_name(f"{self.path.name}.damaged"))
+                    for suffix in ("-wal", "-shm"):
+                        self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
+    def _explained(self, error: Exception, text: str) -> DataError:
+        if isinstance(error, _OtherFileError):
+            message = "The file was written by another version of taxtune or by another program."
+            return DataError(message, file=self.path, remedy="Choose another file.")
+        message, remedy = next(said for words, *said in _FAULTS if any(word in text for word in words))
+        values = {"table": self.table, "error": error}
+        return DataError(message.format(**values), file=self.path, remedy=remedy.format(**values))
+
+
+def _use_log(db: sqlite3.Connection) -> None:
+    """Puts a file into WAL mode; where several processes begin one together, SQLite refuses all but one at once."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+class _OtherFileError(ValueError):
+    """The file is a database, but no store of this kind."""

@@ -46,7 +46,6 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
         ("scale.py", ["--tiny", "--only", "pairs"], "| 1,000 | 13 | 10,000 |"),
         ("scale.py", ["--tiny", "--only", "answers"], "| 2,000 | 6"),
         ("scale.py", ["--tiny", "--only", "images"], "| 2 | 1,200 |"),
-        ("reckoning.py", ["--seeds", "2", "--draws", "2"], "hr_at_hp, 100 tuning images: the winner looked"),
     ],
 )
 def test_a_benchmark_runs_without_data(
@@ -88,17 +87,6 @@ def test_the_benchmark_of_the_presets_counts_what_mappers_with_them_do(
             row = next(line.split() for line in table.splitlines() if line.split()[:2] == ["made", f"x{factor}"])
             # Known: the fox, the oak, the deer, and, placed by hand on nothing, the root for both of a list.
             assert list(map(int, row[2:9])) == [6, *decided, differ, 5]
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("where", [["--sqlite"], []], ids=["folder", "machines"])
-def test_the_benchmark_of_workers_asks_nothing_twice(where: list[str]) -> None:
-    less = ["--workers", "2", "--seconds", "0.01", "--iterations", "3", "--images", "8"]
-    command = [sys.executable, str(BENCHMARKS / "workers.py"), *less, *where]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    row = [cell.strip() for cell in said.splitlines()[-1].split("|")[1:-1]]
-    # Four templates on 4 images, as many on 8, three on 16, and two on 8 held-out images.
-    assert (row[0], row[5:]) == ("2", [f"{4 * 4 + 4 * 4 + 3 * 8 + 2 * 8}", "0"])
 
 
 @pytest.fixture

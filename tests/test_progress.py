@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from taxtune.models.side_by_side import ConcurrencyLimit, as_completed
+from taxtune.models.calls import as_completed
 from taxtune.progress import following, loading, note, showing, track, track_each
 from tests.displays import Recorder
 
@@ -71,6 +71,6 @@ def test_threads_and_coroutines_report_to_the_display_of_those_who_started_them(
     async def both() -> None:
         await asyncio.gather(say(0), say(1))
 
-    assert sorted(as_completed([0, 1], work, ConcurrencyLimit(2))) == [(0, 0), (1, 1)]
+    assert sorted(as_completed([0, 1], work, 2)) == [(0, 0), (1, 1)]
     asyncio.run(both())
     assert sorted(recorder.notes) == ["coroutine 0", "coroutine 1", "thread 0", "thread 1"]

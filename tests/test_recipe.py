@@ -205,17 +205,6 @@ def test_a_folder_called_like_a_recipe_does_not_hide_it(tmp_path, monkeypatch):
     assert load_recipe("fieldguide").name == "fieldguide"
 
 
-def test_a_storage_expands_its_variables_and_is_in_no_record(tmp_path, monkeypatch):
-    url = "postgresql+psycopg://me:${SECRET}@host/runs"
-    recipe = load_recipe(write(tmp_path, GOOD), [f"storage={url}"])
-    with pytest.raises(RecipeError, match="SECRET, which is not set"):
-        recipe.expanded(recipe.storage)
-    monkeypatch.setenv("SECRET", "s3cret")
-    assert recipe.expanded(recipe.storage) == url.replace("${SECRET}", "s3cret")
-    assert not any("storage" in key for key in recipe.flat())
-    assert "postgresql" not in repr(recipe)
-
-
 @pytest.mark.parametrize("setting", ["count=401", "degraded=0.3", "seed=7"])
 def test_images_of_the_field_guide_that_nobody_drew_are_refused(setting):
     with pytest.raises(RecipeError, match=r"python -m fieldguide\.draw"):

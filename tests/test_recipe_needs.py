@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.drafting.offer import Machine
-from taxtune.models.known import KNOWN_MODELS
+from taxtune.models.weights import KNOWN_MODELS
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.recipe_needs import find_needs
 

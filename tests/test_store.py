@@ -1,8 +1,7 @@
-"""The store of every kind of value, answers, scores and embeddings, in a file and on a server."""
+"""The store of every kind of value: answers, scores and embeddings."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import signal
@@ -11,9 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,10 @@ import numpy as np
 import pytest
 
 from taxtune.encoders.vectors import VectorStore
-from taxtune.errors import DataError, MissingExtraError
+from taxtune.errors import DataError
 from taxtune.metrics.score_store import ScoreStore
 from taxtune.models import Answer, AnswerStore, Rates, Request
 from taxtune.store import Store
-from tests.databases import Server, postgresql
 
 IDENTITY = {"kind": "local", "model": "m", "revision": "abc", "dtype": "float32", "temperature": 0.0}
 
@@ -51,38 +49,13 @@ KINDS = {
         VectorStore, lambda i: f"{i:064x}", lambda i: np.array([1, i], dtype=np.float32), lambda value: value.tolist()
     ),
 }
-OPEN: dict[str, Callable[[str], Store[Any, Any]]] = {"answers": AnswerStore, "scores": ScoreStore}
-SERVED = ["answers on PostgreSQL", "scores on PostgreSQL"]
 precious = pytest.mark.parametrize("kind", ["answers"], indirect=True)
-everywhere = pytest.mark.parametrize("kind", [*KINDS, *SERVED], indirect=True)
 caches = pytest.mark.parametrize("kind", ["scores", "images"], indirect=True)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with postgresql() as server:
-        yield server
-
-
-def database(server: Server, folder: Path) -> str:
-    """A schema of the server's database that stands for a folder of files."""
-    from sqlalchemy import create_engine, text
-
-    name = "s" + hashlib.sha256(str(folder).encode()).hexdigest()[:16]
-    engine = create_engine(server.url)
-    with engine.begin() as connection:
-        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {name}"))
-    engine.dispose()
-    return f"{server.url}?options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    name, _, served = request.param.partition(" on ")
-    if not served:
-        return KINDS[name]
-    server = request.getfixturevalue("server")
-    return replace(KINDS[name], open=lambda folder: OPEN[name](database(server, folder)))
+    return KINDS[request.param]
 
 
 def get(kind: Kind, store: Store[Any, Any], *numbers: int, **identity: Any) -> list[Any]:
@@ -101,7 +74,6 @@ def values(kind: Kind, *numbers: int) -> list[Any]:
 # -- finding -----------------------------------------------------------------------------------------------------------
 
 
-@everywhere
 def test_values_come_back_by_content(kind: Kind, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     with kind.open(folder) as store:
@@ -115,7 +87,6 @@ def test_values_come_back_by_content(kind: Kind, tmp_path: Path) -> None:
         assert get(kind, again) == []
 
 
-@everywhere
 @pytest.mark.parametrize(
     ("name", "value"),
     [("model", "n"), ("revision", "abd"), ("dtype", "bfloat16"), ("temperature", 0.5), ("system_prompt", "Be brief.")],
@@ -128,7 +99,6 @@ def test_anything_in_the_identity_changes_the_key(kind: Kind, tmp_path: Path, na
         assert [kind.plain(one) for one in reordered] == values(kind, 1)
 
 
-@everywhere
 def test_thousands_are_found_and_of_two_values_the_first_stays(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
         put(kind, store, *range(0, 1203, 2))
@@ -138,7 +108,7 @@ def test_thousands_are_found_and_of_two_values_the_first_stays(kind: Kind, tmp_p
         ]
 
 
-@pytest.mark.parametrize("kind", ["answers", "answers on PostgreSQL"], indirect=True)
+@precious
 def test_what_a_models_answers_about_images_took(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
         assert isinstance(store, AnswerStore)
@@ -158,7 +128,7 @@ def test_what_is_not_worth_keeping_is_tried_again(tmp_path: Path) -> None:
     assert [vector is not None for vector in vectors.get({}, list("abcd"))] == [True, False, False, False]
 
 
-@pytest.mark.parametrize("kind", ["scores", "scores on PostgreSQL"], indirect=True)
+@pytest.mark.parametrize("kind", ["scores"], indirect=True)
 def test_parts_of_a_pair_are_kept_apart_and_any_text_is_one(kind: Kind, tmp_path: Path) -> None:
     pairs = [("bird", "robin"), ("birdr", "obin"), ("🐦", "طائر"), ("half \ud83d", "x"), ("", "")]
     scores = [0.5, -1.0, 0.0, 1e-300, 1 / 3]
@@ -180,27 +150,14 @@ def test_what_earlier_versions_kept_is_found(tmp_path: Path) -> None:
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-@caches
 def test_looking_makes_no_file(kind: Kind, tmp_path: Path) -> None:
-    store = kind.open(tmp_path / "new")
-    assert get(kind, store, 1) == [None]
-    assert len(store) == 0
+    with kind.open(tmp_path) as store:
+        assert get(kind, store, 1) == [None]
+        assert len(store) == 0
     assert list(tmp_path.iterdir()) == []
 
 
 @precious
-def test_a_store_that_never_got_a_value_leaves_no_file(kind: Kind, tmp_path: Path) -> None:
-    kind.open(tmp_path).close()
-    assert list(tmp_path.iterdir()) == []
-    with kind.open(tmp_path) as first:
-        kind.open(tmp_path).close()
-        put(kind, first, 1)
-    kind.open(tmp_path).close()
-    with kind.open(tmp_path) as again:
-        assert len(again) == 1, "neither a second store nor a later one removes what is in use or has values"
-
-
-@pytest.mark.parametrize("kind", ["answers", "answers on PostgreSQL"], indirect=True)
 def test_a_batch_is_kept_whole_or_not_at_all(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
         bad = Answer("y", prompt_tokens=2**70)  # more than the integers of either database hold
@@ -212,7 +169,7 @@ def test_a_batch_is_kept_whole_or_not_at_all(kind: Kind, tmp_path: Path) -> None
 
 
 def test_a_precious_store_is_synced_with_every_batch(tmp_path: Path) -> None:
-    with AnswerStore(tmp_path / "answers.db") as store, store._table.connected() as db:
+    with AnswerStore(tmp_path / "answers.db") as store, store._connected() as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert db.execute("PRAGMA synchronous").fetchone() == (2,)
 
@@ -240,7 +197,7 @@ def test_a_damaged_page_is_named(kind: Kind, tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[4096 : 4096 * 6] = os.urandom(4096 * 5)
     file.write_bytes(data)
-    with kind.open(tmp_path) as store, pytest.raises(DataError, match="damaged"):
+    with pytest.raises(DataError, match="damaged"), kind.open(tmp_path) as store:
         get(kind, store, *range(100))
 
 
@@ -248,11 +205,11 @@ def test_a_damaged_page_is_named(kind: Kind, tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", NO_DATABASE)
 def test_a_damaged_file_of_a_cache_is_moved_aside(kind: Kind, tmp_path: Path, damage: bytes) -> None:
     store = kind.open(tmp_path)
-    store.place.write_bytes(damage)
+    store.path.write_bytes(damage)
     assert get(kind, store, 1) == [None]
     put(kind, store, 1)
     assert get(kind, store, 1) == values(kind, 1)
-    assert store.place.with_name(f"{store.place.name}.damaged").read_bytes() == damage
+    assert store.path.with_name(f"{store.path.name}.damaged").read_bytes() == damage
 
 
 @caches
@@ -260,7 +217,7 @@ def test_a_value_that_is_none_is_damage(kind: Kind, tmp_path: Path) -> None:
     store = kind.open(tmp_path)
     put(kind, store, 1)
     column = list(store.columns)[1]
-    with sqlite3.connect(store.place) as db:
+    with sqlite3.connect(store.path) as db:
         db.execute(f"UPDATE {store.table} SET {column} = X'010203'")
     db.close()
     assert get(kind, store, 1) == [None]
@@ -271,7 +228,7 @@ def test_a_value_that_is_none_is_damage(kind: Kind, tmp_path: Path) -> None:
 def test_a_table_of_another_program_is_not_touched(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
         pass
-    with sqlite3.connect(store.place) as db:
+    with sqlite3.connect(store.path) as db:
         db.execute(f"CREATE TABLE {store.table} (id INTEGER, text TEXT)")
     db.close()
     if store.precious:
@@ -287,7 +244,7 @@ def test_a_table_of_another_program_is_not_touched(kind: Kind, tmp_path: Path) -
 def test_a_newer_store_is_refused(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
         put(kind, store, 1)
-    with sqlite3.connect(store.place) as db:
+    with sqlite3.connect(store.path) as db:
         db.execute("PRAGMA user_version = 7")
     db.close()
     with pytest.raises(DataError, match="another version"):
@@ -308,9 +265,10 @@ def test_a_place_that_cannot_be_written_to(kind: Kind, tmp_path: Path) -> None:
 @precious
 def test_a_full_disk_is_named(kind: Kind, tmp_path: Path) -> None:
     with kind.open(tmp_path) as store:
-        with store._table.connected() as db:
+        put(kind, store, 1)
+        with store._connected() as db:
             db.execute("PRAGMA max_page_count = 4")
-        with pytest.raises(DataError, match=r"The disk is full; answers cannot be saved"):
+        with pytest.raises(DataError, match=r"Cannot save answers: .*full.*Free some space"):
             store.put(IDENTITY, [(kind.item(i), Answer("x" * 5_000)) for i in range(20)])
 
 
@@ -319,16 +277,16 @@ def test_a_full_disk_is_named(kind: Kind, tmp_path: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from tests.test_store import IDENTITY, KINDS, OPEN
+from tests.test_store import IDENTITY, KINDS
 kind, folder, first, batches = KINDS[sys.argv[1]], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-with OPEN[sys.argv[1]](sys.argv[2]) if "://" in sys.argv[2] else kind.open(folder) as store:
+with kind.open(folder) as store:
     for batch in range(first, first + batches):
         store.put(IDENTITY, [(kind.item(i), kind.value(i)) for i in range(5 * batch, 5 * batch + 5)])
         print(batch, flush=True)
 """
 
 
-def _writer(kind: str, folder: str | Path, first: int, batches: int) -> subprocess.Popen[str]:
+def _writer(kind: str, folder: Path, first: int, batches: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", _WRITER, kind, str(folder), str(first), str(batches)]
     root = Path(__file__).parents[1]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
@@ -351,14 +309,13 @@ def test_stores_that_begin_a_file_together_all_keep_what_they_have(name: str, tm
             assert get(kind, store, *range(6)) == values(kind, *range(6))
 
 
-@pytest.mark.parametrize("name", ["answers", "scores", *SERVED])
-def test_several_processes_share_a_store(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    name, _, served = name.partition(" on ")
-    kind, place = KINDS[name], database(request.getfixturevalue("server"), tmp_path) if served else tmp_path
+@pytest.mark.parametrize("name", ["answers", "scores"])
+def test_several_processes_share_a_store(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
     # Each begins within the batches of the one before: of two values of a key the first stays, whoever has it.
-    writers = [_writer(name, place, 30 * i, 40) for i in range(3)]
+    writers = [_writer(name, tmp_path, 30 * i, 40) for i in range(3)]
     assert [writer.communicate()[0].count("\n") for writer in writers] == [40, 40, 40]
-    with OPEN[name](str(place)) if served else kind.open(tmp_path) as store:
+    with kind.open(tmp_path) as store:
         assert len(store) == 500
         assert get(kind, store, *range(500)) == values(kind, *range(500))
 
@@ -379,83 +336,3 @@ def test_a_kill_loses_only_the_batch_in_flight(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "answers.db") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()
-
-
-# -- a server ----------------------------------------------------------------------------------------------------------
-
-
-def test_any_text_is_kept_on_a_server(server: Server, tmp_path: Path) -> None:
-    with AnswerStore(database(server, tmp_path)) as store:
-        asked = [Request("a NUL \0 and half \ud83d"), Request("طائر 🐦 :name %s")]
-        store.put(IDENTITY, [(asked[0], Answer("a NUL \0 and half \ud83d")), (asked[1], Answer("طائر 🐦 :name %s"))])
-        assert [found.text for found in store.get(IDENTITY, asked)] == ["a NUL \ufffd and half ?", "طائر 🐦 :name %s"]
-
-
-def test_a_server_that_is_started_again_is_found_again(server: Server, tmp_path: Path, notes: list[str]) -> None:
-    kind = KINDS["answers"]
-    with AnswerStore(database(server, tmp_path)) as store:
-        put(kind, store, 1)
-        server.stop()
-        server.start()
-        put(kind, store, 2)
-        assert notes == [], "a connection that was lost between two batches is made anew"
-        server.stop()
-        again = threading.Timer(0.3, server.start)
-        again.start()
-        put(kind, store, 3)
-        again.join()
-        assert get(kind, store, 1, 2, 3) == values(kind, 1, 2, 3)
-    (said,) = notes
-    assert "taxtune:***@127.0.0.1" in said
-    assert "trying again" in said
-
-
-def test_a_server_that_is_away_is_named_without_its_password(server: Server, tmp_path: Path) -> None:
-    store = AnswerStore(database(server, tmp_path))
-    store._table._patience = 0.2
-    words = r"store of answers in postgresql\+psycopg://taxtune:\*\*\*@127.*refused.*Check that the server is running"
-    server.stop()
-    try:
-        with store, pytest.raises(DataError, match=words) as error:
-            put(KINDS["answers"], store, 1)
-        assert "unused" not in str(error.value)
-        with pytest.raises(DataError, match=words):
-            AnswerStore(server.url)
-    finally:
-        server.start()
-
-
-@pytest.mark.parametrize(
-    ("place", "kind", "words"),
-    [
-        ("mysql://me:secret@host/runs", DataError, r"file or a PostgreSQL database.*'mysql://…'.*postgresql\+psycopg"),
-        ("postgresql+nosuch://me:secret@host/runs", DataError, "SQLAlchemy cannot use.*nosuch"),
-        ("postgresql+psycopg2://me:secret@host/runs", MissingExtraError, r"\.\[postgresql\]"),
-    ],
-)
-def test_an_address_that_cannot_be_used_is_told(place: str, kind: type[Exception], words: str) -> None:
-    with pytest.raises(kind, match=words) as error:
-        AnswerStore(place)
-    assert "secret" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "CREATE TABLE taxtune_answers (id INTEGER)",
-        "COMMENT ON TABLE taxtune_answers IS 'taxtune, version 7'",
-        "COMMENT ON TABLE taxtune_answers IS NULL",
-    ],
-)
-def test_a_table_of_another_version_or_program_is_refused(server: Server, tmp_path: Path, change: str) -> None:
-    from sqlalchemy import create_engine, text
-
-    place = database(server, tmp_path)
-    if change.startswith("COMMENT"):
-        AnswerStore(place).close()
-    engine = create_engine(place)
-    with engine.begin() as connection:
-        connection.execute(text(change))
-    engine.dispose()
-    with pytest.raises(DataError, match=r"taxtune_answers in .* another version of taxtune or by another program"):
-        AnswerStore(place)

@@ -57,7 +57,7 @@ def load_classifier(
         taxonomy: The label tree as `taxtune.tune` takes it, for a run with one that is in no file.
         vlm: The model, for a run with a model of one's own.
         mapper: The mapper, for a run with one of one's own.
-        execution: Where the model runs: "here", "processes" or "ray"; as in the run's recipe where left out.
+        execution: Where the model runs: "here" or "ray"; as in the run's recipe where left out.
         api_base: Address of the server of a model behind an API, in place of the folder's.
         settings: Other values of the recipe's keys of the model, such as {"vlm.device": "cuda"}, where this machine is
             not that of the run.

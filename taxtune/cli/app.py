@@ -14,7 +14,6 @@ from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
 from taxtune.cli.mlflow import mlflow
-from taxtune.cli.parity import parity
 from taxtune.cli.place import place
 from taxtune.cli.recipes import recipes
 from taxtune.cli.report import report
@@ -126,5 +125,4 @@ app.command()(stoppable(place))
 app.command()(stoppable(score))
 app.command()(stoppable(measure))
 app.command("diagnose")(study_command("diagnosis"))
-app.command()(stoppable(parity))
 _with_plain_types(app)

@@ -210,9 +210,6 @@ def _judged_by_person(
         make_folder(files.folder)
         try:
             finished = Reviewer(population, log, _console(), keys).ask(items)
-        except KeyboardInterrupt:
-            interrupts.heard()
-            raise
         finally:  # after Ctrl-C, too: what was said until then counts
             result = finish(so_far())
     return result, finished

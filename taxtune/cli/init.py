@@ -139,7 +139,7 @@ def _say_if_missing(model: ModelName | None) -> None:
 def _offer() -> Offer:
     from taxtune.drafting.offer import find_machine, make_offer
     from taxtune.models.checkpoint import weights_here
-    from taxtune.models.known import KNOWN_MODELS
+    from taxtune.models.weights import KNOWN_MODELS
 
     return make_offer(find_machine(), frozenset(filter(weights_here, KNOWN_MODELS)))
 

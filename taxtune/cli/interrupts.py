@@ -1,19 +1,13 @@
-"""Ctrl-C that is not lost.
+"""Ctrl-C and SIGTERM: a command ends with one line on standard error that says what of its work is kept.
 
-Python raises `KeyboardInterrupt` wherever the main thread happens to be. Where that is a finalizer or a callback of the
-garbage collector, of which there are many while large packages are imported, the interrupt is printed and swallowed,
-and the run would go on as if nothing had been pressed.
-
-What is interrupted ends with exit code 130 and one line on standard error that says what of the work is kept. SIGTERM,
-which `kill`, a container or a queue of jobs ends a process with, does the same, with exit code 143.
+Ctrl-C ends it with exit code 130. SIGTERM, which `kill`, a container or a queue of jobs ends a process with, does the
+same, with exit code 143.
 """
 
 from __future__ import annotations
 
-import _thread
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -21,15 +15,7 @@ from typing import Any, ParamSpec
 
 import typer
 
-__all__ = [
-    "Interrupts",
-    "ended_by_interrupt",
-    "interrupts",
-    "keep_replies",
-    "keep_scores",
-    "keep_work",
-    "stoppable",
-]
+__all__ = ["ended_by_interrupt", "interrupts", "keep_replies", "keep_scores", "keep_work", "stoppable"]
 
 Parameters = ParamSpec("Parameters")
 
@@ -38,62 +24,31 @@ _SCORES_KEPT = "scores and embeddings so far are saved; run the same command aga
 
 
 class Interrupts:
-    """Repeats an interrupt until it is heard. Use it as a context manager around what can be interrupted.
+    """What ends the command that runs. As a context manager it turns SIGTERM into an interrupt.
 
-    Args:
-        every: Seconds after which an interrupt that was not heard is repeated.
+    Attributes:
+        kept: What is kept of the command's work, as a sentence; None while nothing is.
+        code: The exit code of an interrupted command.
     """
 
-    def __init__(self, every: float = 1.5) -> None:
-        self._every = every
-        self._before: list[tuple[signal.Signals, Any]] = []
-        self._heard = threading.Event()
-        self._repeating = False
-        #: What is kept of the work of the command that runs, as a sentence; None while nothing is.
-        self.kept: str | None = None
-        #: The exit code of what is interrupted.
-        self.code = 130
+    kept: str | None = None
+    code = 130
 
     def __enter__(self) -> None:
-        self._heard.clear()
-        self._repeating = False
         self.kept, self.code = None, 130
-        # Not where interrupts are ignored (nohup) or somebody else's, nor outside the main thread, which has none.
-        for number, default, handler in (
-            (signal.SIGINT, signal.default_int_handler, self._interrupt),
-            (signal.SIGTERM, signal.SIG_DFL, self._terminate),
-        ):
-            if signal.getsignal(number) is default:
-                with suppress(ValueError):
-                    self._before.append((number, signal.signal(number, handler)))
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            with suppress(ValueError):  # outside the main thread
+                signal.signal(signal.SIGTERM, self._terminate)
 
     def __exit__(self, *_: object) -> None:
-        self.heard()
-        while self._before:
-            signal.signal(*self._before.pop())
-
-    def heard(self) -> None:
-        """Ends the repetition: the interrupt, if there was one, has come to where it is dealt with."""
-        self._heard.set()
-
-    def _interrupt(self, *_: object) -> None:
-        if not self._repeating:
-            self._repeating = True
-            threading.Thread(target=self._repeat, name="taxtune-interrupt", daemon=True).start()
-        raise KeyboardInterrupt
+        if signal.getsignal(signal.SIGTERM) == self._terminate:
+            with suppress(ValueError):
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _terminate(self, *_: object) -> None:
         self.code = 143
-        handler = signal.getsignal(signal.SIGINT)  # of whoever handles interrupts now; of nobody where they are ignored
-        (handler if callable(handler) else self._interrupt)(signal.SIGINT, None)
-
-    def _repeat(self) -> None:
-        while not self._heard.wait(self._every):
-            if hasattr(signal, "pthread_kill"):
-                # To the main thread itself, so that it also wakes from a wait for a lock.
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            else:
-                _thread.interrupt_main()
+        handler: Any = signal.getsignal(signal.SIGINT)
+        (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, None)
 
 
 #: Those of the command that runs.

@@ -55,7 +55,6 @@ def run_server(command: Sequence[str], port: int) -> int:
                 print(f"http://{_HOST}:{port}", flush=True)
             return server.wait()
         except KeyboardInterrupt:  # how a server is meant to end
-            interrupts.heard()
             server.terminate()
             return 0
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from taxtune.atomic import make_folder, output_error
-from taxtune.cli.interrupts import ended_by_interrupt, interrupts
+from taxtune.cli.interrupts import ended_by_interrupt
 from taxtune.errors import ImageError, ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import loading, showing
 from taxtune.recipe import load_recipe
@@ -69,7 +69,7 @@ def announce(parts: Experiment, *, quiet: bool) -> Iterator[TuningProgress]:
     try:
         with showing(Terminal(quiet=quiet)) as terminal:
             terminal.line(f"recipe {parts.recipe.name}, folder {parts.folder}")
-            yield _Interruptible(terminal)
+            yield TuningProgress(terminal)
     finally:
         with suppress(OSError):
             for folder in made:
@@ -109,14 +109,6 @@ def preloading(parts: Experiment, *, resume: bool = False, tracked: bool = True)
         # Two threads that import parts of the same package may meet one of its modules half-made.
         with loading("packages"):
             thread.join()
-
-
-class _Interruptible(TuningProgress):
-    """Shows a run in the terminal, and takes note when it is being ended."""
-
-    def on_stop(self, status: str) -> None:
-        super().on_stop(status)
-        interrupts.heard()
 
 
 def callbacks_of(parts: Experiment, progress: TuningProgress) -> list[Any]:

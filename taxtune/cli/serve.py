@@ -6,7 +6,7 @@ import errno
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,7 +50,6 @@ def serve(
     """
     import uvicorn
 
-    from taxtune.cli.interrupts import interrupts
     from taxtune.serving.app import make_app
     from taxtune.serving.pyfunc import ServedClassifier
 
@@ -67,10 +66,8 @@ def serve(
         if here.getsockname()[0] in ("0.0.0.0", "::"):
             note("every machine that reaches this one can ask the model: there is no password and no encryption")
         note(f"{found.name}: {address} (Ctrl-C ends it)")
-        try:
+        with suppress(KeyboardInterrupt):  # how a server is meant to end
             uvicorn.Server(configured).run(sockets=[here])
-        except KeyboardInterrupt:  # how a server is meant to end
-            interrupts.heard()
 
 
 def _classifier(named: str, policy: str, settings: list[str] | None, api_base: str | None, folder: Path) -> Classifier:

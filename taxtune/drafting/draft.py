@@ -19,8 +19,8 @@ from taxtune.drafting.offer import Offer
 from taxtune.drafting.source import Source
 from taxtune.drafting.subject import Subject, find_subject
 from taxtune.errors import DataError, ImageError
-from taxtune.models.known import KNOWN_MODELS
 from taxtune.models.names import parse_model
+from taxtune.models.weights import KNOWN_MODELS
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Aims

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from taxtune.models.known import KNOWN_MODELS, OF_GPU, KnownModel
+from taxtune.models.weights import KNOWN_MODELS, OF_GPU, KnownModel
 
 __all__ = ["Machine", "Offer", "find_machine", "make_offer"]
 

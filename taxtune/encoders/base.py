@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import ModelError
-from taxtune.models.gguf import is_gguf
+from taxtune.models.checkpoint import is_gguf
 from taxtune.shell import program
 
 __all__ = ["FloatMatrix", "TextEncoder", "check_encoder", "folder_digest", "how_to_get", "hub_name", "is_lost_folder"]

@@ -1,6 +1,6 @@
-"""Where the questions of a run are answered: in this process, by processes of this machine, or on a Ray cluster.
+"""Where the questions of a run are answered: in this process, or by the actors of a Ray cluster.
 
-`deploy` makes the model that the settings ask for; every engine gives the same answers under the same identity.
+`deploy` makes the model that the settings ask for; both give the same answers under the same identity.
 """
 
 from __future__ import annotations
@@ -31,37 +31,32 @@ def deploy(
         execution: Where; in this process where left out.
 
     Raises:
-        ModelError: If the model cannot be run there, there are too few GPUs, or there is no cluster.
+        ModelError: If the model cannot be run there, or there is no cluster.
         MissingExtraError: If Ray is wanted and not installed.
     """
     if execution is None or execution.engine == "here":
         return make_model(spec, settings)
+    from taxtune.models.api import ApiModel
+
     settings = settings or ModelSettings()
     if not isinstance(spec, str):
         raise ModelError(
-            f"execution.engine {execution.engine!r} needs a model by name, since each worker makes its own.",
+            "execution.engine 'ray' needs a model by name, since each worker makes its own.",
             value=spec,
             remedy="Give local:MODEL or the name of a model of an installed package, or leave out execution.",
         )
-    from taxtune.execution.pool import Engine, Pool
-    from taxtune.models.api import ApiModel
-
     if isinstance(make_model(spec, settings), ApiModel):
         raise ModelError(
             "A model behind an API needs no workers: one process has many calls under way.",
             value=spec,
             remedy="Leave out execution, and set vlm.concurrency.",
         )
-    workers = None if execution.workers == "auto" else execution.workers
-    engine: Engine
-    if execution.engine == "ray":
-        from taxtune.execution.ray_actors import RayEngine
+    from taxtune.execution.ray_actors import RayModel
 
-        engine = RayEngine(
-            spec, settings, address=execution.address, workers=workers, gpus_per_worker=execution.gpus_per_worker
-        )
-    else:
-        from taxtune.execution.processes import ProcessEngine
-
-        engine = ProcessEngine(spec, settings, workers=workers, gpus_per_worker=execution.gpus_per_worker)
-    return Pool(engine, settings)
+    return RayModel(
+        spec,
+        settings,
+        address=execution.address,
+        workers=None if execution.workers == "auto" else execution.workers,
+        gpus_per_worker=execution.gpus_per_worker,
+    )

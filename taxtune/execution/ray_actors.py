@@ -1,19 +1,48 @@
-"""Workers as actors of a Ray cluster, on this machine or on many."""
+"""One driver, many model workers: actors of a Ray cluster, on this machine or on many, each with the whole model."""
 
 from __future__ import annotations
 
 import os
 import socket
+import tempfile
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from taxtune.errors import MissingExtraError, ModelError
-from taxtune.execution.worker import Event, Job, Lost, Probe, Worker, probe
-from taxtune.models.base import ModelSettings
+from taxtune.data.images import content_hash, store_image
+from taxtune.errors import ImageError, MissingExtraError, ModelError, TaxtuneError
+from taxtune.hardware import memory_of_this_machine
+from taxtune.models.base import (
+    Failure,
+    Fault,
+    Identity,
+    Model,
+    ModelSettings,
+    Reply,
+    Request,
+    count_fault,
+    count_faults,
+    reseeded,
+)
+from taxtune.models.make import make_model
+from taxtune.models.names import is_local
+from taxtune.progress import Display, note, showing
 
-__all__ = ["RayEngine", "load_ray"]
+__all__ = ["RayModel", "load_ray"]
 
-# Seconds: for an answer at an address, and for room on a cluster, which may have to start a node first.
-_CONNECT, _PROBE = 5.0, 300.0
+# Seconds: for an answer at an address, for room on a cluster, which may have to start a node first, and without any
+# worker, after which the run ends.
+_CONNECT, _PROBE, _NO_ROOM = 5.0, 300.0, 900.0
+# A chunk is so many batches: enough to sort by length and to prepare images while the device computes.
+_BATCHES = 4
+# Workers that may be lost with a question before it is given up, and in a row without any answer before the run ends.
+_MOST_LOST, _MOST_IN_A_ROW = 3, 9
+_FAULTS = {fault.key: fault for fault in Fault}
 
 
 def load_ray() -> Any:
@@ -29,8 +58,200 @@ def load_ray() -> Any:
     return ray
 
 
-class RayEngine:
-    """Starts actors and talks with them. A cluster that the program is connected to already is used as it is.
+@dataclass(frozen=True)
+class _Report:
+    """What a worker hands back: who it is, or the replies to a chunk; `error` says why the model cannot answer."""
+
+    identity: Identity = field(default_factory=dict)
+    node: str = ""
+    replies: Sequence[Reply] = ()
+    batch_size: int = 8
+    faults: Mapping[str, int] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    error: str | None = None
+
+
+class _Notes(Display):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+class Worker:
+    """An actor: a model that answers chunks of questions.
+
+    Args:
+        spec: What `make_model` takes.
+        settings: How it is run.
+        neighbours: Workers on the machine, this one included, which share its memory for images.
+    """
+
+    def __init__(self, spec: str, settings: ModelSettings, neighbours: int = 1) -> None:
+        if is_local(spec):
+            total = settings.image_memory_gib
+            total = memory_of_this_machine() / 4 / 1024**3 if total is None else total
+            settings = replace(settings, image_memory_gib=total / neighbours)
+        self._spec, self._settings = spec, settings
+        self._model: Model
+        self._files: dict[str | None, Path] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="taxtune-images-")
+
+    def begin(self) -> _Report:
+        """Makes the model and checks it; its weights are loaded at the first question."""
+        try:
+            self._model = make_model(self._spec, self._settings)
+            notes = tuple(getattr(self._model, "check", tuple)() or ())
+            return _Report(dict(self._model.identity), load_ray().get_runtime_context().get_node_id(), notes=notes)
+        except TaxtuneError as error:
+            return _Report(error=str(error))
+
+    def answer(self, requests: Sequence[Request], seed: int, contents: Mapping[str, bytes]) -> _Report:
+        """Answers questions; `contents` are image files by their hash, to be kept for later questions."""
+        try:
+            for digest, content in contents.items():
+                self._files[digest] = store_image(content, Path(self._folder.name))
+            mine = [
+                replace(request, image=self._files.get(request.image_sha256, request.image)) for request in requests
+            ]
+            self._model = reseeded(self._model, seed)
+            with showing(_Notes()) as notes, count_faults() as faults:
+                replies = self._model.answer(mine)
+            replies = [_with_original_name(*each) for each in zip(replies, mine, requests, strict=True)]
+            size = int(getattr(self._model, "batch_size", 8))
+            return _Report(replies=replies, batch_size=size, faults=dict(faults), notes=notes.notes)
+        except TaxtuneError as error:  # exceptions of packages need not survive the journey
+            return _Report(error=str(error))
+        except Exception as error:
+            return _Report(error=f"A worker failed: {type(error).__name__}: {error}\n{traceback.format_exc()}")
+
+
+def _with_original_name(reply: Reply, here: Request, asked: Request) -> Reply:
+    """Names the user's file in a failure, not the worker's copy of it."""
+    if isinstance(reply, Failure) and here.image != asked.image:
+        return replace(reply, reason=reply.reason.replace(str(here.image), str(asked.image)))
+    return reply
+
+
+@dataclass
+class _Slot:
+    """The place of a worker: its actor, whether that has made its model, and the questions it works on.
+
+    `call` is the call that `places` belong to, which may have been given up; `sent` are the hashes of the images that
+    its machine was sent, None where it has the files.
+    """
+
+    actor: Any = None
+    ready: bool = False
+    call: object = None
+    places: list[int] = field(default_factory=list)
+    batch: int = 8
+    sent: set[str] | None = None
+
+
+class _Crew:
+    """The workers, shared by a model and its copies with other seeds; Ray ends them with the last reference.
+
+    A cluster that the program is connected to already is used as it is. Arguments as for `RayModel`.
+    """
+
+    def __init__(
+        self, spec: str, settings: ModelSettings, address: str | None, workers: int | None, share: float | None
+    ) -> None:
+        self.ray = load_ray()
+        if not self.ray.is_initialized():
+            _connect(self.ray, address)
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        gpus = 0.0 if settings.device == "cpu" else sum(node.get("GPU", 0.0) for node in nodes)
+        share = float(gpus > 0) if share is None else share
+        size = workers or max(int(gpus / share) if share else len(nodes), 1)
+        # So that no node has more workers than it has cores for; what a node lacks is waited for.
+        cores = int(sum(node.get("CPU", 0.0) for node in nodes)) // size
+        cores = max(1, min([cores, *(int(node["CPU"]) for node in nodes if node.get("CPU"))]))
+        self.needs = {"num_gpus": share, "num_cpus": cores}
+        rooms = (node.get("GPU", 0.0) // share if share else node.get("CPU", 0.0) // cores for node in nodes)
+        self.arguments = (spec, settings, max(1, min(size, int(max(rooms, default=1)))))
+        self.slots = [_Slot() for _ in range(size)]
+        self.open: dict[Any, _Slot] = {}
+        # The worker of each image, which has it decoded, and what the network makes of it.
+        self.homes: dict[str, int] = {}
+        self.report: _Report | None = None
+
+    def start(self) -> None:
+        """Starts the workers that are not there."""
+        variables = {"OMP_NUM_THREADS": str(self.needs["num_cpus"]), "TOKENIZERS_PARALLELISM": "false"}
+        actor = self.ray.remote(Worker).options(**self.needs, max_restarts=0, runtime_env={"env_vars": variables})
+        for slot in self.slots:
+            if slot.actor is None:
+                slot.actor = actor.remote(*self.arguments)
+                self.open[slot.actor.begin.remote()] = slot
+
+    def first(self) -> _Report:
+        """Returns what the first worker says of the model.
+
+        Raises:
+            ModelError: If there is no room for a worker, or the model cannot be asked.
+        """
+        if self.report is None:
+            self.start()
+            ready, _ = self.ray.wait(list(self.open), timeout=_PROBE)
+            if not ready:
+                raise ModelError(self.no_room())
+            try:
+                report: _Report = self.ray.get(ready[0])
+            except self.ray.exceptions.RayError as error:
+                raise ModelError(f"A node of the Ray cluster cannot make the model: {_first_line(error)}.") from error
+            if report.error is not None:
+                raise ModelError(report.error)
+            self.report = report
+        return self.report
+
+    def welcome(self, slot: _Slot, report: _Report) -> None:
+        """Lets a worker that has made its model take questions.
+
+        Raises:
+            ModelError: If it has another model than the first.
+        """
+        theirs, ours, here = report.identity, self.first().identity, self.ray.get_runtime_context().get_node_id()
+        other = sorted(key for key in {*theirs, *ours} if theirs.get(key) != ours.get(key))
+        if report.error is not None or other:
+            slot.actor = None
+            told = ", ".join(f"{key} {theirs.get(key)} and not {ours.get(key)}" for key in other)
+            raise ModelError(
+                report.error or f"A worker has another model than the others: {told}.",
+                remedy="Install the same packages on all nodes, and set vlm.device and vlm.dtype rather than auto.",
+            )
+        far = report.node != here or self.ray.util.client.ray.is_connected()
+        slot.ready, slot.sent = True, set() if far else None
+
+    def give(self, slot: _Slot, requests: Sequence[Request], seed: int) -> None:
+        """Asks a worker, with the images that its machine has not been sent yet."""
+        contents: dict[str, bytes] = {}
+        for request in requests if slot.sent is not None else ():
+            digest, image = request.image_sha256, request.image
+            if image is not None and digest and slot.sent is not None and digest not in slot.sent:
+                slot.sent.add(digest)
+                with suppress(OSError):  # the worker says what is wrong with the file
+                    contents[digest] = image.read_bytes()
+        self.open[slot.actor.answer.remote(requests, seed, contents)] = slot
+
+    def no_room(self) -> str:
+        """Returns what a worker needs and the cluster has, for an error."""
+        total, free = self.ray.cluster_resources(), self.ray.available_resources()
+        has = ", ".join(f"{total.get(key, 0):g} {key} ({free.get(key, 0):g} free)" for key in ("CPU", "GPU"))
+        return (
+            f"The Ray cluster has no room for a worker, which takes {self.needs['num_gpus']:g} GPU and "
+            f"{self.needs['num_cpus']} CPU on one node; the cluster has {has}. Start more nodes, end other work, or "
+            "lower execution.workers or execution.gpus_per_worker (0 for the CPU)."
+        )
+
+
+class RayModel:
+    """A model whose questions are dealt among workers, all about an image to the same one as far as possible.
+
+    Its identity is the model's own, so that answers are kept under the same key wherever they come from. What a lost
+    worker had is asked again; a question with which three workers are lost, alone the last times, becomes a failure.
 
     Args:
         spec: What `make_model` takes.
@@ -54,106 +275,131 @@ class RayEngine:
         workers: int | None = None,
         gpus_per_worker: float | None = None,
     ) -> None:
-        self.spec, self.settings = spec, settings
-        self._ray = load_ray()
-        if not self._ray.is_initialized():
-            _connect(self._ray, address)
-        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        gpus = 0.0 if settings.device == "cpu" else sum(node.get("GPU", 0.0) for node in nodes)
-        share = gpus_per_worker if gpus_per_worker is not None else float(gpus > 0)
-        fit = int(gpus / share) if share else len(nodes)
-        self.size = workers or max(fit, 1)
-        # So that no node has more workers than it has cores for; what a node lacks is waited for.
-        cores = int(sum(node.get("CPU", 0.0) for node in nodes)) // self.size
-        cores = max(1, min([cores, *(int(node["CPU"]) for node in nodes if node.get("CPU"))]))
-        self.needs = {"num_gpus": share, "num_cpus": cores}
-        rooms = (node.get("GPU", 0.0) // share if share else node.get("CPU", 0.0) // cores for node in nodes)
-        self._neighbours = max(1, min(self.size, int(max(rooms, default=1))))
-        self._actors: dict[int, Any] = {}
-        self._open: dict[Any, int] = {}
+        self.settings = settings
+        self._crew = _Crew(spec, settings, address, workers, gpus_per_worker)
+        self.workers = len(self._crew.slots)
 
-    def probe(self) -> Probe:
-        """Returns what is known of the model on a node that has room for a worker."""
-        asked = self._ray.remote(probe).options(**self.needs, max_retries=1).remote(self.spec, self.settings)
-        try:
-            found: Probe = self._ray.get(asked, timeout=_PROBE)
-        except self._ray.exceptions.GetTimeoutError:
-            self._ray.cancel(asked)
-            return Probe(error=self.no_room())
-        except self._ray.exceptions.RayError as error:
-            return Probe(error=f"A node of the Ray cluster cannot make the model: {_said(error)}")
-        return found
+    @property
+    def identity(self) -> Identity:
+        """The model's identity where the workers are; only the seed differs between copies."""
+        identity = self._crew.first().identity
+        return {**identity, "seed": self.settings.seed} if identity.get("seed") is not None else identity
 
-    def no_room(self) -> str:
-        """Returns what a worker needs and the cluster has, for an error."""
-        there = {key: f"{n:g}" for key, n in self._ray.cluster_resources().items() if key in ("CPU", "GPU")}
-        free = {key: f"{n:g}" for key, n in self._ray.available_resources().items() if key in ("CPU", "GPU")}
-        has = ", ".join(f"{n} {key} ({free.get(key, '0')} free)" for key, n in there.items()) or "none"
-        return (
-            f"The Ray cluster has no room for a worker, which takes {self.needs['num_gpus']:g} GPU and "
-            f"{self.needs['num_cpus']} CPU on one node; the cluster has {has}. Start more nodes, end other work, or "
-            "lower execution.gpus_per_worker (0 for the CPU)."
-        )
+    def check(self) -> list[str]:
+        """Checks that the model can be asked where the workers are; see `LocalModel.check`."""
+        return list(self._crew.first().notes)
 
-    def start(self, slot: int) -> None:
-        """Starts a worker in a place, whose event will be `Ready`."""
-        if slot in self._actors:
-            self._ray.kill(self._actors[slot])
-        environment = {"OMP_NUM_THREADS": str(self.needs["num_cpus"]), "TOKENIZERS_PARALLELISM": "false"}
-        options = {**self.needs, "max_restarts": 0, "max_task_retries": 0, "runtime_env": {"env_vars": environment}}
-        actor = (
-            self._ray.remote(Worker)
-            .options(**options)
-            .remote(self.spec, self.settings, neighbours=self._neighbours, far=True)
-        )
-        self._actors[slot] = actor
-        self._open[actor.begin.remote()] = slot
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Answers requests, in the same order and number; see `stream`."""
+        return [reply for _, reply in sorted(self.stream(requests), key=lambda pair: pair[0])]
 
-    def give(self, slot: int, job: Job) -> None:
-        """Sends a worker a job, whose event will be `Done` or `Missing`."""
-        self._open[self._actors[slot].answer.remote(job)] = slot
+    def stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+        """Gives (place, reply) as workers answer, each place once, in any order; closing it lets go of the rest.
 
-    def wait(self, seconds: float) -> tuple[int, Event] | None:
-        """Returns a worker's place and what happened there; None if nothing did within so many seconds."""
-        ready, _ = self._ray.wait(list(self._open), timeout=seconds)
-        if not ready:
-            return None
-        slot = self._open.pop(ready[0])
-        try:
-            return slot, self._ray.get(ready[0])
-        except self._ray.exceptions.RayError as error:
-            return slot, Lost(_said(error))
+        Raises:
+            ModelError: If the model cannot answer at all, workers keep being lost, or one has another model than the
+                others.
+        """
+        crew, asked = self._crew, dict[int, Request]()
+        queues: list[deque[int]] = [deque() for _ in crew.slots]
+        for place, request in enumerate(requests):
+            try:
+                asked[place] = request = _located(request)
+            except ImageError as error:
+                yield place, Failure(str(error), retryable=False)
+            else:
+                home = crew.homes.setdefault(request.image_sha256 or request.prompt, len(crew.homes) % len(queues))
+                queues[home].append(place)
+        again: deque[int] = deque()  # what was lost, one at a time
+        losses: Counter[int] = Counter()
+        told: set[str] = set()
+        call, done, in_a_row, heard = object(), 0, 0, time.monotonic()
+        crew.start()
+        while done < len(asked):
+            for slot, queue in zip(crew.slots, queues, strict=True):
+                if slot.ready and not slot.places:
+                    slot.call, slot.places = call, _take(slot.batch, queue, queues, again)
+                    if slot.places:
+                        crew.give(slot, [asked[place] for place in slot.places], self.settings.seed)
+            finished, _ = crew.ray.wait(list(crew.open), timeout=1.0)
+            if finished or any(slot.ready for slot in crew.slots):
+                heard = time.monotonic()
+            elif time.monotonic() - heard > _NO_ROOM:
+                raise ModelError(crew.no_room())
+            for reference in finished:
+                slot = crew.open.pop(reference)
+                places, slot.places = slot.places if slot.call is call else [], []
+                try:
+                    report: _Report = crew.ray.get(reference)
+                except crew.ray.exceptions.RayError as error:
+                    said = _first_line(error)
+                    slot.actor, slot.ready = None, False
+                    in_a_row += 1
+                    losses.update(places)
+                    if len(places) == 1 and losses[places[0]] >= _MOST_LOST:
+                        done += 1
+                        reason = f"{_MOST_LOST} workers were lost with this question; the last: {said}"
+                        yield places[0], Failure(reason, retryable=False)
+                    else:
+                        again.extend(places)
+                    if in_a_row >= _MOST_IN_A_ROW:
+                        raise ModelError(
+                            f"The workers keep ending before they answer; the last: {said}.",
+                            remedy="Give each worker more memory (fewer workers, a smaller vlm.batch_size), or see "
+                            "what the model does with execution.engine=here.",
+                        ) from error
+                    crew.start()
+                    continue
+                if not slot.ready:
+                    crew.welcome(slot, report)
+                elif places:
+                    if report.error is not None:
+                        raise ModelError(report.error)
+                    slot.batch, in_a_row, done = report.batch_size, 0, done + len(places)
+                    for text in [each for each in report.notes if each not in told]:
+                        told.add(text)  # every worker says the same
+                        note(text)
+                    for key, times in report.faults.items():
+                        for _ in range(times):
+                            count_fault(_FAULTS[key])
+                    yield from zip(places, report.replies, strict=True)
 
-    def close(self) -> None:
-        """Ends all workers. The connection to the cluster, which others may use as well, ends with the program."""
-        if self._ray.is_initialized():
-            for actor in self._actors.values():
-                self._ray.kill(actor)
-        self._actors.clear()
-        self._open.clear()
+
+def _take(batch: int, own: deque[int], queues: Sequence[deque[int]], again: deque[int]) -> list[int]:
+    """Returns the questions that a worker is asked next: lost ones, its own, or else some of the longest queue."""
+    if again:
+        return [again.popleft()]
+    queue = own or max(queues, key=len)
+    half = -(-len(queue) // 2)  # few at the end, so that workers finish together
+    size = min(len(queue), _BATCHES * batch, max(batch, half)) if queue is own else min(_BATCHES * batch, half)
+    return [queue.popleft() if queue is own else queue.pop() for _ in range(size)]
+
+
+def _located(request: Request) -> Request:
+    """Returns a request with an absolute path and the hash of its image."""
+    if request.image is None:
+        return request
+    digest = request.image_sha256 or content_hash(request.image)
+    return replace(request, image=Path(request.image).absolute(), image_sha256=digest)
 
 
 def _connect(ray: Any, address: str | None) -> None:
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
-    no_cluster = ModelError(
-        "There is no Ray cluster at execution.address.",
-        value=address,
-        remedy="Start one with `ray start --head`, check the address and the port (6379, or 10001 after ray://), or "
-        "leave the address out for a cluster on this machine.",
-    )
-    if colon:  # Ray itself would try for minutes
-        try:
-            socket.create_connection((host, int(port)), timeout=_CONNECT).close()
-        except (OSError, ValueError):
-            raise no_cluster from None
     try:
+        if colon:  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=_CONNECT).close()
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         if address is None and "RAY_ADDRESS" not in os.environ:
-            raise ModelError(f"Ray cannot be started on this machine: {_said(error)}") from error
-        raise no_cluster from error
+            raise ModelError(f"Ray cannot be started on this machine: {_first_line(error)}.") from error
+        raise ModelError(
+            "There is no Ray cluster at execution.address.",
+            value=address,
+            remedy="Start one with `ray start --head`, check the address and the port (6379, or 10001 after ray://), "
+            "or leave the address out for a cluster on this machine.",
+        ) from error
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".") if lines else type(error).__name__

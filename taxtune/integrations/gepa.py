@@ -95,7 +95,7 @@ class GepaProposer(Proposer):
             raise ProposerError("gepa has not been told its run.", remedy="Give this proposer as a callback, too.")
         if self._found is None:
             self._found = self._search(tuner, history[:1], goal, seed)
-        # Not `check`, which knows what was proposed when the search began: another worker may have finished it first.
+        # Not `check`, which knows what was proposed when the search began, and an earlier session may have finished it.
         earlier = tuner.history.templates()
         for template, parent in self._found:
             try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, SupportsFloat, runtime_checkable
 
@@ -51,8 +51,6 @@ class MeasureSettings:
         device: Where a model runs: "auto", "cpu", "cuda", ...
         batch_size: Texts or pairs computed at once, at least 1.
         cache_dir: Where scores, a judge's replies and embeddings are kept; None is the user's cache folder.
-        storage: A PostgreSQL database that keeps scores and a judge's replies in place of the folder, for several
-            machines.
         api_base: Address of an OpenAI-compatible server, for judges behind an API; None is the provider's own.
         concurrency: Calls of a judge under way at a time, at least 1.
         chunker: How concept similarity finds the concepts of an answer: "spacy", "spacy:MODEL" or "rules".
@@ -64,7 +62,6 @@ class MeasureSettings:
     device: str = "auto"
     batch_size: int = 64
     cache_dir: Path | None = None
-    storage: str | None = field(default=None, repr=False)
     api_base: str | None = None
     concurrency: int = 8
     chunker: str = "spacy"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.models import Answer, Model, ModelSettings, Request, ask, make_model, open_replies
 from taxtune.resources import prompts_dir
-from taxtune.store import Place
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -117,7 +117,7 @@ class Judge:
         place: Where the replies are kept; see `open_replies`.
     """
 
-    def __init__(self, llm: Model, *, place: Place | None = None) -> None:
+    def __init__(self, llm: Model, *, place: Path | None = None) -> None:
         self.llm = llm
         self._place = place
         self._seen: Counter[str] = Counter()
@@ -212,7 +212,7 @@ def judge_of(model: str, settings: MeasureSettings, *, max_tokens: int) -> Judge
         batch_size=settings.batch_size,
     )
     llm = make_model(model, settings.judge or in_short)
-    return Judge(llm, place=settings.storage or settings.cache_dir)
+    return Judge(llm, place=settings.cache_dir)
 
 
 def check_questions(questions: Sequence[str] | None, count: int, whose: str, remedy: str) -> Sequence[str]:

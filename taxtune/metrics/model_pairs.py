@@ -188,7 +188,7 @@ class ModelMeasure(PairsMeasure):
     """
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:
-        super().__init__(settings, model=model, store=ScoreStore(settings.storage or settings.cache_dir))
+        super().__init__(settings, model=model, store=ScoreStore(settings.cache_dir))
 
     def as_pair(self, answer: str, reference: str) -> Pair:
         """Returns what the model is shown of an answer and its reference."""

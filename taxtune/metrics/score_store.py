@@ -6,10 +6,10 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
-from taxtune.store import Identity, Place, Store, cache_folder
-from taxtune.store_server import is_server
+from taxtune.store import Identity, Store, cache_folder
 
 __all__ = ["ScoreStore"]
 
@@ -23,15 +23,15 @@ class ScoreStore(Store[tuple[str, ...], float]):
     What is not a finite number is not kept, so that it is tried again.
 
     Args:
-        place: The folder that has it as `scores.sqlite`, or a PostgreSQL database; None is the user's cache folder.
+        folder: The folder that has it as `scores.sqlite`; None is the user's cache folder.
     """
 
     table = "scores"
     columns: ClassVar[Mapping[str, str]] = {"key": "BLOB PRIMARY KEY", "score": "REAL"}
     precious = False
 
-    def __init__(self, place: Place | None = None) -> None:
-        super().__init__(place if is_server(place) else cache_folder(place) / "scores.sqlite")
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(cache_folder(folder) / "scores.sqlite")
 
     def keys(self, identity: Identity, items: Sequence[tuple[str, ...]]) -> list[bytes]:
         """Returns the key of each item."""

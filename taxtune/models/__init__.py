@@ -6,10 +6,22 @@ litellm.
 
 from __future__ import annotations
 
-from taxtune.models.answers import AnswerStore, Rates, answers_place, open_replies
+from taxtune.models.answers import AnswerStore, Rates, open_replies
 from taxtune.models.ask import ask, check_model
-from taxtune.models.base import Answer, Failure, Identity, Model, ModelSettings, Reply, Request, RetryPolicy, Task
-from taxtune.models.faults import Fault, count_fault, count_faults
+from taxtune.models.base import (
+    Answer,
+    Failure,
+    Fault,
+    Identity,
+    Model,
+    ModelSettings,
+    Reply,
+    Request,
+    RetryPolicy,
+    Task,
+    count_fault,
+    count_faults,
+)
 from taxtune.models.functions import FunctionModel, function_identity
 from taxtune.models.make import DEFAULT_LOCAL, make_model
 
@@ -28,7 +40,6 @@ __all__ = [
     "Request",
     "RetryPolicy",
     "Task",
-    "answers_place",
     "ask",
     "check_model",
     "count_fault",

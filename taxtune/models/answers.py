@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from taxtune.models.base import Answer, Request, well_formed
-from taxtune.store import Identity, Place, Store, cache_folder
-from taxtune.store_server import is_server
+from taxtune.store import Identity, Store, cache_folder
 
-__all__ = ["AnswerStore", "Rates", "answer_key", "answers_place", "open_replies"]
+__all__ = ["AnswerStore", "Rates", "answer_key", "open_replies"]
 
 # Part of every key; a change makes every stored answer a stranger.
 _SCHEMA = 1
@@ -102,35 +101,26 @@ class AnswerStore(Store[Request, Answer]):
         Raises:
             DataError: If the store cannot be read.
         """
-        columns = ("prompt_tokens", "completion_tokens", "cost_usd", "seconds")
-        with self._table.faults():
-            answers, means = self._table.means(columns, "identity", _canonical(identity))
-        if not answers:
+        means = ", ".join(f"AVG({column})" for column in ("prompt_tokens", "completion_tokens", "cost_usd", "seconds"))
+        rows: list[tuple[Any, ...]] = []
+        with self._faults():
+            rows = self._read(f"SELECT COUNT(*), {means} FROM {self.table} WHERE identity = ?", [_canonical(identity)])
+        if not rows or not rows[0][0]:
             return None
-        read, written, usd, seconds = means
+        answers, read, written, usd, seconds = rows[0]
         return Rates(answers, (read or 0.0) + (written or 0.0), usd, seconds or 0.0)
 
 
-def answers_place(folder: Path, storage: str | None) -> Place:
-    """Returns where the answers of a run are: beside its history on PostgreSQL, else `answers.db` in its folder.
-
-    Args:
-        folder: The folder of the run, or of the comparison that it is part of.
-        storage: The database of the history; None for a file in the folder.
-    """
-    return storage if is_server(storage) else folder / "answers.db"
-
-
-def open_replies(place: Place | None) -> AnswerStore:
+def open_replies(folder: Path | None) -> AnswerStore:
     """Opens the store of what judges and chat models say.
 
     Args:
-        place: The folder that has it as `replies.db`, or a PostgreSQL database; None is the user's cache folder.
+        folder: The folder that has it as `replies.db`; None is the user's cache folder.
 
     Raises:
         DataError: If it cannot be opened.
     """
-    return AnswerStore(place if is_server(place) else cache_folder(place) / "replies.db")
+    return AnswerStore(cache_folder(folder) / "replies.db")
 
 
 def _asked(identity: Identity, request: Request) -> Identity:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from operator import itemgetter
 from types import ModuleType
 from typing import Any
 
@@ -20,71 +20,29 @@ from taxtune.models.api_errors import (
     classify,
     load_litellm,
     needed_keys,
-    retry_after,
     without_credentials,
-    without_secrets,
 )
-from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, well_formed
-from taxtune.models.bounds import ReplyError, bounded
-from taxtune.models.faults import Fault, count_fault
-from taxtune.models.gguf import is_gguf
+from taxtune.models.base import (
+    Answer,
+    Failure,
+    Fault,
+    Identity,
+    ModelSettings,
+    Reply,
+    Request,
+    count_fault,
+    retry_after,
+    well_formed,
+)
+from taxtune.models.calls import ReplyError, as_completed, bounded
+from taxtune.models.checkpoint import is_gguf
+from taxtune.models.completion import Completion, NoAnswerError, ToolCall, hide_secrets, read_completion
 from taxtune.models.image_urls import ENCODING, ImageUrls
-from taxtune.models.side_by_side import ConcurrencyLimit, Effort, as_completed
 
-__all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
+__all__ = ["CALLS", "ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 
-# Where the settings leave it to the server. Beyond it, a thread a call costs more than the calls gain.
-_MOST_CALLS = 128
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A call of a tool that a chat model asks for.
-
-    Attributes:
-        id: What the result is sent back under.
-        name: The tool; it need not be one that was offered.
-        arguments: The arguments as the model wrote them: JSON, unless it made a mistake.
-    """
-
-    id: str
-    name: str
-    arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What a chat model wrote.
-
-    Attributes:
-        text: Its words, which may be none; half surrogate pairs, which no record could hold, are replaced.
-        refusal: The provider's own mark of a refusal, or None.
-        finish_reason: "stop", "length", "content_filter", ...; None where the provider gives none.
-        tool_calls: The tools that it wants called, in order.
-        prompt_tokens: Tokens read, over all attempts that were answered.
-        completion_tokens: Tokens written, over all attempts.
-        cost_usd: Cost in US dollars, over all attempts; None where litellm knows no price for the model.
-    """
-
-    text: str
-    refusal: str | None = None
-    finish_reason: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = None
-
-
-class NoAnswerError(ModelError):
-    """A model did not answer, after all attempts; it may later.
-
-    Attributes:
-        spent: What the attempts consumed; its text is empty.
-    """
-
-    def __init__(self, message: str, *, remedy: str, spent: Completion) -> None:
-        super().__init__(message, remedy=remedy)
-        self.spent = spent
+#: Calls under way at a time where the settings say "auto".
+CALLS = 16
 
 
 class ApiModel:
@@ -93,8 +51,8 @@ class ApiModel:
     Of the attempts that fail, those that are worth it are made again as the settings' retry policy says: after a rate
     limit, a time-out, a lost connection, a server's error (5xx), a web page, and a response that is malformed, or holds
     no choices or no text; once only after a refusal that the provider marks as one, and after a content filter (see
-    `Fault`). What is left after the last attempt is a failure. A key that is refused, a model that does not exist and
-    an exhausted account end the work at once. Each attempt that fails is counted (`count_faults`).
+    `Fault`). After the last attempt it is a failure. A key that is refused, a model that does not exist and an
+    exhausted account end the work at once. Each attempt that fails is counted (`count_faults`).
 
     Args:
         model: The model's name with its provider, as litellm writes it ("openai/gpt-4o").
@@ -106,7 +64,8 @@ class ApiModel:
         self.model = model
         self.settings = settings or ModelSettings()
         most = self.settings.concurrency
-        self._limit = ConcurrencyLimit(_MOST_CALLS if most == "auto" else most)
+        #: Requests under way at a time.
+        self.batch_size = CALLS if most == "auto" else most
         self._images = ImageUrls(
             self.settings.max_image_side, max_pixels=self.settings.max_pixels, at=self.settings.images_at
         )
@@ -114,11 +73,8 @@ class ApiModel:
         self._api_base = without_credentials(self.settings.api_base)
         at = f" at {self._api_base}" if self._api_base else ""
         self._name = f"{role[0].upper()}{role[1:]} {model!r}{at}"
-        self._notes = RetryNotes(
-            self._name,
-            self.settings.retry.max_retries + 1,
-            secrets=(self.settings.api_key,),
-        )
+        attempts = self.settings.retry.max_retries + 1
+        self._notes = RetryNotes(self._name, attempts, secrets=(self.settings.api_key,))
 
     def __repr__(self) -> str:
         return f"ApiModel({self.model!r}, api_base={self._api_base!r})"
@@ -126,11 +82,6 @@ class ApiModel:
     def preload(self) -> None:
         """Imports litellm, which takes seconds."""
         load_litellm()
-
-    @property
-    def batch_size(self) -> int:
-        """Requests that keep the server busy, as far as is known by now."""
-        return 2 * self._limit.limit
 
     @property
     def identity(self) -> Identity:
@@ -196,7 +147,8 @@ class ApiModel:
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number; see `stream`."""
-        return [reply for _, reply in sorted(self.stream(requests), key=itemgetter(0))]
+        replies = dict(self.stream(requests))
+        return [replies[place] for place in range(len(requests))]
 
     def stream(self, requests: Sequence[Request]) -> Generator[tuple[int, Reply]]:
         """Gives (place, reply) as replies come; requests are sent in order, which a server's prefix cache may rely on.
@@ -210,19 +162,18 @@ class ApiModel:
         litellm = load_litellm()
         key = self._key(litellm)
         yield from as_completed(
-            requests, lambda request, effort: self._answer_one(litellm, key, request, effort), self._limit
+            requests, lambda request, stop: self._answer_one(litellm, key, request, stop), self.batch_size
         )
 
-    def _answer_one(self, litellm: ModuleType, key: str | None, request: Request, effort: Effort) -> Reply:
+    def _answer_one(self, litellm: ModuleType, key: str | None, request: Request, stop: threading.Event) -> Reply:
         started = time.perf_counter()
         try:
             messages = self.messages(request)
         except ImageError as refused:
             return Failure(str(refused), retryable=False)
         arguments = {"messages": messages, **self._seed(request.sample)}
-        completion, problem, attempts = self._complete(litellm, key, arguments, effort)
+        completion, problem, attempts = self._complete(litellm, key, arguments, stop)
         if problem is None:
-            effort.succeeded()
             return Answer(
                 text=completion.text.strip(),
                 prompt_tokens=completion.prompt_tokens,
@@ -232,8 +183,6 @@ class ApiModel:
             )
         if problem.fault.fatal:
             raise self._fatal(litellm, problem)
-        if problem.fault.retries is None:
-            effort.failed()
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
         return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.fault.passes)
 
@@ -301,15 +250,9 @@ class ApiModel:
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def _complete(
-        self, litellm: ModuleType, key: str | None, arguments: Mapping[str, Any], effort: Effort | None = None
+        self, litellm: ModuleType, key: str | None, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> tuple[Completion, CallError | None, int]:
-        """Calls the model, again where that can help.
-
-        Args:
-            litellm: The module.
-            key: The key to send, or None where litellm finds it.
-            arguments: What `litellm.completion` is given besides what every call has.
-            effort: What the calls side by side share, which ends the attempts of all; by default the call is alone.
+        """Calls the model, again where that can help, until `stop` is set.
 
         Returns:
             The completion of the last attempt (empty where that had none) with what all attempts consumed, what made it
@@ -317,35 +260,31 @@ class ApiModel:
         """
         import tenacity
 
-        settings, retry = self.settings, self.settings.retry
+        settings, retry, stop = self.settings, self.settings.retry, stop or threading.Event()
         secrets = (key, settings.api_key)
-        effort = effort or Effort()
         made: list[Completion] = []
         met: Counter[Fault] = Counter()
 
         def attempt() -> None:
             made.append(Completion(""))
             try:
-                with self._limit.call(effort.stop, self._overload):
-                    response = self._bounded(
-                        litellm.completion,
-                        model=self.model,
-                        **arguments,
-                        api_base=settings.api_base,
-                        api_key=key,
-                        temperature=settings.temperature,
-                        max_tokens=settings.max_tokens,
-                        timeout=retry.timeout,
-                        # tenacity alone repeats a call; two layers of retries would multiply.
-                        num_retries=0,
-                        max_retries=0,
-                        # A model that takes no temperature or seed is not sent one.
-                        drop_params=True,
-                    )
-                made[-1] = _without_secrets(_completion(litellm, self.model, response), secrets)
+                response = self._bounded(
+                    litellm.completion,
+                    model=self.model,
+                    **arguments,
+                    api_base=settings.api_base,
+                    api_key=key,
+                    temperature=settings.temperature,
+                    max_tokens=settings.max_tokens,
+                    timeout=retry.timeout,
+                    # tenacity alone repeats a call; two layers of retries would multiply.
+                    num_retries=0,
+                    max_retries=0,
+                    # A model that takes no temperature or seed is not sent one.
+                    drop_params=True,
+                )
+                made[-1] = hide_secrets(read_completion(litellm, self.model, response), secrets)
                 self._check_usable(made[-1])
-            except InterruptedError:
-                raise
             except Exception as error:
                 fault = classify(error).fault
                 met[fault] += 1
@@ -353,19 +292,17 @@ class ApiModel:
                 raise
 
         def worth_another(error: BaseException) -> bool:
-            if self._refuses_for_long(error):
+            if retry_after(error) > 10 * retry.longest_wait:
                 return False
             fault = classify(error).fault
             return fault.retries is None or met[fault] <= fault.retries
 
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(retry.max_retries + 1),
-                tenacity.stop_when_event_set(effort.stop),
-                tenacity.stop_when_event_set(effort.vain),
+                tenacity.stop_after_attempt(retry.max_retries + 1), tenacity.stop_when_event_set(stop)
             ),
             wait=retry.wait,
-            sleep=tenacity.sleep_using_event(effort.stop),
+            sleep=tenacity.sleep_using_event(stop),
             retry=tenacity.retry_if_exception(worth_another),
             before_sleep=self._notes,
             reraise=True,
@@ -393,18 +330,9 @@ class ApiModel:
         try:
             return bounded(partial(call, **arguments), self.settings.retry.timeout)
         except TimeoutError:
-            raise UnusableReplyError(CallError(Fault.TIMEOUT, "did not answer in time", overload=True)) from None
+            raise UnusableReplyError(CallError(Fault.TIMEOUT, "did not answer in time")) from None
         except ReplyError as error:
             raise UnusableReplyError(CallError(Fault.MALFORMED, str(error))) from None
-
-    def _refuses_for_long(self, error: BaseException) -> bool:
-        return retry_after(error) > 10 * self.settings.retry.longest_wait
-
-    def _overload(self, error: BaseException) -> float | None:
-        """Returns the seconds that an overloaded server wants no calls; None if an error is no sign of overload."""
-        if not classify(error).overload:
-            return None
-        return 0.0 if self._refuses_for_long(error) else min(retry_after(error), self.settings.retry.longest_wait)
 
     def _check_usable(self, completion: Completion) -> None:
         """Checks that a completion is an answer.
@@ -458,52 +386,3 @@ class ApiModel:
     def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:
         remedy = problem.remedy.replace("{keys}", " or ".join(needed_keys(litellm, self.model)))
         return ModelError(f"{self._name} {problem.reason.rstrip('.')}.", remedy=remedy)
-
-
-def _completion(litellm: ModuleType, model: str, response: Any) -> Completion:
-    """Returns a response's first choice.
-
-    Raises:
-        UnusableReplyError: If it has none.
-    """
-    choices = getattr(response, "choices", None) or []
-    if not choices:
-        raise UnusableReplyError(CallError(Fault.NO_CHOICES, "returned a response without choices"))
-    message = choices[0].message
-    text = message.content if isinstance(message.content, str) else ""
-    special = getattr(message, "provider_specific_fields", None) or {}
-    refusal = getattr(message, "refusal", None) or special.get("refusal")
-    usage = getattr(response, "usage", None)
-    try:
-        cost = float(litellm.completion_cost(completion_response=response, model=model))
-    except Exception:  # no price is known
-        cost = None
-    return Completion(
-        text=well_formed(text),
-        refusal=str(refusal) if refusal else None,
-        finish_reason=choices[0].finish_reason,
-        tool_calls=tuple(
-            ToolCall(
-                id=str(call.id or f"call-{number}"),
-                name=well_formed(str(call.function.name or "")),
-                arguments=well_formed(str(call.function.arguments or "")),
-            )
-            for number, call in enumerate(getattr(message, "tool_calls", None) or ())
-        ),
-        prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
-        completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
-        cost_usd=cost,
-    )
-
-
-def _without_secrets(completion: Completion, secrets: Sequence[str | None]) -> Completion:
-    """Returns a completion in which no secret stands that the server echoes, since it goes into records."""
-    return replace(
-        completion,
-        text=without_secrets(completion.text, secrets),
-        refusal=None if completion.refusal is None else without_secrets(completion.refusal, secrets),
-        tool_calls=tuple(
-            replace(call, name=without_secrets(call.name, secrets), arguments=without_secrets(call.arguments, secrets))
-            for call in completion.tool_calls
-        ),
-    )

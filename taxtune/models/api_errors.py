@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from taxtune.errors import ModelError
-from taxtune.models.faults import Fault
+from taxtune.models.base import Fault, retry_after
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -28,13 +28,11 @@ __all__ = [
     "classify",
     "load_litellm",
     "needed_keys",
-    "retry_after",
     "without_credentials",
     "without_secrets",
 ]
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_OVERLOADED = frozenset({503, 504, 529})
 _PAGE_SIGNS = ("<!doctype", "<html")
 _FILTER_SIGNS = ("content_filter", "content management policy", "content_policy_violation")
 # What litellm says of a body that is empty, no JSON (every JSON error ends with its position), or other JSON.
@@ -53,13 +51,11 @@ class CallError:
         fault: What it is counted as, which decides what is done about it.
         reason: What the model or its server did, as the rest of a sentence that begins with "The model ...".
         remedy: What to do about a fatal error; "{keys}" stands for the names of the provider's keys.
-        overload: Whether the server has more calls than it can take.
     """
 
     fault: Fault
     reason: str
     remedy: str = ""
-    overload: bool = False
 
 
 class UnusableReplyError(Exception):
@@ -111,15 +107,15 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
     if ((not status or status >= 500) and _MALFORMED.search(low)) or (status in (0, 422) and not said):
         return CallError(Fault.MALFORMED, "returned nothing, or something that is not a chat completion")
     if _is(error, "Timeout") or status == 408:
-        return CallError(Fault.TIMEOUT, "did not answer in time", overload=True)
+        return CallError(Fault.TIMEOUT, "did not answer in time")
     if status == 429:
         asked = retry_after(error)
         wait = f" (it asks to wait {asked:.0f} s)" if asked >= 1 else ""
-        return CallError(Fault.RATE_LIMIT, f"is over its rate limit{wait}: {said}", overload=True)
+        return CallError(Fault.RATE_LIMIT, f"is over its rate limit{wait}: {said}")
     if "connection error" in low or _is(error, "APIConnectionError") or isinstance(error, ConnectionError):
         return CallError(Fault.CONNECTION, f"cannot be reached: {_why_unreachable(error) or said}")
     if status in _RETRIED or status >= 500:
-        return CallError(Fault.SERVER_ERROR, f"failed ({status}): {said}", overload=status in _OVERLOADED)
+        return CallError(Fault.SERVER_ERROR, f"failed ({status}): {said}")
     return CallError(Fault.REJECTED, f"rejected the request: {said}")
 
 
@@ -165,21 +161,6 @@ class RetryNotes:
             f"{self._name} {reason}; trying again in {max(1, round(wait))} s "
             f"(attempt {state.attempt_number + 1} of {self._attempts})."
         )
-
-
-def retry_after(error: BaseException | None) -> float:
-    """Returns the seconds that a server asked to wait; 0 where it did not."""
-    for headers in (
-        getattr(error, "litellm_response_headers", None),
-        getattr(getattr(error, "response", None), "headers", None),
-    ):
-        value = None if headers is None else headers.get("retry-after")
-        try:
-            if value is not None:
-                return max(float(value), 0.0)
-        except ValueError:
-            continue  # a date: the doubling wait will do
-    return 0.0
 
 
 def without_credentials(address: str | None) -> str | None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS
 from taxtune.errors import ModelError
-from taxtune.models.quantization import QUANTIZATIONS
+from taxtune.models.weights import QUANTIZATIONS
 from taxtune.store import Identity
 
 if TYPE_CHECKING:
@@ -20,6 +25,7 @@ __all__ = [
     "DEVICE_MAPS",
     "Answer",
     "Failure",
+    "Fault",
     "Identity",
     "Model",
     "ModelSettings",
@@ -27,7 +33,10 @@ __all__ = [
     "Request",
     "RetryPolicy",
     "Task",
+    "count_fault",
+    "count_faults",
     "reseeded",
+    "retry_after",
     "well_formed",
 ]
 
@@ -150,6 +159,21 @@ def reseeded(model: Model, seed: int) -> Model:
     return other
 
 
+def retry_after(error: BaseException | None) -> float:
+    """Returns the seconds that a server asked to wait; 0 where it did not."""
+    for headers in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(getattr(error, "response", None), "headers", None),
+    ):
+        value = None if headers is None else headers.get("retry-after")
+        try:
+            if value is not None:
+                return max(float(value), 0.0)
+        except ValueError:
+            continue  # a date: the doubling wait will do
+    return 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """When a call that failed is tried again.
@@ -178,8 +202,6 @@ class RetryPolicy:
         """Returns the seconds to wait after a failed attempt; for tenacity's `wait`."""
         import random
 
-        from taxtune.models.api_errors import retry_after
-
         doubled = self.first_wait * 2.0 ** (state.attempt_number - 1)
         error = state.outcome.exception() if state.outcome is not None else None
         # Without the jitter, calls that were refused together would come back together.
@@ -198,8 +220,8 @@ class ModelSettings:
         system_prompt: A system message before the prompt, or None.
         api_base: Address of an OpenAI-compatible server, usually ending in /v1; None is the provider's own.
         api_key: The key; None is the provider's environment variable. It is part of no record.
-        concurrency: Most calls of an API, or of an async function, under way at a time; at least 1. Within it, an API's
-            server decides (see `ConcurrencyLimit`); "auto" leaves it to the server up to 128, and is 8 for a function.
+        concurrency: Calls of an API, or of an async function, under way at a time; at least 1. "auto" is 16 for an API
+            and 8 for a function.
         retry: When a call of an API that failed is tried again.
         max_image_side: Longer side in pixels to which larger images are scaled down before they are sent to an API;
             None sends them as they are.
@@ -268,3 +290,70 @@ class ModelSettings:
             raise ModelError("A device_map chooses the devices itself.", remedy="Leave device: auto.")
         if not all(self.stop):
             raise ModelError("A text that stops an answer is empty.", remedy="Give texts of one character at least.")
+
+
+class Fault(Enum):
+    """A way in which a call fails.
+
+    Attributes:
+        key: What it is called in records.
+        retries: Further attempts that it is worth; None for as many as the retry policy allows.
+        passes: Whether the same call may succeed later, so that a run which lacks answers for it had better stop than
+            blame the template.
+    """
+
+    def __init__(self, key: str, retries: int | None, passes: bool) -> None:
+        self.key = key
+        self.retries = retries
+        self.passes = passes
+
+    RATE_LIMIT = "rate_limit", None, True
+    SERVER_ERROR = "server_error", None, True
+    TIMEOUT = "timeout", None, True
+    CONNECTION = "lost_connection", None, True
+    MALFORMED = "malformed_response", None, True
+    WEB_PAGE = "web_page", None, True
+    NO_CHOICES = "no_choices", None, True
+    # Some models say nothing about some images, or to some prompts, whenever they are asked: a run must not stop for
+    # that, as it would stop there again each time it is continued.
+    EMPTY = "empty_text", None, False
+    # A sampled reply, or a classifier on a busy server, refuses at random now and then, which another attempt mends.
+    # A second refusal is the provider's verdict: to insist costs money, and accounts are closed for it.
+    REFUSAL = "refusal", 1, False
+    CONTENT_FILTER = "content_filter", 1, False
+    # The same limit cuts off the next attempt as well.
+    CUT_OFF = "cut_off", 0, False
+    TOO_LONG = "too_long", 0, False
+    REJECTED = "rejected_request", 0, False
+    FUNCTION = "function_error", 0, True
+    KEY = "rejected_key", 0, False
+    NO_CREDIT = "no_credit", 0, False
+    NOT_FOUND = "not_found", 0, False
+
+    @property
+    def fatal(self) -> bool:
+        """Whether every other call would fail alike."""
+        return self in (Fault.KEY, Fault.NO_CREDIT, Fault.NOT_FOUND)
+
+
+_counts: ContextVar[Counter[str] | None] = ContextVar("taxtune_faults", default=None)
+_lock = threading.Lock()
+
+
+@contextmanager
+def count_faults() -> Iterator[Counter[str]]:
+    """Counts the attempts that fail within the block, by the fault's key; those of an inner block count there alone."""
+    found: Counter[str] = Counter()
+    token = _counts.set(found)
+    try:
+        yield found
+    finally:
+        _counts.reset(token)
+
+
+def count_fault(fault: Fault) -> None:
+    """Takes note of an attempt that failed."""
+    counts = _counts.get()
+    if counts is not None:
+        with _lock:
+            counts[fault.key] += 1

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, ModelError
-from taxtune.models.base import Answer, Failure, Identity, Reply, Request, well_formed
-from taxtune.models.faults import Fault, count_fault
+from taxtune.models.base import Answer, Failure, Fault, Identity, Reply, Request, count_fault, well_formed
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -20,10 +20,9 @@ from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import downloading, explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
-from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint
+from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint, is_gguf
 from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
-from taxtune.models.gguf import is_gguf
-from taxtune.models.quantization import check_quantization, quantization_config
+from taxtune.models.weights import check_quantization, quantization_config
 from taxtune.progress import loading
 
 __all__ = ["LocalModel", "Unanswerable"]

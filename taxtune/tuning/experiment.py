@@ -62,7 +62,6 @@ _FREE = (
     "proposer.max_tokens",
     "proposer.timeout",
     "seed",  # the part that counts is added
-    "storage",
     "tracking.",
     "vlm.batch_size",
     "vlm.concurrency",

@@ -225,23 +225,6 @@ def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
 
 
 @pytest.mark.heavy
-def test_two_processes_share_a_run(compared: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    workers = [begin("tune", "fieldguide", "--out", out, "--resume", "--json", folder=tmp_path) for _ in range(2)]
-    done = [worker.wait() for worker in workers]
-    assert [worker.code for worker in done] == [0, 0], done
-    results = [json.loads(worker.out) for worker in done]
-    assert results[0]["iterations"] == results[1]["iterations"]
-    assert results[0]["winner"] == results[1]["winner"]
-    records = history(out)
-    assert [record["iteration"] for record in records] == [0, 1, 2, 3, 4]
-    assert len({record["template"] for record in records}) == 5
-    assert all(record["state"] == "complete" for record in records)
-    parents, nested = recorded(out)
-    assert [run.info.status for run in parents] == ["FINISHED"]
-    assert [run.info.run_name for run in nested] == ["baseline", *(f"iteration {n:02d}" for n in range(1, 5))]
-
-
 # -- the chat model as proposer ---------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from taxtune.drafting.offer import Machine, find_machine, make_offer
 from taxtune.hardware import device_memory, memory_of_this_machine
-from taxtune.models.known import KNOWN_MODELS
+from taxtune.models.weights import KNOWN_MODELS
 
 SMALLEST, *_, LARGEST = KNOWN_MODELS.values()
 

@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster of several nodes, all on this machine, of which one is killed."""
+"""Workers on a Ray cluster of two nodes, all on this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -14,16 +15,17 @@ from PIL import Image
 from taxtune.data.images import content_hash
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.execution import deploy
-from taxtune.execution.pool import Pool
-from taxtune.models import AnswerStore, Request, ask
+from taxtune.models import AnswerStore, Failure, Request, ask, count_faults
 from taxtune.recipe_settings import ExecutionSettings
 from tests.execution.sleepy import asked
+
+RAY = ExecutionSettings(engine="ray")
 
 
 def test_without_the_extra_the_message_names_it(sleepy, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[ray\]'"):
-        deploy(sleepy, execution=ExecutionSettings(engine="ray"))
+        deploy(sleepy, execution=RAY)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "ray://127.0.0.1:{port}"])
@@ -36,6 +38,57 @@ def test_an_address_without_a_cluster_is_named(sleepy, address):
         deploy(sleepy, execution=ExecutionSettings(engine="ray", address=nobody))
 
 
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [(lambda image, prompt: "", "needs a model by name"), ("openai/gpt-4o", "A model behind an API needs no workers")],
+)
+def test_what_cannot_have_workers_says_so(spec, said):
+    with pytest.raises(ModelError, match=said):
+        deploy(spec, execution=RAY)
+
+
+@pytest.mark.heavy
+def test_workers_answer_as_the_model_does(cluster, sleepy, tmp_path, notes):
+    files = [tmp_path / f"{i}.png" for i in range(6)]
+    for i, file in enumerate(files):
+        Image.new("RGB", (16, 16), (40 * i, 0, 0)).save(file)
+    model = deploy(sleepy, execution=RAY)
+    assert (model.workers, model.check(), model.identity) == (2, [], {"kind": "sleepy", "model": "sleepy"})
+
+    wanted = [Request(f"prompt {i}", files[i % 6]) for i in range(48)]
+    replies = model.answer([*wanted, Request("gone", tmp_path / "gone.png")])
+    assert [r.text.partition(":")[0] for r in replies[:-1]] == [request.prompt for request in wanted]
+    assert "gone.png: The image file does not exist" in replies[-1].reason
+    homes = Counter((pid, seen) for pid, seen, _ in asked(tmp_path))
+    assert sum(sorted(homes.values())[-6:]) >= 30, "an image stays with its worker, but for the last questions"
+
+    with count_faults() as faults:
+        model.answer([Request(f"fault {i}") for i in range(9)])
+    assert (faults, notes) == ({"timeout": 9}, ["slow today"])
+
+    stream = model.stream([Request(f"first {i}") for i in range(50)])
+    assert len(list(islice(stream, 3))) == 3
+    stream.close()
+    assert [reply.text for reply in model.answer([Request("second")])] == ["second: nothing"]
+
+    for prompt, said in (("broken", "out of order"), ("bug", "A worker failed: KeyError")):
+        with pytest.raises(ModelError, match=said):
+            model.answer([Request(prompt)])
+
+    replies = model.answer([Request(f"prompt {i}" if i != 5 else "poison") for i in range(12)])
+    assert [i for i, reply in enumerate(replies) if isinstance(reply, Failure)] == [5]
+    assert "3 workers were lost with this question" in replies[5].reason
+    with pytest.raises(ModelError, match="keep ending before they answer"):
+        model.answer([Request(f"poison {i}") for i in range(20)])
+    assert len(model.answer([Request("well")])) == 1
+
+
+@pytest.mark.heavy
+def test_what_a_worker_cannot_make_is_told(cluster, sleepy):
+    with pytest.raises(ModelError, match=r"cannot make the model|no licence"):
+        deploy(f"{sleepy}:stillborn", execution=RAY).check()
+
+
 @pytest.mark.heavy
 def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(cluster, sleepy, tmp_path):
     image = tmp_path / "image.png"
@@ -43,13 +96,11 @@ def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(cluste
     # The same file under a name that is good in this process alone, as on another machine.
     file = os.open(image, os.O_RDONLY)
     mine = Path(f"/proc/self/fd/{file}")
-    pool = deploy(sleepy, execution=ExecutionSettings(engine="ray"))
-    assert isinstance(pool, Pool)
-    assert pool.workers == 2
+    model = deploy(sleepy, execution=RAY)
     wanted = [Request(f"prompt {i}", mine if i % 2 else None) for i in range(600)]
-    with AnswerStore(tmp_path / "answers.db") as store, pool:
+    with AnswerStore(tmp_path / "answers.db") as store:
         put: Counter[str] = Counter()
-        keep, stream, killed = store.put, pool.stream, []
+        keep, stream, killed = store.put, model.stream, []
 
         def counting(identity, pairs):
             put.update(request.prompt for request, _ in pairs)
@@ -62,8 +113,8 @@ def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(cluste
                     cluster.remove_node(killed[0], allow_graceful=False)
                 yield place, reply
 
-        store.put, pool.stream = counting, watched
-        replies = ask(pool, wanted, store)
+        store.put, model.stream = counting, watched
+        replies = ask(model, wanted, store)
         assert killed
         seen = [content_hash(image)[:8] if request.image else "nothing" for request in wanted]
         assert [reply.text for reply in replies] == [f"{r.prompt}: {s}" for r, s in zip(wanted, seen, strict=True)]
@@ -72,5 +123,5 @@ def test_a_node_that_is_killed_loses_no_question_and_none_is_stored_twice(cluste
         assert max(again.values()) <= 2
         # The node comes back, and so does a worker.
         cluster.nodes.append(cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=80 * 1024**2))
-        assert len(pool.answer([Request(f"more {i}") for i in range(20)])) == 20
+        assert len(model.answer([Request(f"more {i}") for i in range(20)])) == 20
     os.close(file)

@@ -182,6 +182,6 @@ def test_a_download_that_broke_off_is_refused(tiny: Path, tmp_path: Path) -> Non
 def test_a_missing_package_is_named(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF")
-    monkeypatch.setattr("taxtune.models.gguf.find_spec", lambda name: None if name == package else object())
+    monkeypatch.setattr("taxtune.models.checkpoint.find_spec", lambda name: None if name == package else object())
     with pytest.raises(MissingExtraError, match=rf"model\.gguf needs the package '{package}'.*\.\[gguf\]"):
         find_checkpoint(str(file), task=TASK)

@@ -16,10 +16,10 @@ import pytest
 from taxtune.data import content_hash
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Answer, Model, ModelSettings, Reply, Request, ask, local, make_model
-from taxtune.models import quantization as quantizing
+from taxtune.models import weights as quantizing
 from taxtune.models.decoding import StopAt
 from taxtune.models.local import LocalModel
-from taxtune.models.quantization import QUANTIZATIONS
+from taxtune.models.weights import QUANTIZATIONS
 from tests.displays import Recorder
 from tests.tiny_models import TEXT_FAMILIES, Shape, make_checkpoint
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ import pytest
 from PIL import Image
 
 from benchmarks.random_vlms import Shape, write_checkpoint
-from taxtune.models import Answer, ModelSettings, Reply, Request, ask
-from taxtune.models.parity import ALONE, BATCHED, KEPT, compare_ways
+from taxtune.models import Answer, ModelSettings, Request, ask
 from taxtune.models.vision import LocalVLM
 from tests.tiny_models import FAMILIES
 
@@ -101,38 +99,3 @@ def test_a_sliding_window_that_is_shorter_than_a_question(tmp_path: Path, pictur
     pairs = [(prompt, image) for prompt in PROMPTS[1:3] for image in pictures]
     expected = plain_loop(folder, pairs)
     assert said(local(folder, batch_size=3), pairs) == expected
-
-
-# -- the comparison that a user makes ----------------------------------------------------------------------------------
-
-
-def test_the_ways_agree_in_float32_and_share_the_weights(checkpoints: Checkpoints, pictures: list[Path]) -> None:
-    vlm = local(checkpoints("llava"), batch_size=3, dtype="float32")
-    questions = [Request(prompt, image) for prompt in PROMPTS for image in pictures]
-    found = compare_ways(vlm, [*questions, Request("Bird? </s>", pictures[0])])
-    assert {name: way.batch_size for name, way in found.ways.items()} == {ALONE: 1, BATCHED: 3, KEPT: 3}
-    assert found.not_kept is None
-    assert vlm.with_settings(batch_size=5)._network is vlm._network
-    for way in (BATCHED, KEPT):
-        assert found.differing(way) == []
-        # The last question fails in every way, and is compared in none.
-        assert found.answered(way) == list(range(len(questions)))
-    assert "control token '</s>'" in found.text(KEPT, len(questions))
-
-
-class Odd(LocalVLM):
-    """Answers otherwise in batches, and keeps no images."""
-
-    not_kept = "its layers are of another kind"
-
-    def _finish(self, answer: Answer) -> Reply:
-        return super()._finish(answer if self.settings.batch_size == 1 else replace(answer, text=f"{answer.text}!"))
-
-
-def test_what_differs_and_what_cannot_be_kept_is_told(checkpoints: Checkpoints, pictures: list[Path]) -> None:
-    odd = Odd(str(checkpoints("llava")), ModelSettings(max_tokens=NEW_TOKENS, batch_size=2, device="cpu"))
-    found = compare_ways(odd, [Request("What is this?", image) for image in pictures])
-    assert set(found.ways) == {ALONE, BATCHED}
-    assert found.not_kept == "its layers are of another kind"
-    assert found.differing(BATCHED) == [0, 1, 2, 3]
-    assert found.text(BATCHED, 0) == found.text(ALONE, 0) + "!"

@@ -13,7 +13,7 @@ from taxtune.data.folder import label_references
 from taxtune.drafting.offer import Machine
 from taxtune.errors import TaxtuneError
 from taxtune.mapping import Mapper
-from taxtune.models.known import KNOWN_MODELS
+from taxtune.models.weights import KNOWN_MODELS
 from taxtune.recipe import LocalVLMSettings, load_recipe
 from taxtune.recipe_needs import find_needs
 from taxtune.resources import builtin_trees, recipes_dir

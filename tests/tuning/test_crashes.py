@@ -21,7 +21,6 @@ import pytest
 
 from taxtune.models import AnswerStore, Request
 from taxtune.recipe import load_recipe
-from taxtune.store import Place
 from taxtune.tuning.experiment import Experiment
 from tests.servers import OpenAIServer, Reply, calls
 from tests.tuning.toy import ToyVLM, make_files, tuned
@@ -75,7 +74,7 @@ class Dying(ToyVLM):
             slower than a disk; None answers at once.
     """
 
-    def __init__(self, log: Path, moment: int | None, delay: float, answers: Place | None = None) -> None:
+    def __init__(self, log: Path, moment: int | None, delay: float, answers: Path | None = None) -> None:
         super().__init__(log)
         self.moment, self.delay, self.answers = moment, delay, answers
         self.before: list[Request] = []
@@ -173,26 +172,6 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(
     assert set(asked(out)) == set(once)
     # A kill loses at most the batch in flight, two questions here.
     assert len(asked(out)) <= len(once) + 2 * KILLS
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("seed", [0, 1])
-def test_of_two_workers_one_dies_and_the_other_finishes_the_race(seed: int, tmp_path: Path) -> None:
-    folder, out = tmp_path / "in", tmp_path / "out"
-    make_files(folder)
-    moment = random.Random(seed).randrange(24, 60)  # eight templates on three images come before the race
-    dies = start(work, folder, out, RUNS["race"], moment)
-    lives = start(work, folder, out, RUNS["race"])
-    ended(dies)
-    assert not ended(lives)
-    history, result = kept(out)
-    assert [record["iteration"] for record in history] == list(range(8))
-    assert {record["state"] for record in history} == {"complete"}
-    assert len({record["template"] for record in history}) == 8
-    images = {record["iteration"]: len(record["rows"]) for record in history}
-    assert max(images.values()) == 8
-    # The winner is a finalist of the last round, or of one before it where no template of the last is believed.
-    assert result["selection"]["images"] == images[result["winner"]]
 
 
 @pytest.mark.heavy

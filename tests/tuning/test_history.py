@@ -6,9 +6,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -25,46 +24,27 @@ from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.tuning import history as tuning_history
 from taxtune.tuning.history import History, best, check_unused, is_begun, read_attributes
 from taxtune.tuning.proposers import Proposal
-from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
-from tests.databases import postgresql
+from taxtune.tuning.records import SampleResult, IterationRecord, TemplateScores
 
 IDENTITY = {"seed": 1, "data": "abc"}
-FOREVER = 1e6
-
-Open = Callable[..., History]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with postgresql() as server:
-        yield server.url
+class Opened:
+    """A run's folder, in which one history after another is opened."""
 
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder, self._stack = folder, stack
 
-class Place:
-    """Where a test's history is; opens it as one worker after another."""
-
-    def __init__(self, folder: Path, name: str, storage: str | None, stack: ExitStack) -> None:
-        self.folder, self.name, self.storage, self._stack = folder, name, storage, stack
-
-    def open(self, identity: dict[str, object] = IDENTITY, *, resume: bool = True, **settings: object) -> History:
-        folder = self.folder
-        if self.storage is not None and "machine" in settings:
-            folder = folder / str(settings["machine"])  # machines share the database and nothing else
-        folder.mkdir(exist_ok=True, parents=True)
-        history = History(folder, self.name, identity, resume=resume, storage=self.storage, **settings)
+    def open(self, identity: dict[str, object] = IDENTITY, *, resume: bool = True) -> History:
+        history = History(self.folder, "run", identity, resume=resume)
         self._stack.callback(history.close)
         return history
 
-    @property
-    def url(self) -> str:
-        return self.storage or f"sqlite:///{self.folder / 'history.db'}"
 
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    storage = None if request.param == "sqlite" else request.getfixturevalue("server")
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Opened]:
     with ExitStack() as stack:
-        yield Place(tmp_path / "run", tmp_path.name, storage, stack)
+        yield Opened(tmp_path / "run", stack)
 
 
 def record(
@@ -93,7 +73,7 @@ def run(history: History, total: int) -> list[int]:
     return done
 
 
-def test_iterations_are_numbered_from_the_baseline_and_come_back_as_they_were(place: Place) -> None:
+def test_iterations_are_numbered_from_the_baseline_and_come_back_as_they_were(place: Opened) -> None:
     history = place.open(resume=False)
     assert run(history, 3) == [0, 1, 2, 3]
     history.close()
@@ -105,11 +85,11 @@ def test_iterations_are_numbered_from_the_baseline_and_come_back_as_they_were(pl
     assert [json.loads(line)["iteration"] for line in lines] == list(range(6))
 
 
-def test_a_dashboard_shows_what_was_tried_and_how_it_scored(place: Place) -> None:
+def test_a_dashboard_shows_what_was_tried_and_how_it_scored(place: Opened) -> None:
     history = place.open()
     run(history, 1)
     history.finish(IterationRecord(history.claim(2).iteration, "failed", None, reason="three bad replies"))
-    study = optuna.load_study(study_name=place.name, storage=place.url)
+    study = optuna.load_study(study_name="run", storage=f"sqlite:///{place.folder / 'history.db'}")
     assert study.metric_names == ["hP", "hR"]
     assert [(trial.number, trial.values) for trial in study.trials] == [(0, [0.5, 0.7]), (1, [0.6, 0.7]), (2, None)]
     shown = {"template": "template 1", "hP": 0.6, "hR": 0.7, "value": 0.6, "feasible": True}
@@ -117,37 +97,35 @@ def test_a_dashboard_shows_what_was_tried_and_how_it_scored(place: Place) -> Non
     assert study.trials[2].user_attrs["reason"] == "three bad replies"
 
 
-def test_a_failed_iteration_is_kept_without_scores(place: Place) -> None:
+def test_a_failed_iteration_is_kept_without_scores(place: Opened) -> None:
     history = place.open()
     history.finish(IterationRecord(history.claim(0).iteration, "failed", None, reason="three bad replies"))
     assert history.records()[0].reason == "three bad replies"
     assert best(history.records()) is None
 
 
-def test_the_pareto_front_is_of_hp_and_hr(place: Place) -> None:
+def test_the_pareto_front_is_of_hp_and_hr(place: Opened) -> None:
     history = place.open()
     for hp, hr in [(0.5, 0.9), (0.9, 0.5), (0.4, 0.4)]:
         history.finish(record(history.claim(2).iteration, hp, hr))
 
 
-def test_an_existing_run_is_not_overwritten(place: Place) -> None:
-    arguments = (place.folder, place.name, place.storage)
-    check_unused(*arguments)
-    assert not is_begun(*arguments)
+def test_an_existing_run_is_not_overwritten(place: Opened) -> None:
+    check_unused(place.folder)
+    assert not is_begun(place.folder)
     place.open(resume=False).close()
-    assert is_begun(*arguments)
+    assert is_begun(place.folder)
     with pytest.raises(ResumeError, match="already holds a tuning run") as error:
         place.open(resume=False)
     assert "--resume" in str(error.value)
-    assert "unused" not in str(error.value), "a password is not shown"
 
 
-def test_what_may_change_by_now_does_not_stop_a_run_from_before(place: Place) -> None:
+def test_what_may_change_by_now_does_not_stop_a_run_from_before(place: Opened) -> None:
     place.open({**IDENTITY, "recipe.max_missing": 0.1}).close()
     place.open()
 
 
-def test_resume_says_what_changed(place: Place) -> None:
+def test_resume_says_what_changed(place: Opened) -> None:
     place.open().close()
     with pytest.raises(ResumeError) as error:
         place.open({"seed": 2, "data": "abc", "new": 1})
@@ -157,9 +135,11 @@ def test_resume_says_what_changed(place: Place) -> None:
     place.open().close()
 
 
-def test_what_a_run_was_made_from_can_be_read_from_its_folder(place: Place) -> None:
+def test_what_a_run_was_made_from_can_be_read_from_its_folder(place: Opened) -> None:
     assert read_attributes(place.folder) == {}
-    place.open().set_note("taxonomy", "tree.csv")
+    history = place.open()
+    history.set_note("taxonomy", "tree.csv")
+    history.close()
     assert place.open().note("taxonomy") == "tree.csv"
     assert read_attributes(place.folder) == {**IDENTITY, "note:taxonomy": "tree.csv"}
 
@@ -179,28 +159,7 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
         read_attributes(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("storage", "words"),
-    [
-        (
-            "postgresql+psycopg://me:secret@127.0.0.1:1/none",
-            ["postgresql+psycopg://me:***@127.0.0.1:1/none", "running"],
-        ),
-        ("nosuch://host/database", ["SQLAlchemy cannot use the history's storage", "nosuch"]),
-        ("my database", ["SQLAlchemy cannot use the history's storage"]),
-    ],
-)
-def test_a_storage_that_cannot_be_opened_is_a_clear_error(tmp_path: Path, storage: str, words: list[str]) -> None:
-    if "psycopg" in storage:
-        pytest.importorskip("psycopg")
-    with pytest.raises(TaxtuneError) as error:
-        History(tmp_path / "out", "run", IDENTITY, resume=True, storage=storage)
-    assert all(word in str(error.value) for word in words)
-    assert "secret" not in str(error.value)
-    assert not (tmp_path / "out").exists()
-
-
-# -- several workers ---------------------------------------------------------------------------------------------------
+# -- one process at a time ---------------------------------------------------------------------------------------------
 
 WORKER = textwrap.dedent(
     """
@@ -208,84 +167,32 @@ WORKER = textwrap.dedent(
     from pathlib import Path
     from taxtune.tuning.history import History
     from taxtune.tuning.proposers import Proposal
-    folder, name, storage, machine, patience = sys.argv[1:]
-    history = History(
-        Path(folder), name, {"seed": 1, "data": "abc"}, resume=True, storage=storage or None, machine=machine or None,
-        patience=float(patience),
-    )
-    claim = history.claim(5)
-    history.propose(claim, Proposal("half done", {"slot": "x"}))
-    print(claim.iteration, flush=True)
+    history = History(Path(sys.argv[1]), "run", {"seed": 1, "data": "abc"}, resume=True)
+    history.propose(history.claim(5), Proposal("half done", {"slot": "x"}))
+    print("begun", flush=True)
     time.sleep(60)
     """
 )
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("machine", "patience"),
-    [pytest.param(None, FOREVER, id="here: nobody waits"), pytest.param("far", 1.0, id="on another machine")],
-)
-def test_what_a_killed_worker_held_is_taken_over_with_its_template(
-    place: Place, machine: str | None, patience: float
-) -> None:
-    arguments = [place.folder, place.name, place.storage or "", machine or "", patience]
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+def test_a_second_process_is_refused_and_goes_on_where_the_first_was_killed(place: Opened) -> None:
+    process = subprocess.Popen([sys.executable, "-c", WORKER, str(place.folder)], stdout=subprocess.PIPE, text=True)
     try:
-        assert worker.stdout is not None
-        assert worker.stdout.readline().strip() == "0"
-        history = place.open(patience=patience)
-        mine = history.claim(5)
-        assert mine.iteration == 1, "a living worker keeps its iteration"
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "begun"
+        with pytest.raises(ResumeError, match="Another process is working on the run in this folder"):
+            place.open()
     finally:
-        os.kill(worker.pid, signal.SIGKILL)
-        worker.wait()
-    history.finish(record(1))
-    taken = history.claim(1)
-    assert (taken.iteration, taken.proposal) == (0, Proposal("half done", {"slot": "x"}))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    history = place.open()
+    assert history.templates() == ("half done",)
+    claim = history.claim(1)
+    assert (claim.iteration, claim.proposal) == (0, Proposal("half done", {"slot": "x"}))
 
 
-def test_an_iteration_is_waited_for_and_taken_over_where_its_worker_gives_up(place: Place) -> None:
-    first, second = place.open(machine="one"), place.open(machine="two")
-    first.propose(first.claim(0), Proposal("half done"))
-    taken = []
-    waiting = threading.Thread(target=lambda: taken.append(second.claim(0)))
-    waiting.start()
-    first.close()
-    waiting.join(60)
-    assert [(claim.iteration, claim.proposal) for claim in taken] == [(0, Proposal("half done"))]
-    second.finish(record(0))
-    assert second.claim(0) is None
-
-
-def test_no_new_iteration_is_begun_where_none_is_wanted(place: Place) -> None:
+def test_no_new_iteration_is_begun_where_none_is_wanted(place: Opened) -> None:
     assert place.open().claim(3, new=False) is None
-
-
-def test_who_seemed_dead_is_told_and_spoils_nothing(place: Place) -> None:
-    # Gives no sign of life, and is not patient either.
-    asleep, awake = place.open(machine="asleep", patience=FOREVER), place.open(machine="awake", patience=0.6)
-    claim = asleep.claim(0)
-    asleep.propose(claim, Proposal("template 0"))
-    assert awake.claim(0).proposal == Proposal("template 0")
-    with pytest.raises(TaxtuneError, match="taken over iteration 0"):
-        asleep.finish(record(0, hp=0.1))
-    awake.finish(record(0))
-    with pytest.raises(TaxtuneError, match="taken over iteration 0"):
-        asleep.finish(record(0, hp=0.1))
-    assert asleep.records() == [record(0)]
-
-
-def test_workers_share_the_iterations_and_each_is_done_once(place: Place) -> None:
-    workers = [place.open(machine=f"machine {i}") for i in range(3)]
-    done: list[int] = []
-    threads = [threading.Thread(target=lambda w=worker: done.extend(run(w, 8))) for worker in workers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(done) == list(range(9))
-    assert workers[0].records() == [record(i, hp=0.5 + i / 10) for i in range(9)]
 
 
 class Counted:
@@ -300,10 +207,10 @@ class Counted:
         return self.adapter.validate_python(data)
 
 
-def test_an_iteration_costs_the_same_whatever_came_before_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_iteration_costs_the_same_whatever_came_before_it(place: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: Counter[str] = Counter()
     monkeypatch.setattr(tuning_history, "_RECORD", Counted(tuning_history._RECORD, counts))
-    first, second = (place.open(machine=name, patience=FOREVER) for name in ("one", "two"))
+    history = place.open()
     with ExitStack() as listening:
         for target, event, what in ((Engine, "before_cursor_execute", "statements"), (Mapper, "load", "rows")):
             count = partial(lambda what, *_: counts.update([what]), what)
@@ -312,51 +219,22 @@ def test_an_iteration_costs_the_same_whatever_came_before_it(place: Place, monke
         costs = []
         for i in range(10):
             counts.clear()
-            for worker in (first, second):
-                claim = worker.claim(100)
-                assert len(worker.templates()) == claim.iteration, "what the other has done is seen"
-                worker.propose(claim, Proposal(f"template {claim.iteration}"))
-                worker.finish(record(claim.iteration))
-                if i == 5 and worker is first:  # what grows once costs once
-                    worker.grow(replace(record(0), rows=record(0).rows * 2))
-                assert len(worker.known()) == claim.iteration + 1
+            claim = history.claim(100)
+            history.propose(claim, Proposal(f"template {claim.iteration}"))
+            history.finish(record(claim.iteration))
+            if i == 5:  # what grows once costs once
+                history.grow(replace(record(0), rows=record(0).rows * 2))
+            assert len(history.templates()) == len(history.known()) == i + 1
             costs.append(dict(counts))
     assert costs[2] == costs[4] == costs[-1]
-    assert costs[-1]["records"] == 4, "each of the two iterations is read once by each of the two workers"
-    assert [len(r.rows) for r in second.records()[:2]] == [2, 1]
+    assert [len(r.rows) for r in history.records()[:2]] == [2, 1]
 
 
-def test_only_one_does_what_is_done_alone(place: Place) -> None:
-    workers = [place.open(machine=name) for name in ("one", "two")]
-    inside: list[int] = []
-    most: list[int] = []
-
-    def work(worker: History) -> None:
-        for _ in range(3):
-            with worker.alone("final"):
-                inside.append(1)
-                most.append(len(inside))
-                inside.pop()
-
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in workers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == [1] * 6
-
-
-def test_a_run_that_nothing_was_gained_in_is_removed(place: Place) -> None:
+def test_a_run_that_nothing_was_gained_in_is_removed(place: Opened) -> None:
     history = place.open(resume=False)
     history.propose(history.claim(3), Proposal("half done"))
-    other = place.open()
     history.discard()
-    assert is_begun(place.folder, place.name, place.storage), "another worker is there"
-    other.close()
-    history.discard()
-    history.close()
-    assert not is_begun(place.folder, place.name, place.storage)
-    assert list(place.folder.iterdir()) == []
+    assert not place.folder.exists()
     kept = place.open(resume=False)
     kept.finish(record(kept.claim(3).iteration))
     kept.discard()
@@ -393,15 +271,6 @@ def test_a_run_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     assert history.note("taxonomy") == "tree.csv"
     assert [r.iteration for r in history.records()] == [0, 1, 2, 3]
     history.close()
-
-
-def test_what_another_worker_is_asking_with_is_known(place: Place) -> None:
-    history = place.open()
-    history.finish(record(history.claim(5).iteration))
-    history.propose(history.claim(5), Proposal("being asked"))
-    another = place.open()
-    assert another.templates() == ("being asked",)
-    assert [r.template for r in another.records()] == ["template 0"]
 
 
 def test_the_winner_is_feasible_and_the_earliest_of_equals() -> None:

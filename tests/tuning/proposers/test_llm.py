@@ -346,7 +346,6 @@ def test_trying_again_is_told(notes: list[str]) -> None:
 def test_retry_after_is_respected_up_to_the_longest_wait(monkeypatch: pytest.MonkeyPatch):
     waits: list[float] = []
     monkeypatch.setattr("tenacity.sleep_using_event", lambda _: waits.append)
-    monkeypatch.setattr("taxtune.models.side_by_side.ConcurrencyLimit._rest", lambda *_: None)
     monkeypatch.setattr("random.uniform", lambda low, high: (low + high) / 2)
     with OpenAIServer(status(429, retry_after=7), status(503, retry_after=500), status(500), "Which one?") as server:
         propose(proposer(server.api_base, max_retries=5, first_wait=1.0, longest_wait=60.0))

@@ -1,19 +1,21 @@
-"""Bounds on a call of an API, whichever client litellm makes it with: how long it takes, and how much it sends back."""
+"""Calls of an API: several under way at a time, each bounded in time and in the length of its reply."""
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import cache
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-__all__ = ["MOST_BYTES", "ReplyError", "bounded"]
+__all__ = ["MOST_BYTES", "ReplyError", "as_completed", "bounded"]
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 #: Most bytes of a reply: beyond what any model writes in the tokens that it is given.
 MOST_BYTES = 1_000_000
@@ -21,6 +23,53 @@ MOST_BYTES = 1_000_000
 
 class ReplyError(Exception):
     """A reply is too long, or compressed though that was not asked for; the message begins with a verb."""
+
+
+def as_completed(
+    items: Sequence[Item], work: Callable[[Item, threading.Event], Result], concurrency: int
+) -> Generator[tuple[int, Result]]:
+    """Gives (place, what `work` makes of the item) as it comes; the items are begun in order.
+
+    The first error ends everything, and so do Ctrl-C and closing the generator: items under way are told by the event
+    and not waited for. What was answered before, and paid for, is given first.
+
+    Args:
+        items: What to work on.
+        work: Called with an item and an event that is set when no result is wanted any more.
+        concurrency: Items under way at a time.
+    """
+    stop, places = threading.Event(), iter(range(len(items)))
+    finished: queue.SimpleQueue[tuple[int, Result] | BaseException] = queue.SimpleQueue()
+
+    def run() -> None:
+        for place in places:
+            if stop.is_set():
+                return
+            try:
+                finished.put((place, work(items[place], stop)))
+            except BaseException as error:
+                stop.set()  # before another call is begun
+                finished.put(error)
+
+    for _ in range(min(concurrency, len(items))):
+        # Daemons, unlike those of `ThreadPoolExecutor`, which the end of the program waits for; each in a context of
+        # its own, so that its notes go to the display in force here.
+        threading.Thread(target=copy_context().run, args=(run,), name="taxtune-model", daemon=True).start()
+    try:
+        for _ in items:
+            try:
+                got = finished.get()
+                if isinstance(got, BaseException):
+                    raise got
+            except BaseException:
+                stop.set()
+                while not finished.empty():
+                    if isinstance(more := finished.get(), tuple):
+                        yield more
+                raise
+            yield got
+    finally:
+        stop.set()
 
 
 @dataclass
@@ -46,7 +95,7 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
     """
     _watch_replies()
     bound = _Bound(time.monotonic() + seconds)
-    done: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+    done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:
         _bound.set(bound)
@@ -58,7 +107,7 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
     threading.Thread(target=copy_context().run, args=(run,), name="taxtune-call", daemon=True).start()
     try:
         result, error = done.get(timeout=seconds)
-    except Empty:
+    except queue.Empty:
         raise TimeoutError from None
     if bound.problem is not None:
         raise ReplyError(bound.problem) from error
