@@ -22,7 +22,8 @@ AVOIDED = {
     r"\bends the use of\b": "closes",
     r'"""Returns (what|how)\b': "name the value that is returned",
     r'"""What came of\b': "Evaluation of, Result of",
-    r"\b(calls?|seconds?|questions?|answers?|tokens?|rows?|lines?|bytes|times?|once|ms|MB) an? (image|row|node|template|iteration|call|answer)\b": "per image",
+    r"\b(calls?|seconds?|questions?|answers?|tokens?|rows?|lines?|bytes|times?|once|ms|MB) an? "
+    r"(image|row|node|template|iteration|call|answer)\b": "per image",
 }
 
 
