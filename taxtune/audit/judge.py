@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -75,12 +76,12 @@ def judge_sample(
     for index, (row, value, reply) in enumerate(zip(rows, replies.values, replies.replies, strict=True)):
         if np.isnan(value) or reply is None:
             continue
-        verdict, node, words = read_reply(reply)
-        if node and (verdict == "right" or not _follows(tree, row, node, verdict)):
+        verdict, named, words = read_reply(reply)
+        if named and (verdict == "right" or not _follows(tree, row, named, verdict)):
             unusable += verdict != "right"
-            node = ""
+            named = ""
         words = words if words.casefold() in row["answer"].casefold() else ""
-        filled.loc[index, ["verdict", "node", "words"]] = [verdict, node, words]
+        filled.loc[index, ["verdict", "node", "words"]] = [verdict, named, words]
     notes = list(judge.notes("contains no verdict"))
     if unusable:
         notes.append(
@@ -111,7 +112,7 @@ def _line(reply: str, name: str) -> str:
     return "" if text.casefold() in ("-", "–", "—", "n/a", "unknown") else text
 
 
-def _follows(tree: Taxonomy, row: dict[str, str], node: str, verdict: str | None) -> bool:
+def _follows(tree: Taxonomy, row: Mapping[Any, Any], node: str, verdict: str | None) -> bool:
     try:
         return verdict_of(tree, row["placement"], row["stage"], resolve_node(tree, node)) == verdict
     except TaxonomyError:
