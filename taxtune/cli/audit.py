@@ -74,7 +74,7 @@ def audit(
         summarise_audit,
         write_sample,
     )
-    from taxtune.authoring.proposals import node_path
+    from taxtune.authoring.enrich import node_path
     from taxtune.report.output import publish
     from taxtune.tables import csv_text
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from taxtune.atomic import write_text
-from taxtune.authoring.choices import IS, Choice, choices_csv
-from taxtune.authoring.from_labels import tree_by_wordnet
+from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.labels import as_labels
+from taxtune.authoring.senses import Choice, choices_csv
 from taxtune.data.folder import label_references
 from taxtune.drafting.source import Source
 from taxtune.errors import RecipeError
@@ -85,7 +85,7 @@ def _by_paths(labels: Sequence[str]) -> Taxonomy:
 
 def _by_wordnet(choices: Sequence[Choice]) -> str:
     without = [choice.label.name for choice in choices if choice.synset is None]
-    partly = [choice.label.name for choice in choices if choice.synset is not None and choice.relation != IS]
+    partly = [choice.label.name for choice in choices if choice.synset is not None and choice.relation != "is"]
     said = "from WordNet's hypernyms of the labels"
     if partly:
         said += f"; placed by one of their words: {_some(partly)}"

@@ -177,8 +177,9 @@ def test_a_model_judges(monkeypatch: Patch, capsys: Capture, folder: Path) -> No
         first = json.loads(capsys.readouterr().out)
         assert audit(monkeypatch, folder, *arguments, "--api-base", server.api_base) == 0
         assert len(server.chats) == 6  # of five, the failed call alone is asked again
-        shown = server.prompts[0]
-    assert "Nodes whose names stand in the text" in shown or "Directly below that node" in shown
+        shown = " ".join(server.prompts)
+    assert 'Nodes whose names stand in the text: "food/dessert' in shown
+    assert "Directly below that node" in shown
     notes = " ".join(first["notes"])
     assert "the judge's reply contains no verdict" in notes
     assert "the call failed" in notes
