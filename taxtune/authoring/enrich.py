@@ -1,4 +1,4 @@
-"""More names for the nodes of a tree: inflections and WordNet's synonyms, proposed in a CSV file and applied from it."""
+"""More names for the nodes of a tree: inflections and WordNet's synonyms, reviewed in a CSV file."""
 
 from __future__ import annotations
 

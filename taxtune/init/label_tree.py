@@ -11,8 +11,8 @@ from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.labels import as_labels
 from taxtune.authoring.senses import Choice, choices_csv
 from taxtune.data.folder import label_references
-from taxtune.drafting.source import Source
 from taxtune.errors import RecipeError
+from taxtune.init.source import Source
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
 from taxtune.taxonomy.convert import write_taxonomy
@@ -24,7 +24,7 @@ _ROOT = "thing"
 
 @dataclass(frozen=True, slots=True)
 class MadeTree:
-    """A tree that was made, which somebody should look at.
+    """A tree that was made, to be reviewed.
 
     Attributes:
         tree: The tree.
@@ -41,7 +41,7 @@ class MadeTree:
     def write(self) -> str:
         """Writes the tree, and the synsets beside it; returns what to do with them."""
         write_taxonomy(self.tree, self.file, force=True)
-        look = f"Look at it ({command('taxonomy', 'show', self.file)}) and mend it by hand"
+        look = f"Look at it ({command('taxonomy', 'show', self.file)}) and correct it by hand"
         if not self.choices:
             return f"{look}."
         synsets = self.file.with_suffix(".synsets.csv")
