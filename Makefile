@@ -13,7 +13,7 @@ PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
 LOWEST_TESTS ?= tests --ignore=tests/cli --ignore=tests/fieldguide --ignore=tests/golden --ignore=tests/studies
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-heavy test-all test-lowest lint format docs bench size clean
+.PHONY: help install install-dev demo test test-heavy test-all test-lowest lint format reference docs bench size clean
 
 help:
 	@echo "make install      install taxtune in $(VENV)"
@@ -24,6 +24,7 @@ help:
 	@echo "make test-lowest  run the quick tests with the oldest packages that pyproject.toml allows, in $(LOWEST)"
 	@echo "make lint         run ruff and mypy"
 	@echo "make format       reformat with ruff"
+	@echo "make reference    write the pages about recipe keys, commands and the Python API from the code"
 	@echo "make docs         build the documentation in site/"
 	@echo "make bench        run the benchmarks (ARGS='--taxonomy FILE --placed FILE' for the mapper on your data)"
 	@echo "make size         print lines per room, modules, commands, recipe keys, words of documentation"
@@ -81,6 +82,9 @@ lint: install-dev
 format: install-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+reference: install-dev
+	$(BIN)/python docs/code/reference.py
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

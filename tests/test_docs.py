@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +99,10 @@ def test_five_commands_lead_from_photos_to_labels(tmp_path: Path, monkeypatch: p
     for block in blocks("docs/how-to/classify.md", "python"):
         exec(compile(block, "docs/how-to/classify.md", "exec"), names)
     assert names["classifier"].predict(["a.jpg"]).tolist() == [labels[1].split(",")[1]]
+
+
+def test_the_reference_follows_the_code() -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/code/reference.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.drafting.offer import Machine
-from taxtune.models.weights import KNOWN_MODELS
+from taxtune.models.weights import KNOWN_MODELS, smallest_that_suits
 from taxtune.recipe import Recipe, load_recipe
-from taxtune.recipe_needs import find_needs
-
-MACHINE = Machine("cpu", 16.0)
+from taxtune.recipe_needs import missing_for
 
 RECIPE = """\
 name: mine
@@ -39,60 +36,51 @@ def recipe(folder: Path, *overrides: str) -> Recipe:
     return load_recipe(folder / "mine.yaml", overrides)
 
 
-def test_a_recipe_whose_all_is_here_is_ready(folder: Path) -> None:
-    needs = find_needs(recipe(folder), MACHINE)
-    assert (needs.missing, needs.here, needs.local) == ((), True, True)
-    assert (needs.variables, needs.page, needs.size) == (("TREES", "PHOTOS"), "https://example.org", "60 photos")
-    assert needs.as_dict()["ready"] is True
-
-
-def test_variables_that_are_not_set_and_files_that_are_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_that_lacks_nothing_and_one_that_lacks_much(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing_for(recipe(folder)) == []
     monkeypatch.delenv("TREES")
     (folder / "list.csv").unlink()
-    needs = find_needs(recipe(folder), MACHINE)
-    assert needs.missing == ("TREES is not set", f"{folder / 'list.csv'} does not exist")
-    assert needs.as_dict()["ready"] is False
+    assert missing_for(recipe(folder)) == ["TREES is not set", f"{folder / 'list.csv'} does not exist"]
 
 
 def test_weights_are_here_or_to_be_downloaded(folder: Path) -> None:
     name = next(name for name, known in KNOWN_MODELS.items() if not known.gated)
-    absent = find_needs(recipe(folder, f"vlm.model=local:{name}"), MACHINE)
-    assert (absent.here, absent.missing, absent.download_gb) == (False, (), KNOWN_MODELS[name].download_gb)
+    size = f"{KNOWN_MODELS[name].download_gb:.1f} GB"
+    (problem,) = missing_for(recipe(folder, f"vlm.model=local:{name}"))
+    assert "downloaded on first use" in problem
+    assert size in problem
     snapshot = folder / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
     (snapshot / "model.safetensors").write_bytes(b"weights")
     (snapshot.parents[1] / "refs").mkdir()
     (snapshot.parents[1] / "refs" / "main").write_text("0" * 40)
-    assert find_needs(recipe(folder, f"vlm.model=local:{name}"), MACHINE).here
-    assert not find_needs(recipe(folder, f"vlm.model=local:{name}", "vlm.revision=v2"), MACHINE).here
+    assert missing_for(recipe(folder, f"vlm.model=local:{name}")) == []
+    assert missing_for(recipe(folder, f"vlm.model=local:{name}", "vlm.revision=v2"))
     (folder / "checkpoint").mkdir()
-    assert find_needs(recipe(folder, "vlm.model=local:checkpoint"), MACHINE).here, "a folder, relative to the recipe"
-    other = find_needs(recipe(folder, "vlm.model=local:org/other"), MACHINE)
-    assert (other.here, other.download_gb, other.gpu_gb, other.gated) == (False, None, None, False)
-
-
-@pytest.mark.parametrize(
-    ("machine", "model", "fits"),
-    [
-        (Machine("cpu", 16.0), "HuggingFaceTB/SmolVLM2-2.2B-Instruct", False),
-        (Machine("cpu", 32.0), "HuggingFaceTB/SmolVLM2-2.2B-Instruct", True),
-        (Machine("cuda", 8.0), "HuggingFaceTB/SmolVLM2-2.2B-Instruct", True),
-        (Machine("cuda", 8.0), "Qwen/Qwen2.5-VL-7B-Instruct", False),
-        (Machine("cuda", 24.0), "Qwen/Qwen2.5-VL-7B-Instruct", True),
-        (Machine("cuda", 24.0), "org/other", None),
-    ],
-)
-def test_a_model_fits_or_not(folder: Path, machine: Machine, model: str, fits: bool | None) -> None:
-    assert find_needs(recipe(folder, f"vlm.model=local:{model}"), machine).fits is fits
+    assert missing_for(recipe(folder, "vlm.model=local:checkpoint")) == [], "a folder, relative to the recipe"
 
 
 def test_gated_weights_want_a_login(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = next(name for name, known in KNOWN_MODELS.items() if known.gated)
-    (problem,) = find_needs(recipe(folder, f"vlm.model=local:{name}"), MACHINE).missing
-    assert "licence" in problem
-    assert problem.endswith("hf auth login")
+    access, _ = missing_for(recipe(folder, f"vlm.model=local:{name}"))
+    assert "licence" in access
+    assert access.endswith("hf auth login")
     monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
-    assert find_needs(recipe(folder, f"vlm.model=local:{name}"), MACHINE).missing == ()
+    assert len(missing_for(recipe(folder, f"vlm.model=local:{name}"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("device", "gigabytes", "name"),
+    [
+        ("cpu", 16, "HuggingFaceTB/SmolVLM-256M-Instruct"),
+        ("cuda", 4, "HuggingFaceTB/SmolVLM-500M-Instruct"),
+        ("cuda", 24, "HuggingFaceTB/SmolVLM-Instruct"),
+        ("cpu", 1, None),
+    ],
+)
+def test_the_model_to_begin_with(device: str, gigabytes: float, name: str | None) -> None:
+    model = smallest_that_suits(device, gigabytes)
+    assert (None if model is None else model.name) == name
 
 
 @pytest.mark.parametrize(
@@ -112,9 +100,7 @@ def test_gated_weights_want_a_login(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_keys(folder: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], keys: list[str]) -> None:
     for key in keys:
         monkeypatch.delenv(key, raising=False)
-    needs = find_needs(recipe(folder, *overrides), MACHINE)
-    assert needs.keys == tuple(keys)
-    assert needs.missing == tuple(f"{key} is not set" for key in keys)
+    assert missing_for(recipe(folder, *overrides)) == [f"{key} is not set" for key in keys]
     for key in keys:
         monkeypatch.setenv(key, "secret")
-    assert find_needs(recipe(folder, *overrides), MACHINE).missing == ()
+    assert missing_for(recipe(folder, *overrides)) == []

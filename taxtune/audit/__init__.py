@@ -1,1 +1,1 @@
-"""Auditing a mapper: placements are drawn and judged by a person or a chat model; how many of all are right follows."""
+"""How well the mapper places answers here, as a person or a chat model judges a sample of its placements."""

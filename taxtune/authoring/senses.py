@@ -1,240 +1,261 @@
-"""Which sense of WordNet a name is meant in: the one that agrees with the names around it.
+"""Which sense of WordNet each of many labels is meant in, as a CSV file that can be edited.
 
-"Crane" is a bird among birds and a machine among machines. Resnik (*Disambiguating Noun Groupings with Respect to
-WordNet Senses*, 1995) lets every two words of a group vote for the senses whose common hypernym tells most; so does
-this, with each name's vote for a sense of another being the information of their most telling common hypernym, over all
-senses that the voter may still have. The best sense of each name is found, the others are struck out, and the vote is
-taken again until nothing changes.
+"Crane" is a bird among birds and a machine among machines: of the senses of a label, the most frequent one is taken
+unless another lies below a telling kind that more of the other labels share.
 """
 
 from __future__ import annotations
 
+import re
+import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from taxtune.authoring.labels import Label
+from taxtune.errors import DataError
+from taxtune.tables import csv_text, read_rows
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
-__all__ = ["Sense", "agreeing_senses", "senses_of", "senses_on_tree"]
+__all__ = ["WNID", "Choice", "choice_lines", "choices_csv", "choose_synsets", "read_choices", "senses_on_tree"]
 
+_COLUMNS = ("label", "synset", "relation", "words", "gloss", "alternatives")
+#: A label that is WordNet's number of a noun, as ImageNet's folders are called.
+WNID = re.compile(r"n(\d{8})")
+_AFTER_HEAD = frozenset({"of", "with", "in", "on", "for", "from", "at", "to", "without", "de", "al", "la"})
 # The prior of a sense falls by the first factor with each sense of the word that is more frequent, and by the second
-# where the word is not the first of the synset's lemmas: "jellyfish" is the second name of the Portuguese man-of-war.
+# where the word is not the first lemma of the synset: "jellyfish" is the second name of the Portuguese man-of-war.
 _RARER, _SECOND_LEMMA = 0.95, 0.7
-# A vote is the information to this power; beside the mean of all votes counts, with this weight, that of the highest so
-# many. These and the priors were chosen on ImageNet's 1,000 labels: of the 308 that have several senses the right one
-# is found of 247, the most frequent one is right of 102. Any power from 1 to 3 and other weights find 205 to 251.
-_POWER = 2
-_NEAREST, _NEAR = 10, 0.5
-# The votes of all nodes of a tree count so much beside those of a node's siblings and children.
-_FAR = 0.5
-# The least score of a sense that is believed of a node: what one ancestor of ten says.
-_LEAST = 0.1
-# How much better than the next sense it must be.
-_CLEARLY = 1.15
-_ROUNDS = 10
+# The prior of a part of a label falls by each word left out before the head noun, and by leaving out the head noun.
+_SHORTER, _NOT_THE_HEAD = 0.9, 0.5
+# A part of a label is believed if its sense scores at least this share of the median of the labels that WordNet has.
+_BELIEVED = 0.25
+# Of ImageNet's 308 labels with several senses, a power of 3 finds 239, a power of 1 finds 217; the first sense, 102.
+_POWER = 3
+_SHOWN, _PRINTED = 6, 30
 
 
 @dataclass(frozen=True, slots=True)
-class Sense:
-    """A sense that a name may have.
+class Choice:
+    """The synset of a label.
 
     Attributes:
-        synset: The sense.
-        prior: How likely it is before anything else is known, above 0 and at most 1.
+        label: The label.
+        synset: Its synset, or None.
+        relation: "is" if the label is a name of the synset, "kind of" if only its head noun is, "" without a synset.
+        words: The words of the label that were looked up.
+        given: Whether the synset was given by the user.
+        alternatives: The other senses, the best first.
     """
 
-    synset: Synset
-    prior: float = 1.0
+    label: Label
+    synset: Synset | None
+    relation: str = "is"
+    words: str = ""
+    given: bool = False
+    alternatives: tuple[Synset, ...] = ()
 
 
-def senses_of(wordnet: WordNet, name: str) -> tuple[Sense, ...]:
-    """Returns the senses of a name as a noun, the most frequent first, under any of its spellings.
+def senses_of(wordnet: WordNet, name: str) -> dict[Synset, float]:
+    """The senses of a name as a noun with their priors, the most frequent first.
 
-    WordNet is asked for the name as it is written; if it has no such word, for the name with its parts joined by
-    spaces, by hyphens, and by nothing.
+    A name that WordNet does not have is looked up with its parts joined by spaces, by hyphens, and by nothing.
     """
     parts = name.replace("_", " ").replace("-", " ").split()
     for spelling in dict.fromkeys((name, " ".join(parts), "-".join(parts), "".join(parts))):
-        found = wordnet.synsets(spelling)
-        if found:
-            written = spelling.replace("_", " ").casefold()
-            return tuple(
-                Sense(synset, _RARER**i * (1.0 if synset.lemmas[0].casefold() == written else _SECOND_LEMMA))
-                for i, synset in enumerate(found)
-            )
-    return ()
+        written = spelling.replace("_", " ").casefold()
+        senses = {
+            synset: _RARER**i * (1.0 if synset.lemmas[0].casefold() == written else _SECOND_LEMMA)
+            for i, synset in enumerate(wordnet.synsets(spelling))
+        }
+        if senses:
+            return senses
+    return {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Those that vote on an item: a bit for each, how much their mean counts, and how many of the highest are taken."""
+def agreement(wordnet: WordNet, senses: Sequence[Mapping[Synset, float]]) -> list[dict[Synset, float]]:
+    """Scores each sense of each name by the kind that it shares with the other names.
 
-    members: int
-    weight: float
-    highest: int | None = None
+    The score is the prior times the highest product, over all kinds of the sense, of the share of the other names that
+    may be of this kind and of the kind's information content to the third power. A name alone scores its priors.
+    """
+    members = Counter(
+        kind for some in senses for kind in frozenset().union(*(wordnet.ancestors(synset) for synset in some))
+    )
+    others = sum(map(bool, senses)) - 1
+
+    def score(synset: Synset) -> float:
+        if others < 1:
+            return 1.0
+        shared = ((members[kind] - 1) * wordnet.information(kind) ** _POWER for kind in wordnet.ancestors(synset))
+        return max(shared, default=0.0) / others
+
+    return [{synset: prior * score(synset) for synset, prior in some.items()} for some in senses]
 
 
-def agreeing_senses(wordnet: WordNet, senses: Sequence[Sequence[Sense]]) -> list[list[float]]:
-    """Returns how well each sense of each name agrees with the other names, all of which are about one subject.
+def choose_synsets(
+    wordnet: WordNet, labels: Sequence[Label], given: Mapping[str, tuple[Synset | None, str]] | None = None
+) -> list[Choice]:
+    """Chooses the synset of each label.
+
+    A label that WordNet does not have is looked up by its head noun ("wedding cake": cake) or by other parts of it; a
+    part that has no sense in common with the other labels is not believed, and the label has no synset.
 
     Args:
-        wordnet: Where the senses are from.
-        senses: The senses of each name.
-
-    Returns:
-        A score, at least 0, for each sense of each name: the mean vote of the others, times the prior. The sense meant
-        is that with the highest score, the first of several.
+        wordnet: WordNet.
+        labels: The labels.
+        given: The synset and the relation that the user chose, by the label's name.
     """
-    everyone = (1 << len(senses)) - 1
-    others = [everyone & ~(1 << i) for i in range(len(senses))]
-    return _vote(wordnet, senses, [(_Group(some, 1.0), _Group(some, _NEAR, _NEAREST)) for some in others])
+    given = given or {}
+    lookups = [_lookups(wordnet, label) if label.name not in given else {} for label in labels]
+    priors: list[Mapping[Synset, float]] = []
+    for label, found in zip(labels, lookups, strict=True):
+        chosen = given.get(label.name, (None, ""))[0]
+        priors.append({synset: prior for synset, (prior, _, _) in found.items()} if chosen is None else {chosen: 1.0})
+    scores = agreement(wordnet, priors)
+    whole = sorted(
+        max(row.values())
+        for row, found in zip(scores, lookups, strict=True)
+        if any(r == "is" for *_, r in found.values())
+    )
+    least = _BELIEVED * whole[len(whole) // 2] if whole else 0.0
+    choices = []
+    for label, found, row in zip(labels, lookups, scores, strict=True):
+        if label.name in given:
+            synset, relation = given[label.name]
+            choices.append(Choice(label, synset, relation, label.name if synset else "", given=True))
+            continue
+        ranked = sorted(found, key=lambda synset: -row[synset])
+        best = ranked[0] if ranked else None
+        if best is None or (found[best][2] == "kind of" and row[best] < least):
+            choices.append(Choice(label, None, "", alternatives=tuple(ranked)))
+        else:
+            choices.append(Choice(label, best, found[best][2], found[best][1], alternatives=tuple(ranked[1:])))
+    return choices
+
+
+def _lookups(wordnet: WordNet, label: Label) -> dict[Synset, tuple[float, str, str]]:
+    """The senses that a label may have: the prior, the words that were looked up, and the relation."""
+    for written in label.written:
+        number = WNID.fullmatch(written)
+        synset = wordnet.synset_at(int(number[1])) if number else None
+        if synset is not None:
+            return {synset: (1.0, written, "is")}
+    whole = senses_of(wordnet, label.name)
+    if whole:
+        return {synset: (prior, label.name, "is") for synset, prior in whole.items()}
+    words = label.name.replace("-", " ").split()
+    cut = next((i for i, word in enumerate(words) if i and word.lower() in _AFTER_HEAD), len(words))
+    parts = [(words[i:cut], _SHORTER**i) for i in range(cut)]
+    parts += [(words[:i], _NOT_THE_HEAD * _SHORTER ** (cut - i)) for i in range(cut - 1, 0, -1)]
+    found: dict[Synset, tuple[float, str, str]] = {}
+    for part, weight in parts:
+        for synset, prior in senses_of(wordnet, " ".join(part)).items():
+            found.setdefault(synset, (prior * weight, " ".join(part), "kind of"))
+    return found
 
 
 def senses_on_tree(wordnet: WordNet, taxonomy: Taxonomy) -> dict[int, Synset]:
-    """Returns the synset of each node that has one beyond doubt.
+    """The synset of each node that the nodes around it confirm.
 
-    A node's senses are those of its label and its aliases. The nodes around it vote on them: those above by whether a
-    sense is of their kind, its children by whether they are of its kind, its siblings and, with less weight, all others
-    as in `agreeing_senses`. A node is left out if its best sense is hardly better than the next one, or agrees with
-    none of its ancestors and children and little with its siblings: WordNet most likely does not have it in the sense
-    meant. Of nodes with one synset at most one is left.
+    A node above confirms a sense that is a kind of one of its senses, and a child one of which it may be a kind. The
+    sense with the most confirmations is taken, of several the one that agrees best with all nodes; a node without
+    confirmation has none, and a synset that two nodes would have is that of neither.
+    """
+    senses: list[dict[Synset, float]] = []
+    for node in range(len(taxonomy)):
+        found: dict[Synset, float] = {}
+        for name in (taxonomy.labels[node], *taxonomy.aliases[node]):
+            for synset, prior in senses_of(wordnet, name).items():
+                found[synset] = found.get(synset, 0.0) + prior
+        senses.append(found)
+    kinds = [frozenset().union(*(wordnet.ancestors(synset) - {synset} for synset in some)) for some in senses]
+    chosen: dict[int, Synset] = {}
+    for node, row in enumerate(agreement(wordnet, senses)):
+        above, below = taxonomy.ancestors(node).tolist()[:-1], taxonomy.children(node).tolist()
+        votes = {
+            synset: sum(not wordnet.ancestors(synset).isdisjoint(senses[other]) for other in above)
+            + sum(synset in kinds[child] for child in below)
+            for synset in row
+        }
+        best = max(row, key=lambda synset: (votes[synset], row[synset]), default=None)
+        if best is not None and votes[best]:
+            chosen[node] = best
+    owners = Counter(chosen.values())
+    return {node: synset for node, synset in chosen.items() if owners[synset] == 1}
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def choices_csv(choices: Sequence[Choice]) -> str:
+    """The choices as CSV, to be edited: another synset or relation, or no synset for a label below the root."""
+    rows = []
+    for choice in choices:
+        others = " | ".join(f"{synset.name}: {synset.gloss}" for synset in choice.alternatives[:_SHOWN])
+        name, gloss = (choice.synset.name, choice.synset.gloss) if choice.synset else ("", "")
+        rows.append((choice.label.name, name, choice.relation, choice.words, gloss, others))
+    return csv_text(_COLUMNS, rows)
+
+
+def choice_lines(choices: Sequence[Choice]) -> list[str]:
+    """How many labels have a synset, and the choices to review, as lines for the terminal."""
+    whole = [row for row in choices if row.relation == "is"]
+    in_part = [row for row in choices if row.relation == "kind of"]
+    without = [row.label.name for row in choices if row.synset is None]
+    several = [row for row in whole if row.alternatives and not row.given]
+    lines = [
+        f"synsets  {len(whole):,} labels are in WordNet, {len(several):,} of them with several senses; "
+        f"{len(in_part):,} are by their head noun or another part; {len(without):,} are not and are placed directly "
+        f"below the root"
+    ]
+    lines += [f"  below the root: {', '.join(without)}"] if without else []
+    shown = choices if len(choices) <= _PRINTED else [*several, *in_part]
+    for row in shown[:_PRINTED]:
+        if row.synset is not None:
+            how = "" if row.relation == "is" else f", a kind of {row.words!r}"
+            others = f"; not {', '.join(one.name for one in row.alternatives[:3])}" if row.alternatives else ""
+            gloss = textwrap.shorten(row.synset.gloss, 60, placeholder=" …")
+            lines.append(f"  {row.label.name}{how}: {row.synset.name} ({gloss}){others}")
+    if len(shown) > _PRINTED:
+        lines.append(f"  and {len(shown) - _PRINTED:,} more to review in the file of synsets")
+    return lines
+
+
+def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[str, tuple[Synset | None, str]]:
+    """Reads edited choices: synset and relation by the label's name.
 
     Args:
-        wordnet: Where the senses are from.
-        taxonomy: The tree.
+        path: A CSV with the columns label and synset ("dog.n.01", or empty for none), and optionally relation.
+        wordnet: WordNet.
+        labels: The labels; for those that the file leaves out a synset is chosen.
+
+    Raises:
+        DataError: If a column is missing, a label is unknown or has two rows, or a synset does not exist.
     """
-    n = len(taxonomy)
-    senses = [_of_node(wordnet, taxonomy, node) for node in range(n)]
-    everyone = (1 << n) - 1
-    groups, above, below = [], [], []
-    for node in range(n):
-        parent = int(taxonomy.parents[node])
-        siblings = _bits(taxonomy.children(parent).tolist()) & ~(1 << node) if node else 0
-        above.append(_bits(taxonomy.ancestors(node).tolist()[:-1]))
-        below.append(_bits(taxonomy.children(node).tolist()))
-        groups.append((_Group(siblings | below[node], 1.0), _Group(everyone & ~(1 << node), _FAR)))
-    scores = _vote(wordnet, senses, groups, above, below)
-    found = {}
-    for node, (some, values) in enumerate(zip(senses, scores, strict=True)):
-        ranked = sorted(range(len(some)), key=lambda i: (-values[i], i))
-        if not ranked or values[ranked[0]] < _LEAST:
-            continue
-        if len(ranked) == 1 or values[ranked[0]] >= _CLEARLY * values[ranked[1]]:
-            found[node] = some[ranked[0]].synset
-    return _one_each(taxonomy, found)
-
-
-def _one_each(taxonomy: Taxonomy, found: dict[int, Synset]) -> dict[int, Synset]:
-    """Leaves out nodes with the same synset, but the one node whose label is a lemma of it, if there is one such."""
-    nodes: dict[Synset, list[int]] = {}
-    for node, synset in found.items():
-        nodes.setdefault(synset, []).append(node)
-    kept = {}
-    for synset, some in nodes.items():
-        lemmas = {lemma.casefold() for lemma in synset.lemmas}
-        called = [node for node in some if taxonomy.labels[node].casefold() in lemmas] if len(some) > 1 else some
-        if len(called) == 1:
-            kept[called[0]] = synset
-    return dict(sorted(kept.items()))
-
-
-def _of_node(wordnet: WordNet, taxonomy: Taxonomy, node: int) -> tuple[Sense, ...]:
-    best: dict[Synset, float] = {}
-    for name in (taxonomy.labels[node], *taxonomy.aliases[node]):
-        for sense in senses_of(wordnet, name):
-            # A sense that two of the node's names have is worth both.
-            best[sense.synset] = best.get(sense.synset, 0.0) + sense.prior
-    most = max(best.values(), default=1.0)
-    return tuple(Sense(synset, prior / most) for synset, prior in best.items())
-
-
-def _bits(nodes: Sequence[int]) -> int:
-    bits = 0
-    for node in nodes:
-        bits |= 1 << node
-    return bits
-
-
-def _vote(
-    wordnet: WordNet,
-    senses: Sequence[Sequence[Sense]],
-    groups: Sequence[Sequence[_Group]],
-    above: Sequence[int] = (),
-    below: Sequence[int] = (),
-) -> list[list[float]]:
-    """Returns a score for each sense of each item, by votes in rounds.
-
-    Args:
-        wordnet: Where the senses are from.
-        senses: The senses of each item.
-        groups: Who votes on each item.
-        above: The items whose kinds each item is of, as bits, or nothing.
-        below: The items that are of each item's kind.
-    """
-    telling: dict[Synset, float] = {}
-    upward: dict[Synset, list[tuple[float, Synset]]] = {}
-    for some in senses:
-        for sense in some:
-            for kind in wordnet.ancestors(sense.synset):
-                if kind not in telling:
-                    telling[kind] = wordnet.information(kind) ** _POWER
-            kinds = ((telling[kind], kind) for kind in wordnet.ancestors(sense.synset))
-            upward[sense.synset] = sorted(kinds, key=lambda pair: (-pair[0], pair[1].name))
-    having = _bits([i for i, some in enumerate(senses) if some])
-    alive: list[Sequence[Sense]] = list(senses)
-    scores: list[list[float]] = []
-    for _ in range(_ROUNDS):
-        # Which items may be of a kind, and which may be that kind itself.
-        members: dict[Synset, int] = {}
-        namesakes: dict[Synset, int] = {}
-        for i, some in enumerate(alive):
-            for sense in some:
-                namesakes[sense.synset] = namesakes.get(sense.synset, 0) | 1 << i
-                for _, kind in upward[sense.synset]:
-                    members[kind] = members.get(kind, 0) | 1 << i
-        scores = []
-        for i, some in enumerate(senses):
-            values = []
-            for sense in some:
-                value = sum(
-                    group.weight * _mean_vote(upward[sense.synset], members, group.members & having, group.highest)
-                    for group in groups[i]
-                )
-                if above:
-                    said = 0
-                    for _, kind in upward[sense.synset]:
-                        said |= namesakes.get(kind, 0)
-                    value += _share(said, above[i] & having)
-                    value += _share(members.get(sense.synset, 0), below[i] & having)
-                values.append(sense.prior * value)
-            scores.append(values)
-        left: list[Sequence[Sense]] = [
-            [max(zip(values, range(len(some)), some, strict=True), key=lambda item: (item[0], -item[1]))[2]]
-            if some
-            else []
-            for some, values in zip(senses, scores, strict=True)
-        ]
-        if left == alive:
-            break
-        alive = left
-    return scores
-
-
-def _mean_vote(
-    kinds: Sequence[tuple[float, Synset]], members: Mapping[Synset, int], voters: int, highest: int | None
-) -> float:
-    """Returns the mean of the votes, or of the highest: how telling the most telling kind is that they share."""
-    count = min(voters.bit_count(), highest or voters.bit_count())
-    total, left, waiting = 0.0, count, voters
-    for value, kind in kinds:
-        agreeing = members.get(kind, 0) & waiting
-        if agreeing and left:
-            some = min(left, agreeing.bit_count())
-            total += value * some
-            left -= some
-            waiting &= ~agreeing
-    return total / count if count else 0.0
-
-
-def _share(some: int, of: int) -> float:
-    return (some & of).bit_count() / of.bit_count() if of else 0.0
+    known = {written.casefold(): label for label in labels for written in (*label.written, label.name)}
+    found: dict[str, tuple[Synset | None, str]] = {}
+    remedy = "Give the file that `taxtune taxonomy from-labels` wrote."
+    for line, cells in read_rows(path, ("label", "synset"), ("relation",), what="synsets", remedy=remedy):
+        written, name, relation = cells.values()
+        label = known.get(written.casefold())
+        if label is None:
+            raise DataError("This is not one of the labels.", file=path, row=line, value=written, remedy="Remove it.")
+        if label.name in found:
+            raise DataError("The label already has a row.", file=path, row=line, value=written, remedy="Remove one.")
+        synset = wordnet.synset(name) if name else None
+        if name and synset is None:
+            near = ", ".join(synset.name for synset in wordnet.synsets(name.split(".")[0])[:5])
+            raise DataError(
+                f"{wordnet.source} has no such synset.",
+                file=path,
+                row=line,
+                value=name,
+                remedy=f"Write one of {near}." if near else "Write it like dog.n.01, or leave the cell empty.",
+            )
+        if relation not in ("", "is", "kind of"):
+            raise DataError("The relation must be 'is' or 'kind of'.", file=path, row=line, value=relation)
+        found[label.name] = (synset, (relation or "is") if synset else "")
+    return found

@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.cli.interrupts import interrupts, keep_replies, keep_work
 from taxtune.errors import DataError
-from taxtune.options import (
-    ANSWERS_HELP,
-    ApiBaseOption,
-    BatchSizeOption,
-    CacheDirOption,
-    ConcurrencyOption,
-    DeviceOption,
-    FormatOption,
-    InputOption,
-    JsonOption,
-    PlaceRootOption,
-    RootLabelOption,
-    text_model,
-)
+from taxtune.options import ANSWERS_HELP, ApiBaseOption, CacheDirOption, ConcurrencyOption, JsonOption, text_model
 from taxtune.progress import note
 from taxtune.shell import command
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from taxtune.audit.mending import Alias, Mender
-    from taxtune.audit.population import Item, Population
-    from taxtune.audit.result import Audited, AuditFiles
-    from taxtune.audit.verdicts import Finding
-    from taxtune.models import Model
+    from taxtune.mapping import Mapper
+    from taxtune.taxonomy import Taxonomy
 
 __all__ = ["audit"]
-
-
-def _option(name: str, metavar: str, default: str, help: str, *more: str) -> Any:
-    return typer.Option(name, *more, metavar=metavar, show_default=default, help=help)
 
 
 def audit(
@@ -52,197 +27,128 @@ def audit(
     ],
     taxonomy: Annotated[
         str | None,
-        _option(
-            "--taxonomy",
-            "TREE",
-            "the run's",
-            "The taxonomy file, or builtin:NAME for that of a built-in recipe. With a run, its answers are placed on "
-            "it again.",
-            "-t",
-        ),
+        typer.Option("--taxonomy", "-t", metavar="TREE", show_default="the run's", help="The taxonomy file."),
     ] = None,
-    n: Annotated[int, typer.Option("--n", min=1, help="Number of distinct answers to draw and judge.")] = 60,
-    evaluation: Annotated[
-        str | None,
-        _option(
-            "--evaluation",
-            "WHICH",
-            "winner",
-            "For a run: winner, baseline or an objective (on the held-out images), or the number of an iteration.",
-        ),
-    ] = None,
+    n: Annotated[int, typer.Option("--n", min=1, help="Number of answers to draw.")] = 60,
     llm: Annotated[
         str | None,
         typer.Option("--llm", metavar="MODEL", help="Let a chat model judge: PROVIDER/MODEL or local:MODEL."),
     ] = None,
     similarity: Annotated[
         str | None,
-        _option(
+        typer.Option(
             "--similarity",
-            "SPEC",
-            "the run's, or lexical",
-            "The mapper's similarity: lexical, sentence:MODEL or clip:MODEL.",
+            metavar="SPEC",
+            show_default="the run's, or lexical",
+            help="The mapper's similarity: lexical, sentence:MODEL or clip:MODEL.",
         ),
     ] = None,
-    preset: Annotated[
-        str | None,
-        _option(
-            "--preset", "NAME", "the run's, or default", "The mapper's settings: default, paper-listing or paper-prose."
-        ),
-    ] = None,
-    input: InputOption = "auto",
-    format: FormatOption = "auto",
-    root_label: RootLabelOption = None,
-    root: PlaceRootOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed for drawing the answers.")] = 0,
     out: Annotated[
         Path | None,
-        _option("--out", "FOLDER", "the run's folder, or FILE-audit", "Folder for verdicts and results."),
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            show_default="the run's folder, or FILE-audit",
+            help="Folder for the verdicts and results.",
+        ),
     ] = None,
     as_json: JsonOption = False,
     api_base: ApiBaseOption = None,
     concurrency: ConcurrencyOption = 8,
-    device: DeviceOption = "auto",
-    batch_size: BatchSizeOption = 8,
     cache_dir: CacheDirOption = None,
 ) -> None:
-    """Say how far the mapper can be trusted here: judge a drawn sample of its placements, or have it judged.
+    """Say how far the mapper can be trusted here: judge a sample of its placements, or have it judged.
 
-    A sample is drawn by stage and depth. Each answer is shown with the node that it was placed on,
-    and a key says whether that is right; what was judged is kept at once, and the same command goes
-    on. The result is the share of all answers that are placed right, with its interval, the aliases
-    that would mend others, and a file of placed answers for `taxtune study mapping`.
+    The first call writes a sample to audit.csv. Write right, too general or wrong in its column
+    verdict, and in the column node where the answer belongs, if you know it. Then run the same command
+    again for the share of answers that are placed right, and the aliases that would help.
     """
-    from taxtune.atomic import make_folder
-    from taxtune.audit.mending import mend
-    from taxtune.audit.result import Audited, draw_sample, make_report, with_agreement, write_placed, write_result
-    from taxtune.audit.subject import Placing, read_subject, refresh_run_report
-    from taxtune.report.output import publish
-
-    model = None
-    if llm is not None:
-        from taxtune.audit.llm import MAX_TOKENS
-
-        model = text_model(
-            llm, MAX_TOKENS, api_base=api_base, concurrency=concurrency, device=device, batch_size=batch_size
-        )
-    keep_work([similarity])
-    placing = Placing(taxonomy, format, root_label, root, similarity, preset)
-    subject = read_subject(source, placing, evaluation=evaluation, input=input)
-    files = replace(
-        subject.files,
-        folder=subject.files.folder if out is None else out,
-        stem=subject.files.stem + ("" if llm is None else "-llm"),
+    from taxtune import atomic
+    from taxtune.answers import AnswerSchema, read_answers
+    from taxtune.audit.sample import (
+        draw_sample,
+        helpful_aliases,
+        merge_verdicts,
+        placed_lines,
+        summarise_audit,
+        write_sample,
     )
-    sample = draw_sample(subject.population, n, seed, files.result)
-    if n > len(subject.population.items):
-        note(f"there are only {len(subject.population.items):,} distinct answers; all of them will be judged")
-    population = subject.with_evidence([unit.item for unit in sample])
-    items = [population.items[unit.item] for unit in sample]
+    from taxtune.authoring.enrich import node_path
+    from taxtune.report.output import publish
+    from taxtune.tables import csv_text
 
-    def finish(findings: Sequence[Finding | None], judge: str = "a person", **more: Any) -> Audited:
-        result = Audited(population, sample, findings, judge, n, seed, **more)
-        if model is not None:
-            result = with_agreement(result, files)
-        make_folder(files.folder)
-        write_result(files, result, make_report(result))
-        write_placed(files, result)
-        refresh_run_report(subject.files.folder, files.folder)
-        return result
-
-    if model is not None:
-        result, finished = _judged_by_model(population, items, model, cache_dir, finish), True
+    folder, tree, make_mapper = _placing(source, taxonomy, similarity)
+    read = read_answers(source, AnswerSchema(id=None, missing="keep"))
+    answers = [row.answer for row in read.rows if row.answer is not None]
+    if not answers:
+        raise DataError("The file contains no answers.", file=source)
+    out = out or folder
+    sample = draw_sample(answers, make_mapper(tree), n, seed)
+    by_hand, reopened = merge_verdicts(sample, out / "audit.csv", tree)
+    stem, notes = "audit", list(read.notes)
+    atomic.make_folder(out)
+    if llm is None:
+        sample = by_hand
+        if reopened:
+            notes.append(f"{reopened:,} answers are placed elsewhere now: judge them again.")
     else:
-        result, finished = _judged_by_person(population, items, files, finish)
-    taken = 0
-    if finished and subject.make is not None:
-        console = _console()
-        with console.status("trying aliases") as status:
+        from taxtune.audit.judge import MAX_TOKENS, judge_sample
 
-            def choose(found: Sequence[Alias], mender: Mender) -> Sequence[Alias]:
-                status.stop()
-                return _chosen(population, files, console, found, mender)
-
-            taken = mend(subject.make, result, files.aliases, choose=choose if model is None else None)
-    publish(make_report(result), out=None, as_json=as_json)
-    _say_where(files, result, finished=finished, taken=taken)
-
-
-def _judged_by_model(
-    population: Population,
-    items: Sequence[Item],
-    model: Model,
-    cache_dir: Path | None,
-    finish: Callable[..., Audited],
-) -> Audited:
-    from taxtune.audit.llm import judge_placements
-
-    keep_replies()
-    said = judge_placements(population, items, model, cache_dir=cache_dir)
-    account = {**said.account, "identity": dict(model.identity)}
-    return finish(said.findings, str(model.identity["model"]), notes=said.notes, account=account)
-
-
-def _judged_by_person(
-    population: Population, items: Sequence[Item], files: AuditFiles, finish: Callable[..., Audited]
-) -> tuple[Audited, bool]:
-    """Asks the user about what has no verdict yet; returns the audit, and whether they came to the end."""
-    from taxtune.atomic import make_folder
-    from taxtune.audit.terminal import Reviewer, terminal_keys
-    from taxtune.audit.verdicts import VerdictLog
-
-    log = VerdictLog(files.verdicts)
-    interrupts.kept = f"your verdicts so far are saved in {files.verdicts}; run the same command again to continue."
-    changed = sum(log.find(population, item) is None and log.earlier(item.answer) is not None for item in items)
-    if changed:
-        what = "verdict is for a placement that has" if changed == 1 else "verdicts are for placements that have"
-        note(
-            f"{changed:,} {what} changed, because the mapper or the tree is different; you will be asked about "
-            f"these again"
+        model = text_model(llm, MAX_TOKENS, api_base=api_base, concurrency=concurrency, device="auto", batch_size=8)
+        stem = "audit-llm"
+        sample, more = judge_sample(sample, tree, model, cache_dir=cache_dir)
+        notes += more
+        both = (by_hand["verdict"] != "") & (sample["verdict"] != "")
+        if both.any():
+            agreed = int((by_hand["verdict"] == sample["verdict"])[both].sum())
+            notes.append(f"Of {both.sum():,} placements that a person also judged, the model agrees on {agreed:,}.")
+    write_sample(out / f"{stem}.csv", sample)
+    unjudged = int((sample["verdict"] == "").sum())
+    if unjudged and llm is None:
+        note(f"{unjudged:,} answers in {out / 'audit.csv'} have no verdict: fill them in and run the command again")
+    if unjudged == len(sample):
+        return
+    aliases = helpful_aliases(sample, tree, make_mapper)
+    rows = [(node_path(tree, node), name, "audit") for node, name in aliases]
+    atomic.write_text(out / f"{stem}-aliases.csv", csv_text(("node", "alias", "source"), rows))
+    atomic.write_text(out / f"{stem}-placed.jsonl", placed_lines(sample, tree, f"audit of {source}"))
+    report = summarise_audit(sample, judge=llm or "a person", notes=notes)
+    atomic.write_json(out / f"{stem}.json", report.as_json())
+    publish(report, out=None, as_json=as_json)
+    if aliases:
+        adding = command(
+            "taxonomy", "enrich", taxonomy or tree.source or "TREE", "--apply", out / f"{stem}-aliases.csv"
         )
-
-    def so_far() -> list[Finding | None]:
-        return [log.find(population, item) for item in items]
-
-    if None not in so_far():
-        return finish(so_far()), True
-    with terminal_keys() as keys:
-        make_folder(files.folder)
-        try:
-            finished = Reviewer(population, log, _console(), keys).ask(items)
-        finally:  # after Ctrl-C, too: what was said until then counts
-            result = finish(so_far())
-    return result, finished
+        note(f"{len(aliases):,} aliases would place more answers right; to add them, run: {adding}")
 
 
-def _chosen(
-    population: Population, files: AuditFiles, console: Console, found: Sequence[Alias], mender: Mender
-) -> Sequence[Alias]:
-    """Asks the user which aliases to take over."""
-    from taxtune.audit.terminal import Reviewer, terminal_keys
-    from taxtune.audit.verdicts import VerdictLog
+def _placing(
+    source: str, taxonomy: str | None, similarity: str | None
+) -> tuple[Path, Taxonomy, Callable[[Taxonomy], Mapper]]:
+    """The folder for the results, the tree, and a function that makes the mapper for a tree."""
+    from taxtune.answers.runs import split_run
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.taxonomy.domain import read_part
 
-    # Without a terminal nothing can be asked, and the result is there all the same.
-    with suppress(DataError), terminal_keys() as keys:
-        return Reviewer(population, VerdictLog(files.verdicts), console, keys).take(found, mender.retry)
-    return []
+    run = split_run(source)
+    if run is None:
+        if taxonomy is None:
+            raise DataError("A file of answers needs a taxonomy.", file=source, remedy="Give it with -t TREE.")
+        file = Path(source)
+        folder, config, recorded = file.with_name(f"{file.stem}-audit"), MapperConfig(), "lexical"
+        tree, _ = read_part(taxonomy)
+    else:
+        from taxtune.tuning.from_recipe import mapper_of, taxonomy_of
+        from taxtune.tuning.run_folder import finished_run, recipe_of
 
-
-def _console() -> Console:
-    # On standard error, so that what the command prints can go to a file all the same.
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
-
-
-def _say_where(files: AuditFiles, result: Audited, *, finished: bool, taken: int) -> None:
-    if not finished:
-        left = len(result.sample) - len(result.judged)
-        note(f"{left:,} still need a verdict; run the same command again to continue")
-    note(f"result saved in {files.result}")
-    if files.placed.exists():
-        note(f"placed answers for `taxtune study mapping` saved in {files.placed}")
-    if taken:
-        tree = result.population.tree.source or "TREE"
-        adding = command("taxonomy", "enrich", tree, "--apply", files.aliases)
-        note(f"{taken:,} new aliases in {files.aliases}; to add them, run: {adding}")
+        folder = run[0]
+        recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
+        tree = taxonomy_of(recipe) if taxonomy is None else read_part(taxonomy, root=recipe.taxonomy.root)[0]
+        config, recorded = mapper_of(recipe, tree).config, recipe.mapper.similarity
+    chosen = similarity or recorded
+    if chosen.startswith("clip-i2t:"):
+        raise DataError(
+            "The mapper uses the images.", value=chosen, remedy="Give another --similarity, such as lexical."
+        )
+    return folder, tree, lambda changed: Mapper(changed, chosen, config)

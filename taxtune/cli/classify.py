@@ -116,8 +116,8 @@ def classify(
     from taxtune.classifier.images import Images
     from taxtune.classifier.labels import Review, label_images
     from taxtune.cli.interrupts import keep_replies
-    from taxtune.drafting.source import find_images
     from taxtune.errors import DataError
+    from taxtune.init.source import find_images
     from taxtune.models import AnswerStore, check_model
     from taxtune.tuning.calibrate import CALIBRATION
 

@@ -13,9 +13,7 @@ import typer
 from taxtune.options import JsonOption
 
 if TYPE_CHECKING:
-    from taxtune.drafting.draft import Draft
-    from taxtune.drafting.offer import Offer
-    from taxtune.models.names import ModelName
+    from taxtune.init.draft import Draft
 
 __all__ = ["init"]
 
@@ -74,11 +72,12 @@ def init(
 ) -> None:
     """Look at your own images and write a recipe for them that runs: splits, ranks, examples and a model that fits."""
     from taxtune.atomic import write_text
-    from taxtune.drafting.draft import make_draft
-    from taxtune.drafting.label_tree import make_tree
-    from taxtune.drafting.source import find_source
-    from taxtune.errors import RecipeError
-    from taxtune.models.names import ModelName, parse_model
+    from taxtune.errors import ModelError, RecipeError
+    from taxtune.init.draft import make_draft
+    from taxtune.init.label_tree import make_tree
+    from taxtune.init.source import find_source
+    from taxtune.models.checkpoint import check_reachable
+    from taxtune.models.names import parse_model
     from taxtune.progress import note
     from taxtune.shell import command
     from taxtune.taxonomy import read_taxonomy
@@ -101,50 +100,45 @@ def init(
         made = make_tree(source, file, force=force)
         tree, taxonomy = made.tree, made.file
     draft = make_draft(source, tree, skip_broken=skip_broken)
-    offer = None if model is not None else _offer()
-    text = draft.text(file, taxonomy, model, offer, domain, api_base=api_base)
+    if model is None:
+        asked = parse_model(model := _default_model())
+    text = draft.text(file, taxonomy, model, domain, api_base=api_base)
     if made is not None:
         note(f"Made the tree {made.file} {made.how}. {made.write()}")
     write_text(file, text)
-    named = asked or (None if offer is None or offer.first is None else ModelName("local", offer.first.name))
-    _say_if_missing(named)
+    if asked is not None and asked.kind == "local":
+        try:
+            check_reachable(asked.model)
+        except ModelError as error:  # the recipe is right, and the dry run says so too
+            note(str(error))
     following = command("tune", file, "--dry-run")
     if as_json:
         facts = draft.facts() | {
             "recipe": str(file),
             "taxonomy": str(taxonomy),
             "made_taxonomy": made is not None,
-            "model": None if named is None else named.model,
+            "model": model,
             "next": following,
         }
         print(json.dumps(facts, ensure_ascii=False, indent=2))
         return
-    _show(draft, offer)
+    _show(draft, model)
     print(f"\nWrote {file}. Next: {following}")
 
 
-def _say_if_missing(model: ModelName | None) -> None:
-    """Notes where the model is neither here nor within reach: the recipe is right, and the dry run says so too."""
-    from taxtune.errors import ModelError
-    from taxtune.models.checkpoint import check_reachable
-    from taxtune.progress import note
+def _default_model() -> str:
+    """The smallest model that suits this machine, or one behind an API where it has room for none."""
+    from taxtune.hardware import device_memory, find_device
+    from taxtune.models.weights import smallest_that_suits
 
-    if model is not None and model.kind == "local":
-        try:
-            check_reachable(model.model)
-        except ModelError as error:
-            note(str(error))
+    device = find_device("auto")
+    known = smallest_that_suits(device, device_memory(device) / 1e9)
+    return "openai/gpt-4o-mini" if known is None else f"local:{known.name}"
 
 
-def _offer() -> Offer:
-    from taxtune.drafting.offer import find_machine, make_offer
-    from taxtune.models.checkpoint import weights_here
+def _show(draft: Draft, model: str) -> None:
     from taxtune.models.weights import KNOWN_MODELS
 
-    return make_offer(find_machine(), frozenset(filter(weights_here, KNOWN_MODELS)))
-
-
-def _show(draft: Draft, offer: Offer | None) -> None:
     facts = draft.facts()
     tuning, target, word = facts["tuning"], facts["hp_target"], facts["word"]
 
@@ -169,16 +163,8 @@ def _show(draft: Draft, offer: Offer | None) -> None:
         missing.append(f"{facts['missing_to_calibrate']:,} more photos to leave a share for `taxtune calibrate`")
     for number, text in enumerate(missing):
         line("" if number else "missing", f"label {text}")
-    if offer is None:
-        return
-    if offer.first is None:
-        line("model", f"this machine ({offer.machine}) has no room even for the smallest of the usual ones: use an API")
-        return
-    size = "on this machine already" if offer.here else f"{offer.first.download_gb:.1f} GB to download"
-    line("model", f"{offer.first.name}, {size}; this machine has {offer.machine}")
-    if offer.larger:
-        others = [
-            f"{each.name} ({each.download_gb:.1f} GB{', with a licence to accept' if each.gated else ''})"
-            for each in offer.larger
-        ]
-        line("", f"and room for larger ones, which know more and are slower: {', '.join(others)}")
+    known = KNOWN_MODELS.get(model.removeprefix("local:"))
+    line(
+        "model",
+        model.removeprefix("local:") + ("" if known is None else f", {known.download_gb:.1f} GB unless it is here"),
+    )

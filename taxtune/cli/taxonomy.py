@@ -11,8 +11,7 @@ import typer
 
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.taxonomy_build import build, link
-from taxtune.cli.taxonomy_enrich import enrich
-from taxtune.cli.taxonomy_from_labels import from_labels
+from taxtune.cli.taxonomy_names import enrich, from_labels
 from taxtune.errors import TaxonomyError
 from taxtune.options import (
     EnglishNamesOption,

@@ -9,7 +9,14 @@ from typing import Any
 
 from taxtune.errors import MissingExtraError, ModelError
 
-__all__ = ["KNOWN_MODELS", "OF_GPU", "QUANTIZATIONS", "KnownModel", "check_quantization", "quantization_config"]
+__all__ = [
+    "KNOWN_MODELS",
+    "QUANTIZATIONS",
+    "KnownModel",
+    "check_quantization",
+    "quantization_config",
+    "smallest_that_suits",
+]
 
 #: Formats of weights, and the package that computes in each. All but "8bit", which also rounds what the layers are
 #: given (LLM.int8()), keep only the weights in fewer bits and compute in the model's number format.
@@ -73,7 +80,7 @@ def quantization_config(quantization: str, dtype: Any) -> Any:
 _BESIDE = 1.25
 # Memory of common GPUs in GB, and the share of it that a model may take: a display has some as well.
 _GPUS = (4, 6, 8, 12, 16, 24, 32, 48, 80)
-OF_GPU = 0.9
+_OF_GPU = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +107,7 @@ class KnownModel:
     @property
     def gpu_gb(self) -> int:
         """Memory of the smallest common GPU that has room for it, in GB."""
-        return next(size for size in _GPUS if size * OF_GPU >= self.needs("cuda"))
+        return next(size for size in _GPUS if size * _OF_GPU >= self.needs("cuda"))
 
     def needs(self, device: str) -> float:
         """Returns about how many gigabytes of memory it takes, which on a CPU computes with four bytes a parameter."""
@@ -121,3 +128,19 @@ KNOWN_MODELS = {
         KnownModel("meta-llama/Llama-3.2-11B-Vision-Instruct", 21.35, gated=True),
     )
 }
+
+
+def smallest_that_suits(device: str, gigabytes: float) -> KnownModel | None:
+    """The model to begin with on a device: the smallest without a licence to accept, on a GPU of at least 4 GB.
+
+    Args:
+        device: "cuda", "mps" or "cpu".
+        gigabytes: Memory of the device in GB.
+
+    Returns:
+        The model; None where the device has room for none.
+    """
+    room = gigabytes * (_OF_GPU if device == "cuda" else 0.5)
+    fitting = [model for model in KNOWN_MODELS.values() if not model.gated and model.needs(device) <= room]
+    worth = [model for model in fitting if device == "cpu" or model.gigabytes >= 4] or fitting[-1:]
+    return next(iter(worth), None)

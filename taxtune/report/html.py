@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from taxtune import atomic
 from taxtune.progress import track
 from taxtune.report import (
-    audited,
     confusion,
     descent,
     figures,
@@ -44,7 +43,6 @@ Section = Callable[..., dict[str, Any] | None]
 #: The sections of a report in order, by the name of their partial template, which is their address in the page too.
 SECTIONS: dict[str, Section] = {
     "heldout": heldout.section,
-    "audit": audited.section,
     "tree": tree_view.section,
     "confusion": confusion.section,
     "plane": figures.section,

@@ -11,18 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taxtune.authoring.choices import Choice, choices_csv, choose_synsets, read_choices
-from taxtune.authoring.from_labels import LabelTree, tree_from_paths, tree_from_synsets
-from taxtune.authoring.grouping import ATTEMPTS, LABELS, group_labels
+from taxtune.authoring.label_tree import LabelTree, tree_from_synsets
 from taxtune.authoring.labels import as_labels, read_labels
-from taxtune.errors import DataError, ModelError, TaxonomyError
-from taxtune.taxonomy import read_taxonomy
+from taxtune.authoring.senses import Choice, choices_csv, choose_synsets, read_choices, senses_on_tree
+from taxtune.errors import DataError, TaxonomyError
+from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.taxonomy.convert import write_taxonomy
 from taxtune.wordnet import WordNet
-from tests import servers
 from tests.authoring.food_wordnet import SENSES
-from tests.authoring.test_names import model
-from tests.servers import OpenAIServer
 
 
 def choose(wordnet: WordNet, *names: str) -> dict[str, Choice]:
@@ -103,6 +99,33 @@ def test_a_bad_row_of_choices_is_named(small: WordNet, tmp_path: Path, text: str
         read_choices(file, small, as_labels(["crane"]))
 
 
+def test_senses_of_imagenet(real: WordNet, shared_data: Path) -> None:
+    index = json.loads((shared_data / "imagenet" / "imagenet_class_index.json").read_text())
+    truth = {name.replace("_", " "): real.synset_at(int(number[1:])) for number, name in index.values()}
+    choices = [choice for choice in choose_synsets(real, as_labels(truth)) if choice.relation == "is"]
+    several = [choice for choice in choices if choice.alternatives and choice.label.name in truth]
+    right = sum(choice.synset == truth[choice.label.name] for choice in several)
+    first = sum(real.synsets(choice.label.name)[:1] == (truth[choice.label.name],) for choice in several)
+    # 239 of 308 when this was written, and 102 by the most frequent sense.
+    assert right >= 0.75 * len(several)
+    assert right > 2 * first
+
+
+def test_the_nodes_around_confirm_a_sense(small: WordNet, real: WordNet, shared_data: Path) -> None:
+    birds = Taxonomy.from_paths(["animal/bird/crane", "animal/bird/duck", "animal/dog"])
+    glosses = {birds.labels[node]: synset.gloss for node, synset in senses_on_tree(small, birds).items()}
+    assert glosses["crane"] == "a bird with long legs"
+    assert glosses["animal"] == "a living thing that moves"
+    assert senses_on_tree(small, Taxonomy.from_paths(["things/crane", "things/robot"])) == {}
+    taxonomy = read_taxonomy(shared_data / "imagenet" / "simple_imagenet_hierarchy_with_labels.json", names=False)
+    found = senses_on_tree(real, taxonomy.with_names(aliases=[()] * len(taxonomy)))
+    numbers = {node: taxonomy.ids[node] or "" for node in found}
+    right = sum(synset == real.synset_at(int(numbers[node][1:])) for node, synset in found.items())
+    # 1,375 right and 16 wrong of 1,393 when this was written, by the labels alone.
+    assert right >= 0.95 * len(taxonomy)
+    assert len(found) - right <= 0.02 * right
+
+
 # -- trees -------------------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +183,7 @@ def test_names_of_groups_give_way_to_labels(small: WordNet) -> None:
     # A label that is called as a group but is of no synset.
     choices = [*choose_synsets(small, as_labels(["chowder", "bisque", "beagle", "pug"]))]
     (soup,) = as_labels(["Soup"])
-    tree = tree_from_synsets(small, [*choices, Choice(soup, None, "", "")])
+    tree = tree_from_synsets(small, [*choices, Choice(soup, None, "")])
     assert tree.taxonomy.path(tree.nodes["Soup"]) == ("entity", "Soup")
     assert "entity/soup (entity)/bisque" in paths(tree)
     assert tree.taxonomy.resolve("soup") == tree.nodes["Soup"]
@@ -236,80 +259,6 @@ def test_food_101(real: WordNet, shared_data: Path, tmp_path: Path) -> None:
     assert by_name["takoyaki"].synset is None
     tree = tree_from_synsets(real, choices)
     assert "salad" in tree.taxonomy.path(tree.nodes["beet salad"])
-
-
-# -- groups from a chat model ------------------------------------------------------------------------------------------
-
-PETS = as_labels(["pug", "beagle", "siamese_cat", "gecko"])
-GOOD = {"pug": ["Dogs"], "beagle": ["dogs"], "siamese cat": ["cats"], "gecko": []}
-
-
-def test_a_models_groups_make_a_tree() -> None:
-    with OpenAIServer(json.dumps(GOOD)) as server:
-        groups, unread = group_labels(model(server), PETS, max_depth=3)
-        (prompt,) = server.prompts
-    assert groups == {"pug": ("Dogs",), "beagle": ("Dogs",), "siamese cat": ("cats",), "gecko": ()}
-    assert unread == []
-    assert "- siamese cat\n" in prompt
-    assert "at most 2 of them" in prompt
-    tree = tree_from_paths(PETS, groups, root_label="pet")
-    assert paths(tree) == {"pet", "pet/Dogs", "pet/Dogs/beagle", "pet/Dogs/pug", "pet/gecko", "pet/siamese cat"}
-    assert tree.taxonomy.resolve("siamese_cat") == tree.nodes["siamese cat"]
-
-
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"gecko": None}, "1 labels are missing: 'gecko'"),
-        ({"newt": []}, "1 keys are not labels from the question: 'newt'"),
-        ({"pug": "Dogs"}, "The value of 'pug' is not a list"),
-        ({"pug": [""]}, "The value of 'pug' is not a list"),
-        ({"pug": ["Animals", "Mammals", "Dogs"]}, "in 3 nested groups, more than 2"),
-        ({"pug": ["Gecko"]}, "The group 'Gecko' of 'pug' has the same name as a label"),
-        ({"pug": ["dogs", "Dogs"]}, "contains itself"),
-    ],
-)
-def test_a_reply_that_cannot_be_used_is_asked_for_again(changed: dict[str, Any], reason: str) -> None:
-    bad = {name: value for name, value in {**GOOD, **changed}.items() if value is not None}
-    with OpenAIServer(json.dumps(bad), json.dumps(GOOD)) as server:
-        groups, unread = group_labels(model(server), PETS, max_depth=3)
-        prompts = server.prompts
-    assert set(groups) == set(GOOD)
-    assert reason in str(unread[0]["reason"])
-    assert f"could not be used: {unread[0]['reason']}" in prompts[1]
-
-
-def test_a_model_that_never_replies_as_asked_is_an_error() -> None:
-    with (
-        OpenAIServer(*["I would say dogs and cats."] * ATTEMPTS) as server,
-        pytest.raises(
-            ModelError, match=r"None of 3 replies about 4 labels can be used.*not JSON.*without|remove --llm"
-        ),
-    ):
-        group_labels(model(server), PETS)
-    with OpenAIServer(*[servers.content_filter()] * 2) as server, pytest.raises(ModelError, match="did not reply"):
-        group_labels(model(server), PETS)
-
-
-def test_many_labels_are_asked_about_in_parts_that_share_their_groups() -> None:
-    labels = as_labels(f"thing {i}" for i in range(LABELS + 1))
-
-    def script(body: dict[str, Any]) -> servers.Reply:
-        asked = [
-            line[2:]
-            for line in body["messages"][-1]["content"].split("For each label")[0].splitlines()
-            if line[:2] == "- "
-        ]
-        return servers.text(json.dumps({name: ["Things", name[-1]] for name in asked}))
-
-    with OpenAIServer(script) as server:
-        groups, _ = group_labels(model(server), labels)
-        first, second = server.prompts
-    assert len(groups) == len(labels)
-    assert "in use already" not in first
-    assert "- Things > 7" in second
-    tree = tree_from_paths(labels, groups, min_children=3)
-    assert all(tree.taxonomy.resolve(label.name) == tree.nodes[label.name] for label in labels)
 
 
 def test_a_tree_in_a_file_is_the_tree(small: WordNet, tmp_path: Path) -> None:

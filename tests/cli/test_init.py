@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -163,42 +162,6 @@ def test_a_list_in_a_flat_folder_or_beside_it_is_pointed_at(here: Path, file: st
     (here / file).write_text("image,label\n1.png,navy\n")
     (here / "others.csv").write_text("image,label\n2.png,navy\n")
     refused(init("--data", "photos", *MODEL), f"Give the file that lists them: --data {file}.")
-
-
-@pytest.mark.parametrize("folder", ["photos", "my photos"])
-def test_labels_in_names_are_suggested_and_the_command_that_is_printed_makes_the_list(here: Path, folder: str) -> None:
-    names = {"bright_scarlet": "scarlet", "navy": "navy", "azure": "azure"}
-    for n in range(12):
-        picture(here / folder / f"{list(names)[n % 3]}_{n}.png", n)
-    done = init("--data", folder, *MODEL)
-    refused(done, "names seem to hold labels: azure (4), bright_scarlet (4), navy (4). If they do")
-    (command,) = (line.strip() for line in done.err.splitlines() if line.startswith("  ("))
-    subprocess.run(["sh", "-c", command], check=True, cwd=here)
-    (here / "tree.csv").write_text(TREE.replace("vermilion", "bright scarlet"))
-    recipe = written(init("--data", f"{folder}/labels.csv", *MODEL))
-    assert (recipe.data.tuning, recipe.data.heldout) == (7, 5)
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["a_1", "b_2", "c_3", "d_4"],  # each once: numbers of nothing
-        ["cat_1", "cat_2", "dog-1", "dog-2", "x", "y", "z"],  # most carry none
-        ["2024-05-01", "2024-05-02"],
-    ],
-)
-def test_names_that_only_look_numbered_are_not_taken_for_labels(here: Path, names: Sequence[str]) -> None:
-    for n, name in enumerate(names):
-        picture(here / f"photos/{name}.png", n)
-    assert "names seem" not in init("--data", "photos", *MODEL).err
-
-
-def test_names_that_would_break_the_list_get_no_command(here: Path) -> None:
-    for n in range(8):
-        picture(here / f"photos/{'cat, black' if n % 2 else 'dog'}_{n}.png", n)
-    done = init("--data", "photos", *MODEL)
-    refused(done, "names seem to hold labels", "make a CSV file of them")
-    assert "for f in" not in done.err
 
 
 def test_images_beside_the_sub_folders_are_named(here: Path) -> None:
@@ -482,7 +445,7 @@ def test_without_a_tree_and_without_wordnet_the_ways_out_are_named(here: Path, m
     monkeypatch.setenv(ENVIRONMENT, "none")
     in_folders(here / "photos", {"pizza": 4, "cake": 4})
     done = init("--data", "photos", *MODEL, taxonomy=None)
-    refused(done, "error: Run: ", "-m nltk.downloader wordnet\n", "--llm", "food/dessert/cake")
+    refused(done, "error: Run: ", "-m nltk.downloader wordnet\n", "food/dessert/cake")
     assert not Path("mine-tree.csv").exists()
 
 

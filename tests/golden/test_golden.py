@@ -92,7 +92,7 @@ CASES = {
         "--json",
     ),
     "taxonomy-enrich": (
-        "taxonomy enrich birds.csv --source inflection --source short --out proposals.csv",
+        "taxonomy enrich birds.csv --out proposals.csv",
         "taxonomy enrich birds.csv --apply proposals.csv --out better.csv",
     ),
     "study-ranking": (

@@ -10,20 +10,18 @@ import pytest
 import yaml
 
 from taxtune.data.folder import label_references
-from taxtune.drafting.offer import Machine
 from taxtune.errors import TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.models.weights import KNOWN_MODELS
 from taxtune.recipe import LocalVLMSettings, load_recipe
-from taxtune.recipe_needs import find_needs
+from taxtune.recipe_needs import missing_for
 from taxtune.resources import builtin_trees, recipes_dir
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
-from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.plan import make_plan
 from tests.cli.commands import run_captured
 from tests.recipes.layouts import LAYOUTS, Painter, classes
 
-MACHINE = Machine("cpu", 16.0)
 NAMES = sorted(file.stem for file in recipes_dir().glob("*.yaml"))
 OF_DOMAINS = [name for name in NAMES if name != "fieldguide"]
 TREES = [name for name in builtin_trees() if name != "fieldguide"]
@@ -61,10 +59,11 @@ def test_only_the_model_is_missing_then(laid_out: str, tmp_path: Path, monkeypat
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     recipe = load_recipe(laid_out, [*SMALL, *OFFLINE.get(laid_out, [])])
-    (problem,) = make_plan(Experiment(recipe, tmp_path / "run")).problems
+    (problem,) = make_plan(Parts(recipe, tmp_path / "run")).problems
     assert recipe.vlm.model in problem
     monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
-    assert (find_needs(recipe, MACHINE).missing, find_needs(recipe, MACHINE).here) == ((), False)
+    (download,) = missing_for(recipe)
+    assert "downloaded on first use" in download
 
 
 # -- the trees ---------------------------------------------------------------------------------------------------------
@@ -168,18 +167,17 @@ def test_a_line_is_a_model_that_needs_what_is_said(
 ) -> None:
     monkeypatch.setenv("PETS", str(tmp_path))
     recipe = load_recipe("pets-oxford", [f"vlm={settings}"])
-    needs, model = find_needs(recipe, MACHINE), Experiment(recipe, tmp_path).model
-    assert needs.model == yaml.safe_load(settings)["model"].removeprefix("local:") in repr(model)
+    model = Parts(recipe, tmp_path).model
+    assert recipe.vlm.model == yaml.safe_load(settings)["model"].removeprefix("local:") in repr(model)
     if isinstance(recipe.vlm, LocalVLMSettings):
-        known = KNOWN_MODELS[needs.model]
+        known = KNOWN_MODELS[recipe.vlm.model]
         gigabytes = [int(number) for number in re.findall(r"(\d+) GB", said)]
         assert gigabytes == [round(known.download_gb), known.gpu_gb]
         assert known.gated == ("licence" in said)
     elif recipe.vlm.api_base is not None:
-        assert needs.keys == ()
         assert model.check() == []
     else:
-        (key,) = needs.keys
+        key = f"{recipe.vlm.model.partition('/')[0].upper()}_API_KEY"
         assert key in said
         monkeypatch.delenv(key, raising=False)
         with pytest.raises(TaxtuneError, match=key):

@@ -24,7 +24,7 @@ from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.tuning import history as tuning_history
 from taxtune.tuning.history import History, best, check_unused, is_begun, read_attributes
 from taxtune.tuning.proposers import Proposal
-from taxtune.tuning.records import SampleResult, IterationRecord, TemplateScores
+from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
 
 IDENTITY = {"seed": 1, "data": "abc"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -28,11 +27,6 @@ _IMAGES = ("image", "file", "filename", "file_name", "filepath", "file_path", "p
 _LABELS = ("label", "class", "class_name", "category", "species", "name", "target", "category_name", "scientific_name")
 #: Folders of these names hold parts of a data set.
 _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
-#: What cameras and programs put in front of a number.
-_CAMERAS = frozenset(
-    {"dsc", "dscf", "dscn", "image", "img", "mvi", "p", "photo", "pic", "pict", "picture", "pxl", "scan"}
-)
-_NUMBERED = re.compile(r"(?P<label>.*[^\W\d_].*?)(?P<separator>[_\- ])\d+")
 # Rows that are looked at to tell what a column holds.
 _LOOKED_AT = 200
 
@@ -69,13 +63,13 @@ class Source:
             if self.kind == "folder"
             else read_rows(self.path, image_column=self.image_column, label_column=self.label_column)
         )
-        with showing(_Silent()):  # who reads the images for good says what there is to say
+        with showing(_Silent()):  # the same notes come again when the images are read
             return Counter(record.label for record in records)
 
 
 class _Silent(Display):
     def note(self, text: str) -> None:
-        """Says nothing."""
+        """Drops the note."""
 
 
 def find_source(
@@ -171,7 +165,7 @@ def _without_labels(path: Path, names: list[str]) -> DataError:
         f"{len(names):,} image{' lies' if len(names) == 1 else 's lie'} in the folder itself: nothing says what "
         f"{'it shows' if len(names) == 1 else 'they show'}.",
         file=path,
-        remedy=how + ("" if lists else _labels_in_names(path, names)),
+        remedy=how,
     )
 
 
@@ -181,31 +175,6 @@ def _lists(file: Path, names: Sequence[str]) -> bool:
         return any(Path(value).name in names for values in _columns(file).values() for value in values)
     except TaxtuneError:  # whatever it is, it is no list of images
         return False
-
-
-def _labels_in_names(path: Path, names: Sequence[str]) -> str:
-    """Returns what the names of images seem to say of their labels, and how to use it; nothing where they do not."""
-    found = [match for name in names if (match := _NUMBERED.fullmatch(Path(name).stem)) is not None]
-    counts = Counter(match["label"] for match in found if match["label"].casefold() not in _CAMERAS)
-    labels = [label for label, count in counts.items() if count > 1]
-    if len(labels) < 2 or sum(counts[label] for label in labels) < 0.8 * len(names):
-        return ""
-    listed = _some([f"{label} ({counts[label]})" for label in labels])
-    said = f"\nThe files' names seem to hold labels: {listed}."
-    separators = {match["separator"] for match in found}
-    endings = sorted({Path(name).suffix for name in names})
-    if len(separators) > 1 or any(set(name) & set(',"\\') for name in names):
-        return f"{said} If they do, make a CSV file of them."
-    label = "${f%" + separators.pop() + "*}"
-    if any("_" in one for one in labels):
-        label = f"$(echo \"{label}\" | tr _ ' ')"
-    loop = f'for f in {" ".join(f"*{ending}" for ending in endings)}; do echo "$f,{label}"; done'
-    folder = shlex.quote(str(path))
-    return (
-        f"{said} If they do, this writes such a file:\n"
-        f"  (cd {folder} && {{ echo image,label; {loop}; }} > labels.csv)\n"
-        f"Look at it, and give it with --data {shlex.quote(str(path / 'labels.csv'))}."
-    )
 
 
 # -- manifests ---------------------------------------------------------------------------------------------------------

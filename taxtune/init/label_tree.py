@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from taxtune.atomic import write_text
-from taxtune.authoring.choices import IS, Choice, choices_csv
-from taxtune.authoring.from_labels import tree_by_wordnet
+from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.labels import as_labels
+from taxtune.authoring.senses import Choice, choices_csv
 from taxtune.data.folder import label_references
-from taxtune.drafting.source import Source
 from taxtune.errors import RecipeError
+from taxtune.init.source import Source
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
 from taxtune.taxonomy.convert import write_taxonomy
@@ -24,7 +24,7 @@ _ROOT = "thing"
 
 @dataclass(frozen=True, slots=True)
 class MadeTree:
-    """A tree that was made, which somebody should look at.
+    """A tree that was made, to be reviewed.
 
     Attributes:
         tree: The tree.
@@ -41,7 +41,7 @@ class MadeTree:
     def write(self) -> str:
         """Writes the tree, and the synsets beside it; returns what to do with them."""
         write_taxonomy(self.tree, self.file, force=True)
-        look = f"Look at it ({command('taxonomy', 'show', self.file)}) and mend it by hand"
+        look = f"Look at it ({command('taxonomy', 'show', self.file)}) and correct it by hand"
         if not self.choices:
             return f"{look}."
         synsets = self.file.with_suffix(".synsets.csv")
@@ -85,7 +85,7 @@ def _by_paths(labels: Sequence[str]) -> Taxonomy:
 
 def _by_wordnet(choices: Sequence[Choice]) -> str:
     without = [choice.label.name for choice in choices if choice.synset is None]
-    partly = [choice.label.name for choice in choices if choice.synset is not None and choice.relation != IS]
+    partly = [choice.label.name for choice in choices if choice.synset is not None and choice.relation != "is"]
     said = "from WordNet's hypernyms of the labels"
     if partly:
         said += f"; placed by one of their words: {_some(partly)}"

@@ -15,10 +15,9 @@ import yaml
 from taxtune.data import Examples, SplitSizes, default_split, load_examples
 from taxtune.data.examples import UnknownLabelsError
 from taxtune.data.splits import CALIBRATION_FROM
-from taxtune.drafting.offer import Offer
-from taxtune.drafting.source import Source
-from taxtune.drafting.subject import Subject, find_subject
 from taxtune.errors import DataError, ImageError
+from taxtune.init.source import Source
+from taxtune.init.subject import Subject, find_subject
 from taxtune.models.names import parse_model
 from taxtune.models.weights import KNOWN_MODELS
 from taxtune.shell import command
@@ -70,8 +69,7 @@ class Draft:
         self,
         file: Path,
         taxonomy: Path,
-        model: str | None,
-        offer: Offer | None,
+        model: str,
         word: str | None,
         *,
         api_base: str | None = None,
@@ -81,9 +79,8 @@ class Draft:
         Args:
             file: Where it is going to be; paths in it are relative to that.
             taxonomy: The tree's file, or builtin:NAME.
-            model: The model that was asked for; None for the one on offer.
-            offer: What this machine has room for; needed without a model.
-            word: What the images show, where the user said it.
+            model: The vision-language model.
+            word: The word for what the images show that the user gave; None for that of the tree.
             api_base: Address of the server that has the model.
         """
         word = word or self.subject.word or "object"
@@ -98,7 +95,7 @@ class Draft:
             word=_written(word),
             ranks=_written(list(self.subject.ranks)),
             examples=_written(list(self.subject.examples)),
-            vlm=_vlm(model, offer, file) + ("" if api_base is None else f"\n  api_base: {_written(api_base)}"),
+            vlm=_one_model(model, file) + ("" if api_base is None else f"\n  api_base: {_written(api_base)}"),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -207,14 +204,6 @@ def _unmatched(error: UnknownLabelsError, rows: Counter[str], tree: Taxonomy) ->
         + names,
         file=error.file,
     )
-
-
-def _vlm(model: str | None, offer: Offer | None, file: Path) -> str:
-    if model is not None:
-        return _one_model(model, file)
-    # Where there is no room for any: the terminal says why it is an API.
-    first = None if offer is None else offer.first
-    return _one_model("openai/gpt-4o-mini" if first is None else f"local:{first.name}", file)
 
 
 def _one_model(model: str, file: Path) -> str:

@@ -1,0 +1,291 @@
+"""A sample of placements to judge, kept in one CSV file, and what the verdicts on it amount to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taxtune import atomic
+from taxtune.errors import DataError, TaxonomyError
+from taxtune.mapping.config import Placement, Stage
+from taxtune.report.output import StudyReport, Table
+from taxtune.tables import join_cell, split_cell
+from taxtune.untrusted import spreadsheet_cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from taxtune.mapping import Mapper
+    from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = [
+    "VERDICTS",
+    "draw_sample",
+    "helpful_aliases",
+    "merge_verdicts",
+    "placed_lines",
+    "read_verdicts",
+    "resolve_node",
+    "summarise_audit",
+    "verdict_of",
+    "write_sample",
+]
+
+#: The node is what the answer says; a node below it is as well; the answer says something else, or less.
+VERDICTS = ("right", "too general", "wrong")
+_COLUMNS = ("id", "answer", "times", "draws", "stage", "placement", "verdict", "node", "words")
+#: Longest alias, in words: what is longer is a sentence and not a name.
+_LONGEST_ALIAS = 6
+
+
+def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -> pd.DataFrame:
+    """Draws a sample of answers, stratified by the stage that placed them.
+
+    Each stage gets draws in proportion to its answers, and at least one. Within a stage, answers are drawn at random
+    without replacement; an answer that was given several times can be drawn several times and is judged once.
+
+    Args:
+        answers: All answers, repeated ones included.
+        mapper: Places them.
+        n: Number of answers to draw; all of them are drawn where there are fewer.
+        seed: Seed of the draw.
+
+    Returns:
+        One row per distinct answer that was drawn: id, answer, times (how often it was given), draws, stage, placement
+        (the path of its node), and the empty columns verdict, node and words. `attrs` holds the number of answers, and
+        that of each stage.
+    """
+    import pandas as pd
+
+    counts = Counter(answers)
+    placements = mapper.place(list(counts))
+    times = np.array(list(counts.values()))
+    stages, stratum = np.unique([str(placed.stage) for placed in placements], return_inverse=True)
+    sizes = np.bincount(stratum, times).astype(int)
+    quota = min(n, times.sum()) * sizes / times.sum()
+    draws_of = np.maximum(1, np.floor(quota)).astype(int)
+    for largest in np.argsort(np.floor(quota) - quota, kind="stable")[: max(0, min(n, times.sum()) - draws_of.sum())]:
+        draws_of[largest] += 1
+    generator = np.random.default_rng(seed)
+    draws = np.zeros(len(times), dtype=int)
+    for i in range(len(stages)):
+        members = np.flatnonzero(stratum == i)
+        draws[members] = generator.multivariate_hypergeometric(times[members], int(draws_of[i]))
+    rows = [
+        (
+            _identifier(placed),
+            placed.answer,
+            int(times[i]),
+            int(draws[i]),
+            str(placed.stage),
+            join_cell(placed.path, "/"),
+            "",
+            "",
+            "",
+        )
+        for i, placed in enumerate(placements)
+        if draws[i]
+    ]
+    sample = pd.DataFrame(rows, columns=list(_COLUMNS))
+    sample.attrs.update(answers=int(times.sum()), sizes=dict(zip(stages.tolist(), sizes.tolist(), strict=True)))
+    return sample
+
+
+def _identifier(placed: Placement) -> str:
+    """A short digest of an answer: a spreadsheet may change the text, and this stays."""
+    return hashlib.sha256(placed.answer.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def verdict_of(tree: Taxonomy, placement: str, stage: str, node: int) -> str:
+    """The verdict that follows from the node on which an answer belongs (the root: it names nothing on the tree)."""
+    placed = resolve_node(tree, placement)
+    if node == placed:
+        return "right"
+    return "too general" if tree.is_ancestor(placed, node) and stage != Stage.OFF_TREE else "wrong"
+
+
+def read_verdicts(path: Path, tree: Taxonomy) -> pd.DataFrame:
+    """Reads a file of verdicts: those that a person filled in, and those that a node implies.
+
+    Raises:
+        DataError: If the file cannot be read, lacks a column, or a verdict or a node is unknown; names the row.
+    """
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise DataError(f"The file of verdicts cannot be read: {error}", file=path) from error
+    missing = [column for column in _COLUMNS if column not in frame]
+    if missing:
+        raise DataError(
+            "The file of verdicts lacks a column.",
+            file=path,
+            value=missing[0],
+            remedy="Move the file away to draw a new sample.",
+        )
+    frame["verdict"] = frame["verdict"].str.strip().str.lower()
+    for number, (verdict, node) in enumerate(zip(frame["verdict"], frame["node"].str.strip(), strict=True), start=2):
+        if verdict not in ("", *VERDICTS):
+            raise DataError(
+                "Unknown verdict.", file=path, row=number, value=verdict, remedy=f"Write {', '.join(VERDICTS)}."
+            )
+        if node:
+            try:
+                resolve_node(tree, node)
+            except TaxonomyError as error:
+                raise DataError(
+                    f"The node is not on the tree: {error.message}",
+                    file=path,
+                    row=number,
+                    value=node,
+                    remedy=error.remedy or "Write its label or its path, or none.",
+                ) from None
+    return frame
+
+
+def resolve_node(tree: Taxonomy, reference: str) -> int:
+    """The node that a label, a path or "none" (the root) names.
+
+    Raises:
+        TaxonomyError: If there is no such node, or several.
+    """
+    if reference.strip().casefold() == "none":
+        return tree.root
+    path = split_cell(reference.strip(), "/")
+    return tree.resolve(path if len(path) > 1 else reference.strip())
+
+
+def merge_verdicts(sample: pd.DataFrame, path: Path, tree: Taxonomy) -> tuple[pd.DataFrame, int]:
+    """Fills a sample with the verdicts of a file, where the file exists.
+
+    A verdict counts for the placement that it was given on. Where the answer is placed elsewhere by now, the verdict
+    follows from the node that the file names, and is open again where it names none.
+
+    Returns:
+        The sample, and how many verdicts are open again.
+
+    Raises:
+        DataError: If the file cannot be used; see `read_verdicts`.
+    """
+    if not path.exists():
+        return sample, 0
+    earlier = read_verdicts(path, tree).drop_duplicates("id").set_index("id")
+    filled, reopened = sample.copy(), 0
+    for index, row in enumerate(sample.to_dict("records")):
+        if row["id"] not in earlier.index:
+            continue
+        known = earlier.loc[row["id"]]
+        verdict, node = str(known["verdict"]), str(known["node"]).strip()
+        if node:
+            verdict = verdict_of(tree, row["placement"], row["stage"], resolve_node(tree, node))
+        elif verdict and (known["placement"], known["stage"]) != (spreadsheet_cell(row["placement"]), row["stage"]):
+            verdict, reopened = "", reopened + 1
+        filled.loc[index, ["verdict", "node", "words"]] = [verdict, node, known["words"]]
+    return filled, reopened
+
+
+def write_sample(path: Path, sample: pd.DataFrame) -> None:
+    """Writes a sample as CSV, to be filled in with a spreadsheet.
+
+    Raises:
+        TaxtuneError: If the file cannot be written.
+    """
+    atomic.write_text(path, sample.map(spreadsheet_cell).to_csv(index=False))
+
+
+def summarise_audit(sample: pd.DataFrame, *, judge: str, notes: Sequence[str] = ()) -> StudyReport:
+    """The share of all answers that have each verdict, over all stages and for each, with 95 % intervals.
+
+    The share of a verdict is the mean over the stages, weighted with the answers of each; a row without a verdict does
+    not count. The interval is Wilson's for the number of draws that have a verdict.
+    """
+    answers = int(sample.attrs["answers"])
+    judged = sample[sample["verdict"] != ""]
+    rows = [("all", verdict, *_share(judged, verdict, sample.attrs["sizes"])) for verdict in VERDICTS]
+    for stage, part in judged.groupby("stage", sort=True):
+        rows.append((str(stage), "right", *_share(part, "right", sample.attrs["sizes"])))
+    table = Table(
+        "audit", "Placements", ("stage", "verdict", "judged", "share", "low", "high"), tuple(rows), {"judged": 0}
+    )
+    counted = f"{len(judged):,} of {len(sample):,} distinct answers judged, drawn from {answers:,}; judged by {judge}."
+    settings = {"answers": answers, "drawn": len(sample), "judged": len(judged), "judge": judge}
+    return StudyReport("audit", "How many answers the mapper places right", settings, (table,), notes=(counted, *notes))
+
+
+def _share(judged: pd.DataFrame, verdict: str, sizes: dict[str, int]) -> tuple[int, float, float, float]:
+    from scipy.stats import binomtest
+
+    n = int(judged["draws"].sum())
+    if not n:
+        return 0, float("nan"), float("nan"), float("nan")
+    has = judged["draws"].where(judged["verdict"] == verdict, 0)
+    by_stage = has.groupby(judged["stage"]).sum() / judged.groupby("stage")["draws"].sum()
+    weights = by_stage.index.map(sizes).to_numpy(dtype=float)
+    share = float(by_stage.to_numpy() @ weights / weights.sum())
+    interval = binomtest(round(share * n), n).proportion_ci(method="wilson")
+    return len(judged), share, float(interval.low), float(interval.high)
+
+
+def placed_lines(sample: pd.DataFrame, tree: Taxonomy, source: str) -> str:
+    """The answers whose node is known, as JSON lines that `taxtune study mapping` reads."""
+    lines = []
+    for row in sample.to_dict("records"):
+        if not row["node"] and row["verdict"] != "right":
+            continue
+        node = resolve_node(tree, row["node"] or row["placement"])
+        path = list(tree.path(node))
+        slashes = any("/" in label for label in path)
+        reference = None if node == tree.root else path if slashes else "/".join(path)
+        record = {"answer": row["answer"], "node": reference, "also": [], "style": row["stage"], "source": source}
+        lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def helpful_aliases(
+    sample: pd.DataFrame, tree: Taxonomy, make_mapper: Callable[[Taxonomy], Mapper]
+) -> list[tuple[int, str]]:
+    """Aliases that bring answers to the nodes on which they belong, each tried with the mapper.
+
+    A candidate is the words that a judge pointed out, the part of the answer that decided, or a short answer whole. It
+    is taken if it brings its answer to its node and moves no answer that is right; those taken earlier stay.
+
+    Args:
+        sample: The sample with its verdicts.
+        tree: The tree.
+        make_mapper: Makes the mapper for a tree.
+
+    Returns:
+        Pairs of a node and its new alias.
+    """
+    judged = sample[sample["verdict"] != ""].to_dict("records")
+    right = {row["answer"]: resolve_node(tree, row["placement"]) for row in judged if row["verdict"] == "right"}
+    evidence = {placed.answer: placed.evidence for placed in make_mapper(tree).place([row["answer"] for row in judged])}
+    aliases: list[tuple[int, str]] = []
+    for row in judged:
+        node = resolve_node(tree, row["node"]) if row["node"] else tree.root
+        if row["verdict"] == "right" or node == tree.root:
+            continue
+        candidates = (row["words"], evidence[row["answer"]], row["answer"])
+        for name in dict.fromkeys(" ".join(text.split()).strip(" .,:;!?\"'") for text in candidates):
+            if not name or len(name.split()) > _LONGEST_ALIAS or tree.find(name):
+                continue
+            mapper = make_mapper(_with_aliases(tree, [*aliases, (node, name)]))
+            placed = {placement.answer: placement.node for placement in mapper.place([row["answer"], *right])}
+            if placed[row["answer"]] == node and all(placed[answer] == where for answer, where in right.items()):
+                aliases.append((node, name))
+                break
+    return aliases
+
+
+def _with_aliases(tree: Taxonomy, aliases: Sequence[tuple[int, str]]) -> Taxonomy:
+    names = [list(names) for names in tree.aliases]
+    for node, name in aliases:
+        names[node].append(name)
+    return tree.with_names(aliases=names)

@@ -1,0 +1,147 @@
+"""`taxtune taxonomy from-labels` and `enrich`: a tree for a flat list of labels, and more names for a tree."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taxtune.errors import TaxtuneError
+from taxtune.options import FileFormatOption, RootLabelOption, TaxonomyArgument
+from taxtune.progress import note
+
+__all__ = ["enrich", "from_labels"]
+
+
+def from_labels(
+    labels: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LABELS",
+            help="A text file with one label per line, a CSV with a column label, or a folder of images with one "
+            "sub-folder per label.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="File for the tree, as CSV.", show_default="standard output"),
+    ] = None,
+    synsets: Annotated[
+        Path | None,
+        typer.Option("--synsets", metavar="CSV", help="The synset file of an earlier call, with your edits."),
+    ] = None,
+    max_depth: Annotated[
+        int, typer.Option("--max-depth", min=0, help="Maximum number of levels below the root; 0 for no limit.")
+    ] = 6,
+    min_children: Annotated[
+        int, typer.Option("--min-children", min=2, help="Groups with fewer children are removed.")
+    ] = 2,
+    root_label: Annotated[str | None, typer.Option("--root-label", metavar="LABEL", help="Label of the root.")] = None,
+) -> None:
+    """Make a tree for labels that have none, from what WordNet says they are kinds of.
+
+    The sense of each label is written to FILE.synsets.csv, with its gloss and the alternatives. Edit the file and pass
+    it with --synsets. A label that WordNet does not have stands below its head noun ("wedding cake": cake), or else
+    below the root.
+    """
+    from taxtune import atomic
+    from taxtune.authoring.label_tree import tree_by_wordnet
+    from taxtune.authoring.labels import read_labels
+    from taxtune.authoring.senses import choice_lines, choices_csv
+    from taxtune.taxonomy.convert import WRITERS, write_taxonomy, writer_of
+
+    if out is not None:
+        writer_of(out)
+        _keep_inputs(out, labels, synsets)
+    written = read_labels(labels)
+    choices, tree = tree_by_wordnet(
+        written, synsets, root_label=root_label, max_depth=max_depth or None, min_children=min_children
+    )
+    for text in tree.notes:
+        note(text)
+    taxonomy = tree.taxonomy
+    # The tree may be what standard output is for.
+    stream = sys.stderr if out is None else sys.stdout
+    groups = len(taxonomy) - 1 - len(written)
+    print(f"labels   {len(written):,}", file=stream)
+    print(f"tree     {len(taxonomy):,} nodes: {groups:,} groups, height {taxonomy.height}", file=stream)
+    print("\n".join(choice_lines(choices)), file=stream)
+    if out is None:
+        print(WRITERS["paths"](taxonomy), end="")
+        return
+    write_taxonomy(taxonomy, out, force=True)
+    note(f"wrote the tree to {out}")
+    beside = out.with_name(f"{out.stem}.synsets.csv")
+    if synsets is None or synsets.resolve() != beside.resolve():
+        atomic.write_text(beside, choices_csv(choices))
+        note(f"wrote the synset of each label to {beside}: edit the file and pass it with --synsets")
+
+
+def enrich(
+    file: TaxonomyArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="File for the proposals (CSV) or, with --apply, for the tree.",
+            show_default="standard output",
+        ),
+    ] = None,
+    apply: Annotated[
+        Path | None, typer.Option("--apply", metavar="CSV", help="Add these reviewed proposals to the tree.")
+    ] = None,
+    format: FileFormatOption = "auto",
+    root_label: RootLabelOption = None,
+) -> None:
+    """Propose more names for the nodes of a tree (inflections, WordNet's synonyms), or add reviewed ones.
+
+    Only names that the mapper does not place on their node already are proposed. A name that several nodes would have
+    is marked as ambiguous and not added, unless its mark is removed from the file.
+    """
+    from taxtune import atomic
+    from taxtune.authoring.enrich import apply_proposals, proposals_csv, propose_names, read_proposals
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.taxonomy import read_taxonomy
+    from taxtune.taxonomy.convert import WRITERS, write_taxonomy, writer_of
+    from taxtune.wordnet import INSTALL, find_wordnet
+
+    if out is not None:
+        _keep_inputs(out, Path(file), apply)
+    if apply is not None:
+        if out is not None:
+            writer_of(out)
+        # Without the English names that come with taxtune: they are added when the new file is read.
+        tree = read_taxonomy(file, format=format, names=False, root_label=root_label)
+        more, counts = apply_proposals(tree, read_proposals(apply, tree))
+        if out is None:
+            print(WRITERS["paths"](more), end="")
+        else:
+            write_taxonomy(more, out, force=True)
+        print(
+            f"taxtune: {counts['added']:,} names added; not added: {counts['marked']:,} marked, "
+            f"{counts['already there']:,} that the tree has",
+            file=sys.stderr,
+        )
+        return
+    tree = read_taxonomy(file, format=format, root_label=root_label)
+    wordnet = find_wordnet()
+    if wordnet is None:
+        note(f"WordNet is not installed, so that no synonyms are proposed. {INSTALL}")
+    # The mapper is asked without WordNet: names that only WordNet leads to are worth having on the tree.
+    proposals = propose_names(tree, Mapper(tree, config=MapperConfig(wordnet=False)), wordnet)
+    text = proposals_csv(tree, proposals)
+    if out is None:
+        print(text, end="")
+    else:
+        atomic.write_text(out, text)
+    marked = sum(bool(row.mark) for row in proposals)
+    where = "" if out is None else f" written to {out}"
+    print(f"taxtune: {len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous", file=sys.stderr)
+
+
+def _keep_inputs(out: Path, *read: Path | None) -> None:
+    if any(path is not None and path.resolve() == out.resolve() for path in read):
+        raise TaxtuneError("The output file is also an input file.", file=out, remedy="Choose another.")

@@ -1,0 +1,87 @@
+"""Names proposed for the nodes of a tree, the file in which they are reviewed, and their way onto the tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taxtune.authoring.enrich import (
+    Proposal,
+    apply_proposals,
+    inflections,
+    proposals_csv,
+    propose_names,
+    read_proposals,
+)
+from taxtune.errors import DataError
+from taxtune.mapping import Mapper, MapperConfig
+from taxtune.taxonomy import Taxonomy
+from taxtune.wordnet import WordNet
+
+TREE = Taxonomy(["food", "soup", "hot/cold", "cake"], [-1, 0, 0, 0], aliases=[[], ["broth"], [], []])
+ROWS = [
+    Proposal(1, "potage", "wordnet", comment="soup.n.01: liquid food"),
+    Proposal(3, "bar", "wordnet", "ambiguous", 'would also name "food/soup"'),
+    Proposal(1, "Broth", "mine"),
+]
+
+
+def test_inflections_of_a_name() -> None:
+    assert inflections("chest of drawers") == ["chests of drawers"]
+    assert "bread knives" in inflections("bread knife")
+    assert inflections("Ford Focus") == inflections("FIAT") == inflections("") == []
+
+
+def test_only_what_the_mapper_does_not_place_is_proposed(small: WordNet) -> None:
+    taxonomy = Taxonomy.from_paths(["animal/dog", "animal/bird/mallard", "animal/bird/crane"])
+    mapper = Mapper(taxonomy, config=MapperConfig(wordnet=False))
+    proposals = propose_names(taxonomy, mapper, small)
+    assert ("mallard", "Anas platyrhynchos", "wordnet") in {
+        (taxonomy.labels[row.node], row.name, row.source) for row in proposals
+    }
+    assert all(mapper.place_one(row.name).node != row.node for row in proposals)
+    # Plurals that the mapper folds itself are no new names.
+    assert not [row for row in proposals if row.source == "inflection"]
+    more, counts = apply_proposals(taxonomy, proposals)
+    assert counts["added"] == len(proposals)
+    assert more.labels[Mapper(more).place_one("Anas platyrhynchos").node] == "mallard"
+
+
+def test_a_name_of_two_nodes_is_marked_and_says_which(small: WordNet) -> None:
+    taxonomy = Taxonomy.from_paths(["thing/animal/dog", "thing/animal/duck", "thing/gadget/domestic dog"])
+    (row,) = [row for row in propose_names(taxonomy, Mapper(taxonomy), small) if row.name == "domestic dog"]
+    assert row.mark == "ambiguous"
+    assert row.comment.startswith("names thing/gadget/domestic dog; dog.n.01")
+    assert apply_proposals(taxonomy, [row])[1]["marked"] == 1
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "p.csv"
+    for rows in (ROWS, []):
+        file.write_text(proposals_csv(TREE, rows))
+        assert read_proposals(file, TREE) == rows
+    file.write_text("Node;Alias\ncake;gateau\nbroth;stock\n")
+    assert read_proposals(file, TREE) == [Proposal(3, "gateau", ""), Proposal(1, "stock", "")]
+
+
+def test_marked_names_and_names_that_the_tree_has_are_not_added() -> None:
+    more, counts = apply_proposals(TREE, ROWS)
+    assert more.aliases == ((), ("broth", "potage"), (), ())
+    assert counts == {"added": 1, "marked": 1, "already there": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("node,names\nfood,x\n", r"p\.csv:1: The proposals file has no column alias"),
+        ("node,alias\nfood/pizza,x\n", r"p\.csv:2: The node is not on the tree: .*'food/pizza'"),
+        ("node,alias\nsoup,a\nsoup,\n", r"p\.csv:3: The row proposes no alias"),
+        ("node,alias\nsoup,a;b\n", r"p\.csv:2: A name cannot contain .*'a;b'.*one name per row"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_proposals(file, TREE)
