@@ -21,7 +21,7 @@ from PIL import Image
 from taxtune.data.images import content_hash
 from taxtune.execution import deploy
 from taxtune.models import Request
-from taxtune.recipe_settings import ExecutionSettings
+from taxtune.settings import ExecutionSettings
 
 ENCODE, ANSWER = 0.2, 0.05
 MODEL = f"""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, U
 
 from taxtune.errors import DataError
 from taxtune.progress import showing
-from taxtune.recipe_settings import BASELINE, Effort
+from taxtune.settings import BASELINE, Effort
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from taxtune.metrics import HierarchicalScores
     from taxtune.models import Model
     from taxtune.recipe import Recipe
-    from taxtune.recipe_settings import ProposerSettings
+    from taxtune.settings import ProposerSettings
     from taxtune.taxonomy import Taxonomy
     from taxtune.tuning.calibrate import Calibration
     from taxtune.tuning.experiment import Experiment
@@ -152,9 +152,8 @@ def _parts(
     from taxtune.mapping import Mapper
     from taxtune.models.names import parse_model
     from taxtune.recipe import Recipe
-    from taxtune.recipe_settings import with_kind
+    from taxtune.settings import with_kind
     from taxtune.tuning.experiment import Experiment
-    from taxtune.tuning.from_recipe import execution_of
     from taxtune.tuning.metrics import as_metrics
     from taxtune.tuning.run_folder import STAND_INS, default_folder
 
@@ -191,7 +190,7 @@ def _parts(
         examples=examples,
         metrics=as_metrics(metrics),
         policies=() if policy is None else tuple(policy) if isinstance(policy, Sequence) else (policy,),
-        vlm=None if vlm is None or isinstance(vlm, str) else deploy(vlm, execution=execution_of(filled)),
+        vlm=None if vlm is None or isinstance(vlm, str) else deploy(vlm, execution=filled.execution),
     )
     if mapper is not None:
         given = mapper if isinstance(mapper, Mapper) else Mapper(experiment.taxonomy, config=mapper)
@@ -210,7 +209,7 @@ def _chat(proposer: object) -> tuple[str, str] | None:
 
 def _proposer_keys(proposer: object, recipe: Recipe) -> dict[str, Any]:
     """Returns what a proposer changes in a recipe; nothing for an object, which replaces all of it."""
-    from taxtune.recipe_settings import Settings
+    from taxtune.settings import Settings
 
     if isinstance(proposer, Settings):
         return {} if proposer == recipe.proposer else {"proposer": proposer.model_dump()}
@@ -222,7 +221,7 @@ def _proposer_keys(proposer: object, recipe: Recipe) -> dict[str, Any]:
 
 def _own_proposer(proposer: Any) -> Proposer | None:
     """Returns a proposer that is none of a recipe's: an object, a function, or one of an installed package."""
-    from taxtune.recipe_settings import Settings
+    from taxtune.settings import Settings
     from taxtune.tuning.proposers import make_proposer
 
     if isinstance(proposer, Settings) or proposer in ("fragments", "random") or _chat(proposer) is not None:
@@ -642,7 +641,7 @@ def _tracking(parts: Experiment) -> list[Any]:
     from taxtune.tracking.callback import TrackingCallback
 
     make = partial(MLflowTracker, wanted.experiment, parts.folder, parts.recipe.tracking_uri)
-    return [TrackingCallback(partial(make, traces=wanted.traces, model=wanted.model))]
+    return [TrackingCallback(make)]
 
 
 @contextmanager

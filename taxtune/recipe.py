@@ -13,75 +13,39 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import Field, PrivateAttr, StrictInt, ValidationError, field_validator, model_validator
+import yaml
+from pydantic import BaseModel, Field, PrivateAttr, StrictInt, ValidationError, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from taxtune.errors import RecipeError
-from taxtune.recipe_errors import explain, members
 from taxtune.recipe_file import Override, apply_overrides, parse_override, read_mapping
-from taxtune.recipe_settings import (
+from taxtune.resources import recipes_dir
+from taxtune.settings import (
     EFFORTS,
-    AgentProposerSettings,
-    ApiVLMSettings,
     BudgetSettings,
     DataSettings,
-    DirectPolicySettings,
     Effort,
     ExecutionSettings,
-    FieldGuideData,
-    FolderData,
     FragmentsProposerSettings,
-    INat21Data,
     JudgeSettings,
-    LLMProposerSettings,
-    LocalVLMSettings,
-    ManifestData,
     MapperSettings,
     Number,
     ObjectiveSettings,
     PolicySettings,
     PromptSettings,
     ProposerSettings,
-    RandomProposerSettings,
-    SeedSettings,
     Settings,
     TaxonomySettings,
     TrackingSettings,
     VLMSettings,
-    VotePolicySettings,
     with_kind,
 )
-from taxtune.resources import recipes_dir
-from taxtune.trust import check_key_variable, check_server, trust_server
+from taxtune.trust import check_server, trust_server
 
-__all__ = [
-    "AgentProposerSettings",
-    "ApiVLMSettings",
-    "BudgetSettings",
-    "DataSettings",
-    "DirectPolicySettings",
-    "ExecutionSettings",
-    "FieldGuideData",
-    "FolderData",
-    "FragmentsProposerSettings",
-    "INat21Data",
-    "JudgeSettings",
-    "LLMProposerSettings",
-    "LocalVLMSettings",
-    "ManifestData",
-    "MapperSettings",
-    "ObjectiveSettings",
-    "PromptSettings",
-    "RandomProposerSettings",
-    "Recipe",
-    "SeedSettings",
-    "TaxonomySettings",
-    "TrackingSettings",
-    "VotePolicySettings",
-    "load_recipe",
-    "recipe_path",
-]
+__all__ = ["Recipe", "load_recipe", "recipe_path"]
 
 
 class Recipe(Settings):
@@ -90,7 +54,7 @@ class Recipe(Settings):
     Attributes:
         name: Names the run folder, the MLflow runs and the registered prompt.
         description: For people.
-        seed: Seeds the splits, the proposer, the VLM's sampling and the bootstrap: one number, or one for each.
+        seed: Seeds the splits, the proposer, the VLM's sampling and the bootstrap.
         effort: How much the search may spend: light, medium or heavy, which is 10, 20 or 40 templates and at most 800,
             1,600 or 3,200 calls of the VLM about tuning images (a vote of several answers counts as one). Medium,
             unless `iterations` or `budget.vlm_calls` say it.
@@ -107,14 +71,14 @@ class Recipe(Settings):
 
     name: str
     description: str = ""
-    seed: SeedSettings = SeedSettings()
+    seed: StrictInt = Field(0, ge=0)
     taxonomy: TaxonomySettings
     data: DataSettings
     prompt: PromptSettings = PromptSettings()
     vlm: VLMSettings
     execution: ExecutionSettings = ExecutionSettings()
     mapper: MapperSettings = MapperSettings()
-    policy: PolicySettings = DirectPolicySettings()
+    policy: PolicySettings = PolicySettings()
     objective: ObjectiveSettings = ObjectiveSettings()
     judge: JudgeSettings | None = None
     proposer: ProposerSettings = FragmentsProposerSettings()
@@ -124,7 +88,7 @@ class Recipe(Settings):
     max_missing: Number = Field(0.1, ge=0, lt=1)
     max_off_tree: Number = Field(0.5, ge=0, le=1)
     tracking: TrackingSettings = TrackingSettings()
-    source: Path | None = Field(None, exclude=True)
+    source: SkipJsonSchema[Path | None] = Field(None, exclude=True)
     # Keys whose values are the user's own, with all below them; "" is all of them. No file can say so.
     _own: frozenset[str] = PrivateAttr(frozenset({""}))
 
@@ -137,12 +101,6 @@ class Recipe(Settings):
                 "digit, because it is the name of a folder"
             )
         return value
-
-    @model_validator(mode="after")
-    def _images_need_clip(self) -> Recipe:
-        if self.mapper.use_images and not self.mapper.similarity.startswith("clip:"):
-            raise ValueError("mapper.use_images needs mapper.similarity 'clip:MODEL'")
-        return self
 
     @model_validator(mode="after")
     def _ratings_need_a_judge(self) -> Recipe:
@@ -200,32 +158,21 @@ class Recipe(Settings):
         copy._own = frozenset(own)
         return copy
 
-    def access(self, group: str) -> dict[str, Any]:
-        """Returns the `api_base` and the `api_key` of the model of a group: "vlm", "judge" or "proposer".
+    def access(self, group: str) -> str | None:
+        """The `api_base` of the model of a group: "vlm", "judge" or "proposer"; None for the provider's own.
 
-        A key of None is the one in the provider's own variable.
+        The key is always the one in the provider's own variable: a recipe names none.
 
         Raises:
-            TaxtuneError: If a file names a server that the user does not trust, or a variable that is no key's; see
-                `taxtune.trust`.
-            RecipeError: If the variable is not set.
+            TaxtuneError: If a file names a server that the user does not trust; see `taxtune.trust`.
         """
         settings: Any = getattr(self, group)
         sends = f"{'images, ' if group == 'vlm' else ''}prompts and your API key"
         self._check_server(f"{group}.api_base", settings.api_base, sends)
         if "://" in settings.model:  # litellm takes "huggingface/https://HOST" for the address
             self._check_server(f"{group}.model", settings.model.partition("/")[2], sends)
-        key, variable = f"{group}.api_key_env", settings.api_key_env
-        if variable is not None:
-            if not self._is_own(key):
-                check_key_variable(variable, key=key, file=self.source)
-            if not os.environ.get(variable):
-                raise RecipeError(
-                    f"{key} names the environment variable {variable}, which is not set.",
-                    file=self.source,
-                    remedy=f"Set it: export {variable}=...",
-                )
-        return {"api_base": settings.api_base, "api_key": None if variable is None else os.environ[variable]}
+        base: str | None = settings.api_base
+        return base
 
     @property
     def tracking_uri(self) -> str | None:
@@ -238,22 +185,6 @@ class Recipe(Settings):
         if uri is not None and "://" in uri and uri != os.environ.get("MLFLOW_TRACKING_URI"):
             self._check_server("tracking.uri", uri, "images, answers and your MLflow password")
         return uri
-
-    @property
-    def ray_address(self) -> str | None:
-        """`execution.address`, with `${NAME}` expanded.
-
-        Raises:
-            RecipeError: If it uses an environment variable that is not set.
-            TaxtuneError: If a file names a cluster that the user does not trust.
-        """
-        if self.execution.address is None:
-            return None
-        address = self.expanded(self.execution.address)
-        if address not in ("auto", "local", os.environ.get("RAY_ADDRESS")):
-            named = address if "://" in address else f"ray://{address}"
-            self._check_server("execution.address", named, "images, prompts and your API key")
-        return address
 
     def _check_server(self, key: str, address: str | None, sends: str) -> None:
         if not self._is_own(key):
@@ -274,13 +205,11 @@ class Recipe(Settings):
             RecipeError: If a key is unknown or a value is wrong; all in one message.
         """
         overrides = [Override(f"{key}={value}", tuple(key.split(".")), value) for key, value in changes.items()]
-        overrides = _with_kinds(overrides)
-        data = apply_overrides(self.settings(), overrides, _kinds()) | {"source": self.source}
+        data = apply_overrides(self.settings(), _with_kinds(overrides), _kinds()) | {"source": self.source}
         try:
             return Recipe.model_validate(data).from_file(self._own | changes.keys())
         except ValidationError as error:
-            lines = explain(error, Recipe, data, self.source or Path("settings"), "")
-            raise RecipeError("\n".join(lines)) from None
+            raise RecipeError("\n".join(_problems(error, data, str(self.source or "settings"), ""))) from None
 
     def settings(self) -> dict[str, Any]:
         """Returns the recipe as plain nested values."""
@@ -352,32 +281,102 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     try:
         recipe = Recipe.model_validate({**data, "source": path.resolve()})
     except ValidationError as error:
-        raise RecipeError("\n".join(explain(error, Recipe, data, path, text, settings))) from None
+        raise RecipeError("\n".join(_problems(error, data, str(path), text, settings))) from None
     return recipe.from_file(".".join(override.key) for override in settings)
 
 
-def _with_kinds(overrides: list[Override], said: str = "") -> list[Override]:
-    """Returns overrides in which another model comes with the kind that its name says; errors begin as is said."""
-    if any(override.key == ("vlm", "kind") for override in overrides):
-        return overrides
+def _with_kinds(overrides: list[Override], command: str = "") -> list[Override]:
+    """Returns overrides in which another model comes with the kind that its name says."""
     made: list[Override] = []
     for override in overrides:
-        made.append(override)
-        if override.key in (("vlm",), ("vlm", "model")) and isinstance(override.value, str):
-            try:
-                group = with_kind(override.value)
-            except ValueError as error:
-                raise RecipeError(f"{said}{override.text}: {error}") from None
-            each = [Override(override.text, ("vlm", key), value) for key, value in group.items()]
-            made[-1:] = each if override.key[1:] else [Override(override.text, ("vlm",), group)]
+        if override.key not in (("vlm",), ("vlm", "model")) or not isinstance(override.value, str):
+            made.append(override)
+            continue
+        try:
+            group = with_kind(override.value)
+        except ValueError as error:
+            raise RecipeError(f"{command}{override.text}: {error}") from None
+        each = [Override(override.text, ("vlm", key), value) for key, value in group.items()]
+        made += each if override.key[1:] else [Override(override.text, ("vlm",), group)]
     return made
 
 
+def _members(annotation: Any) -> list[type[BaseModel]]:
+    """The models that a field may hold."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        return [model for argument in get_args(annotation) for model in _members(argument)]
+    return []
+
+
+def _kind_names(member: type[BaseModel]) -> tuple[str, ...]:
+    found: tuple[str, ...] = get_args(member.model_fields["kind"].annotation)
+    return found
+
+
 def _kinds() -> dict[str, dict[str, frozenset[str]]]:
-    """Returns, for each group that has kinds, the keys that each kind knows."""
-    groups = ((name, members(field.annotation)) for name, field in Recipe.model_fields.items())
+    """For each group that has kinds, the keys that each kind knows."""
+    groups = ((name, _members(field.annotation)) for name, field in Recipe.model_fields.items())
     return {
-        name: {member.model_fields["kind"].default: frozenset(member.model_fields) for member in found}
+        name: {kind: frozenset(member.model_fields) for member in found for kind in _kind_names(member)}
         for name, found in groups
         if len(found) > 1
     }
+
+
+# -- what pydantic finds wrong -----------------------------------------------------------------------------------------
+
+
+def _problems(
+    error: ValidationError, data: Mapping[str, Any], file: str, text: str, overrides: Sequence[Override] = ()
+) -> list[str]:
+    """One line per problem: the file and the line, or the --set, the key, pydantic's message, and the key meant."""
+    lines = []
+    for problem in error.errors(include_url=False):
+        place = list(problem["loc"])
+        kinds = _kinds().get(str(place[0]), {}) if place else {}
+        if len(place) > 1 and place[1] in kinds:  # pydantic's tag of a union, which the YAML does not have
+            del place[1]
+        key, message = ".".join(map(str, place)), problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            group = str(place[0]) if len(place) > 1 else None
+            message = f"unknown key; {_meant(str(place[-1]), group, data)}"
+        where = f"{file}:{row}" if (row := _row(text, place)) is not None else file
+        for override in reversed(overrides):
+            depth = min(len(override.key), len(place))
+            if depth and override.key[:depth] == tuple(map(str, place))[:depth]:
+                where = f"--set {override.text}"
+                break
+        value = problem["input"]
+        got = "" if isinstance(value, BaseModel | Mapping) or problem["type"] == "missing" else f" (got {value!r:.80})"
+        lines.append(f"{where}: {f'{key}: ' if key else ''}{message}{got}")
+    return lines
+
+
+def _meant(key: str, group: str | None, data: Mapping[str, Any]) -> str:
+    """The key that an unknown one may mean, or the keys there are."""
+    if group is None:
+        known = [name for name in Recipe.model_fields if name != "source"]
+        inside = [f"{name}.{key}" for name, field in Recipe.model_fields.items()
+                  for model in _members(field.annotation)[:1] if key in model.model_fields]  # fmt: skip
+    else:
+        members = _members(Recipe.model_fields[group].annotation)
+        given = data.get(group)
+        kind = given.get("kind") if isinstance(given, Mapping) else None
+        chosen = [member for member in members if "kind" in member.model_fields and kind in _kind_names(member)]
+        known, inside = list((chosen or members)[0].model_fields), []
+    near = inside or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"the keys here are {', '.join(known)}."
+
+
+def _row(text: str, place: Sequence[Any]) -> int | None:
+    """The line of a key, or of the nearest group above it that the file has."""
+    node, row = yaml.compose(text, Loader=yaml.SafeLoader), None
+    for part in place:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        found = next(((key.start_mark.line + 1, value) for key, value in pairs if key.value == str(part)), None)
+        if found is None:
+            return row
+        row, node = found
+    return row

@@ -11,15 +11,8 @@ from taxtune.errors import RecipeError
 from taxtune.models.checkpoint import weights_here
 from taxtune.models.names import is_local, parse_model
 from taxtune.models.weights import KNOWN_MODELS
-from taxtune.recipe import (
-    AgentProposerSettings,
-    ApiVLMSettings,
-    JudgeSettings,
-    LLMProposerSettings,
-    LocalVLMSettings,
-    Recipe,
-    flatten,
-)
+from taxtune.recipe import Recipe, flatten
+from taxtune.settings import ApiVLMSettings, ChatProposerSettings, JudgeSettings, LocalVLMSettings
 from taxtune.shell import program
 
 __all__ = ["missing_for"]
@@ -48,11 +41,9 @@ def missing_for(recipe: Recipe) -> list[str]:
 def _keys(recipe: Recipe) -> Iterator[str]:
     """Environment variables of keys: those that the recipe names, else the usual ones of the providers."""
     for settings in (recipe.vlm, recipe.judge, recipe.proposer):
-        if isinstance(settings, ApiVLMSettings | JudgeSettings | LLMProposerSettings | AgentProposerSettings):
+        if isinstance(settings, ApiVLMSettings | JudgeSettings | ChatProposerSettings):
             model = settings.model if isinstance(settings, ApiVLMSettings) else parse_model(settings.model).model
-            if settings.api_key_env is not None:
-                yield settings.api_key_env
-            elif settings.api_base is None and not (isinstance(settings, JudgeSettings) and is_local(settings.model)):
+            if settings.api_base is None and not (isinstance(settings, JudgeSettings) and is_local(settings.model)):
                 yield f"{model.partition('/')[0].upper()}_API_KEY"  # as litellm has it
 
 

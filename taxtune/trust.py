@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from taxtune.errors import TaxtuneError
 
-__all__ = ["SERVERS_VARIABLE", "check_key_variable", "check_server", "trust_server"]
+__all__ = ["SERVERS_VARIABLE", "check_server", "trust_server"]
 
 #: The environment variable that lists the user's own servers, with commas or blanks between them.
 SERVERS_VARIABLE = "TAXTUNE_SERVERS"
@@ -74,27 +74,6 @@ def trust_server(address: str | None) -> None:
         server = None if address is None else _server(address)
         if server is not None and server not in _agreed | _remembered():
             _remember(server)
-
-
-def check_key_variable(variable: str, *, key: str, file: Path | None) -> None:
-    """Checks that an environment variable that a file names as a key is meant to hold one.
-
-    Args:
-        variable: The name of the variable.
-        key: Where the file names it ("vlm.api_key_env"); what `--set` takes.
-        file: The file.
-
-    Raises:
-        TaxtuneError: If its name does not end in _API_KEY.
-    """
-    if not variable.endswith("_API_KEY"):
-        raise TaxtuneError(
-            f"{key} may only name an environment variable that ends in _API_KEY, so that a file from somebody else "
-            "cannot send your other secrets.",
-            file=file,
-            value=variable,
-            remedy=f"Put the key into such a variable, or name this one on the command line: --set {key}={variable}",
-        )
 
 
 def _server(address: str) -> str | None:

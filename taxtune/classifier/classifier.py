@@ -109,7 +109,6 @@ class Classifier:
         model: Answers the questions.
         mapper: Places the answers.
         policy: How often an image is asked about, and how the answers make one place.
-        use_images: Give the images to the mapper's similarity (CLIP image-to-text).
         reliability: How often answers like these were right, for the confidence of a single answer.
         promise: What `calibrate` promises of the policy.
         recipe: The settings that the model is made from; None for a model that was given in Python.
@@ -121,7 +120,6 @@ class Classifier:
     model: Model
     mapper: Mapper
     policy: Policy = DIRECT
-    use_images: bool = False
     reliability: Reliability | None = None
     promise: Promise | None = None
     recipe: Recipe | None = None
@@ -137,7 +135,6 @@ class Classifier:
             self.mapper,
             store=None,
             variables={},
-            use_images=self.use_images,
             policy=self.policy,
         )
 

@@ -15,7 +15,8 @@ from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
 from taxtune.policies import Direct, Policy, Vote
 from taxtune.progress import note
-from taxtune.recipe import LocalVLMSettings, Recipe, load_recipe
+from taxtune.recipe import Recipe, load_recipe
+from taxtune.settings import LocalVLMSettings
 from taxtune.taxonomy.making import as_taxonomy
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.experiment import Experiment, template_variables
@@ -143,7 +144,7 @@ def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: 
             raise DataError("The calibration found that only always answering the root keeps the risk.", file=folder)
         promise = Promise(calibration.risk, calibration.confidence_level, calibration.images)
         if calibration.temperature:
-            changes |= {"policy.kind": "vote", "policy.temperature": calibration.temperature}
+            changes |= {"policy.samples": calibration.samples, "vlm.temperature": calibration.temperature}
     elif policy is None and result.selection is not None and result.selection.policy:
         policy = _policy(result.selection.policy, folder)
     objects: dict[str, Any] = {"taxonomy": own.taxonomy, "mapper": own.mapper}
@@ -162,7 +163,6 @@ def _of_run(result: TuneResult, recipe: Recipe | str | Path | None, calibrated: 
         parts.vlm,
         parts.mapper,
         policy,
-        use_images=settings.mapper.use_images,
         reliability=_reliability(result, parts.taxonomy),
         promise=promise,
         recipe=recipe,
@@ -232,9 +232,8 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
         # The folder may come from anyone, so that its server needs the user's consent.
         recipe = own.on(recipe if own.named else recipe.from_file())
         recipe = _with_temperature(recipe, policy, recipe.vlm.temperature)
-    mapper, use_images = own.mapper, False
+    mapper = own.mapper
     if saved.mapper is not None:
-        use_images = saved.mapper.use_images
         mapper = mapper or Mapper(tree, make_similarity(saved.mapper.similarity), MapperConfig(**saved.mapper.config))
     assert mapper is not None
     model = own.model
@@ -247,7 +246,6 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
         model,
         mapper,
         policy,
-        use_images=use_images,
         reliability=saved.reliability,
         promise=saved.promise if own.policy is None else None,
         recipe=recipe,
@@ -266,7 +264,7 @@ def _with_temperature(recipe: Recipe, policy: Policy, several: float | None) -> 
     temperature = recipe.vlm.temperature
     if policy.calls > 1:
         temperature = _TEMPERATURE if several == 0 else several
-    return recipe.changed({"policy.kind": "direct", "vlm.temperature": temperature})
+    return recipe.changed({"policy.samples": 1, "vlm.temperature": temperature})
 
 
 def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:

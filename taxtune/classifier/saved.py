@@ -19,8 +19,8 @@ from taxtune.classifier.classifier import Classifier, Promise
 from taxtune.classifier.reliability import Reliability
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.policies import Direct, Vote
-from taxtune.recipe import LocalVLMSettings, Recipe
-from taxtune.recipe_settings import VLMSettings
+from taxtune.recipe import Recipe
+from taxtune.settings import LocalVLMSettings, VLMSettings
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ class _Mapper(BaseModel):
 
     similarity: str
     config: dict[str, Any]
-    use_images: bool
 
 
 class Saved(BaseModel):
@@ -122,12 +121,10 @@ def save(classifier: Classifier, folder: Path) -> Path:
         prompts=classifier.prompts,
         policy=None if "policy" in missing else dict(classifier.policy.identity()),
         vlm=None if recipe is None else _vlm(recipe),
-        seed=0 if recipe is None else recipe.seed.model,
+        seed=0 if recipe is None else recipe.seed,
         mapper=None
         if "mapper" in missing
-        else _Mapper(
-            similarity=mapper.similarity.name, config=mapper.config.as_dict(), use_images=classifier.use_images
-        ),
+        else _Mapper(similarity=mapper.similarity.name, config=mapper.config.as_dict()),
         taxonomy=classifier.taxonomy.digest,
         reliability=classifier.reliability,
         promise=classifier.promise,

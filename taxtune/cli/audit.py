@@ -144,7 +144,7 @@ def _placing(
 
         folder = run[0]
         recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
-        tree = taxonomy_of(recipe) if taxonomy is None else read_part(taxonomy, root=recipe.taxonomy.root)[0]
+        tree = read_part(taxonomy_of(recipe) if taxonomy is None else taxonomy, root=recipe.taxonomy.root)[0]
         config, recorded = mapper_of(recipe, tree).config, recipe.mapper.similarity
     chosen = similarity or recorded
     if chosen.startswith("clip-i2t:"):

@@ -35,13 +35,13 @@ def recipes(
     rows: list[dict[str, Any]] = []
     for recipe in map(load_recipe, names):
         facts = {"name": recipe.name, "description": recipe.description, "model": recipe.vlm.model}
-        rows.append({**facts, "images": recipe.data.size, "page": recipe.data.page, "missing": missing_for(recipe)})
+        rows.append({**facts, "missing": missing_for(recipe)})
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False, indent=1))
         return
     for row in rows:
         typer.echo(textwrap.fill(f"{row['name']}: {row['description']}", 100, subsequent_indent=" " * 4))
-        for key in ("images", "page", "model", "missing"):
+        for key in ("model", "missing"):
             text = "; ".join(row[key]) or "nothing: ready to run" if key == "missing" else row[key]
             if text:
                 typer.echo(f"  {key:<9}" + textwrap.fill(text, 89).replace("\n", "\n" + " " * 11))

@@ -120,7 +120,7 @@ def callbacks_of(parts: Experiment, progress: TuningProgress) -> list[Any]:
     if not tracking.mlflow:
         return [progress, ReportCallback()]
     make = partial(MLflowTracker, tracking.experiment, parts.folder, parts.recipe.tracking_uri)
-    return [progress, ReportCallback(), TrackingCallback(partial(make, traces=tracking.traces, model=tracking.model))]
+    return [progress, ReportCallback(), TrackingCallback(make)]
 
 
 def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool) -> T:

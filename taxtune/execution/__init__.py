@@ -13,7 +13,7 @@ from taxtune.models.base import Model, ModelSettings
 from taxtune.models.make import make_model
 
 if TYPE_CHECKING:
-    from taxtune.recipe_settings import ExecutionSettings
+    from taxtune.settings import ExecutionSettings
 
 __all__ = ["deploy"]
 
@@ -56,7 +56,5 @@ def deploy(
     return RayModel(
         spec,
         settings,
-        address=execution.address,
         workers=None if execution.workers == "auto" else execution.workers,
-        gpus_per_worker=execution.gpus_per_worker,
     )

@@ -407,8 +407,6 @@ class TuningProgress:
 
     def _spent(self) -> list[str]:
         """Returns calls, tokens, dollars and minutes so far, each with what the budget has of it."""
-        from taxtune.report.pace import duration
-
         usage, budget, each = self._usage, self._experiment.budget, self._experiment.policy.calls
         under_way = [self._answered, *self._heldout.values()]
         calls = usage.asked + each * sum(done - stored for done, stored in under_way)
@@ -419,10 +417,9 @@ class TuningProgress:
         said = [_of(f"{calls:,} calls", None if self._heldout else budget.vlm_calls, "{:,}")]
         said += [f"{stored:,} from store"] if stored else []
         said += [f"{tokens:,} tokens"]
-        said += [_of(f"{llm:,} LLM tokens", budget.llm_tokens, "{:,}")] if llm or budget.llm_tokens else []
+        said += [_of(f"{llm:,} LLM tokens", None, "{:,}")] if llm else []
         if costs or calls or budget.usd:
             said += [_of(_dollars(sum(costs)) if costs else "price unknown", budget.usd, "${:,.2f}")]
-        said += [_of(duration(usage.seconds), budget.minutes, "{:g} min")] if budget.minutes else []
         return said
 
     def _left(self) -> str:

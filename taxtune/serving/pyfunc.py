@@ -20,9 +20,8 @@ from taxtune.classifier.saved import read_saved
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.local import LocalModel
 from taxtune.progress import note
-from taxtune.recipe import LocalVLMSettings
-from taxtune.recipe_settings import VLMSettings
 from taxtune.serving.images import read_image
+from taxtune.settings import LocalVLMSettings, VLMSettings
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature

@@ -19,10 +19,11 @@ from taxtune.errors import DataError, ModelError, TaxtuneError
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import Vote, control_risk, images_needed, worst_loss
-from taxtune.recipe import Recipe, VotePolicySettings, load_recipe
+from taxtune.recipe import Recipe, load_recipe
 from taxtune.shell import command
 from taxtune.tuning.evaluation import Evaluator, OnAnswers
 from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.from_recipe import temperature_of
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.template import render
@@ -170,7 +171,7 @@ class CalibrationRun:
     def vote(self) -> Vote:
         """The policy that asks; its share is chosen later."""
         own = self.settings.policy
-        voted = own.samples[0] if isinstance(own, VotePolicySettings) else _SAMPLES
+        voted = own.samples[0] if own.votes else _SAMPLES
         return Vote(self.samples or (voted if self.templates == 1 else self.templates))
 
     @cached_property
@@ -195,9 +196,8 @@ class CalibrationRun:
         """What the run's recipe describes, with the temperature of the calibration."""
         own, changes = self.settings.policy, {}
         if self.templates < self.vote.samples:  # otherwise each template is asked once, as in the run
-            usual = own.temperature if isinstance(own, VotePolicySettings) else _TEMPERATURE
-            temperature = usual if self.temperature is None else self.temperature
-            changes = {"policy.kind": "vote", "policy.temperature": temperature}
+            usual = temperature_of(self.settings) if own.votes else _TEMPERATURE
+            changes = {"vlm.temperature": usual if self.temperature is None else self.temperature}
         model = None if self.vlm is None else make_model(self.vlm)
         return Experiment(self.settings.changed(changes), self.folder, vlm=model)
 
@@ -221,7 +221,7 @@ class CalibrationRun:
             images = self.folder / "images"
             pool = load_examples(self.data, experiment.taxonomy, folder=images, part=experiment.part)
         used = splits.tuning if self.heldout else (*splits.tuning, *splits.heldout)
-        unused = remaining(pool, used, most=self.images, seed=experiment.seeds.split)
+        unused = remaining(pool, used, most=self.images, seed=experiment.seed)
         if not unused:
             raise DataError(
                 f"The run was tuned on or judged by all of the {len(pool):,} images, so none is free to calibrate on.",
@@ -278,7 +278,6 @@ class CalibrationRun:
                 remedy="Add labelled images with --data, use the held-out ones too with --heldout, or allow more risk"
                 + (" or less confidence." if self.confidence is not None else "."),
             )
-        use_images = self.settings.mapper.use_images
         with AnswerStore(answers_of(self.folder)) as store:
             evaluator = Evaluator(
                 tree,
@@ -286,7 +285,6 @@ class CalibrationRun:
                 mapper,
                 store=store,
                 variables=experiment.variables,
-                use_images=use_images,
                 policy=self.vote,
             )
             evaluation = evaluator.evaluate(self.sources, examples, on_answers)

@@ -92,7 +92,6 @@ class Evaluator:
         mapper: Places the answers.
         store: Keeps the answers; None asks again.
         variables: What a template may refer to.
-        use_images: Give the images to the mapper's similarity (CLIP image-to-text).
         metrics: Further metrics of each answer.
         needs: Names of the metrics without which an answer does not count, since the objective needs them.
         off_tree: How answers off the tree are scored: "child" (of the root, never right) or "root".
@@ -108,7 +107,6 @@ class Evaluator:
         *,
         store: AnswerStore | None,
         variables: Mapping[str, object],
-        use_images: bool = False,
         metrics: Sequence[Metric] = (),
         needs: Sequence[str] = (),
         off_tree: str = "child",
@@ -120,7 +118,6 @@ class Evaluator:
         self.mapper = mapper
         self.store = store
         self.variables = variables
-        self.use_images = use_images
         self.metrics = tuple(metrics)
         self.needs = tuple(needs)
         self.off_tree = off_tree
@@ -302,7 +299,7 @@ class Evaluator:
         return placed
 
     def _place(self, texts: Sequence[str], files: Sequence[Path]) -> list[Placement]:
-        if not self.use_images:
+        if not self.mapper.similarity.needs_images:
             return self.mapper.place(texts)
         from taxtune.data.images import load_image
 

@@ -22,8 +22,8 @@ from taxtune.metrics.information import Information, information_scores
 from taxtune.models.base import Identity
 from taxtune.policies import Policy
 from taxtune.progress import note
-from taxtune.recipe import LocalVLMSettings, Recipe
-from taxtune.recipe_settings import BudgetSettings, PromptSettings, SeedSettings
+from taxtune.recipe import Recipe
+from taxtune.settings import BudgetSettings, LocalVLMSettings, PromptSettings
 from taxtune.taxonomy import Domain, Taxonomy, restrict
 from taxtune.tuning import from_recipe
 from taxtune.tuning.evaluation import Evaluator
@@ -60,20 +60,16 @@ _FREE = (
     "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
     "proposer.max_retries",
     "proposer.max_tokens",
-    "proposer.timeout",
     "seed",  # the part that counts is added
     "tracking.",
     "vlm.batch_size",
     "vlm.concurrency",
     "vlm.device_map",
     "vlm.image_disk_gib",
-    "vlm.image_memory_gib",
-    "vlm.images_at",
     "vlm.max_retries",
-    "vlm.timeout",
 )
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {"tuning", "heldout", "block", "root", "domain", "frequencies", "smoothing"}
+_KEPT = {"tuning", "heldout", "block", "root", "domain", "frequencies"}
 
 
 def template_variables(prompt: PromptSettings) -> dict[str, object]:
@@ -176,7 +172,7 @@ class Experiment:
     def splits(self) -> Splits:
         """The tuning and held-out splits, disjoint by image content; every image in them is readable."""
         tuning, heldout = self.sizes
-        return split(self.examples, tuning=tuning, heldout=heldout, seed=self.seeds.split)
+        return split(self.examples, tuning=tuning, heldout=heldout, seed=self.seed)
 
     @cached_property
     def sizes(self) -> tuple[int, int]:
@@ -208,7 +204,6 @@ class Experiment:
         return make_information(
             self.taxonomy,
             given if given is None or given == TARGETS else self.recipe.path(given),
-            smoothing=settings.smoothing or 0.0,
             targets=[] if given != TARGETS else [example.target for example in self.splits.tuning],
             part=self.part,
         )
@@ -238,8 +233,8 @@ class Experiment:
         return self.recipe.prompt
 
     @property
-    def seeds(self) -> SeedSettings:
-        """Seeds of split, proposer and model."""
+    def seed(self) -> int:
+        """Seed of the splits, the proposer, the model and the bootstrap."""
         return self.recipe.seed
 
     @property
@@ -301,7 +296,7 @@ class Experiment:
         """
         s = self.recipe.objective
         floor = read_floor(s.hr_floor, self.trivial[1] if trivial_hr is None else trivial_hr)
-        aims = Aims(hr_floor=floor, hp_target=s.hp_target, confidence=s.confidence_level, beta=s.beta)
+        aims = Aims(hr_floor=floor, hp_target=s.hp_target, confidence=s.confidence_level)
         return make_objective(objective, aims=aims, metrics=tuple(self.own_metrics))
 
     @cached_property
@@ -375,7 +370,6 @@ class Experiment:
             self.mapper,
             store=store,
             variables=self.variables,
-            use_images=self.recipe.mapper.use_images,
             off_tree=self.off_tree,
             information=self.weights,
             metrics=tuple(self.metrics.values()),
@@ -536,7 +530,7 @@ class Experiment:
             if not key.startswith(_FREE) and key.split(".")[0] not in self.given
         }
         named: dict[str, Mapping[str, Any]] = {
-            "recipe": fixed | {"seed": self.seeds.fixed},
+            "recipe": fixed | {"seed": self.seed},
             "vlm": vlm or self.vlm.identity,
             "mapper": self.mapper.identity(),
             "proposer": self.proposer.identity(),

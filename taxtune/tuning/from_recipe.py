@@ -12,18 +12,14 @@ from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
 from taxtune.policies import DIRECT, Policy, Vote
-from taxtune.recipe import (
-    AgentProposerSettings,
-    ExecutionSettings,
+from taxtune.recipe import Recipe
+from taxtune.settings import (
     FieldGuideData,
     FolderData,
     FragmentsProposerSettings,
     INat21Data,
     LocalVLMSettings,
     ManifestData,
-    RandomProposerSettings,
-    Recipe,
-    VotePolicySettings,
 )
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy
 from taxtune.tuning.metrics import MeasureMetric
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = [
     "checkpoint_of",
     "examples_of",
-    "execution_of",
     "mapper_of",
     "measure_of",
     "policies_of",
@@ -52,7 +47,7 @@ def taxonomy_of(recipe: Recipe) -> Taxonomy:
     """Returns the whole label tree of the recipe's file."""
     s = recipe.taxonomy
     path = s.path if s.path.startswith("builtin:") else recipe.path(s.path)
-    return read_taxonomy(path, format=s.format, names=s.english_names, root_label=s.root_label)
+    return read_taxonomy(path, format=s.format, names=s.english_names)
 
 
 def examples_of(recipe: Recipe, taxonomy: Taxonomy, *, domain: int | None, part: Domain | None) -> Sequence[Example]:
@@ -68,7 +63,9 @@ def examples_of(recipe: Recipe, taxonomy: Taxonomy, *, domain: int | None, part:
     source: Path = MANIFEST_FILE if isinstance(data, FieldGuideData) else recipe.path(data.path)
     how: dict[str, Any] = {"kind": "manifest" if isinstance(data, FieldGuideData) else data.kind, "images": None}
     if isinstance(data, ManifestData):
-        how |= data.model_dump(include={"image_column", "label_column", "pattern", "image_suffix"})
+        how |= data.model_dump(include={"image_column", "label_column", "pattern"})
+        # Lists that need a pattern name images without their ending.
+        how["image_suffix"] = ".jpg" if data.pattern else ""
     if isinstance(data, ManifestData | INat21Data) and data.images is not None:
         how["images"] = recipe.path(data.images)
     if isinstance(data, ManifestData | FolderData):
@@ -82,25 +79,13 @@ def examples_of(recipe: Recipe, taxonomy: Taxonomy, *, domain: int | None, part:
 def policies_of(recipe: Recipe) -> tuple[Policy, ...]:
     """Returns the recipe's policies: how often an image is asked about, and how the answers make one place."""
     s = recipe.policy
-    if not isinstance(s, VotePolicySettings):
-        return (DIRECT,)
-    return tuple(Vote(samples, share) for samples in s.samples for share in s.share)
+    return tuple(Vote(samples, share) for samples in s.samples for share in s.share) if s.votes else (DIRECT,)
 
 
 def temperature_of(recipe: Recipe) -> float | None:
-    """Returns the temperature of the model: the policy's where it has one, else the model's own."""
-    own = recipe.policy.temperature if isinstance(recipe.policy, VotePolicySettings) else None
-    return recipe.vlm.temperature if own is None else own
-
-
-def execution_of(recipe: Recipe) -> ExecutionSettings:
-    """Returns where the model is run, with environment variables in the address replaced.
-
-    Raises:
-        RecipeError: If the address uses an environment variable that is not set.
-    """
-    settings = recipe.execution
-    return settings if settings.address is None else settings.model_copy(update={"address": recipe.ray_address})
+    """Returns the temperature of the model; a vote needs answers that differ, and samples at 1 where that is 0."""
+    own = recipe.vlm.temperature
+    return 1.0 if recipe.policy.votes and own == 0 else own
 
 
 def checkpoint_of(recipe: Recipe, settings: LocalVLMSettings) -> str:
@@ -121,36 +106,20 @@ def vlm_of(recipe: Recipe) -> Model:
 
     s, temperature = recipe.vlm, temperature_of(recipe)
     if isinstance(s, LocalVLMSettings):
-        settings = ModelSettings(
-            revision=s.revision,
-            dtype=s.dtype,
-            device=s.device,
-            batch_size=s.batch_size,
-            device_map=s.device_map,
-            quantization=s.quantization,
-            stop=s.stop,
-            image_memory_gib=s.image_memory_gib,
-            image_disk_gib=s.image_disk_gib,
-            max_tokens=s.max_new_tokens,
-            temperature=temperature,
-            seed=recipe.seed.model,
-            system_prompt=s.system_prompt,
-        )
-        return deploy(str(ModelName("local", checkpoint_of(recipe, s))), settings, execution_of(recipe))
+        shared = s.model_dump(exclude={"kind", "model", "temperature"})
+        settings = ModelSettings(**shared, temperature=temperature, seed=recipe.seed)
+        return deploy(str(ModelName("local", checkpoint_of(recipe, s))), settings, recipe.execution)
     plugin = s.model.partition(":")[0] in plugin_names(PLUGINS)
     settings = ModelSettings(
-        **recipe.access("vlm"),
+        api_base=recipe.access("vlm"),
         concurrency=s.concurrency,
         max_tokens=s.max_tokens,
         temperature=temperature,
         # A package's model that draws nothing at random need not take a seed.
-        seed=0 if temperature == 0 else recipe.seed.model,
-        retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
-        max_image_side=s.max_image_side,
-        images_at={str(recipe.path(folder)): address for folder, address in s.images_at.items()} or None,
-        system_prompt=s.system_prompt,
+        seed=0 if temperature == 0 else recipe.seed,
+        retry=RetryPolicy(max_retries=s.max_retries),
     )
-    return deploy(s.model if plugin else str(ModelName("api", s.model)), settings, execution_of(recipe))
+    return deploy(s.model if plugin else str(ModelName("api", s.model)), settings, recipe.execution)
 
 
 def mapper_of(recipe: Recipe, taxonomy: Taxonomy) -> Mapper:
@@ -163,9 +132,7 @@ def mapper_of(recipe: Recipe, taxonomy: Taxonomy) -> Mapper:
     from taxtune.mapping.similarity import make_similarity
 
     s = recipe.mapper
-    spec = s.similarity.replace("clip:", "clip-i2t:", 1) if s.use_images else s.similarity
-    config = MapperConfig(**s.model_dump(include=set(MapperConfig.__dataclass_fields__)))
-    return Mapper(taxonomy, make_similarity(spec), config)
+    return Mapper(taxonomy, make_similarity(s.similarity), MapperConfig(preset=s.preset, off_tree=s.off_tree))
 
 
 def proposer_of(recipe: Recipe) -> Proposer:
@@ -180,13 +147,14 @@ def proposer_of(recipe: Recipe) -> Proposer:
     from taxtune.tuning.proposers.llm import LLMProposer
 
     s = recipe.proposer
-    if isinstance(s, FragmentsProposerSettings | RandomProposerSettings):
+    if isinstance(s, FragmentsProposerSettings):
         path = recipe.path(s.fragments)
         fragments = path if path.is_file() else s.fragments
         return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
-    made = AgentProposer if isinstance(s, AgentProposerSettings) else LLMProposer
-    given = s.model_dump(exclude={"kind", "model", "api_base", "api_key_env"})
-    return made(s.model, **recipe.access("proposer"), **given)
+    shared: dict[str, Any] = {"api_base": recipe.access("proposer"), "max_history_tokens": s.max_history_tokens}
+    if s.kind == "agent":
+        return AgentProposer(s.model, max_turns=s.max_turns, max_retries=s.max_retries, **shared)
+    return LLMProposer(s.model, evidence=s.evidence, max_retries=s.max_retries, **shared)
 
 
 def measure_of(recipe: Recipe, name: str, taxonomy: Taxonomy, folder: Path) -> MeasureMetric:
@@ -221,18 +189,10 @@ def measure_of(recipe: Recipe, name: str, taxonomy: Taxonomy, folder: Path) -> M
         name_of = ModelName(kind, str(path))  # a model on this machine is a path of the recipe
     judge = ModelSettings(
         task="text-generation",
-        max_tokens=s.max_tokens,
-        **recipe.access("judge"),
-        temperature=0.0 if kind == "local" else s.temperature,  # a judge on this machine decodes greedily
-        concurrency=s.concurrency,
-        retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
-        device=s.device,
-        dtype=s.dtype,
-        batch_size=s.batch_size,
-        device_map=s.device_map,
-        quantization=s.quantization,
-        revision=s.revision,
+        max_tokens=256,
+        api_base=recipe.access("judge"),
+        temperature=0.0,
+        retry=RetryPolicy(max_retries=s.max_retries),
     )
-    own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
-    settings = MeasureSettings(cache_dir=folder, judge=judge, demonstrations=own[0], yes_no_demonstrations=own[1])
+    settings = MeasureSettings(cache_dir=folder, judge=judge)
     return MeasureMetric(name, make_measure(f"{name}:{name_of}", settings), taxonomy, question)

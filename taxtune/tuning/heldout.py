@@ -72,7 +72,7 @@ def compare_templates(
         evaluations[name] = replace(evaluation, usage=replace(evaluation.usage, seconds=seconds))
     keep = _answered_for_all(experiment, evaluator, evaluations, examples)
     answered = {name: [evaluation.rows[i] for i in keep] for name, evaluation in evaluations.items()}
-    seed, part = experiment.seeds.split, experiment.part
+    seed, part = experiment.seed, experiment.part
     with track("bootstrapping intervals"):
         samples = {name: _samples(evaluator, rows) for name, rows in answered.items()}
         whole = {} if part is None else {name: [_full(part, evaluator, rows)] for name, rows in answered.items()}

@@ -447,7 +447,7 @@ class Tuner:
                 self.history.records(),
                 replace(experiment.goal(), ask=None if trials.left == 0 else trials),
                 iteration=claim.iteration,
-                seed=experiment.seeds.proposer,
+                seed=experiment.seed,
                 check=lambda template: experiment.check(template, earlier),
             )
             tried = proposal.trials + trials.usage(proposal.template) + Usage(proposer_faults=dict(faults))

@@ -9,7 +9,6 @@ from typing import Any
 
 from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
-from taxtune.recipe import AgentProposerSettings, LLMProposerSettings
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.objective import ObjectiveSpec, asks_a_model
 from taxtune.tuning.power import PowerAnalysis, analyse_power
@@ -120,14 +119,12 @@ def make_plan(
     races = [experiment.race_of(name) for name in names]
     stages, proposer = races[0][0], recipe.proposer
     proposals, drafts = (stages[0].templates - 1) * len(names), 0
-    if isinstance(proposer, AgentProposerSettings) and recipe.limits()[1].vlm_calls is None:
-        drafts = proposer.trial_images * (stages[0].templates - 1)  # of a budget, drafts take templates' place
+    if proposer.kind == "agent" and recipe.limits()[1].vlm_calls is None:
+        drafts = 60 * (stages[0].templates - 1)  # of a budget, drafts take templates' place
     # Runs that are compared ask about the baseline once.
     images = sum(asked + drafts for _, asked in races) - (len(names) - 1) * stages[0].images
     images += heldout * (1 + len(names))
-    llm_calls = proposals * proposer.max_turns if isinstance(proposer, AgentProposerSettings) else 0
-    if isinstance(proposer, LLMProposerSettings):
-        llm_calls = 3 * proposals
+    llm_calls = {"agent": getattr(proposer, "max_turns", 0), "llm": 3}.get(proposer.kind, 0) * proposals
     return Plan(
         name=recipe.name,
         goals=tuple(goal.spec for goal in goals if goal is not None),

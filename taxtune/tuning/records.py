@@ -17,7 +17,7 @@ from taxtune.tuning.objective import Constraint, ObjectiveSpec
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from taxtune.recipe_settings import BudgetSettings
+    from taxtune.settings import BudgetSettings
 
 __all__ = [
     "ComparisonResult",
@@ -222,11 +222,7 @@ class Usage:
     def exceeds(self, budget: BudgetSettings) -> bool:
         """Tells whether a search that consumed this has used up a budget's tokens, dollars or minutes."""
         costs = [cost for cost in (self.proposer_cost_usd, self.vlm_cost_usd) if cost is not None]
-        spent = (
-            (self.proposer_prompt_tokens + self.proposer_completion_tokens, budget.llm_tokens),
-            (sum(costs), budget.usd),
-            (self.seconds / 60, budget.minutes),
-        )
+        spent = ((sum(costs), budget.usd),)
         return any(most is not None and used >= most for used, most in spent)
 
 

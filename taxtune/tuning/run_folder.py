@@ -194,7 +194,7 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
                 "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by content",
                 "taxonomy": f"{tree}, {len(experiment.taxonomy):,} nodes{part}",
                 "domain": experiment.taxonomy.labels[experiment.domain],
-                "seed": experiment.seeds.model_dump(),
+                "seed": experiment.seed,
             }
         ),
         "Software": {"Python": platform.python_version(), **versions},

@@ -16,7 +16,7 @@ from taxtune.data.images import content_hash
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.execution import deploy
 from taxtune.models import AnswerStore, Failure, Request, ask, count_faults
-from taxtune.recipe_settings import ExecutionSettings
+from taxtune.settings import ExecutionSettings
 from tests.execution.sleepy import asked
 
 RAY = ExecutionSettings(engine="ray")

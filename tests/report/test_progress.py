@@ -17,7 +17,7 @@ from rich.live import Live
 
 from taxtune.policies import DIRECT
 from taxtune.progress import loading, note, showing, track, track_each
-from taxtune.recipe_settings import BudgetSettings
+from taxtune.settings import BudgetSettings
 from taxtune.report.pace import Pace, duration
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.wording import best_so_far

@@ -1,4 +1,4 @@
-"""The parts of a recipe as typed models: taxonomy, data, prompt, VLM, mapper, objective, judge, proposer, ..."""
+"""The groups of a recipe as typed models: taxonomy, data, prompt, VLM, mapper, objective, judge, proposer, ..."""
 
 from __future__ import annotations
 
@@ -6,16 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictInt,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from taxtune.errors import TaxtuneError
 from taxtune.fieldguide import IMAGES
@@ -24,11 +16,10 @@ from taxtune.models.names import parse_model
 __all__ = [
     "BASELINE",
     "EFFORTS",
-    "AgentProposerSettings",
     "ApiVLMSettings",
     "BudgetSettings",
+    "ChatProposerSettings",
     "DataSettings",
-    "DirectPolicySettings",
     "Effort",
     "ExecutionSettings",
     "FieldGuideData",
@@ -36,7 +27,6 @@ __all__ = [
     "FragmentsProposerSettings",
     "INat21Data",
     "JudgeSettings",
-    "LLMProposerSettings",
     "LocalVLMSettings",
     "ManifestData",
     "MapperSettings",
@@ -45,13 +35,10 @@ __all__ = [
     "PolicySettings",
     "PromptSettings",
     "ProposerSettings",
-    "RandomProposerSettings",
-    "SeedSettings",
     "Settings",
     "TaxonomySettings",
     "TrackingSettings",
     "VLMSettings",
-    "VotePolicySettings",
     "with_kind",
 ]
 
@@ -77,47 +64,6 @@ class Settings(BaseModel):
     )
 
 
-class SeedSettings(Settings):
-    """Seeds of what is drawn at random; in a recipe one number stands for all three.
-
-    Attributes:
-        split: Seeds the draw of the tuning and the held-out images, and the bootstrap.
-        proposer: Seeds the proposer.
-        model: Seeds the VLM's sampling; without effect at temperature 0.
-    """
-
-    split: StrictInt = Field(0, ge=0)
-    proposer: StrictInt = Field(0, ge=0)
-    model: StrictInt = Field(0, ge=0)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_for_all(cls, value: Any) -> Any:
-        if isinstance(value, dict | SeedSettings):
-            return value
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError("must be a whole number, or {split: 0, proposer: 1, model: 2}")
-        if value < 0:
-            raise ValueError("must be at least 0")
-        return dict.fromkeys(("split", "proposer", "model"), value)
-
-    @model_serializer
-    def _as_written(self) -> int | dict[str, int]:
-        if self.split == self.proposer == self.model:
-            return self.split
-        return {"split": self.split, "proposer": self.proposer, "model": self.model}
-
-    @property
-    def fixed(self) -> int | dict[str, int]:
-        """Those that a resumed run must not change: the model's counts where it samples, and is in its identity."""
-        split, proposer = self.split, self.proposer
-        return split if split == proposer else {"split": split, "proposer": proposer}
-
-    def repeated(self, k: int) -> SeedSettings:
-        """Returns the seeds of the k-th repeat, from 0: other proposals and samples on the same images."""
-        return SeedSettings(split=self.split, proposer=self.proposer + k, model=self.model + k)
-
-
 class TaxonomySettings(Settings):
     """The label tree.
 
@@ -126,22 +72,18 @@ class TaxonomySettings(Settings):
         format: Its format; "auto" looks at the content.
         root: Restrict the tree to the part below this label or path ("Aves"), which becomes the root of all metrics;
             the held-out scores are given on the whole tree too. Images of anything else are left out and counted.
-        root_label: The root's label where the format adds a root.
         domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
         english_names: Attach the English names that taxtune knows of Latin higher ranks.
         frequencies: How often the nodes occur, for the information-weighted scores: a CSV with the columns node and
             count, or "targets" for the labels of the tuning split; all leaves equally likely when left out.
-        smoothing: Occurrences added to every leaf, for nodes that never occur in `frequencies`; 0 when left out.
     """
 
     path: str
     format: str = "auto"
     root: str | None = None
-    root_label: str | None = None
     domain: str | None = None
     english_names: bool = True
     frequencies: str | None = Field(None, min_length=1)
-    smoothing: Number | None = Field(None, ge=0)
 
     @field_validator("format")
     @classmethod
@@ -156,9 +98,6 @@ class TaxonomySettings(Settings):
 
 
 class _Splits(Settings):
-    # For people, who are told by `taxtune recipes`; nothing depends on it.
-    page: str | None = Field(None, exclude=True, description="Web page that the images are from.")
-    size: str | None = Field(None, exclude=True, description="How large they are: 25,250 photos, a download of 5 GB.")
     tuning: StrictInt | None = Field(
         None,
         ge=1,
@@ -188,8 +127,7 @@ class ManifestData(_Splits):
         image_column: Column with the image's path.
         label_column: Column with the label: a label, alias or path of the taxonomy.
         pattern: For a text file without columns: a regular expression that matches each line, with
-            the groups `image` and `label`: '(?P<image>[0-9]+) (?P<label>.+)'.
-        image_suffix: What is added to the images' names: .jpg where the file has them without.
+            the groups `image`, without the ending .jpg, and `label`: '(?P<image>[0-9]+) (?P<label>.+)'.
         skip_broken: Leave out images that are missing or unreadable, and name them, instead of refusing to run.
     """
 
@@ -199,7 +137,6 @@ class ManifestData(_Splits):
     image_column: str = "image"
     label_column: str = "label"
     pattern: str | None = None
-    image_suffix: str = ""
     skip_broken: bool = False
 
     @field_validator("pattern")
@@ -243,22 +180,7 @@ class FieldGuideData(_Splits):
     """The drawn birds of the embedded field guide."""
 
     kind: Literal["fieldguide"] = "fieldguide"
-    count: StrictInt = Field(IMAGES.n, ge=2, description="Number of images to use, from the first on.")
-    degraded: Number = Field(
-        IMAGES.degraded, ge=0, le=1, description="Share of images that are fogged, blurred or occluded."
-    )
-    seed: StrictInt = Field(IMAGES.seed, ge=0, description="The seed that the images were drawn with.")
-
-    @model_validator(mode="after")
-    def _drawn(self) -> FieldGuideData:
-        if self.count > IMAGES.n or (self.degraded, self.seed) != (IMAGES.degraded, IMAGES.seed):
-            raise ValueError(
-                f"taxtune comes with {IMAGES.n} images, drawn with degraded: {IMAGES.degraded} and seed: "
-                f"{IMAGES.seed}. To draw others, use a checkout of its repository: python -m fieldguide.draw "
-                "--out birds --images N --degraded SHARE --seed SEED, and used with data: {kind: manifest, path: "
-                "birds/manifest.csv, ...}"
-            )
-        return self
+    count: StrictInt = Field(IMAGES.n, ge=2, le=IMAGES.n, description="Number of images to use, from the first on.")
 
 
 DataSettings = Annotated[ManifestData | FolderData | INat21Data | FieldGuideData, Field(discriminator="kind")]
@@ -299,68 +221,46 @@ class LocalVLMSettings(Settings):
     Attributes:
         model: "local:" and a name on Hugging Face or a folder, or "builtin:fieldguide".
         revision: Branch, tag or commit on Hugging Face; its default branch if omitted.
-        dtype: Precision of the weights; auto takes what fits the device.
         device: auto, cpu, cuda, cuda:1, mps, ...
         batch_size: Images per batch, halved when memory runs out; auto takes what fits into a CUDA card's memory, and 8
             elsewhere.
         device_map: Spreads the layers of a model that is too large for one card over several: auto, balanced,
             balanced_low_0, sequential.
         quantization: Weights in fewer bits: 4bit or 8bit (bitsandbytes), int8, int4 or float8 (torchao).
-        stop: Texts that end an answer; they are cut off.
-        image_memory_gib: Memory for what the model makes of images, so that a further prompt does not read them again;
-            a quarter of the machine's if omitted, and 0 for none.
-        image_disk_gib: Disk for the same, in the user's cache folder, for later runs.
-        max_new_tokens: Longest answer, in tokens.
+        max_tokens: Longest answer, in tokens.
         temperature: 0 for greedy decoding; above 0 for sampling.
-        system_prompt: System message before every prompt.
     """
 
-    kind: Literal["local"] = "local"
+    kind: SkipJsonSchema[Literal["local"]] = "local"
     model: str
     revision: str | None = None
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     device: str = "auto"
     batch_size: Count = "auto"
     device_map: DeviceMap | None = None
     quantization: Quantization | None = None
-    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    image_memory_gib: Number | None = Field(None, ge=0)
-    image_disk_gib: Number = Field(0.0, ge=0)
-    max_new_tokens: StrictInt = Field(64, ge=1)
+    max_tokens: StrictInt = Field(64, ge=1)
     temperature: Number = Field(0.0, ge=0)
-    system_prompt: str | None = None
 
 
 class ApiVLMSettings(Settings):
-    """Any model with image input that litellm reaches.
+    """Any model with image input that litellm reaches; its key is in the provider's own variable (OPENAI_API_KEY).
 
     Attributes:
         model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        concurrency: Maximum number of concurrent calls; auto follows the server's answers, up to 128.
+        concurrency: Maximum number of concurrent calls; auto is 16.
         max_tokens: Longest answer, in tokens.
         temperature: Sampling temperature; null leaves it to the provider.
-        timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
-        max_image_side: Longer side in pixels to which larger images are scaled down before they are sent; null sends
-            them as they are.
-        images_at: Folders that the server can reach, each with its address there (file:///photos, https://...): images
-            in them that need no change are sent by reference.
-        system_prompt: System message before every prompt.
     """
 
-    kind: Literal["api"] = "api"
+    kind: SkipJsonSchema[Literal["api"]] = "api"
     model: str
     api_base: str | None = None
-    api_key_env: str | None = Field(None, description="Environment variable that holds the key, named ..._API_KEY.")
     concurrency: Count = "auto"
     max_tokens: StrictInt = Field(64, ge=1)
     temperature: Number | None = Field(0.0, ge=0)
-    timeout: Number = Field(60.0, gt=0)
     max_retries: StrictInt = Field(5, ge=0)
-    max_image_side: StrictInt | None = Field(1024, ge=8)
-    images_at: dict[str, str] = Field(default_factory=dict)
-    system_prompt: str | None = None
 
 
 def with_kind(value: Any) -> Any:
@@ -393,25 +293,13 @@ class ExecutionSettings(Settings):
 
     engine: Literal["here", "ray"] = Field(
         "here",
-        description="here (in the process of the run) or ray (actors, for the GPUs of this machine or of a cluster). "
-        "The other keys are for the latter.",
+        description="here (in the process of the run) or ray (actors: for the GPUs of this machine, or of the cluster "
+        "that RAY_ADDRESS names).",
     )
     workers: Count = Field(
         "auto",
         description="How many workers, each with the whole model. auto: as many as the GPUs make; without GPUs one for "
         "each node.",
-    )
-    address: str | None = Field(
-        None,
-        min_length=1,
-        description="Address of the Ray cluster: HOST:6379, ray://HOST:10001 or auto. Default: that of RAY_ADDRESS, or "
-        "else a cluster on this machine, which is started if there is none.",
-    )
-    gpus_per_worker: Number | None = Field(
-        None,
-        ge=0,
-        description="GPUs of each worker: several for a model that is spread over them (vlm.device_map), a fraction "
-        "where workers share one, 0 for the CPU. Default: 1 where there are any.",
     )
 
     @model_validator(mode="after")
@@ -419,8 +307,6 @@ class ExecutionSettings(Settings):
         # With `engine: here` the keys may stand, so that one key switches the workers off.
         if self.model_fields_set and "engine" not in self.model_fields_set:
             raise ValueError("needs the engine ray")
-        if self.gpus_per_worker is not None and self.gpus_per_worker > 1 and self.gpus_per_worker % 1:
-            raise ValueError("gpus_per_worker must be a whole number, or less than 1")
         return self
 
 
@@ -428,22 +314,12 @@ class MapperSettings(Settings):
     """How free text is placed on the taxonomy (paper 1, Algorithm 1).
 
     Attributes:
-        similarity: lexical, sentence:MODEL or clip:MODEL.
+        similarity: lexical, sentence:MODEL, clip:MODEL, or clip-i2t:MODEL, which compares the image with the names.
         preset: default, or Algorithm 1 of the paper: paper-listing as printed, paper-prose as its text describes it.
-        k: Number of most similar nodes that are looked at.
-        thr_top2: Softmax difference of the first and the second score below which nodes vote.
-        thr_topk: The same for the first and the k-th score.
-        thr_vote: Votes that a node needs.
     """
 
     similarity: str = "lexical"
     preset: Literal["default", "paper-listing", "paper-prose"] = "default"
-    k: StrictInt = Field(10, ge=2)
-    thr_top2: Number = Field(0.001, ge=0)
-    thr_topk: Number = Field(0.0015, ge=0)
-    thr_vote: StrictInt = Field(4, ge=1)
-    use_images: bool = Field(False, description="Compare the image instead of the answer with the names (CLIP-i2t).")
-    wordnet: bool = Field(True, description="Look up words that the tree lacks in WordNet, if it is installed.")
     off_tree: Literal["child", "root"] = Field(
         "child",
         description="How to score an answer that asserts something the tree lacks: child (a wrong child of the root) "
@@ -453,8 +329,8 @@ class MapperSettings(Settings):
     @field_validator("similarity")
     @classmethod
     def _known(cls, value: str) -> str:
-        if value != "lexical" and not re.fullmatch(r"(sentence|clip):.+", value):
-            raise ValueError("must be 'lexical', 'sentence:MODEL' or 'clip:MODEL'")
+        if value != "lexical" and not re.fullmatch(r"(sentence|clip|clip-i2t):.+", value):
+            raise ValueError("must be 'lexical', 'sentence:MODEL', 'clip:MODEL' or 'clip-i2t:MODEL'")
         return value
 
 
@@ -472,9 +348,6 @@ class ObjectiveSettings(Settings):
     )
     confidence_level: Number = Field(
         0.9, ge=0.5, lt=1, description="The confidence level at which a one-sided bound must reach hp_target."
-    )
-    beta: Number = Field(
-        0.5, gt=0, le=10, description="How many times hR counts as much as hP in 'f_beta'; below 1 hP counts more."
     )
     hr_floor: Number | str = Field(
         "80%",
@@ -509,150 +382,81 @@ class JudgeSettings(Settings):
     """The language model that rates answers, for objectives that ask one, such as 'lave' (paper 4).
 
     Attributes:
+        model: PROVIDER/MODEL behind an API, or local:MODEL on this machine.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        concurrency: Maximum number of concurrent calls; auto follows the server's answers, up to 128.
-        timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
-        device: Device of a local model: auto, cpu, cuda, ...
-        dtype: Precision of a local model's weights.
-        batch_size: Batch size of a local model, or auto.
-        device_map: Spreads a local model over several cards, as of `vlm`.
-        quantization: Weights of a local model in fewer bits, as of `vlm`.
-        revision: Revision of a local model on Hugging Face.
     """
 
-    model: str = Field(min_length=1, description="PROVIDER/MODEL behind an API, or local:MODEL on this machine.")
+    model: str = Field(min_length=1)
     api_base: str | None = None
-    api_key_env: str | None = Field(None, description="Environment variable that holds the key, named ..._API_KEY.")
-    temperature: Number | None = Field(0.0, ge=0, description="Sampling temperature of a model behind an API.")
-    max_tokens: StrictInt = Field(
-        256, ge=1, description="Maximum length of a reply, which is a sentence and a rating, in tokens."
-    )
-    concurrency: Count = "auto"
-    timeout: Number = Field(60.0, gt=0)
     max_retries: StrictInt = Field(5, ge=0)
-    device: str = "auto"
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    batch_size: Count = "auto"
-    device_map: DeviceMap | None = None
-    quantization: Quantization | None = None
-    revision: str | None = None
-    demonstrations: str | None = Field(None, description="A YAML file of demonstrations to use instead of taxtune's.")
-    yes_no_demonstrations: str | None = Field(None, description="The same for yes/no questions.")
 
 
 def _several(value: object) -> object:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-_Samples = Annotated[StrictInt, Field(ge=2, le=100)]
+_Samples = Annotated[StrictInt, Field(ge=1, le=100)]
 _Share = Annotated[Number, Field(gt=0, le=1)]
 
 
-class DirectPolicySettings(Settings):
-    """One answer an image, placed as it is."""
-
-    kind: Literal["direct"] = "direct"
-
-
-class VotePolicySettings(Settings):
-    """Several answers an image; it goes to the deepest node that a share of them agree on.
+class PolicySettings(Settings):
+    """How many answers are taken per image: one, or several that vote; a vote samples at a temperature of at least 1.
 
     `samples` and `share` may be lists. The first of each, which for `samples` must be the largest, is what templates
     are compared at; the winner is chosen among the finalists at every one of them, from the same answers.
+
+    Attributes:
+        samples: Answers per image, each a call of the VLM. An image goes to the deepest node that a share of them has.
+        share: Share of the answers that a node needs.
     """
 
-    kind: Literal["vote"] = "vote"
-    samples: Annotated[tuple[_Samples, ...], BeforeValidator(_several)] = Field(
-        (8,), min_length=1, description="Answers an image, each a call of the VLM."
-    )
-    share: Annotated[tuple[_Share, ...], BeforeValidator(_several)] = Field(
-        (0.7,), min_length=1, description="Share of the answers that a node needs."
-    )
-    temperature: Number | None = Field(
-        1.0, gt=0, le=10, description="Sampling temperature of the VLM, in place of vlm.temperature; null keeps that."
-    )
+    samples: Annotated[tuple[_Samples, ...], BeforeValidator(_several)] = Field((1,), min_length=1)
+    share: Annotated[tuple[_Share, ...], BeforeValidator(_several)] = Field((0.7,), min_length=1)
 
-
-PolicySettings = Annotated[DirectPolicySettings | VotePolicySettings, Field(discriminator="kind")]
+    @property
+    def votes(self) -> bool:
+        """Whether several answers are taken per image."""
+        return max(self.samples) > 1
 
 
 class FragmentsProposerSettings(Settings):
-    """Templates composed from fragments, led by a model of what they do; needs no key."""
-
-    kind: Literal["fragments"] = "fragments"
-    fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
-
-
-class RandomProposerSettings(Settings):
-    """Templates composed from fragments at random: what another proposer has to beat; needs no key."""
-
-    kind: Literal["random"] = "random"
-    fragments: str = Field("default", description="Name of a file in prompts/fragments/, or a path.")
-
-
-class LLMProposerSettings(Settings):
-    """A chat model that reads the history and writes the next template (the paper's loop).
+    """Templates composed from fragments, led by a model of their effects (fragments) or at random; needs no key.
 
     Attributes:
-        model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o.
+        kind: fragments, or random, which is what another proposer has to beat.
+        fragments: Name of a file in prompts/fragments/, or a path.
+    """
+
+    kind: Literal["fragments", "random"] = "fragments"
+    fragments: str = "default"
+
+
+class ChatProposerSettings(Settings):
+    """A chat model writes the next template: from the history (llm, the paper's loop), or with tools (agent).
+
+    Attributes:
+        kind: llm; or agent, which looks at failures, tries drafts and compares them before it submits a template.
+        model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o; an agent's must be able to call tools.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        temperature: Sampling temperature; null leaves it to the provider.
         max_history_tokens: Most tokens of past templates and their evidence in a message; the best and the latest are
             kept.
-        evidence: Whether the best and the latest template come with what their answers show, or all with their scores
-            alone (as in the paper).
-        max_tokens: Most tokens of a reply; a reasoning model's thoughts count.
-        timeout: Seconds that one attempt may take.
-        max_retries: Further attempts after a failed one.
+        evidence: For llm: whether the best and the latest template come with what their answers show, or all with
+            their scores alone (as in the paper).
+        max_turns: For agent: most replies of the model per iteration.
+        max_retries: Further attempts after a failed call.
     """
 
-    kind: Literal["llm"] = "llm"
+    kind: Literal["llm", "agent"] = "llm"
     model: str = "openai/gpt-4o"
     api_base: str | None = None
-    api_key_env: str | None = Field(None, description="Environment variable that holds the key, named ..._API_KEY.")
-    temperature: Number | None = Field(1.0, ge=0)
     max_history_tokens: StrictInt = Field(6000, ge=200, le=200_000)
     evidence: bool = True
-    max_tokens: StrictInt = Field(4000, ge=100, le=100_000)
-    timeout: Number = Field(120.0, gt=0, le=3600)
-    max_retries: StrictInt = Field(5, ge=0)
-
-
-class AgentProposerSettings(Settings):
-    """A chat model with tools: it looks at failures, tries drafts and compares them before it submits a template.
-
-    Attributes:
-        model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o; it must be able to call tools.
-        api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        temperature: Sampling temperature; null leaves it to the provider.
-        max_turns: Most replies of the model in an iteration.
-        trial_images: Most images that drafts are tried on in an iteration, over all drafts; 0 for none.
-        max_history_tokens: Most tokens of past templates in the first message; the best and the latest are kept.
-        max_total_tokens: Most tokens of an iteration's conversation, read and written.
-        max_tokens: Most tokens of a reply; a reasoning model's thoughts count.
-        timeout: Seconds that one attempt may take.
-        max_retries: Further attempts after a failed one.
-    """
-
-    kind: Literal["agent"] = "agent"
-    model: str = "openai/gpt-4o"
-    api_base: str | None = None
-    api_key_env: str | None = Field(None, description="Environment variable that holds the key, named ..._API_KEY.")
-    temperature: Number | None = Field(1.0, ge=0)
     max_turns: StrictInt = Field(12, ge=2, le=100)
-    trial_images: StrictInt = Field(60, ge=0)
-    max_history_tokens: StrictInt = Field(4000, ge=200, le=200_000)
-    max_total_tokens: StrictInt = Field(150_000, ge=5000)
-    max_tokens: StrictInt = Field(4000, ge=100, le=100_000)
-    timeout: Number = Field(120.0, gt=0, le=3600)
     max_retries: StrictInt = Field(5, ge=0)
 
 
-ProposerSettings = Annotated[
-    FragmentsProposerSettings | RandomProposerSettings | LLMProposerSettings | AgentProposerSettings,
-    Field(discriminator="kind"),
-]
+ProposerSettings = Annotated[FragmentsProposerSettings | ChatProposerSettings, Field(discriminator="kind")]
 
 
 Effort = Literal["light", "medium", "heavy"]
@@ -661,16 +465,15 @@ EFFORTS: Mapping[Effort, tuple[int, int]] = {"light": (10, 800), "medium": (20, 
 
 
 class BudgetSettings(Settings):
-    """What a run may spend; where one of them runs short the search ends early, in time for the finals."""
+    """What a run may spend; where one of them runs short the search ends early, in time for the finals.
 
-    vlm_calls: StrictInt | None = Field(
-        None, ge=10, description="Most questions to the model about tuning images; the held-out images come on top."
-    )
-    llm_tokens: StrictInt | None = Field(
-        None, ge=1, description="Most tokens read and written by the proposer's model."
-    )
-    usd: Number | None = Field(None, gt=0, description="Most US dollars, where litellm knows the prices.")
-    minutes: Number | None = Field(None, gt=0, description="Most minutes for the search.")
+    Attributes:
+        vlm_calls: Most questions to the model about tuning images; the held-out images come on top.
+        usd: Most US dollars, where litellm knows the prices.
+    """
+
+    vlm_calls: StrictInt | None = Field(None, ge=10)
+    usd: Number | None = Field(None, gt=0)
 
 
 class TrackingSettings(Settings):
@@ -680,12 +483,8 @@ class TrackingSettings(Settings):
         mlflow: Whether to record the run in MLflow.
         experiment: Name of the MLflow experiment.
         uri: Tracking server or database; a database in the run's folder by default.
-        traces: Most images of a template that become traces; none with 0.
-        model: Whether to log the winner as a model that MLflow can serve.
     """
 
     mlflow: bool = True
     experiment: str = "taxtune"
     uri: str | None = None
-    traces: int = Field(5, ge=0)
-    model: bool = True
