@@ -19,8 +19,8 @@ import taxtune
 from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import Recipe
-from taxtune.settings import EFFORTS, LLMProposerSettings, ObjectiveSettings, PromptSettings
 from taxtune.report.wording import signed
+from taxtune.settings import EFFORTS, LLMProposerSettings, ObjectiveSettings, PromptSettings
 from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.records import IterationRecord, SampleResult
 from tests.tuning.toy import COLOURS, PARENT, make_files

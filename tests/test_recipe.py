@@ -33,7 +33,7 @@ def test_shipped_recipes_are_valid_and_found_by_name(path):
 
 def test_what_a_recipe_leaves_out(tmp_path):
     recipe = load_recipe(write(tmp_path, GOOD))
-    assert (recipe.data.tuning, recipe.data.block, recipe.data.heldout, recipe.mapper.k) == (None, 20, None, 10)
+    assert (recipe.data.tuning, recipe.data.block, recipe.data.heldout, recipe.seed) == (None, 20, None, 0)
     assert (recipe.objective.kind, recipe.objective.hp_target, recipe.objective.confidence_level) == (
         "hr_at_hp",
         0.98,
@@ -45,36 +45,25 @@ def test_what_a_recipe_leaves_out(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "row", "said"),
     [
-        ("name: mine", "name: mine\niteratons: 3", 2, "unknown key 'iteratons'; did you mean 'iterations'?"),
-        ("name: mine", "name: mine\ntuning: 3", 2, "unknown key 'tuning'; did you mean 'data.tuning'?"),
-        ("name: mine", "name: mine\ncount: 3", 2, "unknown key 'count'; known keys here: name,"),
-        ("  path: photos", "  path: photos\n  tunning: 3", 6, "unknown key 'data.tunning'; did you mean 'tuning'?"),
-        ("  path: photos", "  path: photos\n  count: 3", 6, "unknown key 'data.count'"),
-        ("kind: folder", "kind: foldr", 4, "unknown data.kind 'foldr'; did you mean 'folder'?"),
-        ("  kind: folder\n", "", 3, "'data.kind' is missing"),
-        ("  path: photos\n", "", 3, "the key 'data.path' is missing"),
-        ("name: mine", "name: mine\niterations: -1", 2, "iterations: must be at least 1 (got -1)"),
-        ("name: mine", "name: mine\nmapper: {similarity: cilp}", 2, "(got 'cilp')"),
-        ("name: mine", "name: mine\niterations: yes", 2, "iterations: must be a whole number (got True)"),
-        ("name: mine", "name: mine\nmax_missing: yes", 2, "max_missing: must be a number (got True)"),
-        ("name: mine", "name: mine\nmax_missing: .inf", 2, "max_missing: must be a finite number (got inf)"),
-        ("name: mine", "name: mine\nmax_off_tree: 1.5", 2, "max_off_tree: must be at most 1 (got 1.5)"),
-        ("name: mine", "name: mine\nmax_off_tree: -0.1", 2, "max_off_tree: must be at least 0 (got -0.1)"),
-        ("name: mine", "name: mine\nmapper: {off_tree: leaf}", 2, "(got 'leaf')"),
-        ("name: mine", "name: mine\nprompt: {ranks: order}", 2, "prompt.ranks: must be a list"),
-        ("name: mine", "name: mine\nprompt: 5", 2, "prompt: must be a group of keys (got 5)"),
-        ("name: mine", "name: 2024", 1, "name: must be text; put it in quotes (got 2024)"),
-        ("name: mine", "name: mine\nseed: 1\nseed: 2", 3, "the key 'seed' is repeated here; it is already in line 2"),
-        ("name: mine", "name: mine\nseed: -1", 2, "seed: must be at least 0 (got -1)"),
+        ("name: mine", "name: mine\niteratons: 3", 2, "iteratons: unknown key; did you mean 'iterations'?"),
+        ("name: mine", "name: mine\ntuning: 3", 2, "tuning: unknown key; did you mean 'data.tuning'?"),
+        ("name: mine", "name: mine\ncolour: 3", 2, "colour: unknown key; the keys here are name, description,"),
+        ("  path: photos", "  path: photos\n  tunning: 3", 6, "data.tunning: unknown key; did you mean 'tuning'?"),
+        ("  path: photos", "  path: photos\n  count: 3", 6, "data.count: unknown key"),
+        ("kind: folder", "kind: foldr", 3, "'manifest', 'folder', 'inat21', 'fieldguide'"),
+        ("  path: photos\n", "", 3, "data.path: Field required"),
         (
             "name: mine",
-            "name: mine\nseed: one",
+            "name: mine\niterations: -1",
             2,
-            "seed: must be a whole number, or {split: 0, proposer: 1, model: 2}",
+            "iterations: Input should be greater than or equal to 1 (got -1)",
         ),
-        ("name: mine", "name: mine\nseed: {split: 1, propser: 2}", 2, "'seed.propser'; did you mean 'proposer'?"),
-        ("name: mine", "name: ../mine", 1, "name"),
-        ("name: mine", "name: mine\nmapper: {use_images: true}", None, "mapper.use_images needs"),
+        ("name: mine", "name: mine\nmapper: {similarity: cilp}", 2, "(got 'cilp')"),
+        ("name: mine", "name: mine\niterations: yes", 2, "iterations: Input should be a valid integer (got True)"),
+        ("name: mine", "name: mine\nmax_missing: yes", 2, "max_missing: must be a number (got True)"),
+        ("name: mine", "name: 2024", 1, "name: Input should be a valid string (got 2024)"),
+        ("name: mine", "name: mine\nseed: 1\nseed: 2", 3, "the key 'seed' is repeated here; it is already in line 2"),
+        ("name: mine", "name: ../mine", 1, "it is the name of a folder"),
     ],
 )
 def test_a_wrong_key_or_value_is_named_with_its_line(tmp_path, old, new, row, said):
@@ -83,40 +72,6 @@ def test_a_wrong_key_or_value_is_named_with_its_line(tmp_path, old, new, row, sa
         load_recipe(path)
     assert said in str(error.value)
     assert f"{path}:{row}:" in str(error.value) if row else str(path) in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("seed", "split", "proposer", "model", "written"),
-    [
-        ("7", 7, 7, 7, 7),
-        ("{split: 7, proposer: 7, model: 7}", 7, 7, 7, 7),
-        ("{proposer: 2}", 0, 2, 0, {"split": 0, "proposer": 2, "model": 0}),
-    ],
-)
-def test_one_seed_stands_for_all_or_each_has_its_own(tmp_path, seed, split, proposer, model, written):
-    recipe = load_recipe(write(tmp_path, GOOD), [f"seed={seed}"])
-    assert (recipe.seed.split, recipe.seed.proposer, recipe.seed.model) == (split, proposer, model)
-    assert recipe.settings()["seed"] == written
-    assert recipe.changed({"iterations": 3}).seed == recipe.seed
-    again = recipe.seed.repeated(2)
-    assert (again.split, again.proposer, again.model) == (split, proposer + 2, model + 2)
-
-
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ("max_tokens: 50", "max_tokens: must be at least 100 (got 50)"),
-        ("max_tokens: 200000", "max_tokens: must be at most 100000 (got 200000)"),
-        ("max_tokens: 1e9", "max_tokens: must be a whole number"),
-        ("timeout: 0", "timeout: must be more than 0 (got 0)"),
-        ("timeout: 7200", "timeout: must be at most 3600 (got 7200)"),
-    ],
-)
-def test_the_calls_of_a_chat_model_are_bounded(tmp_path, setting, said):
-    path = write(tmp_path, GOOD.replace("name: mine", f"name: mine\nproposer: {{kind: llm, {setting}}}"))
-    with pytest.raises(RecipeError) as error:
-        load_recipe(path)
-    assert f"{path}:2: proposer.{said}" in str(error.value)
 
 
 def test_all_problems_are_told_at_once(tmp_path):
@@ -150,9 +105,9 @@ def test_settings_on_the_command_line_are_yaml_and_checked(tmp_path):
 def test_a_wrong_setting_on_the_command_line_is_named_and_not_a_line_of_the_file(tmp_path):
     path = write(tmp_path, GOOD)
     for setting, said in (
-        ("data.tuning=-1", "data.tuning: must be at least 1"),
-        ("data.kind=foldr", "unknown data.kind 'foldr'; did you mean 'folder'?"),
-        ("vlmm.model=x", "unknown key 'vlmm'; did you mean 'vlm'?"),
+        ("data.tuning=-1", "data.tuning: Input should be greater than or equal to 1 (got -1)"),
+        ("data.kind=foldr", "data: Input tag 'foldr'"),
+        ("vlmm.model=x", "vlmm: unknown key; did you mean 'vlm'?"),
     ):
         with pytest.raises(RecipeError) as error:
             load_recipe(path, [setting])
@@ -162,18 +117,17 @@ def test_a_wrong_setting_on_the_command_line_is_named_and_not_a_line_of_the_file
 
 
 def test_another_kind_takes_the_former_kinds_keys_along(tmp_path):
-    path = write(tmp_path, GOOD + "proposer: {kind: llm, model: openai/x, timeout: 9}\n")
+    path = write(tmp_path, GOOD + "proposer: {kind: llm, model: openai/x, max_retries: 9}\n")
     assert load_recipe(path, ["proposer.kind=fragments"]).proposer.fragments == "default"
     assert load_recipe(path, ["proposer.kind=random", "proposer.fragments=x"]).proposer.fragments == "x"
-    assert load_recipe(path, ["proposer.kind=llm"]).proposer.timeout == 9
-    with pytest.raises(RecipeError, match=r"unknown key 'proposer\.model'"):
+    assert load_recipe(path, ["proposer.kind=llm"]).proposer.max_retries == 9
+    with pytest.raises(RecipeError, match=r"proposer\.model: unknown key"):
         load_recipe(path, ["proposer.model=openai/y", "proposer.kind=fragments"])
 
 
 def test_numbers_may_be_written_as_people_write_them(tmp_path):
-    text = GOOD + "mapper: {thr_top2: 1e-3, thr_topk: 1}\nmax_missing: 0\n"
-    recipe = load_recipe(write(tmp_path, text))
-    assert (recipe.mapper.thr_top2, recipe.mapper.thr_topk, recipe.max_missing) == (0.001, 1.0, 0.0)
+    recipe = load_recipe(write(tmp_path, GOOD + "objective: {hp_target: 9e-1}\nmax_missing: 0\n"))
+    assert (recipe.objective.hp_target, recipe.max_missing) == (0.9, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -203,12 +157,6 @@ def test_a_folder_called_like_a_recipe_does_not_hide_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fieldguide").mkdir()
     assert load_recipe("fieldguide").name == "fieldguide"
-
-
-@pytest.mark.parametrize("setting", ["count=401", "degraded=0.3", "seed=7"])
-def test_images_of_the_field_guide_that_nobody_drew_are_refused(setting):
-    with pytest.raises(RecipeError, match=r"python -m fieldguide\.draw"):
-        load_recipe("fieldguide", [f"data.{setting}"])
 
 
 def test_paths_are_relative_to_the_recipe_and_name_missing_variables(tmp_path, monkeypatch):

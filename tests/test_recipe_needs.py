@@ -14,7 +14,7 @@ RECIPE = """\
 name: mine
 description: Mine.
 taxonomy: {path: "${TREES}/tree.csv"}
-data: {kind: manifest, path: "${PHOTOS}/list.csv", images: "${PHOTOS}", page: "https://example.org", size: 60 photos}
+data: {kind: manifest, path: "${PHOTOS}/list.csv", images: "${PHOTOS}"}
 vlm: {kind: local, model: builtin:fieldguide}
 """
 
@@ -87,7 +87,6 @@ def test_the_model_to_begin_with(device: str, gigabytes: float, name: str | None
     ("overrides", "keys"),
     [
         (["vlm={kind: api, model: openai/gpt-4o-mini}"], ["OPENAI_API_KEY"]),
-        (["vlm={kind: api, model: openai/x, api_key_env: MY_KEY}"], ["MY_KEY"]),
         (["vlm={kind: api, model: openai/x, api_base: 'http://localhost:8000/v1'}"], []),
         (
             ["proposer={kind: llm, model: anthropic/x}", "judge={model: openai/y}"],

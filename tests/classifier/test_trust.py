@@ -11,8 +11,8 @@ import pytest
 import taxtune
 from taxtune.classifier import Classifier
 from taxtune.errors import TaxtuneError
-from taxtune.recipe import ApiVLMSettings
 from taxtune.serving.pyfunc import save_mlflow_model
+from taxtune.settings import ApiVLMSettings
 from tests.servers import OpenAIServer
 from tests.serving.samples import BIRD, save_field_guide
 

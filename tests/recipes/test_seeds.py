@@ -9,8 +9,8 @@ import yaml
 
 from taxtune.errors import TemplateError
 from taxtune.recipe import load_recipe
-from taxtune.settings import BASELINE
 from taxtune.resources import prompts_dir, recipes_dir, template_path
+from taxtune.settings import BASELINE
 from taxtune.taxonomy import read_taxonomy
 from taxtune.tuning.experiment import template_variables
 from taxtune.tuning.template import check_template, render

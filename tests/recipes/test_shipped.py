@@ -13,11 +13,12 @@ from taxtune.data.folder import label_references
 from taxtune.errors import TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.models.weights import KNOWN_MODELS
-from taxtune.recipe import LocalVLMSettings, load_recipe
+from taxtune.recipe import load_recipe
 from taxtune.recipe_needs import missing_for
 from taxtune.resources import builtin_trees, recipes_dir
+from taxtune.settings import LocalVLMSettings
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
-from taxtune.tuning.from_recipe import Parts
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import make_plan
 from tests.cli.commands import run_captured
 from tests.recipes.layouts import LAYOUTS, Painter, classes
@@ -52,14 +53,14 @@ def test_a_recipe_runs_on_files_as_its_data_set_has_them(laid_out: str, tmp_path
     assert done.code == 0, done.out + done.err
     plan = json.loads(done.out)
     assert (plan["problems"], plan["images"]) == ([], LAYOUTS[laid_out][1])
-    assert plan["outlook"] is not None
+    assert plan["goals"][0]["measure"] == "hr"
 
 
 def test_only_the_model_is_missing_then(laid_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     recipe = load_recipe(laid_out, [*SMALL, *OFFLINE.get(laid_out, [])])
-    (problem,) = make_plan(Parts(recipe, tmp_path / "run")).problems
+    (problem,) = make_plan(Experiment(recipe, tmp_path / "run")).problems
     assert recipe.vlm.model in problem
     monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
     (download,) = missing_for(recipe)
@@ -141,9 +142,8 @@ def test_what_models_say_is_placed_where_it_belongs(name: str, answer: str, node
 def test_the_domain_is_a_node_of_the_real_tree_with_as_many_species_as_is_said(name: str, inat21: Taxonomy) -> None:
     recipe = load_recipe(name)
     assert recipe.taxonomy.domain is not None
-    assert recipe.data.size is not None
     below = inat21.is_ancestor(inat21.resolve(recipe.taxonomy.domain), inat21.leaves)
-    assert recipe.data.size.startswith(f"{int(below.sum()):,} species")
+    assert f"{int(below.sum()):,} species" in recipe.description
 
 
 # -- the model in one line ---------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_a_line_is_a_model_that_needs_what_is_said(
 ) -> None:
     monkeypatch.setenv("PETS", str(tmp_path))
     recipe = load_recipe("pets-oxford", [f"vlm={settings}"])
-    model = Parts(recipe, tmp_path).model
+    model = Experiment(recipe, tmp_path).vlm
     assert recipe.vlm.model == yaml.safe_load(settings)["model"].removeprefix("local:") in repr(model)
     if isinstance(recipe.vlm, LocalVLMSettings):
         known = KNOWN_MODELS[recipe.vlm.model]

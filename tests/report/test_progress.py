@@ -17,10 +17,10 @@ from rich.live import Live
 
 from taxtune.policies import DIRECT
 from taxtune.progress import loading, note, showing, track, track_each
-from taxtune.settings import BudgetSettings
 from taxtune.report.pace import Pace, duration
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.wording import best_so_far
+from taxtune.settings import BudgetSettings
 from taxtune.tuning.objective import OBJECTIVES, Aims, make_objective
 from taxtune.tuning.records import Finalist, IterationRecord, Selection
 from taxtune.tuning.selection import choose, most_questions, race

@@ -12,8 +12,8 @@ import pytest
 
 from taxtune.classifier import Classifier, Reliability
 from taxtune.models import Answer, Request
-from taxtune.recipe import LocalVLMSettings
 from taxtune.serving.pyfunc import COLUMNS, ServedClassifier, requirements, save_mlflow_model
+from taxtune.settings import LocalVLMSettings
 from tests.serving.samples import BIRD, in_base64, save_field_guide, served, toy
 from tests.tuning.toy import BicycleMapper, Cyclist, ToyVLM
 

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from taxtune.errors import DataError, TaxonomyError, TaxtuneError
 from taxtune.progress import showing
-from taxtune.recipe import TaxonomySettings
 from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
+from taxtune.settings import TaxonomySettings
 from taxtune.taxonomy import FORMATS
 from taxtune.tracking.values import difference_table, heldout_metrics, heldout_table
 from taxtune.tuning.experiment import Experiment
