@@ -251,6 +251,7 @@ class ApiVLMSettings(Settings):
         concurrency: Maximum number of concurrent calls; auto is 16.
         max_tokens: Longest answer, in tokens.
         temperature: Sampling temperature; null leaves it to the provider.
+        timeout: Seconds that one attempt may take.
         max_retries: Further attempts after a failed one.
     """
 
@@ -260,6 +261,7 @@ class ApiVLMSettings(Settings):
     concurrency: Count = "auto"
     max_tokens: StrictInt = Field(64, ge=1)
     temperature: Number | None = Field(0.0, ge=0)
+    timeout: Number = Field(60.0, gt=0)
     max_retries: StrictInt = Field(5, ge=0)
 
 

@@ -66,7 +66,7 @@ def record(images: Path, fragments: Fragments, *, templates: int | None = None, 
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     mapper = Mapper(tree, make_similarity("lexical"), MapperConfig())
     model = LocalVLM(
-        "builtin:fieldguide", ModelSettings(max_tokens=recipe.vlm.max_new_tokens, batch_size=_BATCH, device="cpu")
+        "builtin:fieldguide", ModelSettings(max_tokens=recipe.vlm.max_tokens, batch_size=_BATCH, device="cpu")
     )
     contents = [content_hash(file) for file in files]
     placed: dict[str, Placement] = {}

@@ -70,7 +70,7 @@ def record(
         rows = list(csv.DictReader(file))
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     mapper = Mapper(tree, make_similarity("lexical"), MapperConfig())
-    settings = ModelSettings(max_tokens=recipe.vlm.max_new_tokens, temperature=temperature)
+    settings = ModelSettings(max_tokens=recipe.vlm.max_tokens, temperature=temperature)
     model = Sampler("builtin:fieldguide", settings)
     model.look([images / row["image"] for row in rows])
     placed: dict[str, int] = {}

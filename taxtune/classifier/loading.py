@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier.classifier import Classifier, Promise
 from taxtune.classifier.reliability import Reliability
-from taxtune.classifier.saved import FILE, PERSONAL, read_saved, read_tree
+from taxtune.classifier.saved import FILE, read_saved, read_tree
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
@@ -218,12 +218,10 @@ def _of_saved(folder: Path, calibrated: bool, own: _Own) -> Classifier:
     recipe: Recipe | None = None
     if own.model is None:
         vlm = None if saved.vlm is None else saved.vlm.model_dump()
-        if vlm is not None and vlm["kind"] == "api":
-            vlm |= PERSONAL
         recipe = Recipe.model_validate(
             {
                 "name": "classifier",
-                "seed": {"split": 0, "proposer": 0, "model": saved.seed},
+                "seed": saved.seed,
                 **STAND_INS,
                 **(own.named or {"vlm": vlm}),
                 "source": folder / FILE,

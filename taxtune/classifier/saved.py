@@ -26,13 +26,10 @@ from taxtune.taxonomy import Taxonomy
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
 
-__all__ = ["FILE", "PERSONAL", "Saved", "not_saved", "read_saved", "read_tree", "save"]
+__all__ = ["FILE", "Saved", "not_saved", "read_saved", "read_tree", "save"]
 
 #: The file that makes a folder a saved classifier.
 FILE = "classifier.json"
-#: Settings of a model behind an API that only its user may name, and that no folder can: the variable of a key, and
-#: folders that the server can read.
-PERSONAL: dict[str, Any] = {"api_key_env": None, "images_at": {}}
 _TREE = "taxonomy.json"
 _FORMAT = "taxtune classifier"
 _AGAIN = "Save the classifier again from its run."
@@ -139,7 +136,7 @@ def _vlm(recipe: Recipe) -> VLMSettings:
     """Returns the model's settings so that they mean the same anywhere: absolute paths, and the commit of a name."""
     s = recipe.vlm
     if not isinstance(s, LocalVLMSettings):
-        return s.model_copy(update=PERSONAL)
+        return s
     if s.model.startswith("builtin:"):
         return s
     path = recipe.path(s.model)

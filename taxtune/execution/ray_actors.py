@@ -393,7 +393,7 @@ def _connect(ray: Any, address: str | None) -> None:
         if address is None and "RAY_ADDRESS" not in os.environ:
             raise ModelError(f"Ray cannot be started on this machine: {_first_line(error)}.") from error
         raise ModelError(
-            "There is no Ray cluster at execution.address.",
+            "There is no Ray cluster at RAY_ADDRESS.",
             value=address,
             remedy="Start one with `ray start --head`, check the address and the port (6379, or 10001 after ray://), "
             "or leave the address out for a cluster on this machine.",

@@ -117,7 +117,7 @@ def vlm_of(recipe: Recipe) -> Model:
         temperature=temperature,
         # A package's model that draws nothing at random need not take a seed.
         seed=0 if temperature == 0 else recipe.seed,
-        retry=RetryPolicy(max_retries=s.max_retries),
+        retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
     )
     return deploy(s.model if plugin else str(ModelName("api", s.model)), settings, recipe.execution)
 

@@ -37,7 +37,7 @@ from tests.trees import trees
 from tests.tuning.toy import PARENT, BicycleMapper, Cyclist, ToyVLM, Wavering, make_files, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
-VOTE = ("policy.kind=vote", "policy.samples=4", "policy.share=[0.75, 0.5]")
+VOTE = ("policy.samples=4", "policy.share=[0.75, 0.5]")
 
 FEW = {"data.tuning": 4, "data.heldout": 6, "iterations": 1, "tracking.mlflow": False}
 
@@ -249,9 +249,9 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     assert loaded.classify(files) == made.classify(files)
     voting = taxtune.load_classifier(folder, policy=Vote(3, 0.6))
     assert voting.model.identity["temperature"] == 1
-    changed = {"vlm.model": f"local:{MODEL_FOLDER}", "vlm.dtype": "bfloat16"}
+    changed = {"vlm.model": f"local:{MODEL_FOLDER}", "vlm.max_tokens": 5}
     elsewhere = taxtune.load_classifier(folder, settings=changed)
-    assert elsewhere.model.identity["dtype"] == "bfloat16"
+    assert elsewhere.model.identity["max_tokens"] == 5
     assert elsewhere.model.identity["model"] == "model"
     assert voting.save(folder) == folder
     assert Classifier.load(folder).policy == Vote(3, 0.6)

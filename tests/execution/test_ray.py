@@ -29,13 +29,14 @@ def test_without_the_extra_the_message_names_it(sleepy, monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "ray://127.0.0.1:{port}"])
-def test_an_address_without_a_cluster_is_named(sleepy, address):
+def test_an_address_without_a_cluster_is_named(sleepy, address, monkeypatch):
     pytest.importorskip("ray", reason="ray is not installed: pip install '.[ray]'")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = address.format(port=free.getsockname()[1])
-    with pytest.raises(ModelError, match=f"no Ray cluster at execution.address.*{nobody}"):
-        deploy(sleepy, execution=ExecutionSettings(engine="ray", address=nobody))
+    monkeypatch.setenv("RAY_ADDRESS", nobody)
+    with pytest.raises(ModelError, match=f"no Ray cluster at RAY_ADDRESS.*{nobody}"):
+        deploy(sleepy, execution=RAY)
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
 
 
 @pytest.mark.heavy
-def test_ray_gives_the_same_result(here, tmp_path, cluster):
-    there = tuned(tmp_path / "run", "execution.engine=ray", f"execution.address={cluster.address}")
+def test_ray_gives_the_same_result(here, tmp_path, cluster, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    there = tuned(tmp_path / "run", "execution.engine=ray")
     assert essence(there) == essence(here)
     more = tuned(tmp_path / "run", "iterations=3", resume=True)
     assert essence(more)[1][:2] == essence(here)[1][:2], "it may be gone on with elsewhere"
@@ -74,12 +75,9 @@ def test_a_run_labels_a_ray_data_set(here, tmp_path, cluster):
     ("settings", "said"),
     [
         (["workers=2"], "execution: needs an engine"),
-        (["engine=slurm"], "execution.engine: must be"),
+        (["engine=slurm"], "execution.engine: Input should be 'here' or 'ray'"),
         (["engine=ray", "workers=0"], "execution.workers: must be auto, or a whole number"),
-        (["engine=ray", "workers=true"], "execution.workers: must be auto, or a whole number"),
-        (["engine=ray", "gpus_per_worker=-1"], "execution.gpus_per_worker: must be at least 0"),
-        (["engine=ray", "gpus_per_worker=1.5"], "execution: gpus_per_worker must be a whole number, or less than 1"),
-        (["engine=ray", "nodes=2"], "unknown key 'execution.nodes'"),
+        (["engine=ray", "nodes=2"], "execution.nodes: unknown key"),
     ],
 )
 def test_wrong_settings_are_named(settings, said):

@@ -32,7 +32,6 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
             "kind": "api",
             "model": "openai/some-model",
             "api_base": "http://me:password@127.0.0.1:9/v1",
-            "api_key_env": "SOME_API_KEY",
         },
     }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))

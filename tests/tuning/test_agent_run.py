@@ -19,11 +19,11 @@ CAREFUL, FAMILY = "Be careful. Which {{ domain }} is this?", "Give only the fami
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENT_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 def run(server: OpenAIServer, folder: Path, vlm: ToyVLM, *more: str, resume: bool = False) -> TuneResult:
-    proposer = f"{{kind: agent, model: openai/gpt-4o, api_base: '{server.api_base}', api_key_env: AGENT_KEY}}"
+    proposer = f"{{kind: agent, model: openai/gpt-4o, api_base: '{server.api_base}'}}"
     given = (f"proposer={proposer}", "iterations=2", "seed=1", *more)
     return tuned(make_parts(folder / "in", folder / "out", vlm, given), folder / "out", resume=resume)
 

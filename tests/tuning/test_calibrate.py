@@ -21,7 +21,7 @@ from taxtune.tuning.records import TemplateScores, TuneResult
 from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
-VOTE = ("policy.kind=vote", "policy.samples=4", "policy.share=0.75")
+VOTE = ("policy.samples=4", "policy.share=0.75")
 
 
 def toy_run(folder: Path, vlm: ToyVLM | None = None, overrides: tuple[str, ...] = SMALL) -> TuneResult:
@@ -85,7 +85,7 @@ def test_the_winner_is_chosen_at_every_share_without_asking_again(tmp_path: Path
 
 def test_other_policies_make_do_with_the_same_answers(tmp_path: Path) -> None:
     with pytest.raises(TaxtuneError, match="largest number of samples first"):
-        toy_run(tmp_path, None, (*SMALL, "policy.kind=vote", "policy.samples=[2, 4]"))
+        toy_run(tmp_path, None, (*SMALL, "policy.samples=[2, 4]"))
 
 
 def test_a_policy_of_ones_own_decides(tmp_path: Path) -> None:

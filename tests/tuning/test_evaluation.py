@@ -58,7 +58,6 @@ def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(tmp_path: 
         Mapper(session.taxonomy, similarity),
         store=None,
         variables=session.tuned_for().variables,
-        use_images=True,
     )
     result = evaluator.evaluate("What is this?", clear)
     assert sum(similarity.seen) == len(clear) > 3
