@@ -356,9 +356,10 @@ class RayModel:
                     if report.error is not None:
                         raise ModelError(report.error)
                     slot.batch, in_a_row, done = report.batch_size, 0, done + len(places)
-                    for text in [each for each in report.notes if each not in told]:
-                        told.add(text)  # every worker says the same
-                        note(text)
+                    for text in dict.fromkeys(report.notes):
+                        if text not in told:  # every worker says the same
+                            told.add(text)
+                            note(text)
                     for key, times in report.faults.items():
                         for _ in range(times):
                             count_fault(_FAULTS[key])

@@ -243,7 +243,6 @@ class ModelSettings:
         max_pixels: Largest width times height of an image file.
         image_memory_gib: GiB of memory for what a model on this machine makes of images, so that a further prompt about
             an image is answered without reading it again; None is a quarter of the machine's memory, and 0 none.
-        image_disk_gib: GiB of disk for the same, in the user's cache, so that a later run has it as well; 0 is none.
 
     Raises:
         ModelError: If a setting is out of range.
@@ -269,17 +268,14 @@ class ModelSettings:
     seed: int = 0
     max_pixels: int = DEFAULT_MAX_PIXELS
     image_memory_gib: float | None = None
-    image_disk_gib: float = 0.0
 
     def __post_init__(self) -> None:
         for name, least in (("max_tokens", 1), ("concurrency", 1), ("batch_size", 1), ("max_image_side", 8)):
             value = getattr(self, name)
             if value not in (None, "auto") and value < least:
                 raise ModelError(f"{name} must be at least {least}.", value=value)
-        for name in ("image_memory_gib", "image_disk_gib"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < float("inf"):
-                raise ModelError(f"{name} must be 0 or more.", value=value)
+        if self.image_memory_gib is not None and not 0 <= self.image_memory_gib < float("inf"):
+            raise ModelError("image_memory_gib must be 0 or more.", value=self.image_memory_gib)
         if self.temperature is not None and not 0 <= self.temperature <= 10:
             raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)
         for name, known in (("dtype", _DTYPES), ("device_map", DEVICE_MAPS), ("quantization", QUANTIZATIONS)):
