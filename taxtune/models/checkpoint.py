@@ -84,7 +84,7 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
         raise ModelError("Unknown built-in model.", value=model, remedy=f"Built-in models: {', '.join(BUILTIN)}.")
     if (path.is_dir() or is_gguf(model)) and revision is not None:
         raise ModelError(
-            "Only a model on Hugging Face has revisions.",
+            "A folder and a file have no revisions.",
             value=revision,
             remedy="Leave out `revision`, or --set vlm.revision=null.",
         )
@@ -135,18 +135,17 @@ def _is_path(model: str) -> bool:
 
 
 def _in_folder(name: str, folder: Path, task: Task) -> Checkpoint:
-    weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
-    lacks = (
-        "config.json" if not (folder / "config.json").is_file() else "weights (*.safetensors)" if not weights else ""
-    )
-    if lacks:
-        raise ModelError(
-            f"The folder contains no {lacks}, so it is not a checkpoint.",
-            file=folder,
-            remedy="Give the folder that `save_pretrained` wrote.",
-        )
+    def lacks(what: str) -> ModelError:
+        message = f"The folder contains no {what}, so it is not a checkpoint."
+        return ModelError(message, file=folder, remedy="Give the folder that `save_pretrained` wrote.")
+
+    if not (folder / "config.json").is_file():
+        raise lacks("config.json")
     config = _load_config(name, str(folder), None)
     _check_architecture(name, config, task)
+    weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
+    if not weights:
+        raise lacks("weights (*.safetensors)")
     size = sum(file.stat().st_size for file in weights)
     return Checkpoint(name, str(folder), {}, f"sha256:{_hash_folder(folder)}", config, True, size)
 

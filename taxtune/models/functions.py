@@ -34,11 +34,10 @@ class FunctionModel:
     """A function that answers.
 
     The function takes an image and a prompt and returns the answer as a str. An image is a `PIL.Image.Image` in RGB
-    whose `filename` is the path of the file; it is None for a request without one. Four more forms are told from the
-    function's signature: with the parameters `images, prompts` it takes lists and returns a list; with one parameter it
-    takes prompts alone; as a coroutine function (`async def`) it is called several times at once, also where an event
-    loop runs already, as in a notebook; and `image` and `prompt` may stand in either order. A function that gives
-    several answers to a question may take `sample` (or `samples`) last, the number of the answer that is wanted.
+    whose `filename` is the path of the file; it is None for a request without one. Other forms are told from the
+    signature: `images, prompts` are lists, and a list is returned; one parameter is the prompt alone; a coroutine
+    function (`async def`) is called several times at once, also in a notebook; `image` and `prompt` may stand in either
+    order; and `sample` (or `samples`) may come last, the number of the answer that is wanted.
 
     An exception is a failure of that request, with its text as the reason; of a batch, smaller batches are tried until
     the request at fault is found. A `ModelError` ends the work at once, as does a function that fails for all.
@@ -205,10 +204,9 @@ _LOOP_LOCK = threading.Lock()
 
 @functools.cache
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """Returns an event loop in a thread of its own, made at first use.
+    """Returns an event loop in a thread of its own, which serves where a loop runs already.
 
-    It serves where a loop runs already, and outlives a call, so that a client that an async function keeps (which
-    belongs to the loop that it was first used in) can be used again.
+    It outlives a call, so that a client that an async function keeps, and that belongs to its loop, can be used again.
     """
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="taxtune-async", daemon=True).start()
@@ -251,12 +249,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...], bool, str | None]:
-    """Returns how a function is called.
-
-    Returns:
-        What its positional parameters stand for ("image", "prompt"), whether they are lists, and the name of the one
-        that takes the number of the answer, or None.
-    """
+    """Returns a function's roles ("image", "prompt"), whether they are lists, and the parameter for the sample."""
     try:
         every = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # built-in functions tell nothing

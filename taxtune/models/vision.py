@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from taxtune.data.images import content_hash, load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.hardware import is_out_of_memory, memory_of_this_machine
+from taxtune.loading import explain_load_error
 from taxtune.models.base import Identity, Request
 from taxtune.models.image_cache import ImageFeatureCache, State
 from taxtune.models.local import LocalModel, Unanswerable
@@ -40,15 +41,7 @@ _ROUGH_TOLERANCE = 0.05
 
 @dataclass(slots=True)
 class Question:
-    """A request, on its way into a batch.
-
-    Attributes:
-        text: What the checkpoint's chat template makes of its prompt.
-        request: The request.
-        content: What the image is known by: a hash of the file.
-        pixels: The image, or None where it is not needed.
-        shown: What the processor makes of text and image, or None.
-    """
+    """A request on its way into a batch: its text in the chat template, the hash of its image, what is made of it."""
 
     text: str
     request: Request
@@ -98,7 +91,7 @@ class LocalVLM(LocalModel):
         try:
             processor = AutoProcessor.from_pretrained(self.checkpoint.source, **self.checkpoint.arguments)
         except Exception as error:
-            raise self._cannot_load(error, "processor") from error
+            raise explain_load_error(self.checkpoint.name, error, "processor") from error
         tokenizer = getattr(processor, "tokenizer", None)
         if tokenizer is None:
             raise ModelError(f"The checkpoint {name!r} has no processor for images and text.")
@@ -321,11 +314,7 @@ class LocalVLM(LocalModel):
             )
 
     def _prove(self, questions: Sequence[Question], states: Sequence[State]) -> None:
-        """Compares the first token's logits with those of the plain way.
-
-        Raises:
-            Unsupported: If they differ by more than rounding.
-        """
+        """Raises `Unsupported` where the first token's logits differ from the plain way's by more than rounding."""
         plain = self._first_logits(self._plain(questions))
         kept = self._first_logits(self._reuse.inputs([question.text for question in questions], states))
         scale = float(plain.amax() - plain.amin()) or 1.0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from taxtune.models import Answer, ModelSettings, Request, image_cache
+from taxtune.models import Answer, ModelSettings, Request
 from taxtune.models.image_cache import ImageFeatureCache, size
 from taxtune.models.reuse import Unsupported, ways_to_keep
 from taxtune.models.vision import LocalVLM
@@ -232,19 +232,3 @@ def test_images_in_turn_are_kept_as_far_as_the_limit_goes(room: int, images: int
         want(states, number)
     rounds = [sum(want(states, number) for number in range(images)) for _ in range(5)]
     assert rounds[-1] == min(room, images), "with the least recently used given up, it would be none where one lacks"
-
-
-def test_what_is_remembered_of_images_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_cache, "_REMEMBERED", 5)
-    states = ImageFeatureCache(3 * size(state(0)))
-    for number in range(50):
-        want(states, number)
-    assert len(states._wanted) == 5
-    assert len(states) == 3
-
-
-def test_a_limit_below_zero_is_refused() -> None:
-    from taxtune.errors import ModelError
-
-    with pytest.raises(ModelError, match="image_memory_gib"):
-        replace(ModelSettings(), image_memory_gib=-1.0)
