@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.errors import ModelError
 from taxtune.models.base import Model, ModelSettings
-from taxtune.models.make import make_model
+from taxtune.models.names import make_model
 
 if TYPE_CHECKING:
     from taxtune.recipe_settings import ExecutionSettings

@@ -27,8 +27,7 @@ from taxtune.models.base import (
     count_faults,
     reseeded,
 )
-from taxtune.models.make import make_model
-from taxtune.models.names import is_local
+from taxtune.models.names import is_local, make_model
 from taxtune.progress import Display, note, showing
 
 __all__ = ["RayModel", "load_ray"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from taxtune.models import Answer, AnswerStore, ModelSettings, Request, make_model
-from taxtune.models.answers import answer_key
+from taxtune.models.ask import answer_key
 
 IDENTITY = {"kind": "local", "model": "m", "temperature": 0.0}
 REQUEST = Request("What bird?", Path("a.jpg"), "f" * 64)
