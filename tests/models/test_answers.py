@@ -55,5 +55,5 @@ def test_the_file_is_readable_with_other_tools(tmp_path: Path) -> None:
     with AnswerStore(tmp_path / "answers.db") as store:
         store.put(IDENTITY, [(REQUEST, Answer("x", prompt_tokens=3))])
         query = "SELECT model, prompt, answer, prompt_tokens FROM answers"
-        row = sqlite3.connect(store.place).execute(query).fetchone()
+        row = sqlite3.connect(store.path).execute(query).fetchone()
     assert row == ("m", "What bird?", "x", 3)
