@@ -6,8 +6,7 @@ litellm.
 
 from __future__ import annotations
 
-from taxtune.models.answers import AnswerStore, Rates, open_replies
-from taxtune.models.ask import ask, check_model
+from taxtune.models.ask import AnswerStore, Rates, ask, check_model, open_replies
 from taxtune.models.base import (
     Answer,
     Failure,
@@ -23,7 +22,7 @@ from taxtune.models.base import (
     count_faults,
 )
 from taxtune.models.functions import FunctionModel, function_identity
-from taxtune.models.make import DEFAULT_LOCAL, make_model
+from taxtune.models.names import DEFAULT_LOCAL, make_model
 
 __all__ = [
     "DEFAULT_LOCAL",

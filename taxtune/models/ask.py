@@ -1,23 +1,27 @@
-"""Asking a model: the store first, then the model, while a thread behind it writes the store."""
+"""Asking a model: the store of answers first, then the model, while a thread behind it writes the store."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import queue
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, ClassVar, Self
 
 from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
-from taxtune.models.answers import AnswerStore
-from taxtune.models.base import Answer, Failure, Identity, Model, Reply, Request
+from taxtune.models.base import Answer, Failure, Identity, Model, Reply, Request, well_formed
 from taxtune.progress import track
+from taxtune.store import Store, cache_folder
 
-__all__ = ["ask", "check_model"]
+__all__ = ["AnswerStore", "Rates", "answer_key", "ask", "check_model", "open_replies"]
 
 _DEFAULT_BATCH = 8
 _Key = tuple[str, str | None, int]
@@ -47,19 +51,14 @@ def ask(
     """Answers requests, asking the model only what the store does not know.
 
     A request that occurs several times is asked once; its copies come back marked as cached. An answer is written to
-    the store as it comes, while the model goes on, so that whatever ends the run, only what is in flight is lost.
-    Failures are never stored.
-
-    When as many requests in a row as keep the model busy (at least two) fail for a reason that may pass (a rate limit,
-    a server that is down), the model has retried them all already; the requests left over are then not asked but come
-    back as failures that say so.
+    the store as it comes, while the model goes on. Failures are never stored. When as many requests in a row as keep
+    the model busy (at least two) fail for a reason that may pass, the rest come back as failures, not asked.
 
     Args:
         model: The model.
         requests: The requests; an image without a hash is hashed here.
         store: Where answers are kept, or None to keep none.
-        batch_size: Requests that keep the model busy: a batch, for a model that has no `stream`. By default the model's
-            own `batch_size` if it has one, or else 8.
+        batch_size: Requests that keep the model busy; by default its own `batch_size` if it has one, or else 8.
         what: What the progress of it is called.
 
     Returns:
@@ -163,11 +162,7 @@ class _Writer:
         self._thread = threading.Thread(target=work, args=(self._write,), name="taxtune-store", daemon=True)
 
     def keep(self, request: Request, reply: Reply) -> None:
-        """Hands over a reply; a failure is not kept.
-
-        Raises:
-            DataError: If an answer before it could not be written.
-        """
+        """Hands over a reply; a failure is not kept. Raises what went wrong with an earlier one."""
         if self._error is not None:
             raise self._error
         if isinstance(reply, Answer) and self._store is not None:
@@ -203,3 +198,122 @@ class _Writer:
                 raise
         if error is None and self._error is not None:
             raise self._error
+
+
+# -- the store of answers ----------------------------------------------------------------------------------------------
+
+# Part of every key; a change makes every stored answer a stranger.
+_SCHEMA = 1
+
+
+def answer_key(identity: Identity, request: Request) -> str:
+    """Returns the key of an answer: a SHA-256, in hexadecimal, of everything that can change it."""
+    what = {
+        "schema": _SCHEMA,
+        "vlm": _asked(identity, request),
+        "prompt": request.prompt,
+        "image": request.image_sha256 or "",
+    }
+    if request.sample:  # the first answer is the one that was stored before there were several
+        what["sample"] = request.sample
+    return hashlib.sha256(_canonical(what).encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What an answer took, on average over some.
+
+    Attributes:
+        answers: Answers that this was measured on.
+        tokens: Tokens an answer, read and written.
+        usd: US dollars an answer; None where no price is known.
+        seconds: Seconds an answer.
+    """
+
+    answers: int
+    tokens: float
+    usd: float | None
+    seconds: float
+
+
+class AnswerStore(Store[Request, Answer]):
+    """Answers that were given, marked as cached when they are found; failures do not belong here."""
+
+    table = "answers"
+    columns: ClassVar[Mapping[str, str]] = {
+        "key": "TEXT PRIMARY KEY NOT NULL",
+        "model": "TEXT NOT NULL",
+        "identity": "TEXT NOT NULL",
+        "prompt_sha256": "TEXT NOT NULL",
+        "prompt": "TEXT NOT NULL",
+        "image_sha256": "TEXT NOT NULL",
+        "answer": "TEXT NOT NULL",
+        "prompt_tokens": "INTEGER NOT NULL",
+        "completion_tokens": "INTEGER NOT NULL",
+        "cost_usd": "REAL",
+        "seconds": "REAL NOT NULL",
+        "created": "TEXT NOT NULL",
+    }
+    version = 1
+    precious = True
+
+    def keys(self, identity: Identity, items: Sequence[Request]) -> list[str]:
+        """Returns the key of each request."""
+        return [answer_key(identity, request) for request in items]
+
+    def row(self, identity: Identity, item: Request, value: Answer) -> tuple[Any, ...]:
+        """Returns an answer with what a reader of the file wants to know of its request."""
+        return (
+            str(identity.get("model", "")),
+            _canonical(_asked(identity, item)),
+            hashlib.sha256(item.prompt.encode("utf-8", "surrogatepass")).hexdigest(),
+            well_formed(item.prompt),
+            item.image_sha256 or "",
+            well_formed(value.text),
+            value.prompt_tokens,
+            value.completion_tokens,
+            value.cost_usd,
+            value.seconds,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def value(self, row: Sequence[Any]) -> Answer:
+        """Returns the answer of a row."""
+        text, prompt_tokens, completion_tokens, cost_usd, seconds = row[5:10]
+        return Answer(text, True, prompt_tokens, completion_tokens, cost_usd, seconds)
+
+    def rates(self, identity: Identity) -> Rates | None:
+        """Returns what the answers of a model about images took, whichever run asked; None where there are none.
+
+        Raises:
+            DataError: If the store cannot be read.
+        """
+        means = ", ".join(f"AVG({column})" for column in ("prompt_tokens", "completion_tokens", "cost_usd", "seconds"))
+        rows: list[tuple[Any, ...]] = []
+        with self._faults():
+            rows = self._read(f"SELECT COUNT(*), {means} FROM {self.table} WHERE identity = ?", [_canonical(identity)])
+        if not rows or not rows[0][0]:
+            return None
+        answers, read, written, usd, seconds = rows[0]
+        return Rates(answers, (read or 0.0) + (written or 0.0), usd, seconds or 0.0)
+
+
+def open_replies(folder: Path | None) -> AnswerStore:
+    """Opens the store of what judges and chat models say.
+
+    Args:
+        folder: The folder that has it as `replies.db`; None is the user's cache folder.
+
+    Raises:
+        DataError: If it cannot be opened.
+    """
+    return AnswerStore(cache_folder(folder) / "replies.db")
+
+
+def _asked(identity: Identity, request: Request) -> Identity:
+    # A model that is asked with and without images must not give an answer of the one kind for one of the other.
+    return identity if request.image is not None else {**identity, "asked": "text"}
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from taxtune.models import Answer, AnswerStore, ModelSettings, Request, make_model
-from taxtune.models.answers import answer_key
+from taxtune.models.ask import answer_key
 
 IDENTITY = {"kind": "local", "model": "m", "temperature": 0.0}
 REQUEST = Request("What bird?", Path("a.jpg"), "f" * 64)
@@ -55,5 +55,5 @@ def test_the_file_is_readable_with_other_tools(tmp_path: Path) -> None:
     with AnswerStore(tmp_path / "answers.db") as store:
         store.put(IDENTITY, [(REQUEST, Answer("x", prompt_tokens=3))])
         query = "SELECT model, prompt, answer, prompt_tokens FROM answers"
-        row = sqlite3.connect(store.place).execute(query).fetchone()
+        row = sqlite3.connect(store.path).execute(query).fetchone()
     assert row == ("m", "What bird?", "x", 3)

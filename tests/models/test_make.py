@@ -26,7 +26,7 @@ def test_a_name_is_a_model_of_its_kind_with_its_settings() -> None:
     assert text.model == "meta-llama/Llama-3.2-3B-Instruct"
     api = make_model("ollama/llava:7b", ModelSettings(concurrency=2))
     assert isinstance(api, ApiModel)
-    assert (api.model, api.batch_size) == ("ollama/llava:7b", 4)
+    assert (api.model, api.batch_size) == ("ollama/llava:7b", 2)
 
 
 def test_a_model_is_taken_as_it_is_and_a_function_is_made_one() -> None:

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ import pytest
 from taxtune.recipe import load_recipe
 from taxtune.tracking import MLflowTracker
 from taxtune.tuning.callbacks import TrackingCallback
-from taxtune.tuning.experiment import Experiment
-from tests.databases import postgresql
+from taxtune.tuning.from_recipe import Parts
 from tests.mlflow_servers import mlflow_server, serving
 from tests.tuning.toy import compared, make_parts
 
@@ -34,11 +32,10 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with ExitStack() as running:
-        backend = running.enter_context(postgresql()).url if request.param == "postgresql" else None
-        yield running.enter_context(mlflow_server(tmp_path / "server", backend))
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    with mlflow_server(tmp_path / "server") as uri:
+        yield uri
 
 
 def client(uri: str) -> Any:
@@ -108,7 +105,7 @@ def test_a_comparison_over_http(server: str, tmp_path: Path) -> None:
 
 def test_the_winner_is_a_model_of_its_run(server: str, tmp_path: Path) -> None:
     sets = ("data.count=24", "data.tuning=8", "data.block=8", "data.heldout=8", "iterations=1")
-    parts = Experiment(load_recipe("fieldguide", sets), tmp_path / "out")
+    parts = Parts(load_recipe("fieldguide", sets), tmp_path / "out")
     make = partial(MLflowTracker, "birds", tmp_path / "out", server, model=True)
     compared(parts, OBJECTIVES, callbacks=[TrackingCallback(make)])
     _, tuning, _ = tree(server)
