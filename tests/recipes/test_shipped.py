@@ -54,7 +54,7 @@ def test_a_recipe_runs_on_files_as_its_data_set_has_them(laid_out: str, tmp_path
     assert done.code == 0, done.out + done.err
     plan = json.loads(done.out)
     assert (plan["problems"], plan["images"]) == ([], LAYOUTS[laid_out][1])
-    assert plan["outlook"] is not None
+    assert plan["goals"][0]["measure"] == "hr"
 
 
 def test_only_the_model_is_missing_then(laid_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from taxtune.recipe import load_recipe
 from taxtune.tracking import MLflowTracker
-from taxtune.tuning.callbacks import TrackingCallback
+from taxtune.tracking.callback import TrackingCallback
 from taxtune.tuning.experiment import Experiment
 from tests.databases import postgresql
 from tests.mlflow_servers import mlflow_server, serving

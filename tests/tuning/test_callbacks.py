@@ -9,7 +9,8 @@ import pytest
 
 from taxtune.errors import TaxtuneError
 from taxtune.tracking import NullTracker
-from taxtune.tuning.callbacks import Callback, TrackingCallback
+from taxtune.tracking.callback import TrackingCallback
+from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.records import IterationRecord, TuneResult
 from tests.displays import Recorder
 from tests.tuning.toy import make_parts, tuned

@@ -25,7 +25,8 @@ from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 def tune(tmp_path: Path, *overrides: str, cyclist: bool = False) -> TuneResult:
     session = make_parts(tmp_path / "in", tmp_path / "out", Cyclist() if cyclist else None, overrides)
     if cyclist:
-        session.own_mapper = BicycleMapper(session.taxonomy, config=session.mapper_config)
+        session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
+    del session.mapper
     return tuned(session, tmp_path / "out")
 
 
