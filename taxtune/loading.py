@@ -7,16 +7,14 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from threading import Event, Thread
+from contextlib import contextmanager
+from threading import Thread
 from time import monotonic
 
 from taxtune.errors import ModelError, TaxtuneError
-from taxtune.progress import track
 from taxtune.shell import program
 
-__all__ = ["downloading", "explain_load_error", "is_out_of_reach", "look_for_hub", "not_here", "quiet_progress"]
+__all__ = ["explain_load_error", "is_out_of_reach", "look_for_hub", "not_here", "quiet_progress"]
 
 # Seconds that the hub may take for each step of an answer, and for all of it with the look-up of its name, which takes
 # no time limit; and seconds for which what was found out holds.
@@ -156,41 +154,6 @@ def quiet_progress() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
-
-
-@contextmanager
-def downloading(name: str, *, every: float = 1.0) -> Iterator[None]:
-    """Reports how much of a Hugging Face model has come, since the hub's own bars spoil a display and a log.
-
-    Args:
-        name: The model.
-        every: Seconds between two looks at the cache.
-    """
-    from huggingface_hub import constants
-    from huggingface_hub.file_download import repo_folder_name
-
-    blobs = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=name, repo_type="model") / "blobs"
-
-    def megabytes() -> int:
-        total = 0
-        with suppress(OSError):  # files that come to be and are renamed meanwhile
-            total = sum(file.stat().st_size for file in blobs.iterdir())
-        return total // 10**6
-
-    before, ended = megabytes(), Event()
-    with track(f"downloading {name}, MB", once=True) as task:
-
-        def watch() -> None:
-            while not ended.wait(every):
-                task.advance(max(0, megabytes() - before - task.done))
-
-        thread = Thread(target=watch, name="taxtune-download", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
 
 
 def _first_line(error: BaseException) -> str:

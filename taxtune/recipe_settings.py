@@ -309,7 +309,6 @@ class LocalVLMSettings(Settings):
         stop: Texts that end an answer; they are cut off.
         image_memory_gib: Memory for what the model makes of images, so that a further prompt does not read them again;
             a quarter of the machine's if omitted, and 0 for none.
-        image_disk_gib: Disk for the same, in the user's cache folder, for later runs.
         max_new_tokens: Longest answer, in tokens.
         temperature: 0 for greedy decoding; above 0 for sampling.
         system_prompt: System message before every prompt.
@@ -325,7 +324,6 @@ class LocalVLMSettings(Settings):
     quantization: Quantization | None = None
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     image_memory_gib: Number | None = Field(None, ge=0)
-    image_disk_gib: Number = Field(0.0, ge=0)
     max_new_tokens: StrictInt = Field(64, ge=1)
     temperature: Number = Field(0.0, ge=0)
     system_prompt: str | None = None

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import re
-import threading
-from pathlib import Path
 
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.loading import downloading, explain_load_error, quiet_progress
-from taxtune.progress import Display, Task, showing
+from taxtune.loading import explain_load_error, quiet_progress
 
 
 def _named(name: str, message: str = "") -> Exception:
@@ -59,34 +56,3 @@ def test_bars_are_as_they_were_afterwards(shown: bool) -> None:
         assert logging.is_progress_bar_enabled() is shown
     finally:
         (logging.enable_progress_bar if before else logging.disable_progress_bar)()
-
-
-def test_how_much_of_a_download_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blobs = tmp_path / "models--org--model" / "blobs"
-    blobs.mkdir(parents=True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    came = threading.Event()
-    told: list[tuple[str, int, int | None, bool]] = []
-
-    class Shown(Display):
-        def update(self, task: Task) -> None:
-            told.append((task.what, task.done, task.total, task.once))
-            if task.done == 7:
-                came.set()
-
-    def grow(name: str, size: int) -> None:
-        with (blobs / name).open("wb") as file:
-            file.truncate(size)
-
-    grow("before", 30 * 10**6)
-    with showing(Shown()), downloading("org/model", every=0.001):
-        grow("shard.incomplete", 7_900_000)
-        assert came.wait(30)
-    assert told[0] == ("downloading org/model, MB", 0, None, True)
-    assert told[-1][1] == 7
-
-
-def test_a_download_into_a_cache_that_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "none"))
-    with pytest.raises(ZeroDivisionError), downloading("org/model"):
-        raise ZeroDivisionError

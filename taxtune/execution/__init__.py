@@ -39,17 +39,11 @@ def deploy(
     from taxtune.models.api import ApiModel
 
     settings = settings or ModelSettings()
-    if not isinstance(spec, str):
+    if not isinstance(spec, str) or isinstance(make_model(spec, settings), ApiModel):
         raise ModelError(
-            "execution.engine 'ray' needs a model by name, since each worker makes its own.",
+            "execution.engine 'ray' needs a model that each worker makes for itself, not a function or an API.",
             value=spec,
             remedy="Give local:MODEL or the name of a model of an installed package, or leave out execution.",
-        )
-    if isinstance(make_model(spec, settings), ApiModel):
-        raise ModelError(
-            "A model behind an API needs no workers: one process has many calls under way.",
-            value=spec,
-            remedy="Leave out execution, and set vlm.concurrency.",
         )
     from taxtune.execution.ray_actors import RayModel
 

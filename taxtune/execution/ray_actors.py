@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from taxtune.data.images import content_hash, store_image
+from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, MissingExtraError, ModelError, TaxtuneError
 from taxtune.hardware import memory_of_this_machine
 from taxtune.models.base import (
@@ -63,7 +61,6 @@ class _Report:
     """What a worker hands back: who it is, or the replies to a chunk; `error` says why the model cannot answer."""
 
     identity: Identity = field(default_factory=dict)
-    node: str = ""
     replies: Sequence[Reply] = ()
     batch_size: int = 8
     faults: Mapping[str, int] = field(default_factory=dict)
@@ -95,30 +92,22 @@ class Worker:
             settings = replace(settings, image_memory_gib=total / neighbours)
         self._spec, self._settings = spec, settings
         self._model: Model
-        self._files: dict[str | None, Path] = {}
-        self._folder = tempfile.TemporaryDirectory(prefix="taxtune-images-")
 
     def begin(self) -> _Report:
         """Makes the model and checks it; its weights are loaded at the first question."""
         try:
             self._model = make_model(self._spec, self._settings)
             notes = tuple(getattr(self._model, "check", tuple)() or ())
-            return _Report(dict(self._model.identity), load_ray().get_runtime_context().get_node_id(), notes=notes)
+            return _Report(dict(self._model.identity), notes=notes)
         except TaxtuneError as error:
             return _Report(error=str(error))
 
-    def answer(self, requests: Sequence[Request], seed: int, contents: Mapping[str, bytes]) -> _Report:
-        """Answers questions; `contents` are image files by their hash, to be kept for later questions."""
+    def answer(self, requests: Sequence[Request], seed: int) -> _Report:
+        """Answers questions."""
         try:
-            for digest, content in contents.items():
-                self._files[digest] = store_image(content, Path(self._folder.name))
-            mine = [
-                replace(request, image=self._files.get(request.image_sha256, request.image)) for request in requests
-            ]
             self._model = reseeded(self._model, seed)
             with showing(_Notes()) as notes, count_faults() as faults:
-                replies = self._model.answer(mine)
-            replies = [_with_original_name(*each) for each in zip(replies, mine, requests, strict=True)]
+                replies = self._model.answer(requests)
             size = int(getattr(self._model, "batch_size", 8))
             return _Report(replies=replies, batch_size=size, faults=dict(faults), notes=notes.notes)
         except TaxtuneError as error:  # exceptions of packages need not survive the journey
@@ -127,19 +116,11 @@ class Worker:
             return _Report(error=f"A worker failed: {type(error).__name__}: {error}\n{traceback.format_exc()}")
 
 
-def _with_original_name(reply: Reply, here: Request, asked: Request) -> Reply:
-    """Names the user's file in a failure, not the worker's copy of it."""
-    if isinstance(reply, Failure) and here.image != asked.image:
-        return replace(reply, reason=reply.reason.replace(str(here.image), str(asked.image)))
-    return reply
-
-
 @dataclass
 class _Slot:
-    """The place of a worker: its actor, whether that has made its model, and the questions it works on.
+    """The place of a worker: its actor, whether that has made its model, and the questions that it works on.
 
-    `call` is the call that `places` belong to, which may have been given up; `sent` are the hashes of the images that
-    its machine was sent, None where it has the files.
+    `call` is the call that the questions belong to, which may have been given up.
     """
 
     actor: Any = None
@@ -147,7 +128,6 @@ class _Slot:
     call: object = None
     places: list[int] = field(default_factory=list)
     batch: int = 8
-    sent: set[str] | None = None
 
 
 class _Crew:
@@ -213,7 +193,7 @@ class _Crew:
         Raises:
             ModelError: If it has another model than the first.
         """
-        theirs, ours, here = report.identity, self.first().identity, self.ray.get_runtime_context().get_node_id()
+        theirs, ours = report.identity, self.first().identity
         other = sorted(key for key in {*theirs, *ours} if theirs.get(key) != ours.get(key))
         if report.error is not None or other:
             slot.actor = None
@@ -222,28 +202,15 @@ class _Crew:
                 report.error or f"A worker has another model than the others: {told}.",
                 remedy="Install the same packages on all nodes, and set vlm.device and vlm.dtype rather than auto.",
             )
-        far = report.node != here or self.ray.util.client.ray.is_connected()
-        slot.ready, slot.sent = True, set() if far else None
-
-    def give(self, slot: _Slot, requests: Sequence[Request], seed: int) -> None:
-        """Asks a worker, with the images that its machine has not been sent yet."""
-        contents: dict[str, bytes] = {}
-        for request in requests if slot.sent is not None else ():
-            digest, image = request.image_sha256, request.image
-            if image is not None and digest and slot.sent is not None and digest not in slot.sent:
-                slot.sent.add(digest)
-                with suppress(OSError):  # the worker says what is wrong with the file
-                    contents[digest] = image.read_bytes()
-        self.open[slot.actor.answer.remote(requests, seed, contents)] = slot
+        slot.ready = True
 
     def no_room(self) -> str:
         """Returns what a worker needs and the cluster has, for an error."""
-        total, free = self.ray.cluster_resources(), self.ray.available_resources()
-        has = ", ".join(f"{total.get(key, 0):g} {key} ({free.get(key, 0):g} free)" for key in ("CPU", "GPU"))
+        free = self.ray.available_resources()
         return (
             f"The Ray cluster has no room for a worker, which takes {self.needs['num_gpus']:g} GPU and "
-            f"{self.needs['num_cpus']} CPU on one node; the cluster has {has}. Start more nodes, end other work, or "
-            "lower execution.workers or execution.gpus_per_worker (0 for the CPU)."
+            f"{self.needs['num_cpus']} CPU on one node; {free.get('GPU', 0):g} GPU and {free.get('CPU', 0):g} CPU are "
+            "free. Start more nodes, end other work, or lower execution.workers or execution.gpus_per_worker."
         )
 
 
@@ -320,7 +287,8 @@ class RayModel:
                 if slot.ready and not slot.places:
                     slot.call, slot.places = call, _take(slot.batch, queue, queues, again)
                     if slot.places:
-                        crew.give(slot, [asked[place] for place in slot.places], self.settings.seed)
+                        chunk = [asked[place] for place in slot.places]
+                        crew.open[slot.actor.answer.remote(chunk, self.settings.seed)] = slot
             finished, _ = crew.ray.wait(list(crew.open), timeout=1.0)
             if finished or any(slot.ready for slot in crew.slots):
                 heard = time.monotonic()
@@ -356,9 +324,10 @@ class RayModel:
                     if report.error is not None:
                         raise ModelError(report.error)
                     slot.batch, in_a_row, done = report.batch_size, 0, done + len(places)
-                    for text in [each for each in report.notes if each not in told]:
-                        told.add(text)  # every worker says the same
-                        note(text)
+                    for text in dict.fromkeys(report.notes):
+                        if text not in told:  # every worker says the same
+                            told.add(text)
+                            note(text)
                     for key, times in report.faults.items():
                         for _ in range(times):
                             count_fault(_FAULTS[key])

@@ -120,39 +120,25 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
 
 
 class RetryNotes:
-    """Tells the user that calls fail and are tried again, since silent minutes look like a program that hangs.
-
-    Calls that run side by side fail side by side; of all their notes one in so many seconds is enough.
+    """Tells the user that calls fail and are tried again, once in so many seconds for all calls side by side.
 
     Args:
         name: The model, as messages call it.
         attempts: Most attempts of a call.
-        secrets: What must not be in it.
-        every: Least seconds between two notes.
+        secrets: What must not be in a note.
     """
 
-    def __init__(
-        self,
-        name: str,
-        attempts: int,
-        *,
-        secrets: Iterable[str | None] = (),
-        every: float = 15.0,
-    ) -> None:
-        self._name = name
-        self._attempts = attempts
-        self._secrets = tuple(secrets)
-        self._every = every
-        self._lock = threading.Lock()
-        self._last: float | None = None
+    every = 15.0
+
+    def __init__(self, name: str, attempts: int, *, secrets: Iterable[str | None] = ()) -> None:
+        self._name, self._attempts, self._secrets = name, attempts, tuple(secrets)
+        self._lock, self._last = threading.Lock(), float("-inf")
 
     def __call__(self, state: tenacity.RetryCallState) -> None:
         """Takes note of a failed attempt before the wait for the next; for tenacity's `before_sleep`."""
         error = state.outcome.exception() if state.outcome is not None else None
-        if error is None:
-            return
         with self._lock:
-            if self._last is not None and time.monotonic() - self._last < self._every:
+            if error is None or time.monotonic() - self._last < self.every:
                 return
             self._last = time.monotonic()
         wait = state.next_action.sleep if state.next_action is not None else 0.0

@@ -47,19 +47,14 @@ def ask(
     """Answers requests, asking the model only what the store does not know.
 
     A request that occurs several times is asked once; its copies come back marked as cached. An answer is written to
-    the store as it comes, while the model goes on, so that whatever ends the run, only what is in flight is lost.
-    Failures are never stored.
-
-    When as many requests in a row as keep the model busy (at least two) fail for a reason that may pass (a rate limit,
-    a server that is down), the model has retried them all already; the requests left over are then not asked but come
-    back as failures that say so.
+    the store as it comes, while the model goes on. Failures are never stored. When as many requests in a row as keep
+    the model busy (at least two) fail for a reason that may pass, the rest come back as failures, not asked.
 
     Args:
         model: The model.
         requests: The requests; an image without a hash is hashed here.
         store: Where answers are kept, or None to keep none.
-        batch_size: Requests that keep the model busy: a batch, for a model that has no `stream`. By default the model's
-            own `batch_size` if it has one, or else 8.
+        batch_size: Requests that keep the model busy; by default its own `batch_size` if it has one, or else 8.
         what: What the progress of it is called.
 
     Returns:
@@ -163,11 +158,7 @@ class _Writer:
         self._thread = threading.Thread(target=work, args=(self._write,), name="taxtune-store", daemon=True)
 
     def keep(self, request: Request, reply: Reply) -> None:
-        """Hands over a reply; a failure is not kept.
-
-        Raises:
-            DataError: If an answer before it could not be written.
-        """
+        """Hands over a reply; a failure is not kept. Raises what went wrong with an earlier one."""
         if self._error is not None:
             raise self._error
         if isinstance(reply, Answer) and self._store is not None:

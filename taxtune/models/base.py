@@ -110,7 +110,7 @@ Reply = Answer | Failure
 def well_formed(text: str) -> str:
     """Returns text that can be sent, stored and tokenized.
 
-    Half a surrogate pair, as broken JSON has, becomes "?", and NUL, which PostgreSQL takes in no text, U+FFFD.
+    Half a surrogate pair, as broken JSON has, becomes "?", and NUL U+FFFD.
     """
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
@@ -228,22 +228,19 @@ class ModelSettings:
         images_at: Folders that an API's server can reach, each with its address there: images in them that need no
             change are sent by reference.
         revision: Branch, tag or commit of a model on Hugging Face; its commit goes into the identity.
-        dtype: "float32", "bfloat16", "float16" or "auto": on CUDA bfloat16 where the card computes in it and float16
-            elsewhere, on Apple's MPS float16, on a CPU float32 (where bfloat16 is often slower than it is small).
+        dtype: "float32", "bfloat16", "float16" or "auto", which suits the device (see `number_format`).
         device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the CPU.
         batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
             "auto" is what fits into the memory of a CUDA card, measured batch by batch, and 8 elsewhere.
-        device_map: Spreads the layers of a model that is too large for one card over several, as accelerate does:
-            "auto" or "balanced", "balanced_low_0" (little on the first) or "sequential" (one card after the other);
-            None keeps the model on `device`.
+        device_map: Spreads the layers over several cards, as accelerate does ("auto", "balanced", "balanced_low_0",
+            "sequential"); None keeps the model on `device`.
         quantization: Weights of a model on this machine in fewer bits: "4bit" (NF4) or "8bit" (LLM.int8()) by
             bitsandbytes, "int8", "int4" or "float8" by torchao; None keeps them in `dtype`.
         stop: Texts that end the answer of a model on this machine; they are cut off, with all after them.
         seed: Seed of the sampling, without effect at temperature 0; an API is sent it unless it is 0.
         max_pixels: Largest width times height of an image file.
-        image_memory_gib: GiB of memory for what a model on this machine makes of images, so that a further prompt about
-            an image is answered without reading it again; None is a quarter of the machine's memory, and 0 none.
-        image_disk_gib: GiB of disk for the same, in the user's cache, so that a later run has it as well; 0 is none.
+        image_memory_gib: GiB of memory for what a model on this machine makes of images; None is a quarter of the
+            machine's memory, and 0 none.
 
     Raises:
         ModelError: If a setting is out of range.
@@ -269,17 +266,14 @@ class ModelSettings:
     seed: int = 0
     max_pixels: int = DEFAULT_MAX_PIXELS
     image_memory_gib: float | None = None
-    image_disk_gib: float = 0.0
 
     def __post_init__(self) -> None:
         for name, least in (("max_tokens", 1), ("concurrency", 1), ("batch_size", 1), ("max_image_side", 8)):
             value = getattr(self, name)
             if value not in (None, "auto") and value < least:
                 raise ModelError(f"{name} must be at least {least}.", value=value)
-        for name in ("image_memory_gib", "image_disk_gib"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < float("inf"):
-                raise ModelError(f"{name} must be 0 or more.", value=value)
+        if self.image_memory_gib is not None and not 0 <= self.image_memory_gib < float("inf"):
+            raise ModelError("image_memory_gib must be 0 or more.", value=self.image_memory_gib)
         if self.temperature is not None and not 0 <= self.temperature <= 10:
             raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)
         for name, known in (("dtype", _DTYPES), ("device_map", DEVICE_MAPS), ("quantization", QUANTIZATIONS)):

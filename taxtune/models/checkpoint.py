@@ -35,14 +35,8 @@ BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "field
 
 # Files that decide what a local checkpoint answers.
 _SUFFIXES = (".bin", ".jinja", ".json", ".model", ".safetensors", ".txt")
-
-
-# What transformers needs to read the format.
-_PACKAGES = ("accelerate", "gguf")
-# The architecture of the files, often called mmproj-….gguf, that hold what a vision-language model sees with.
-_PROJECTOR = "clip"
-# A size such as a checkpoint of that model has: most are published in numbers of 16 bits.
-_BYTES_A_WEIGHT = 2
+# transformers unpacks a GGUF file's weights into numbers of 16 bits.
+_BYTES_PER_WEIGHT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +50,7 @@ class Checkpoint:
         revision: The commit, or for a folder or a file "sha256:" and a hash of the content.
         config: The configuration, as transformers has it.
         complete: Whether the weights are here already.
-        weight_bytes: Size of the weights where they are here, for a GGUF file as transformers unpacks them; 0 where
-            they are not.
+        weight_bytes: Size of the weights where they are here, for a GGUF file as transformers unpacks them; else 0.
     """
 
     name: str
@@ -74,39 +67,34 @@ class Checkpoint:
         return str(self.config.model_type)
 
 
-_NO_REVISION = "Leave out `revision`, or --set vlm.revision=null."
+def is_gguf(model: str | Path) -> bool:
+    """Tells whether a model's name can only be that of a GGUF file."""
+    return str(model).lower().endswith(".gguf")
 
 
 def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "image-text-to-text") -> Checkpoint:
-    """Finds a checkpoint and checks that it is made for a task.
-
-    Of a model on Hugging Face only the configuration is fetched.
+    """Finds a checkpoint and checks that it is made for a task; of one on the hub only the configuration is fetched.
 
     Raises:
         ModelError: If the model is missing, needs a licence, cannot be reached, or is not made for the task; the
             message says how to get it.
     """
-    if model.startswith("builtin:"):
-        folder = BUILTIN.get(model)
-        if folder is None:
-            raise ModelError("Unknown built-in model.", value=model, remedy=f"Built-in models: {', '.join(BUILTIN)}.")
-        if not (folder / "config.json").is_file():
-            raise ModelError(f"The model {model!r} is missing from this installation.", remedy="Reinstall taxtune.")
-        if revision is not None:
-            raise ModelError("A built-in model has no revisions.", value=revision, remedy=_NO_REVISION)
-        return _local(model, folder, task)
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        if revision is not None:
-            raise ModelError("A folder has no revisions.", value=revision, remedy=_NO_REVISION)
-        return _local(folder.resolve().name, folder, task)
+    path = BUILTIN.get(model) or Path(model).expanduser()
+    if model.startswith("builtin:") and model not in BUILTIN:
+        raise ModelError("Unknown built-in model.", value=model, remedy=f"Built-in models: {', '.join(BUILTIN)}.")
+    if (path.is_dir() or is_gguf(model)) and revision is not None:
+        raise ModelError(
+            "A folder and a file have no revisions.",
+            value=revision,
+            remedy="Leave out `revision`, or --set vlm.revision=null.",
+        )
+    if path.is_dir():
+        return _in_folder(model if model in BUILTIN else path.resolve().name, path, task)
     if is_gguf(model):
-        if revision is not None:
-            raise ModelError("A file has no revisions.", value=revision, remedy=_NO_REVISION)
-        return _file(folder, task)
-    if _is_path(model):
+        return _in_file(path, task)
+    if model in BUILTIN or _is_path(model):
         raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
-    return _hub(model, revision, task)
+    return _on_hub(model, revision, task)
 
 
 def check_reachable(model: str, revision: str | None = None) -> None:
@@ -130,10 +118,6 @@ def weights_here(model: str, revision: str | None = None) -> bool:
     return not _is_path(model) and _cached_weights(model, revision or "main") is not None
 
 
-def _is_path(model: str) -> bool:
-    return model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model or is_gguf(model)
-
-
 def checkpoint_revision(model: str, revision: str | None = None) -> str:
     """Returns the `Checkpoint.revision` of a model that may have changed since it was found, and checks nothing else.
 
@@ -146,34 +130,27 @@ def checkpoint_revision(model: str, revision: str | None = None) -> str:
     return f"sha256:{_hash_file(path)}" if is_gguf(model) else _commit(model, revision)
 
 
-def _local(name: str, folder: Path, task: Task) -> Checkpoint:
+def _is_path(model: str) -> bool:
+    return model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model or is_gguf(model)
+
+
+def _in_folder(name: str, folder: Path, task: Task) -> Checkpoint:
+    def lacks(what: str) -> ModelError:
+        message = f"The folder contains no {what}, so it is not a checkpoint."
+        return ModelError(message, file=folder, remedy="Give the folder that `save_pretrained` wrote.")
+
     if not (folder / "config.json").is_file():
-        raise ModelError(
-            "The folder contains no config.json, so it is not a checkpoint.",
-            file=folder,
-            remedy="Give the folder that `save_pretrained` wrote.",
-        )
+        raise lacks("config.json")
     config = _load_config(name, str(folder), None)
     _check_architecture(name, config, task)
     weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
     if not weights:
-        raise ModelError(
-            "The folder contains no weights (*.safetensors).",
-            file=folder,
-            remedy="Add the missing files to the checkpoint.",
-        )
-    return Checkpoint(
-        name=name,
-        source=str(folder),
-        arguments={},
-        revision=f"sha256:{_hash_folder(folder)}",
-        config=config,
-        complete=True,
-        weight_bytes=sum(file.stat().st_size for file in weights),
-    )
+        raise lacks("weights (*.safetensors)")
+    size = sum(file.stat().st_size for file in weights)
+    return Checkpoint(name, str(folder), {}, f"sha256:{_hash_folder(folder)}", config, True, size)
 
 
-def _file(file: Path, task: Task) -> Checkpoint:
+def _in_file(file: Path, task: Task) -> Checkpoint:
     if not file.is_file():
         raise ModelError(
             "The file of the model does not exist.",
@@ -183,18 +160,11 @@ def _file(file: Path, task: Task) -> Checkpoint:
         )
     if task != "text-generation":
         raise _takes_no_images(str(file))
-    config, weight_bytes = _read_gguf(file)
+    config, size = _read_gguf(file)
     _check_architecture(file.name, config, task)
-    return Checkpoint(
-        name=file.name,
-        source=str(file.parent),
-        # With the configuration, which otherwise would be read again for each part, in seconds.
-        arguments={"gguf_file": file.name, "config": config},
-        revision=f"sha256:{_hash_file(file)}",
-        config=config,
-        complete=True,
-        weight_bytes=weight_bytes,
-    )
+    # With the configuration, which otherwise would be read again for each part, in seconds.
+    arguments = {"gguf_file": file.name, "config": config}
+    return Checkpoint(file.name, str(file.parent), arguments, f"sha256:{_hash_file(file)}", config, True, size)
 
 
 def _takes_no_images(file: str) -> ModelError:
@@ -206,13 +176,69 @@ def _takes_no_images(file: str) -> ModelError:
     )
 
 
+def _read_gguf(file: Path) -> tuple[Any, int]:
+    """Returns the configuration of the model in a GGUF file, as transformers has it, and its size in bytes.
+
+    Raises:
+        MissingExtraError: If a package is missing.
+        ModelError: If it is not the file of a language model that transformers reads.
+    """
+    for package in ("accelerate", "gguf"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "gguf", f"The model {file.name}")
+    import transformers
+    from gguf import GGUFReader
+
+    with suppress(ImportError, AttributeError):  # where it has moved, a bar may be drawn
+        from transformers import modeling_gguf_pytorch_utils
+
+        # The one progress bar of transformers that does not ask whether bars are to be shown.
+        modeling_gguf_pytorch_utils.tqdm = transformers.utils.logging.tqdm
+    try:
+        reader = GGUFReader(file)
+        weights = sum(int(tensor.n_elements) for tensor in reader.tensors)
+    except Exception as error:  # whatever the bytes lead it to: ValueError, IndexError, UnicodeDecodeError
+        raise ModelError(
+            "The file is not a GGUF file, or is damaged or incomplete.",
+            file=file,
+            remedy="Download it again. A file of a few hundred bytes is the pointer of Git LFS and not the model.",
+        ) from error
+
+    def field(key: str) -> Any:
+        found = reader.get_field(key)
+        return None if found is None else found.contents()
+
+    architecture = field("general.architecture")
+    if architecture == "clip":  # files often called mmproj-….gguf
+        raise ModelError(
+            "The file holds the image encoder of a vision-language model (mmproj) and no language model.",
+            file=file,
+            remedy="Give the file of the language model, which has the weights' format in its name (Q4_K_M, F16).",
+        )
+    if (field("split.count") or 0) > 1:
+        raise ModelError(
+            "The file is one part of a model that is split into several.",
+            file=file,
+            remedy="Join the parts first, with `llama-gguf-split --merge` of llama.cpp.",
+        )
+    try:
+        config = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
+    except Exception as error:
+        raise ModelError(
+            f"transformers {transformers.__version__} cannot read a GGUF file of the architecture {architecture!r}.",
+            file=file,
+            remedy="Give the model's Hugging Face name or folder, or serve the file with llama.cpp or Ollama and give "
+            "the server's address.",
+        ) from error
+    return config, _BYTES_PER_WEIGHT * weights
+
+
 def _hash_folder(folder: Path) -> str:
     """Returns one hash of the names and contents of the files that a checkpoint consists of."""
     total = hashlib.sha256()
     for file in sorted(folder.iterdir()):
-        if not file.is_file() or file.suffix not in _SUFFIXES:
-            continue
-        total.update(f"{file.name}\0{_hash_file(file)}\n".encode())
+        if file.is_file() and file.suffix in _SUFFIXES:
+            total.update(f"{file.name}\0{_hash_file(file)}\n".encode())
     return total.hexdigest()
 
 
@@ -224,7 +250,7 @@ def _hash_file(file: Path) -> str:
         raise ModelError(f"The model's file cannot be read: {error.strerror}.", file=file) from error
 
 
-def _hub(model: str, revision: str | None, task: Task) -> Checkpoint:
+def _on_hub(model: str, revision: str | None, task: Task) -> Checkpoint:
     from huggingface_hub import constants
 
     pinned = _commit(model, revision)
@@ -233,15 +259,7 @@ def _hub(model: str, revision: str | None, task: Task) -> Checkpoint:
     if size is None and constants.HF_HUB_OFFLINE:
         raise not_here(model, "weights")
     _check_architecture(model, config, task)
-    return Checkpoint(
-        name=model,
-        source=model,
-        arguments={"revision": pinned},
-        revision=pinned,
-        config=config,
-        complete=size is not None,
-        weight_bytes=size or 0,
-    )
+    return Checkpoint(model, model, {"revision": pinned}, pinned, config, size is not None, size or 0)
 
 
 def _commit(model: str, revision: str | None) -> str:
@@ -253,10 +271,10 @@ def _commit(model: str, revision: str | None) -> str:
         file = hf_hub_download(model, "config.json", revision=revision)
     except Exception as error:
         raise explain_load_error(model, error, "configuration") from error
-    found = re.search(r"[\\/]snapshots[\\/]([0-9a-f]{40})[\\/]", file)
-    if found is None:
+    commit = re.search(r"[\\/]snapshots[\\/]([0-9a-f]{40})[\\/]", file)
+    if commit is None:
         raise ModelError(f"The commit of {model!r} cannot be determined from its location.", file=file)
-    return found.group(1)
+    return commit.group(1)
 
 
 def _cached_weights(model: str, revision: str) -> int | None:
@@ -264,8 +282,8 @@ def _cached_weights(model: str, revision: str) -> int | None:
     from huggingface_hub import try_to_load_from_cache
 
     def cached(name: str) -> Path | None:
-        found = try_to_load_from_cache(model, name, revision=revision)
-        return Path(found) if isinstance(found, str) else None
+        file = try_to_load_from_cache(model, name, revision=revision)
+        return Path(file) if isinstance(file, str) else None
 
     for single in ("model.safetensors", "pytorch_model.bin"):
         if (file := cached(single)) is not None:
@@ -304,75 +322,3 @@ def _check_architecture(name: str, config: Any, task: Task) -> None:
         raise ModelError(
             f"The model {name!r} (of the type {config.model_type!r}) does not {does}.", remedy=f"Choose {instead}."
         )
-
-
-def is_gguf(model: str | Path) -> bool:
-    """Tells whether a model's name can only be that of a GGUF file."""
-    return str(model).lower().endswith(".gguf")
-
-
-def _read_gguf(file: Path) -> tuple[Any, int]:
-    """Reads what model a file holds, and not its weights.
-
-    Returns:
-        The configuration, as transformers has it, and the size of the weights as they are once they are read, in bytes.
-
-    Raises:
-        MissingExtraError: If a package is missing.
-        ModelError: If the file is none of a language model that transformers reads.
-    """
-    for package in _PACKAGES:
-        if find_spec(package) is None:
-            raise MissingExtraError(package, "gguf", f"The model {file.name}")
-    try:
-        with file.open("rb") as stream:
-            begins = stream.read(4)
-    except OSError as error:
-        raise ModelError(f"The model's file cannot be read: {error.strerror}.", file=file) from error
-    if begins != b"GGUF":
-        raise ModelError(
-            "The file is not a GGUF file: it does not begin with the letters GGUF.",
-            file=file,
-            remedy="Download it again. A file of a few hundred bytes is the pointer of Git LFS and not the model.",
-        )
-    import transformers
-    from gguf import GGUFReader
-
-    with suppress(ImportError, AttributeError):  # where it has moved, a bar may be drawn
-        from transformers import modeling_gguf_pytorch_utils
-
-        # The one progress bar of transformers that does not ask whether bars are to be shown.
-        modeling_gguf_pytorch_utils.tqdm = transformers.utils.logging.tqdm
-    try:
-        reader = GGUFReader(file)
-        weights = sum(int(tensor.n_elements) for tensor in reader.tensors)
-    except Exception as error:  # whatever the bytes lead it to: ValueError, IndexError, UnicodeDecodeError
-        raise ModelError("The GGUF file is damaged or incomplete.", file=file, remedy="Download it again.") from error
-
-    def says(key: str) -> Any:
-        field = reader.get_field(key)
-        return None if field is None else field.contents()
-
-    architecture = says("general.architecture")
-    if architecture == _PROJECTOR:
-        raise ModelError(
-            "The file holds the image encoder of a vision-language model (mmproj) and no language model.",
-            file=file,
-            remedy="Give the file of the language model, which has the weights' format in its name (Q4_K_M, F16).",
-        )
-    if (says("split.count") or 0) > 1:
-        raise ModelError(
-            "The file is one part of a model that is split into several.",
-            file=file,
-            remedy="Join the parts first, with `llama-gguf-split --merge` of llama.cpp.",
-        )
-    try:
-        config = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
-    except Exception as error:
-        raise ModelError(
-            f"transformers {transformers.__version__} cannot read a GGUF file of the architecture {architecture!r}.",
-            file=file,
-            remedy="Give the model's Hugging Face name or folder, or serve the file with llama.cpp or Ollama and give "
-            "the server's address.",
-        ) from error
-    return config, _BYTES_A_WEIGHT * weights

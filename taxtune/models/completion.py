@@ -31,16 +31,16 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a chat model wrote.
+    """What a chat model wrote, with tokens and cost over all attempts.
 
     Attributes:
         text: Its words, which may be none; half surrogate pairs, which no record could hold, are replaced.
         refusal: The provider's own mark of a refusal, or None.
         finish_reason: "stop", "length", "content_filter", ...; None where the provider gives none.
         tool_calls: The tools that it wants called, in order.
-        prompt_tokens: Tokens read, over all attempts that were answered.
-        completion_tokens: Tokens written, over all attempts.
-        cost_usd: Cost in US dollars, over all attempts; None where litellm knows no price for the model.
+        prompt_tokens: Tokens read.
+        completion_tokens: Tokens written.
+        cost_usd: Cost in US dollars; None where litellm knows no price for the model.
     """
 
     text: str

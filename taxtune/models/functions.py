@@ -7,27 +7,22 @@ import contextlib
 import functools
 import hashlib
 import inspect
-import queue
 import reprlib
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from operator import itemgetter
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.base import Answer, Failure, Fault, Identity, Reply, Request, count_fault, well_formed
+from taxtune.models.calls import as_completed
 
 if TYPE_CHECKING:
     from PIL import Image
 
 __all__ = ["FunctionModel", "function_identity"]
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 _FORMS = (
     "Write answer(image, prompt) -> str, answer(images, prompts) -> list[str] or answer(prompt) -> str; "
@@ -39,11 +34,10 @@ class FunctionModel:
     """A function that answers.
 
     The function takes an image and a prompt and returns the answer as a str. An image is a `PIL.Image.Image` in RGB
-    whose `filename` is the path of the file; it is None for a request without one. Four more forms are told from the
-    function's signature: with the parameters `images, prompts` it takes lists and returns a list; with one parameter it
-    takes prompts alone; as a coroutine function (`async def`) it is called several times at once, also where an event
-    loop runs already, as in a notebook; and `image` and `prompt` may stand in either order. A function that gives
-    several answers to a question may take `sample` (or `samples`) last, the number of the answer that is wanted.
+    whose `filename` is the path of the file; it is None for a request without one. Other forms are told from the
+    signature: `images, prompts` are lists, and a list is returned; one parameter is the prompt alone; a coroutine
+    function (`async def`) is called several times at once, also in a notebook; `image` and `prompt` may stand in either
+    order; and `sample` (or `samples`) may come last, the number of the answer that is wanted.
 
     An exception is a failure of that request, with its text as the reason; of a batch, smaller batches are tried until
     the request at fault is found. A `ModelError` ends the work at once, as does a function that fails for all.
@@ -101,7 +95,8 @@ class FunctionModel:
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number; see `stream`."""
-        return [reply for _, reply in sorted(self.stream(requests), key=itemgetter(0))]
+        replies = dict(self.stream(requests))
+        return [replies[place] for place in range(len(requests))]
 
     def stream(self, requests: Sequence[Request]) -> Generator[tuple[int, Reply]]:
         """Gives (place, reply) as replies come: in order, or those of an async function as its calls end.
@@ -119,17 +114,17 @@ class FunctionModel:
                     remedy="Fix the function, then continue; the answers so far are saved.",
                 )
 
-        for place, said, seconds in self._said(requests):
+        for place, result, seconds in self._results(requests):
             request = requests[place]
-            if isinstance(said, ImageError):
-                yield place, Failure(str(said), retryable=False)
-            elif isinstance(said, Exception):
+            if isinstance(result, ImageError):
+                yield place, Failure(str(result), retryable=False)
+            elif isinstance(result, Exception):
                 count_fault(Fault.FUNCTION)
-                failed.append(Failure(self._reason(request, said), retryable=Fault.FUNCTION.passes))
+                failed.append(Failure(self._reason(request, result), retryable=Fault.FUNCTION.passes))
                 check(self.batch_size)
                 yield place, failed[-1]
             else:
-                text = self._text(request, said)
+                text = self._text(request, result)
                 self._has_answered = True
                 yield place, Answer(text, seconds=seconds)
         check(0)
@@ -144,138 +139,89 @@ class FunctionModel:
     def _call(self, image: object, prompt: object, sample: object) -> Any:
         given = {"image": image, "prompt": prompt}
         named = {} if self._sample is None else {self._sample: sample}
-        return self.function(*(given[role] for role in self._roles), **named)
+        result = self.function(*(given[role] for role in self._roles), **named)
+        return _wait_for(result) if inspect.iscoroutine(result) else result
 
-    def _call_one(self, request: Request) -> Any:
-        return self._call(self._image(request), request.prompt, request.sample)
+    def _call_one(self, request: Request, _: object = None) -> tuple[object, float]:
+        started = time.perf_counter()
+        result = _caught(lambda: self._call(self._image(request), request.prompt, request.sample))
+        return result, time.perf_counter() - started
 
-    def _said(self, requests: Sequence[Request]) -> Generator[tuple[int, object, float]]:
+    def _results(self, requests: Sequence[Request]) -> Generator[tuple[int, object, float]]:
         """Gives (place, what the function gives or the exception that was raised, seconds that it took)."""
         if self._async and not self._batched:
-            for place, (said, seconds) in _EVENT_LOOP.as_completed(requests, self._call_async, self.concurrency):
-                yield place, said, seconds
-            return
-        size = self.batch_size if self._batched else 1
-        for start in range(0, len(requests), size):
-            started = time.perf_counter()
-            part = requests[start : start + size]
-            said = self._said_at_once(part) if self._batched else [_caught(self._call_one, part[0])]
-            seconds = (time.perf_counter() - started) / len(part)
-            yield from ((start + place, each, seconds) for place, each in enumerate(said))
-
-    def _said_at_once(self, requests: Sequence[Request]) -> list[object]:
-        images = [_caught(self._image, request) for request in requests]
-        good = [place for place, image in enumerate(images) if not isinstance(image, Exception)]
-        said = self._batch([(images[place], requests[place].prompt, requests[place].sample) for place in good])
-        return list((dict(enumerate(images)) | dict(zip(good, said, strict=True))).values())
+            for place, (result, seconds) in as_completed(requests, self._call_one, self.concurrency):
+                yield place, result, seconds
+        elif not self._batched:
+            yield from ((place, *self._call_one(request)) for place, request in enumerate(requests))
+        else:
+            for start in range(0, len(requests), self.batch_size):
+                started = time.perf_counter()
+                part = requests[start : start + self.batch_size]
+                images = [_caught(self._image, request) for request in part]
+                good = [place for place, image in enumerate(images) if not isinstance(image, Exception)]
+                given = self._batch([(images[place], part[place].prompt, part[place].sample) for place in good])
+                results = dict(enumerate(images)) | dict(zip(good, given, strict=True))
+                seconds = (time.perf_counter() - started) / len(part)
+                yield from ((start + place, result, seconds) for place, result in results.items())
 
     def _batch(self, inputs: Sequence[tuple[object, str, int]]) -> list[object]:
+        """Returns a result or an exception for each input; halves a batch that fails until the one at fault is left."""
         if not inputs:
             return []
-
-        def call() -> object:
-            result = self._call(*map(list, zip(*inputs, strict=True)))
-            return _EVENT_LOOP.run(result) if inspect.iscoroutine(result) else result
-
-        said = _caught(call)
-        if isinstance(said, Exception):
+        result = _caught(lambda: self._call(*map(list, zip(*inputs, strict=True))))
+        if isinstance(result, Exception):
             if len(inputs) == 1:
-                return [said]
+                return [result]
             half = len(inputs) // 2
             return self._batch(inputs[:half]) + self._batch(inputs[half:])
-        answers = list(said) if isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping) else None
-        if answers is None or len(answers) != len(inputs):
+        answers = list(result) if isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping) else []
+        if len(answers) != len(inputs):
             raise ModelError(
                 f"The function {self.name} must return a list of {len(inputs)} answers for {len(inputs)} prompts.",
-                value=said,
+                value=result,
             )
         return answers
 
-    async def _call_async(self, request: Request) -> tuple[object, float]:
-        started = time.perf_counter()
-        try:
-            said = await self._call_one(request)
-        except ModelError:
-            raise
-        except Exception as error:
-            said = error
-        return said, time.perf_counter() - started
-
     def _reason(self, request: Request, error: Exception) -> str:
         where = f"{request.image}: " if request.image is not None else ""
-        said = " ".join(str(error).split())
-        return f"{where}the function {self.name} raised {type(error).__name__}{f': {said}' if said else ''}"
+        text = " ".join(str(error).split())
+        return f"{where}the function {self.name} raised {type(error).__name__}{f': {text}' if text else ''}"
 
-    def _text(self, request: Request, said: object) -> str:
-        if not isinstance(said, str):
+    def _text(self, request: Request, result: object) -> str:
+        if not isinstance(result, str):
             about = f"the prompt {request.prompt!r}" if request.image is None else "the image"
             raise ModelError(
-                f"The function {self.name} gave {reprlib.repr(said)} for {about}, which is not text.",
+                f"The function {self.name} gave {reprlib.repr(result)} for {about}, which is not text.",
                 file=request.image,
                 remedy="Return a str; if there is no answer, raise an exception that says why.",
             )
-        return well_formed(said.strip())
+        return well_formed(result.strip())
 
 
-class _EventLoop:
-    """An event loop in a thread of its own, made at first use.
+_LOOP_LOCK = threading.Lock()
 
-    It serves where a loop runs already, and outlives a call, so that a client that an async function keeps (which
-    belongs to the loop that it was first used in) can be used again.
+
+@functools.cache
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """Returns an event loop in a thread of its own, which serves where a loop runs already.
+
+    It outlives a call, so that a client that an async function keeps, and that belongs to its loop, can be used again.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Returns what a coroutine gives; Ctrl-C cancels it."""
-        future = self._start(coroutine)
-        try:
-            return future.result()
-        finally:
-            future.cancel()
-
-    def as_completed(
-        self, items: Sequence[Item], call: Callable[[Item], Coroutine[Any, Any, Result]], concurrency: int
-    ) -> Generator[tuple[int, Result]]:
-        """Gives (place, what an item's coroutine gives) as it comes; what ends one call ends the others."""
-        finished: queue.SimpleQueue[tuple[int, Result] | BaseException] = queue.SimpleQueue()
-        open_places = iter(range(len(items)))
-
-        async def work() -> None:
-            for place in open_places:
-                finished.put((place, await call(items[place])))
-
-        async def work_all() -> None:
-            workers = [asyncio.ensure_future(work()) for _ in range(min(concurrency, len(items)))]
-            try:
-                await asyncio.gather(*workers)
-            except BaseException as error:
-                finished.put(error)
-            finally:
-                for worker in workers:
-                    worker.cancel()
-
-        future = self._start(work_all())
-        try:
-            for _ in items:
-                got = finished.get()
-                if isinstance(got, BaseException):
-                    raise got
-                yield got
-        finally:
-            future.cancel()
-
-    def _start(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="taxtune-async", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="taxtune-async", daemon=True).start()
+    return loop
 
 
-_EVENT_LOOP = _EventLoop()
+def _wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Returns what a coroutine gives; an interrupt cancels it."""
+    with _LOOP_LOCK:
+        loop = _event_loop()
+    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    try:
+        return future.result()
+    finally:
+        future.cancel()
 
 
 def _caught(call: Callable[..., object], *arguments: object) -> object:
@@ -303,12 +249,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...], bool, str | None]:
-    """Returns how a function is called.
-
-    Returns:
-        What its positional parameters stand for ("image", "prompt"), whether they are lists, and the name of the one
-        that takes the number of the answer, or None.
-    """
+    """Returns a function's roles ("image", "prompt"), whether they are lists, and the parameter for the sample."""
     try:
         every = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # built-in functions tell nothing

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
-from taxtune.loading import downloading, explain_load_error, quiet_progress
+from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
 from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint, is_gguf
 from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
@@ -82,11 +82,7 @@ class LocalModel(ABC):
         return f"{type(self).__name__}({self.model!r})"
 
     def with_settings(self, **changes: Any) -> Self:
-        """Returns the same model, run in another way, such as in batches of another size; the weights are shared.
-
-        Args:
-            changes: Settings that have no part in how the weights are loaded.
-        """
+        """Returns the same model with other settings, of those that have no part in how the weights are loaded."""
         other = type(self)(self.model, replace(self.settings, **changes))
         for loaded in ("checkpoint", "_processor", "_network"):
             other.__dict__[loaded] = getattr(self, loaded)
@@ -96,11 +92,7 @@ class LocalModel(ABC):
 
     @property
     def identity(self) -> Identity:
-        """Everything that can change an answer.
-
-        Raises:
-            ModelError: If the checkpoint or the device is not there.
-        """
+        """Everything that can change an answer."""
         import transformers
 
         settings = self.settings
@@ -124,26 +116,46 @@ class LocalModel(ABC):
         revision = checkpoint_revision(self.model, self.settings.revision) if known is None else known.revision
         return {"model": self.model, "revision": revision, "settings": repr(self.settings)}
 
+    # -- what a subclass says ------------------------------------------------------------------------------------------
+
     @abstractmethod
     def _decoding(self) -> Identity:
         """Returns the settings that can change an answer."""
 
+    @abstractmethod
+    def _load_processor(self) -> Any:
+        """Returns the checkpoint's processor, or its tokenizer if it has no processor."""
+
+    @abstractmethod
+    def _family(self) -> Any:
+        """Returns the class of transformers that loads the network."""
+
+    @abstractmethod
+    def _prepare(self, request: Request) -> Any:
+        """Returns what the model is given of a request, or raises `Unanswerable`."""
+
+    @abstractmethod
+    def _collate(self, prepared: Sequence[Any]) -> Any:
+        """Returns prepared requests as one batch of tensors on the model's device."""
+
+    @abstractmethod
+    def _length(self, prepared: Any) -> int:
+        """Returns how long a prepared request is: requests of one length make a batch without padding."""
+
+    def _finish(self, answer: Answer) -> Reply:
+        """Makes a reply of an answer that was generated."""
+        return answer
+
+    # -- loading -------------------------------------------------------------------------------------------------------
+
     @cached_property
     def checkpoint(self) -> Checkpoint:
-        """Where the model is and which revision of it; found without loading the weights.
-
-        Raises:
-            ModelError: If it is missing, needs a licence to be accepted, or is made for something else.
-        """
+        """Where the model is and which revision of it; found without loading the weights (see `find_checkpoint`)."""
         return find_checkpoint(self.model, self.settings.revision, task=self.task)
 
     @cached_property
     def device(self) -> str:
-        """The device that the model runs on.
-
-        Raises:
-            ModelError: If the device that was asked for is not there.
-        """
+        """The device that the model runs on; see `find_device`."""
         return find_device(self.settings.device)
 
     @cached_property
@@ -152,14 +164,10 @@ class LocalModel(ABC):
         return number_format(self.settings.dtype, self.device)
 
     def check(self) -> list[str]:
-        """Checks, without loading the weights, that the model can be loaded.
-
-        Returns:
-            What the user should know before a run, such as weights that have yet to be downloaded.
+        """Checks, without loading the weights, that the model can be loaded; returns what the user should know.
 
         Raises:
-            ModelError: If the model is missing, needs a licence to be accepted or is made for something else, or the
-                device is not there or not for such weights.
+            ModelError: If the model cannot be had, or the device is not there or not for such weights.
             MissingExtraError: If a package that the settings need is missing.
         """
         checkpoint, device, settings = self.checkpoint, self.device, self.settings
@@ -195,16 +203,6 @@ class LocalModel(ABC):
 
         _ = self._family(), transformers.AutoProcessor
 
-    # -- loading -------------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _load_processor(self) -> Any:
-        """Returns the checkpoint's processor, or its tokenizer if it has no processor."""
-
-    @abstractmethod
-    def _family(self) -> Any:
-        """Returns the class of transformers that loads the network."""
-
     @cached_property
     def _processor(self) -> Any:
         with quiet_progress():  # a tokenizer out of a GGUF file may be worked out first
@@ -227,9 +225,6 @@ class LocalModel(ABC):
         tokens |= {*map(str, tokenizer.all_special_tokens), str(getattr(self._processor, "image_token", None) or "")}
         return tuple(sorted(filter(None, tokens), key=lambda token: (-len(token), token)))
 
-    def _cannot_load(self, error: BaseException, what: str) -> ModelError:
-        return explain_load_error(self.checkpoint.name, error, what)  # type: ignore[return-value]
-
     @cached_property
     def _network(self) -> Any:
         import torch
@@ -238,7 +233,8 @@ class LocalModel(ABC):
         try:
             family, placed = self._family(), self._placed()
             here = where.complete
-            with quiet_progress(), loading(f"the weights of {where.name}") if here else downloading(where.name):
+            # The hub's own bars show a download.
+            with quiet_progress(), loading(f"the weights of {where.name}") if here else nullcontext():
                 network = family.from_pretrained(
                     where.source, dtype=getattr(torch, self.dtype), **where.arguments, **placed
                 )
@@ -246,7 +242,7 @@ class LocalModel(ABC):
         except Exception as error:
             if is_out_of_memory(error):
                 raise does_not_fit(where.name, self.device) from error
-            raise self._cannot_load(error, "weights") from error
+            raise explain_load_error(where.name, error, "weights") from error
 
     def _placed(self) -> dict[str, Any]:
         """Returns how the weights are loaded where they are not simply moved to the device."""
@@ -277,43 +273,18 @@ class LocalModel(ABC):
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def _prepare(self, request: Request) -> Any:
-        """Returns what the model is given of a request.
-
-        Raises:
-            Unanswerable: If the request alone is at fault.
-        """
-
-    @abstractmethod
-    def _collate(self, prepared: Sequence[Any]) -> Any:
-        """Returns prepared requests as one batch of tensors on the model's device."""
-
-    def _finish(self, answer: Answer) -> Reply:
-        """Makes a reply of an answer that was generated."""
-        return answer
-
-    @abstractmethod
-    def _length(self, prepared: Any) -> int:
-        """Returns how long a prepared request is: requests of one length make a batch without padding."""
-
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        """Answers requests, in the same order and number.
-
-        Raises:
-            ModelError: If the model cannot be loaded, or one request alone does not fit into the device's memory.
-        """
+        """Answers requests, in the same order and number; see `stream`."""
         replies = dict(self.stream(requests))
         return [replies[place] for place in range(len(requests))]
 
     def stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
         """Answers requests batch by batch, the longest first, and gives each reply with its request's place.
 
-        Threads prepare the requests of the next batches while the device computes; three batches at most are in
-        memory, however many requests there are.
+        Threads prepare the requests of the next batches, at most three of them, while the device computes.
 
         Raises:
-            ModelError: As of `answer`.
+            ModelError: If the model cannot be loaded, or one request alone does not fit into the device's memory.
         """
         if not requests:
             return
@@ -330,12 +301,8 @@ class LocalModel(ABC):
         # Found before there are threads: two that import transformers for the first time break each other's import.
         name = self.checkpoint.name
         try:
-            look_ahead(1)
-            # The first is waited for, so that what all of them share is loaded once.
             with nullcontext() if "_processor" in self.__dict__ else loading(f"the processor of {name}"):
-                problem = under_way[0][1].exception()
-            if problem is not None and not isinstance(problem, Unanswerable):
-                raise problem
+                _ = self._processor
             look_ahead(self.batch_size)
             _ = self._network  # which takes its time, while the first requests are prepared
             while under_way or window:
@@ -386,11 +353,8 @@ class LocalModel(ABC):
                     replies[one.place] = Failure(str(problem), retryable=False)
                 except Exception as problem:
                     image = requests[one.place].image
-                    where = f"{image}: " if image else ""
-                    detail = " ".join(str(problem).split())
-                    replies[one.place] = Failure(
-                        f"{where}the model's processor rejected the request: {detail}", retryable=False
-                    )
+                    reason = f"the model's processor rejected the request: {' '.join(str(problem).split())}"
+                    replies[one.place] = Failure(f"{image}: {reason}" if image else reason, retryable=False)
                 else:
                     good.append(one)
             if len(good) == len(batch):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from taxtune.loading import explain_load_error
 from taxtune.models.base import Answer, Failure, Identity, Reply, Request, well_formed
 from taxtune.models.local import LocalModel, Unanswerable
 
@@ -38,7 +39,7 @@ class LocalLLM(LocalModel):
         try:
             return AutoTokenizer.from_pretrained(where.source, **where.arguments)
         except Exception as error:
-            raise self._cannot_load(error, "tokenizer") from error
+            raise explain_load_error(self.checkpoint.name, error, "tokenizer") from error
 
     def _family(self) -> Any:
         import transformers

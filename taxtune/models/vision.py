@@ -1,6 +1,6 @@
 """Vision-language models that run here: any image-text-to-text checkpoint of Hugging Face transformers.
 
-In prompt tuning the images stay and the prompts change, so what the network makes of an image is kept (`reuse/`), and a
+In prompt tuning the images stay and the prompts change, so what the network makes of an image is kept (`reuse.py`): a
 further prompt costs little more than its own tokens. Where that cannot be, each question is read with its pixels.
 """
 
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from taxtune.data.images import content_hash, load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.hardware import is_out_of_memory, memory_of_this_machine
+from taxtune.loading import explain_load_error
 from taxtune.models.base import Identity, Request
+from taxtune.models.image_cache import ImageFeatureCache, State
 from taxtune.models.local import LocalModel, Unanswerable
-from taxtune.models.reuse import Reuse, State, States, Unsupported, ways_to_keep
+from taxtune.models.reuse import Reuse, Unsupported, ways_to_keep
 from taxtune.progress import note
-from taxtune.store import cache_folder
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -40,15 +41,7 @@ _ROUGH_TOLERANCE = 0.05
 
 @dataclass(slots=True)
 class Question:
-    """A request, on its way into a batch.
-
-    Attributes:
-        text: What the checkpoint's chat template makes of its prompt.
-        request: The request.
-        content: What the image is known by: a hash of the file.
-        pixels: The image, or None where it is not needed.
-        shown: What the processor makes of text and image, or None.
-    """
+    """A request on its way into a batch: its text in the chat template, the hash of its image, what is made of it."""
 
     text: str
     request: Request
@@ -98,7 +91,7 @@ class LocalVLM(LocalModel):
         try:
             processor = AutoProcessor.from_pretrained(self.checkpoint.source, **self.checkpoint.arguments)
         except Exception as error:
-            raise self._cannot_load(error, "processor") from error
+            raise explain_load_error(self.checkpoint.name, error, "processor") from error
         tokenizer = getattr(processor, "tokenizer", None)
         if tokenizer is None:
             raise ModelError(f"The checkpoint {name!r} has no processor for images and text.")
@@ -130,7 +123,7 @@ class LocalVLM(LocalModel):
         question = Question(self._chat(request.prompt), request, content)
         if not self._keeps:
             self._read(question)
-        elif self._key(question) not in self._states:
+        elif self._key(question) not in self._cache:
             self._show(question)
         return question
 
@@ -144,7 +137,7 @@ class LocalVLM(LocalModel):
             from PIL import Image
 
             key = f"pixels {question.content}"
-            decoded = None if self.not_kept is None else self._states.get(key)
+            decoded = None if self.not_kept is None else self._cache.get(key)
             if decoded is not None:
                 question.pixels = Image.fromarray(decoded["pixels"].numpy())
                 return question.pixels
@@ -159,7 +152,7 @@ class LocalVLM(LocalModel):
                 import numpy as np
                 import torch
 
-                self._states.hold(key, {"pixels": torch.from_numpy(np.array(question.pixels))})
+                self._cache.put(key, {"pixels": torch.from_numpy(np.array(question.pixels))})
         return question.pixels
 
     def _show(self, question: Question) -> Any:
@@ -231,13 +224,12 @@ class LocalVLM(LocalModel):
 
     @property
     def _keeps(self) -> bool:
-        return self.not_kept is None and (self._states.memory > 0 or self._states.disk > 0)
+        return self.not_kept is None and self._cache.memory > 0
 
     @cached_property
-    def _states(self) -> States:
-        memory, disk = self.settings.image_memory_gib, self.settings.image_disk_gib
-        limit = memory_of_this_machine() // 4 if memory is None else int(memory * 1024**3)
-        return States(limit, cache_folder(None, "image-states") if disk else None, int(disk * 1024**3))
+    def _cache(self) -> ImageFeatureCache:
+        memory = self.settings.image_memory_gib
+        return ImageFeatureCache(memory_of_this_machine() // 4 if memory is None else int(memory * 1024**3))
 
     @cached_property
     def _maker(self) -> str:
@@ -297,36 +289,32 @@ class LocalVLM(LocalModel):
             del self._ways[0]
             self.__dict__.pop("_reuse", None)
             self._proven = False
-            self._states.clear()
+            self._cache.clear()
 
     def _state(self, question: Question) -> State:
         import torch
 
         key = self._key(question)
-        state = self._states.get(key)
+        state = self._cache.get(key)
         if state is None:
             with torch.inference_mode():
                 state = self._reuse.encode(self._on_device(self._show(question)))
             self._check_room(state)
-            self._states.put(key, state)
+            self._cache.put(key, state)
             question.shown = None
         return state
 
     def _check_room(self, state: State) -> None:
         needed = sum(tensor.nbytes for tensor in state.values())
         least = _MANY_IMAGES if len(self._ways) > 1 else _FEWEST_IMAGES
-        if max(self._states.memory, self._states.disk) < needed * least:
+        if self._cache.memory < needed * least:
             raise Unsupported(
                 f"an image takes {needed / 1024**2:,.0f} MiB, of which fewer than {least} fit into the limit; "
-                "raise image_memory_gib or image_disk_gib"
+                "raise image_memory_gib"
             )
 
     def _prove(self, questions: Sequence[Question], states: Sequence[State]) -> None:
-        """Compares the first token's logits with those of the plain way.
-
-        Raises:
-            Unsupported: If they differ by more than rounding.
-        """
+        """Raises `Unsupported` where the first token's logits differ from the plain way's by more than rounding."""
         plain = self._first_logits(self._plain(questions))
         kept = self._first_logits(self._reuse.inputs([question.text for question in questions], states))
         scale = float(plain.amax() - plain.amin()) or 1.0
@@ -346,7 +334,7 @@ class LocalVLM(LocalModel):
 
     def _do_not_keep(self, problem: Exception) -> None:
         said = " ".join(str(problem).split()) or type(problem).__name__
-        self._states.clear()
+        self._cache.clear()
         self.not_kept = said if isinstance(problem, Unsupported) else f"{type(problem).__name__}: {said}"
         note(f"{self.checkpoint.name} encodes every image again for every prompt: {self.not_kept}.")
 

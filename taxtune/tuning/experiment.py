@@ -66,7 +66,6 @@ _FREE = (
     "vlm.batch_size",
     "vlm.concurrency",
     "vlm.device_map",
-    "vlm.image_disk_gib",
     "vlm.image_memory_gib",
     "vlm.images_at",
     "vlm.max_retries",

@@ -120,37 +120,20 @@ def vlm_of(recipe: Recipe) -> Model:
     from taxtune.models import ModelSettings, RetryPolicy
 
     s, temperature = recipe.vlm, temperature_of(recipe)
+    values = s.model_dump(include=set(ModelSettings.__dataclass_fields__)) | {"temperature": temperature}
     if isinstance(s, LocalVLMSettings):
-        settings = ModelSettings(
-            revision=s.revision,
-            dtype=s.dtype,
-            device=s.device,
-            batch_size=s.batch_size,
-            device_map=s.device_map,
-            quantization=s.quantization,
-            stop=s.stop,
-            image_memory_gib=s.image_memory_gib,
-            image_disk_gib=s.image_disk_gib,
-            max_tokens=s.max_new_tokens,
-            temperature=temperature,
-            seed=recipe.seed.model,
-            system_prompt=s.system_prompt,
-        )
+        settings = ModelSettings(**values | {"max_tokens": s.max_new_tokens, "seed": recipe.seed.model})
         return deploy(str(ModelName("local", checkpoint_of(recipe, s))), settings, execution_of(recipe))
-    plugin = s.model.partition(":")[0] in plugin_names(PLUGINS)
-    settings = ModelSettings(
+    values |= {
         **recipe.access("vlm"),
-        concurrency=s.concurrency,
-        max_tokens=s.max_tokens,
-        temperature=temperature,
         # A package's model that draws nothing at random need not take a seed.
-        seed=0 if temperature == 0 else recipe.seed.model,
-        retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
-        max_image_side=s.max_image_side,
-        images_at={str(recipe.path(folder)): address for folder, address in s.images_at.items()} or None,
-        system_prompt=s.system_prompt,
-    )
-    return deploy(s.model if plugin else str(ModelName("api", s.model)), settings, execution_of(recipe))
+        "seed": 0 if temperature == 0 else recipe.seed.model,
+        "retry": RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
+        "images_at": {str(recipe.path(folder)): address for folder, address in s.images_at.items()} or None,
+    }
+    plugin = s.model.partition(":")[0] in plugin_names(PLUGINS)
+    name = s.model if plugin else str(ModelName("api", s.model))
+    return deploy(name, ModelSettings(**values), execution_of(recipe))
 
 
 def mapper_of(recipe: Recipe, taxonomy: Taxonomy) -> Mapper:
@@ -219,20 +202,13 @@ def measure_of(recipe: Recipe, name: str, taxonomy: Taxonomy, folder: Path) -> M
     kind, model = name_of = parse_model(s.model)
     if kind == "local" and model and (path := recipe.path(model)).exists():
         name_of = ModelName(kind, str(path))  # a model on this machine is a path of the recipe
-    judge = ModelSettings(
-        task="text-generation",
-        max_tokens=s.max_tokens,
+    values = s.model_dump(include=set(ModelSettings.__dataclass_fields__)) | {
         **recipe.access("judge"),
-        temperature=0.0 if kind == "local" else s.temperature,  # a judge on this machine decodes greedily
-        concurrency=s.concurrency,
-        retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
-        device=s.device,
-        dtype=s.dtype,
-        batch_size=s.batch_size,
-        device_map=s.device_map,
-        quantization=s.quantization,
-        revision=s.revision,
-    )
+        "task": "text-generation",
+        "temperature": 0.0 if kind == "local" else s.temperature,  # a judge on this machine decodes greedily
+        "retry": RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
+    }
+    judge = ModelSettings(**values)
     own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
     settings = MeasureSettings(cache_dir=folder, judge=judge, demonstrations=own[0], yes_no_demonstrations=own[1])
     return MeasureMetric(name, make_measure(f"{name}:{name_of}", settings), taxonomy, question)

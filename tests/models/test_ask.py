@@ -17,13 +17,10 @@ from taxtune.models import (
     Failure,
     FunctionModel,
     Identity,
-    Model,
     Reply,
     Request,
     ask,
-    check_model,
 )
-from taxtune.progress import following
 
 
 class Scripted:
@@ -52,19 +49,11 @@ def store(tmp_path: Path) -> AnswerStore:
     return AnswerStore(tmp_path / "answers.db")
 
 
-def test_the_scripted_model_is_a_vlm() -> None:
-    assert isinstance(Scripted(echo), Model)
-
-
 def test_answers_keep_order_and_number_over_batches() -> None:
     vlm = Scripted(echo)
     replies = ask(vlm, [q(str(i)) for i in range(7)], None, batch_size=3)
     assert [r.text for r in replies if isinstance(r, Answer)] == [f"said {i} i" for i in range(7)]
     assert [len(batch) for batch in vlm.batches] == [3, 3, 1]
-
-
-def test_no_questions() -> None:
-    assert ask(Scripted(echo), [], None) == []
 
 
 def test_a_second_run_asks_nothing(store: AnswerStore) -> None:
@@ -76,13 +65,6 @@ def test_a_second_run_asks_nothing(store: AnswerStore) -> None:
     assert [r.text for r in second if isinstance(r, Answer)] == [r.text for r in first if isinstance(r, Answer)]
     assert [r.cached for r in first if isinstance(r, Answer)] == [False] * 3
     assert [r.cached for r in second if isinstance(r, Answer)] == [True] * 3
-
-
-def test_another_model_is_asked_again(store: AnswerStore) -> None:
-    ask(Scripted(echo), [q("a")], store)
-    other = Scripted(echo, name="other")
-    ask(other, [q("a")], store)
-    assert other.batches == [["a"]]
 
 
 def test_the_same_question_is_asked_once_and_costs_once() -> None:
@@ -160,15 +142,6 @@ def test_what_ends_the_run_loses_only_the_batch_in_flight(store: AnswerStore, st
     assert rest.batches == [["4", "5", "6", "7", "8"]]
 
 
-def test_progress_counts_what_is_done_and_what_came_from_the_store(store: AnswerStore) -> None:
-    ask(Scripted(echo), [q("a"), q("b")], store)
-    seen: list[tuple[int, int]] = []
-    questions = [q("a"), q("b"), q("c"), q("d"), q("e"), q("e")]
-    with following(lambda task: seen.append((task.done, task.stored))):
-        ask(Scripted(echo), questions, store, batch_size=2)
-    assert seen == [(2, 2), (3, 2), (4, 2), (6, 2), (6, 2)], "the last tells that it has ended"
-
-
 def test_a_dead_server_is_not_asked_to_the_end(store: AnswerStore) -> None:
     vlm = Scripted(lambda _: Failure("429", retryable=True))
     replies = ask(vlm, [q(str(i)) for i in range(40)], store, batch_size=4)
@@ -179,12 +152,6 @@ def test_a_dead_server_is_not_asked_to_the_end(store: AnswerStore) -> None:
     assert "429" in replies[-1].reason
 
 
-def test_questions_that_fail_for_themselves_do_not_stop_the_others() -> None:
-    vlm = Scripted(lambda question: Failure("bad", retryable=False) if int(question.prompt) < 4 else echo(question))
-    replies = ask(vlm, [q(str(i)) for i in range(8)], None, batch_size=4)
-    assert [isinstance(r, Answer) for r in replies] == [False] * 4 + [True] * 4
-
-
 def test_a_model_that_loses_an_answer_is_found_out() -> None:
     class Short(Scripted):
         def answer(self, questions: Sequence[Request]) -> list[Reply]:
@@ -192,26 +159,6 @@ def test_a_model_that_loses_an_answer_is_found_out() -> None:
 
     with pytest.raises(ModelError, match="1 answers to 2 requests"):
         ask(Short(echo), [q("a"), q("b")], None)
-
-
-def test_a_model_may_have_a_check() -> None:
-    model = Scripted(echo)
-    assert check_model(model) == []
-    for said in (None, [], ["Slow."]):
-        model.check = lambda said=said: said  # type: ignore[attr-defined]
-        assert check_model(model) == (said or [])
-
-
-def test_a_batch_size_of_zero_is_refused() -> None:
-    with pytest.raises(ModelError, match="must be at least 1"):
-        ask(Scripted(echo), [q("a")], None, batch_size=0)
-
-
-def test_the_models_own_batch_size_is_the_default() -> None:
-    vlm = Scripted(echo)
-    vlm.batch_size = 5  # type: ignore[attr-defined]
-    ask(vlm, [q(str(i)) for i in range(6)], None)
-    assert [len(b) for b in vlm.batches] == [5, 1]
 
 
 class Streamed(Scripted):

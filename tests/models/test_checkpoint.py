@@ -28,16 +28,6 @@ def test_a_folder_is_known_by_its_content(checkpoints: Checkpoints) -> None:
     assert find_checkpoint(str(folder)).revision == found.revision
 
 
-def test_a_note_beside_the_weights_does_not_change_the_revision(checkpoints: Checkpoints, tmp_path: Path) -> None:
-    folder = tmp_path / "copy"
-    shutil.copytree(checkpoints("llava"), folder)
-    before = find_checkpoint(str(folder)).revision
-    (folder / "README.md").write_text("notes")
-    assert find_checkpoint(str(folder)).revision == before
-    (folder / "generation_config.json").write_text('{"repetition_penalty": 1.3}')
-    assert find_checkpoint(str(folder)).revision != before
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -69,11 +59,6 @@ def test_a_model_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     with pytest.raises(ModelError, match="of the type 'bert'"):
         find_checkpoint(str(tmp_path))
-
-
-def test_a_folder_takes_no_revision(checkpoints: Checkpoints) -> None:
-    with pytest.raises(ModelError, match="no revisions"):
-        find_checkpoint(str(checkpoints("llava")), "main")
 
 
 def lay_out_cache(folder: Path, checkpoint: Path) -> None:

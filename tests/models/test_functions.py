@@ -112,12 +112,6 @@ def test_a_function_may_be_told_which_of_several_answers_is_wanted(
     assert texts(FunctionModel(function).answer(numbered)) == [f"{text} {4 + i}" for i, text in enumerate(said)]
 
 
-def test_a_function_of_the_prompt_alone_needs_no_image() -> None:
-    for function in (lambda text: text.upper(), lambda prompts: [p.upper() for p in prompts]):
-        assert texts(make_model(function).answer([Request("a"), Request("b")])) == ["A", "B"]
-    assert texts(FunctionModel(lambda image, prompt: f"{image} {prompt}").answer([Request("a")])) == ["None a"]
-
-
 def test_an_async_function_works_where_an_event_loop_runs(asked: list[Request]) -> None:
     under_way: list[int] = []
     now = 0
@@ -139,37 +133,6 @@ def test_an_async_function_works_where_an_event_loop_runs(asked: list[Request]) 
     assert max(under_way) == 2
     assert len(set(replies)) == 1, "a client that belongs to its event loop serves all batches"
     assert [thread.name for thread in threading.enumerate()].count("taxtune-async") == 1
-
-
-def test_replies_are_streamed_and_a_slow_one_holds_up_no_other(asked: list[Request]) -> None:
-    go_on = threading.Event()
-
-    async def answer(image: Any, prompt: str) -> str:
-        while prompt == "one" and not go_on.is_set():
-            await asyncio.sleep(0.01)
-        return prompt
-
-    stream = FunctionModel(answer, concurrency=2).stream(asked * 3)
-    first = [place for place, _ in (next(stream) for _ in range(2))]
-    assert first == [1, 2]
-    go_on.set()
-    assert sorted(first + [place for place, _ in stream]) == list(range(9))
-    sizes: list[int] = []
-    made = FunctionModel(lambda images, prompts: sizes.append(len(prompts)) or prompts, batch_size=4)
-    assert texts(made.answer(asked * 3)) == PROMPTS * 3
-    assert sizes == [4, 4, 1]
-
-
-def test_a_function_that_never_answers_is_given_up_after_a_batch(asked: list[Request]) -> None:
-    called: list[str] = []
-
-    def broken(image: Any, prompt: str) -> str:
-        called.append(prompt)
-        raise NameError("name 'client' is not defined")
-
-    with pytest.raises(ModelError, match="failed for all 4 requests"):
-        FunctionModel(broken, batch_size=4).answer(asked * 3)
-    assert len(called) == 4
 
 
 def test_an_exception_is_a_failure_and_never_an_answer(asked: list[Request], tmp_path: Path) -> None:
@@ -220,22 +183,15 @@ def test_a_model_error_ends_the_work_at_once(asked: list[Request]) -> None:
     def batch_no_key(images: list[Any], prompts: list[str]) -> list[str]:
         raise ModelError("No key.")
 
-    let_go: list[str] = []
-
     async def one_no_key(image: Any, prompt: str) -> str:
         if prompt == "one":
             raise ModelError("No key.")
-        try:
-            await asyncio.sleep(60)
-        finally:
-            let_go.append(prompt)
+        await asyncio.sleep(60)
         return prompt
 
     for function in (no_key, async_no_key, batch_no_key, one_no_key):
         with pytest.raises(ModelError, match=r"^No key"):
             FunctionModel(function).answer(asked)
-    make_model(async_looked).answer(asked)  # what was let go has its turn to end
-    assert sorted(let_go) == ["three", "two"]
 
 
 @pytest.mark.parametrize("said", [None, 3, b"bytes", ["a"]])
@@ -273,21 +229,6 @@ def test_a_batch_has_as_many_answers_as_prompts(said: object, asked: list[Reques
 def test_what_cannot_be_called_with_image_and_prompt_is_refused(function: Any) -> None:
     with pytest.raises(ModelError, match=r"answer\(image, prompt\) -> str"):
         FunctionModel(function)
-
-
-def test_a_lost_image_fails_alone(asked: list[Request], tmp_path: Path) -> None:
-    for function in (looked, async_looked, batch):
-        replies = FunctionModel(function).answer([Request("one", tmp_path / "lost.png"), asked[1]])
-        assert isinstance(replies[0], Failure)
-        assert "lost.png" in replies[0].reason
-        assert not replies[0].retryable
-        assert texts(replies[1:]) == ["two 1.png RGB"]
-
-
-def test_half_a_surrogate_pair_can_be_stored(tmp_path: Path) -> None:
-    with AnswerStore(tmp_path / "answers.db") as store:
-        model = FunctionModel(lambda prompt: "a \ud83d bird")
-        assert texts(ask(model, [Request("x")], store)) == texts(ask(model, [Request("x")], store)) == ["a ? bird"]
 
 
 # -- identity ----------------------------------------------------------------------------------------------------------
@@ -328,28 +269,6 @@ def test_functions_of_one_source_are_told_apart_by_what_they_were_made_with() ->
     assert len(set(identities)) == len(models)
     assert identities == [str(make_model(model).identity) for model in models]
     assert make_model(made(Looker())).identity == make_model(made(Looker())).identity, "no address of an object"
-
-
-def test_a_wrapped_function_is_known_by_wrapper_and_wrapped() -> None:
-    def shout(function: Callable[..., str]) -> Callable[..., str]:
-        @functools.wraps(function)
-        def loud(image: Any, prompt: str) -> str:
-            return function(image, prompt).upper()
-
-        return loud
-
-    identities = [make_model(f).identity["source"] for f in (shout(looked), looked, shout(Looker().method))]
-    assert len(set(identities)) == 3
-
-
-def test_a_function_without_a_source_is_known_by_its_code() -> None:
-    scope: dict[str, Any] = {"__name__": "typed"}
-    identities = []
-    for code in ("[x for x in ['one']][0]", "[x for x in ['two']][0]", "str(prompt in {'a'})", "str(prompt in {'b'})"):
-        exec(f"def answer(image, prompt):\n    return {code}", scope)  # as an interpreter does
-        identities.append(make_model(scope["answer"]).identity)
-    assert {identity["model"] for identity in identities} == {"typed.answer"}
-    assert len({identity["source"] for identity in identities}) == 4
 
 
 def test_the_identity_can_be_given(tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -20,7 +17,6 @@ from taxtune.models import make_model
 from taxtune.models.checkpoint import find_checkpoint
 from tests.models.test_checkpoint import COMMIT, lay_out_cache
 from tests.servers import OpenAIServer
-from tests.tuning.toy import make_files
 
 Checkpoints = Callable[[str], Path]
 
@@ -81,24 +77,6 @@ def test_a_model_in_the_cache_loads(hub: Path, checkpoints: Checkpoints) -> None
     found = find_checkpoint("org/tiny")
     assert (found.revision, found.complete) == (COMMIT, True)
     assert make_model("local:org/tiny").identity["revision"] == COMMIT
-
-
-def test_a_run_says_it_in_one_line(tmp_path: Path) -> None:
-    """In a process, whose log lines and exit code are those that a user gets."""
-    recipe = make_files(tmp_path)
-    env = os.environ | {"HF_HOME": str(tmp_path / "hf"), "PYTHONPATH": os.pathsep.join(sys.path)}
-    env = {name: value for name, value in env.items() if "OFFLINE" not in name}
-    with refusing() as address:
-        command = [sys.executable, "-m", "taxtune", "tune", recipe, "--set", "vlm={kind: local, model: org/absent}"]
-        done = subprocess.run(
-            [*command, "--out", tmp_path / "out"], env=env | {"HF_ENDPOINT": address}, capture_output=True, text=True
-        )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    run, line = done.stderr.splitlines()
-    assert run.startswith("recipe toy"), "and nothing of attempts and retries"
-    assert f"'org/absent' is not on this machine, and {address} cannot be reached" in line
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_hub_that_answers_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,15 +11,12 @@ import pytest
 from PIL import Image
 
 from taxtune.data import content_hash, load_image
-from taxtune.errors import ImageError, ModelError
+from taxtune.errors import ImageError
 from taxtune.models import Answer, Request
 from taxtune.models.api import ApiModel
 from taxtune.models.image_urls import ImageUrls, data_url
-from taxtune.recipe import load_recipe
-from taxtune.tuning.experiment import Experiment
 from tests import servers
 from tests.servers import OpenAIServer
-from tests.tuning.toy import make_files
 
 ORIENTATION, SOFTWARE = 0x0112, 0x0131
 
@@ -160,17 +157,3 @@ def test_an_image_that_the_server_can_reach_is_sent_by_reference_and_is_the_same
     assert urls[0] == f"{address.rstrip('/')}/birds%20%26%20co/a%20bird.jpg"
     assert urls[1].startswith("data:image/jpeg"), "it must be scaled down"
     assert urls[2].startswith("data:image/jpeg"), "it is in no such folder"
-
-
-def test_a_recipes_folders_are_relative_to_it(tmp_path: Path) -> None:
-    vlm = (
-        "vlm={kind: api, model: openai/x, api_base: 'http://h/v1', max_image_side: null, images_at: {in: 'file:///p'}}"
-    )
-    parts = Experiment(load_recipe(make_files(tmp_path), [vlm]), tmp_path / "out")
-    settings = parts.model.settings  # type: ignore[attr-defined]
-    assert (settings.images_at, settings.max_image_side) == ({str(tmp_path / "in"): "file:///p"}, None)
-
-
-def test_what_is_no_address_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"images_at needs an address .*got 'photos'.*https://"):
-        ImageUrls(1024, at={"photos": "photos"})

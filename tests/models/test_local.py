@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +12,12 @@ from typing import Any
 
 import pytest
 
-from taxtune.data import content_hash
 from taxtune.errors import ModelError, TaxtuneError
-from taxtune.models import Answer, Model, ModelSettings, Reply, Request, ask, local, make_model
+from taxtune.models import Answer, ModelSettings, Reply, Request, local, make_model
 from taxtune.models import weights as quantizing
 from taxtune.models.decoding import StopAt
 from taxtune.models.local import LocalModel
 from taxtune.models.weights import QUANTIZATIONS
-from tests.displays import Recorder
 from tests.tiny_models import TEXT_FAMILIES, Shape, make_checkpoint
 
 Make = Callable[..., LocalModel]
@@ -55,29 +52,6 @@ def make(family: str, checkpoints: Callable[[str], Path]) -> Make:
 def texts(replies: list[Reply]) -> list[str]:
     assert all(isinstance(reply, Answer) for reply in replies), replies
     return [reply.text for reply in replies if isinstance(reply, Answer)]
-
-
-def test_the_checkpoint_is_found_before_there_are_threads(
-    make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two threads that import transformers for the first time break each other's import."""
-    real, found = local.find_checkpoint, []
-
-    def find(*what: Any, **how: Any) -> Any:
-        found.append(threading.current_thread())
-        return real(*what, **how)
-
-    monkeypatch.setattr(local, "find_checkpoint", find)
-    texts(make().answer(requests[:2]))
-    assert found == [threading.main_thread()]
-
-
-def test_the_identity_does_not_load_the_weights(make: Make, family: str) -> None:
-    model = make()
-    assert isinstance(model, Model)
-    assert model.identity["model"] == f"tiny-{family}-0"
-    assert model.check() == []
-    assert not {"_network", "_processor"} & set(vars(model))
 
 
 def test_the_identity_pins_weights_and_decoding(
@@ -326,17 +300,6 @@ def test_a_model_that_does_not_fit_at_all(make: Make, requests: list[Request], m
         model.answer(requests[:1])
 
 
-def test_damaged_weights_are_named(
-    make: Make, family: str, checkpoints: Callable[[str], Path], requests: list[Request], tmp_path: Path
-) -> None:
-    folder = tmp_path / "damaged"
-    shutil.copytree(checkpoints(family), folder)
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(ModelError, match="The weights of 'damaged' cannot be loaded"):
-        make(folder).answer(requests[:1])
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -355,30 +318,8 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: st
         ModelSettings(**settings)
 
 
-@pytest.mark.parametrize(
-    ("device", "message"), [("abacus", "Unknown device"), ("cuda:99", "not available on this machine")]
-)
-def test_a_device_that_is_not_there_is_refused(make: Make, device: str, message: str) -> None:
-    with pytest.raises(ModelError, match=message):
-        make(device=device).check()
-
-
 def test_a_model_is_not_asked_what_it_cannot_read(make: Make, family: str, pictures: list[Path]) -> None:
     wrong = Request("Bird?", pictures[0] if family in TEXT_FAMILIES else None)
     (reply,) = make().answer([wrong])
     assert not isinstance(reply, Answer)
     assert "takes only text" in reply.reason if family in TEXT_FAMILIES else "the request has no image" in reply.reason
-
-
-def test_seeds_of_the_maker_differ(family: str, tmp_path: Path) -> None:
-    one, two = (make_checkpoint(family, tmp_path, seed=seed) for seed in (1, 2))
-    assert content_hash(one / "model.safetensors") != content_hash(two / "model.safetensors")
-
-
-def test_that_weights_are_loaded_is_told_before_anything_is_answered(
-    make: Make, requests: list[Request], recorder: Recorder
-) -> None:
-    ask(make(batch_size=4), requests, None)
-    told = recorder.steps
-    loaded = told.index((f"loading the weights of {make().checkpoint.name}", 0, None))
-    assert told.index(("asking", 0, 7)) < loaded < told.index(("asking", 1, 7))

@@ -8,13 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.errors import ModelError, RecipeError
-from taxtune.models import make_model
-from taxtune.models.api import ApiModel
+from taxtune.errors import ModelError
 from taxtune.models.names import parse_model
-from taxtune.models.vision import LocalVLM
-from taxtune.recipe import load_recipe
-from taxtune.tuning.proposers import make_proposer
 
 RECIPE = """\
 name: mine
@@ -68,41 +63,6 @@ def test_a_folder_is_no_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ModelError, match="local:models/tiny"):
         parse_model("models/tiny")
     assert parse_model("local:models/tiny").absolute.model == str(tmp_path / "models/tiny")
-
-
-def test_python_takes_the_names() -> None:
-    assert isinstance(made := make_model("api:openai/gpt-4o"), ApiModel)
-    assert made.model == "openai/gpt-4o"
-    assert isinstance(make_model("hf:org/model"), LocalVLM)
-    assert make_proposer("api:openai/gpt-4o").identity()["model"] == "openai/gpt-4o"
-    for name in ("local:org/model", "agent:local:org/model"):
-        with pytest.raises(ModelError, match="needs a model behind an API"):
-            make_proposer(name)
-
-
-def recipe(tmp_path: Path, vlm: str, *overrides: str) -> tuple[str, str]:
-    (tmp_path / "mine.yaml").write_text(RECIPE % vlm)
-    made = load_recipe(tmp_path / "mine.yaml", overrides)
-    assert made.changed({"iterations": 3}).vlm == made.vlm
-    return made.vlm.kind, made.vlm.model
-
-
-def test_recipes_take_the_names(tmp_path: Path) -> None:
-    assert recipe(tmp_path, "openai/gpt-4o") == ("api", "openai/gpt-4o")
-    assert recipe(tmp_path, "{model: local:org/model, batch_size: 4}") == ("local", "org/model")
-    assert recipe(tmp_path, "{kind: local, model: org/model}") == ("local", "org/model")
-    assert recipe(tmp_path, "{kind: api, model: api:in-house/model}") == ("api", "in-house/model")
-    # Another model's settings go with it.
-    assert recipe(tmp_path, "{model: local:org/model, batch_size: 4}", "vlm.model=openai/gpt-4o")[0] == "api"
-    assert recipe(tmp_path, "builtin:fieldguide", "vlm.model=openai/gpt-4o")[0] == "api"
-    assert recipe(tmp_path, "org/model", "vlm=openai/gpt-4o") == ("api", "openai/gpt-4o")
-    for arguments, said in (
-        (["org/model"], r"mine\.yaml:4: vlm: .*local:org/model"),
-        (["{kind: api, model: local:org/model}"], "not of the kind 'api'"),
-        (["builtin:fieldguide", "vlm.model=org/model"], "--set vlm.model=org/model: .*local:org/model"),
-    ):
-        with pytest.raises(RecipeError, match=said):
-            recipe(tmp_path, *arguments)
 
 
 def test_a_usual_provider_needs_no_litellm() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from taxtune.models import Answer, ModelSettings, Request
-from taxtune.models.reuse import States, Unsupported, ways_to_keep
-from taxtune.models.reuse.states import size
+from taxtune.models.image_cache import ImageFeatureCache, size
+from taxtune.models.reuse import Unsupported, ways_to_keep
 from taxtune.models.vision import LocalVLM
 from taxtune.progress import Display, showing
 from tests.tiny_models import FAMILIES
@@ -80,7 +80,7 @@ def test_answers_are_those_of_the_plain_way(
         assert said(vlm, questions[::-1]) == plain[::-1], "now all from what is kept"
         assert vlm.not_kept is None
         assert type(vlm._reuse) is ways_to_keep(vlm.checkpoint.model_type)[0], "the way that saves most was given up"
-        assert len(vlm._states) == len(images)
+        assert len(vlm._cache) == len(images)
 
 
 @pytest.mark.parametrize("family", ["mllama", "qwen2_5_vl"])
@@ -102,28 +102,6 @@ def test_a_system_prompt_before_the_image_is_part_of_what_is_kept(
         settings = {"system_prompt": system_prompt}
         plain = said(local(checkpoints("internvl"), image_memory_gib=0, **settings), questions)
         assert said(local(checkpoints("internvl"), **settings), questions) == plain
-
-
-def test_a_later_process_finds_on_disk_what_an_earlier_one_saw(
-    checkpoints: Checkpoints,
-    images: list[Path],
-    request_for: Ask,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    monkeypatch.setattr("taxtune.models.vision.cache_folder", lambda *_: tmp_path)
-    questions = [request_for("Bird?", image) for image in images]
-    first = local(checkpoints("llava"), image_disk_gib=1)
-    expected = said(first, questions)
-    assert len(list(tmp_path.glob("*/*.safetensors"))) == len(images)
-    later = local(checkpoints("llava"), image_disk_gib=1, image_memory_gib=0)
-    read = count_encodings(later, monkeypatch)
-    assert said(later, questions) == expected
-    assert read == []
-    other_dtype = local(checkpoints("llava"), image_disk_gib=1, dtype="bfloat16")
-    read = count_encodings(other_dtype, monkeypatch)
-    said(other_dtype, questions)
-    assert len(read) == len(images)
 
 
 def wrong(encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -196,7 +174,7 @@ def test_a_limit_that_holds_next_to_nothing_keeps_nothing(
     with showing(Notes()) as display:
         said(vlm, [request_for("Bird?", image) for image in images])
     assert "raise image_memory_gib" in display.notes[0]
-    assert vlm._states._bytes <= 1e-5 * 1024**3
+    assert vlm._cache._bytes <= 1e-5 * 1024**3
 
 
 def test_a_want_of_memory_halves_the_batch_and_loses_nothing(
@@ -227,7 +205,7 @@ def state(number: int, length: int = 10_000) -> Any:
     return {"states": torch.full((length,), float(number))}
 
 
-def want(states: States, number: int) -> bool:
+def want(states: ImageFeatureCache, number: int) -> bool:
     """Asks for a state, as a model does, and returns whether it was kept."""
     found = states.get(str(number))
     assert found is None or float(found["states"][0]) == number
@@ -238,7 +216,7 @@ def want(states: States, number: int) -> bool:
 
 @given(st.lists(st.integers(0, 9), max_size=80), st.integers(1, 6))
 def test_memory_keeps_its_limit_and_gives_what_was_put(wanted: list[int], room: int) -> None:
-    states = States(room * size(state(0)))
+    states = ImageFeatureCache(room * size(state(0)))
     for number in wanted:
         want(states, number)
         assert len(states) <= room
@@ -249,62 +227,8 @@ def test_memory_keeps_its_limit_and_gives_what_was_put(wanted: list[int], room: 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 3))
 def test_images_in_turn_are_kept_as_far_as_the_limit_goes(room: int, images: int, others: int) -> None:
-    states = States(room * size(state(0)))
+    states = ImageFeatureCache(room * size(state(0)))
     for number in range(100, 100 + others):  # of an earlier run
         want(states, number)
     rounds = [sum(want(states, number) for number in range(images)) for _ in range(5)]
     assert rounds[-1] == min(room, images), "with the least recently used given up, it would be none where one lacks"
-
-
-def test_what_is_remembered_of_images_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from taxtune.models.reuse import states as module
-
-    monkeypatch.setattr(module, "_REMEMBERED", 5)
-    states = States(3 * size(state(0)))
-    for number in range(50):
-        want(states, number)
-    assert len(states._wanted) == 5
-    assert len(states) == 3
-
-
-def test_the_disk_holds_what_memory_does_not_and_gives_up_what_earlier_runs_left(tmp_path: Path) -> None:
-    import os
-
-    one = size(state(0))
-    for number in range(3):  # earlier runs, long ago
-        States(0, tmp_path, disk=10 * one).put(str(number), state(number))
-        os.utime(next(tmp_path.glob(f"*/{number}.safetensors")), (1000 + number, 1000 + number))
-    states = States(one, tmp_path, disk=int(3.5 * one))
-    found = states.get("0")
-    assert found is not None
-    assert float(found["states"][0]) == 0
-    for number in (3, 4, 5):
-        states.put(str(number), state(number))
-    assert [str(number) in states for number in range(6)] == [True, False, False, True, True, False]
-    assert len(states) == 1, "in memory"
-
-
-def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
-    states = States(0, tmp_path, disk=10**6)
-    states.put("0", state(0))
-    file = next(tmp_path.glob("*/*.safetensors"))
-    file.write_bytes(file.read_bytes()[:50])
-    assert states.get("0") is None
-    assert "0" not in states
-    states.put("0", state(0))
-    assert states.get("0") is not None
-
-
-def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("not a folder")
-    states = States(10**6, blocked, disk=10**6)
-    states.put("0", state(0))
-    assert states.get("0") is not None
-
-
-def test_a_limit_below_zero_is_refused() -> None:
-    from taxtune.errors import ModelError
-
-    with pytest.raises(ModelError, match="image_memory_gib"):
-        replace(ModelSettings(), image_memory_gib=-1.0)

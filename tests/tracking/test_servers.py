@@ -7,7 +7,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from taxtune.recipe import load_recipe
 from taxtune.tracking import MLflowTracker
 from taxtune.tracking.callback import TrackingCallback
 from taxtune.tuning.experiment import Experiment
-from tests.databases import postgresql
 from tests.mlflow_servers import mlflow_server, serving
 from tests.tuning.toy import compared, make_parts
 
@@ -34,11 +32,10 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with ExitStack() as running:
-        backend = running.enter_context(postgresql()).url if request.param == "postgresql" else None
-        yield running.enter_context(mlflow_server(tmp_path / "server", backend))
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    with mlflow_server(tmp_path / "server") as uri:
+        yield uri
 
 
 def client(uri: str) -> Any:
