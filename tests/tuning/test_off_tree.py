@@ -33,8 +33,7 @@ from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 def cyclist(folder: Path, out: Path, *overrides: str) -> Experiment:
     session = make_parts(folder, out, Cyclist(), ("max_off_tree=1", *overrides))
-    session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
-    del session.mapper
+    session.mapper = session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
     return session
 
 
@@ -233,8 +232,7 @@ def test_on_the_whole_taxonomy_it_is_a_child_of_that_ones_root(tmp_path: Path) -
     """What a part lacks may be anywhere outside of it: nothing between the two roots is said."""
     session = restricted(tmp_path / "in", tmp_path / "out", overrides=("iterations=2", "max_off_tree=1"))
     session.vlm = Cyclist()
-    session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
-    del session.mapper
+    session.mapper = session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
     result = tuned(session, tmp_path / "out")
     assert result.heldout[0].scores.off_tree > 0
     for held in result.heldout:
