@@ -19,6 +19,7 @@ import taxtune
 from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import Recipe
+from taxtune.report.notebook import result_html
 from taxtune.report.wording import signed
 from taxtune.settings import EFFORTS, LLMProposerSettings, ObjectiveSettings, PromptSettings
 from taxtune.tuning.proposers.llm import LLMProposer
@@ -104,7 +105,7 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
     assert frame["iteration"].tolist() == [0, 1, 2]
     assert frame.loc[frame["winner"], "template"].item() == result.best.template
     assert frame["hp"].tolist() == [record.scores.hp for record in result.iterations]
-    page = result.report(tmp_path / "r.html").read_text()
+    page = taxtune.save_report(result, tmp_path / "r.html").read_text()
     assert "polite" in page
     assert "data:image/jpeg;base64," in page
     assert (tmp_path / "run/mlflow.db").exists(), "the run is in MLflow as the command line's are"
@@ -118,7 +119,7 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
     assert {"image", "answer", "placement", "truth", "hp", "hr", "stage", "polite"} <= set(answers.columns)
     assert answers["hp"].mean() == pytest.approx(winner.scores.hp)
     assert run.answers(1)["answer"].tolist() == [row.answer for row in result.iterations[1].rows]
-    assert "12 held-out images" in run._repr_html_().lower()
+    assert "12 held-out images" in result_html(run).lower()
     for wrong in ("loser", 9):
         with pytest.raises(DataError, match=r"(There are no|does not exist)"):
             run.answers(wrong)
@@ -264,7 +265,7 @@ def test_any_score_can_be_the_objective(photos: Path, tmp_path: Path, objective:
     for record in result.iterations:
         assert record.value == pytest.approx(expected(record.scores))
     assert result.best.value == max(record.value for record in result.iterations)
-    assert result.report(tmp_path / "r.html").stat().st_size > 10_000
+    assert taxtune.save_report(result, tmp_path / "r.html").stat().st_size > 10_000
     assert taxtune.load_run(tmp_path / "run") == result
 
 
@@ -330,7 +331,7 @@ def test_a_run_that_was_stopped_is_read_as_far_as_it_is(photos: Path, tmp_path: 
     assert isinstance(run, taxtune.TuneResult)
     assert [record.iteration for record in run.iterations] == [0, 1]
     assert run.heldout == ()
-    assert "Be careful" in run._repr_html_()
+    assert "Be careful" in result_html(run)
     with pytest.raises(DataError, match="not finished"):
         run.answers("winner")
     whole = tuned(photos, tmp_path / "run", resume=True)
@@ -473,46 +474,13 @@ def test_a_result_prints_in_a_line_and_shows_as_a_table(photos: Path, tmp_path: 
     assert text.startswith("TuneResult('run', objective='hp', iterations=2, winner=1, held-out hP: baseline 0.")
     assert len(text) < 300
     assert "SampleResult" not in repr((result.best, result.heldout))
-    page = result._repr_html_()
+    page = result_html(result)
     assert "What &lt;b&gt;is&lt;/b&gt; this?" in page
     assert "winner − baseline" in page
     changes = result.against("winner", "baseline").metrics
     bold = [f"<b>{signed(each.difference, key)}</b>" for key, each in changes.items() if each.significant]
     assert sorted(bold) == sorted(re.findall("<b>.*?</b>", page))
     assert 0 < len(bold) < len(changes)
-
-
-def test_runs_of_earlier_versions_are_read(photos: Path, tmp_path: Path) -> None:
-    """They kept a judge's rating beside hP, and its reasons beside the answer."""
-    result = tuned(photos, tmp_path / "run", metrics={"lave": lambda row: row.answer == row.truth.split("/")[-1]})
-    file = tmp_path / "run/result.json"
-    data = json.loads(file.read_text())
-    assert taxtune.load_run(tmp_path / "run") == result, "intervals by score are no scores"
-
-    def earlier(value: Any) -> Any:
-        if isinstance(value, list):
-            return [earlier(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        value = {key: earlier(item) for key, item in value.items()}
-        if "measures" in value:
-            value["lave"] = value.pop("measures").get("lave")
-            if "remarks" in value:
-                del value["remarks"]
-                value["rationale"] = "the same word" if value["lave"] == 1 else None
-        return value
-
-    file.write_text(json.dumps(earlier(data)))
-    read = taxtune.load_run(tmp_path / "run")
-    assert isinstance(read, taxtune.TuneResult)
-    assert [held.scores for held in read.heldout] == [held.scores for held in result.heldout]
-    answers, expected = read.answers("winner"), result.answers("winner")
-    assert answers["lave"].tolist() == expected["lave"].tolist()
-    assert set(answers.loc[answers["lave"] == 1, "lave_remark"]) == {"the same word"}
-    assert answers.loc[answers["lave"] != 1, "lave_remark"].isna().all()
-    without = json.loads(json.dumps(earlier(data)), object_hook=lambda o: {k: v for k, v in o.items() if k != "lave"})
-    file.write_text(json.dumps(without))
-    assert "lave" not in taxtune.load_run(tmp_path / "run").answers("winner")
 
 
 def test_what_is_needed_is_said(tmp_path: Path) -> None:

@@ -65,7 +65,6 @@ _FREE = (
     "vlm.batch_size",
     "vlm.concurrency",
     "vlm.device_map",
-    "vlm.image_disk_gib",
     "vlm.max_retries",
 )
 # What a recipe says of images and trees that holds for those given in their place, too.

@@ -98,6 +98,7 @@ def make_plan(
     goals = [attempt(partial(experiment.make_objective, name)) for name in names] if splits is not None else []
     if splits is not None:
         notes += attempt(experiment.baseline_notes) or ()
+        attempt(lambda: experiment.weights)
     if tree is not None:
         attempt(lambda: experiment.mapper)
     judged = [name for name in names if asks_a_model(name)]

@@ -60,7 +60,7 @@ _TINY = 1e-7
 # Confidence of the lower bound that ranks where the objective names none.
 _CONFIDENCE = 0.8
 #: A best estimate is believed to keep each constraint within so much, with at least this probability
-#: (docs/optimizers.md).
+#: (docs/explanation/optimizers.md).
 TOLERANCE, BELIEVED = 0.005, 0.65
 
 

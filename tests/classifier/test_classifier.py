@@ -137,7 +137,7 @@ def test_a_policy_of_ones_own_must_be_given_again(tmp_path):
 
 def test_it_keeps_to_the_conventions_of_scikit_learn(tmp_path):
     toy_run(tmp_path)
-    classifier = taxtune.load_run(tmp_path / "run").classifier(vlm=ToyVLM())
+    classifier = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
     files = sorted((tmp_path / "in").rglob("*.png"))[:6]
     lost = tmp_path / "gone.png"
     predicted = classifier.predict([*files, lost])
@@ -164,7 +164,7 @@ def test_it_keeps_to_the_conventions_of_scikit_learn(tmp_path):
 
 def test_images_come_in_the_forms_that_people_have(tmp_path):
     toy_run(tmp_path)
-    classifier = taxtune.load_run(tmp_path / "run").classifier(vlm=ToyVLM())
+    classifier = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
     file = tmp_path / "in" / "navy0.png"
     with Image.open(file) as opened:
         for alone in (file, str(file), file.read_bytes(), opened, {"bytes": file.read_bytes()}):
@@ -184,7 +184,7 @@ def test_images_come_in_the_forms_that_people_have(tmp_path):
 
 def test_its_score_is_the_accuracy(tmp_path, notes):
     toy_run(tmp_path)
-    classifier = taxtune.load_run(tmp_path / "run").classifier(vlm=ToyVLM())
+    classifier = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
     files = [tmp_path / "in" / f"{name}0.png" for name in ("navy", "azure", "scarlet", "crimson")]
     truth = ["navy", "colour/bluish/azure", "scarlet", "reddish"]
     assert classifier.score(files, truth) == 0.75
@@ -204,7 +204,7 @@ def test_its_score_is_the_accuracy(tmp_path, notes):
 @pytest.mark.parametrize("overrides", [(), VOTE], ids=["direct", "vote"])
 def test_every_node_on_the_way_has_a_confidence(tmp_path, overrides):
     result = toy_run(tmp_path, *overrides)
-    classifier = result.classifier(vlm=Wavering())
+    classifier = taxtune.load_classifier(result, vlm=Wavering())
     for one in classifier.classify(sorted((tmp_path / "in").rglob("*.png"))):
         sure = [step.confidence for step in one.path]
         assert "/".join(step.label for step in one.path) == one.placement
@@ -230,7 +230,7 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
         out=tmp_path / "run",
         progress=False,
     )
-    made = result.classifier()
+    made = taxtune.load_classifier(result)
     files = sorted(MANIFEST_FILE.parent.glob("images/*.png"))[:6]
     assert made.portable
     folder = made.save(tmp_path / "saved")
@@ -299,15 +299,15 @@ def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(t
         out=tmp_path / "run",
     )
     with pytest.raises(RecipeError, match="Give the same vlm"):
-        result.classifier(taxonomy=tree)
+        taxtune.load_classifier(result, taxonomy=tree)
     with pytest.raises(RecipeError, match="Give the same taxonomy"):
-        result.classifier(vlm=ToyVLM())
-    classifier = result.classifier(vlm=ToyVLM(), taxonomy=tree)
+        taxtune.load_classifier(result, vlm=ToyVLM())
+    classifier = taxtune.load_classifier(result, vlm=ToyVLM(), taxonomy=tree)
     assert classifier.name == "my-colours"
     assert [*classifier.predict([tmp_path / "in" / "navy0.png"])] == ["colour/bluish/navy"]
     other = taxtune.Taxonomy(["colour", "bluish", "green", "teal"], [-1, 0, 0, 1])
     with pytest.raises(DataError, match="The tree has changed"):
-        result.classifier(vlm=ToyVLM(), taxonomy=other)
+        taxtune.load_classifier(result, vlm=ToyVLM(), taxonomy=other)
 
 
 def test_nested_dicts_are_a_tree_of_python_too(tmp_path):
@@ -321,9 +321,9 @@ def test_nested_dicts_are_a_tree_of_python_too(tmp_path):
         out=tmp_path / "run",
     )
     with pytest.raises(RecipeError, match="Give the same taxonomy"):
-        result.classifier(vlm=ToyVLM())
+        taxtune.load_classifier(result, vlm=ToyVLM())
     for same in (tree, Taxonomy.from_dict(tree)):
-        classifier = result.classifier(vlm=ToyVLM(), taxonomy=same)
+        classifier = taxtune.load_classifier(result, vlm=ToyVLM(), taxonomy=same)
         assert [*classifier.predict([tmp_path / "in" / "navy0.png"])] == ["colour/bluish/navy"]
 
 
@@ -333,7 +333,7 @@ def test_the_commit_that_the_run_asked_is_kept(tmp_path):
     known = result.provenance
     settings = yaml.safe_load(known.recipe) | {"vlm": {"kind": "local", "model": "owner/model"}}
     asked = replace(known, recipe=yaml.safe_dump(settings), facts={"Model": {"revision": commit}})
-    made = replace(result, provenance=asked).classifier()
+    made = taxtune.load_classifier(replace(result, provenance=asked))
     assert made.portable
     saved = json.loads((made.save(tmp_path / "saved") / "classifier.json").read_text())
     assert (saved["vlm"]["model"], saved["vlm"]["revision"]) == ("owner/model", commit)
@@ -363,13 +363,13 @@ def test_a_mapper_that_was_given_in_python_has_to_be_given_again(tmp_path):
         out=tmp_path / "run",
     )
     with pytest.raises(RecipeError, match="Give the same mapper in Python"):
-        result.classifier(vlm=Wavering())
+        taxtune.load_classifier(result, vlm=Wavering())
     own = Mapper(make_parts(tmp_path / "in", tmp_path / "other").taxonomy, config=config)
-    assert result.classifier(vlm=Wavering(), mapper=own).mapper is own
+    assert taxtune.load_classifier(result, vlm=Wavering(), mapper=own).mapper is own
 
 
 def test_another_wordnet_than_the_runs_is_noted(tmp_path, notes):
     result = toy_run(tmp_path)
     facts = {**result.provenance.facts, "Mapper": {**result.provenance.facts["Mapper"], "wordnet": "WordNet 2.1"}}
-    replace(result, provenance=replace(result.provenance, facts=facts)).classifier(vlm=Wavering())
+    taxtune.load_classifier(replace(result, provenance=replace(result.provenance, facts=facts)), vlm=Wavering())
     assert any("looked words up in WordNet 2.1, and here it is no WordNet" in said for said in notes)

@@ -173,10 +173,10 @@ def test_evaluate_sets_several_templates_side_by_side_under_their_names(compared
 
 def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
     plan = json.loads(taxtune("compare", "fieldguide", "--dry-run", "--json", folder=tmp_path).out)
-    assert plan["objectives"] == ["hr_at_hp", "accuracy"]
+    assert [goal["objective"] for goal in plan["goals"]] == ["hr_at_hp", "accuracy"]
     # The baseline is asked once; each run asks about its own templates; three templates meet the held-out images.
-    assert plan["forecast"]["model"]["calls"] == TUNING * (1 + 2 * ITERATIONS) + HELDOUT * 3
-    assert (plan["forecast"]["proposer"], plan["problems"]) == (None, [])
+    assert plan["vlm_calls"] == TUNING * (1 + 2 * ITERATIONS) + HELDOUT * 3
+    assert (plan["llm_calls"], plan["problems"]) == (0, [])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from taxtune.tuning.outlook import Aim, Level, Outlook, Resolution
 
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.tuning.objective import Constraint
+from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.records import (
     ComparisonResult,
     Difference,
@@ -31,18 +30,9 @@ HOSTILE = "<script>alert('x')</script> & \"quoted\" </pre>"
 PATH = ["bird", "Passeriformes", "Turdidae", "Turdus", "common blackbird"]
 
 
-def outlook(objective: str = "hp", images: int = 20) -> Outlook:
+def spec(objective: str = "hp") -> ObjectiveSpec:
     held = (Constraint("hr", 0.8, of="baseline"),) if objective == "hp" else ()
-    return Outlook(
-        aims=(Aim(objective, objective, "maximize", held),),
-        images=images,
-        levels=(Level(None, {"hp": 1.0, "hr": 0.4}), Level("<order>", {"hp": 1.0, "hr": 0.6})),
-        resolutions=(
-            Resolution("hp", 0.0125, 0.155, "assumed", 0.102),
-            Resolution("hr", 0.0125, 0.155, "assumed", 0.102),
-        ),
-        needed={},
-    )
+    return ObjectiveSpec(objective, objective, "maximize", held)
 
 
 def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores:
@@ -191,7 +181,7 @@ def tune(
             "MLflow": "mlflow ui --backend-store-uri sqlite:///runs/sample/mlflow.db",
             "plot": f"{folder}/hp_hr.png",
         },
-        outlook=outlook(objective, images),
+        spec=spec(objective),
     )
 
 

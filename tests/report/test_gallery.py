@@ -10,7 +10,7 @@ from PIL import Image
 
 from taxtune.report import gallery
 from taxtune.report.gallery import draw_path
-from taxtune.report.html import render_report
+from taxtune.report.html import render_report, save_report
 from taxtune.report.pictures import small_copies, thumbnail
 from taxtune.tuning.records import ComparisonResult, Provenance, SampleResult, TuneResult
 from tests.report import samples
@@ -121,7 +121,7 @@ def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(tmp_path: P
     said = text(render_report(result, picture_bytes=200_000))
     assert f"{found['left_out']} pictures of images whose answers changed least are left out" in said
     assert shown(result, picture_bytes=None)["left_out"] == 0
-    assert result.report(tmp_path / "all.html", picture_bytes=None).stat().st_size > 1_000_000
+    assert save_report(result, tmp_path / "all.html", picture_bytes=None).stat().st_size > 1_000_000
 
 
 def test_of_many_images_pictures_are_smaller_and_no_more_are_read_than_fit(tmp_path: Path) -> None:

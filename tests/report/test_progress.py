@@ -77,14 +77,13 @@ def tuner(
     objective = make_objective(kind, metrics=() if kind in OBJECTIVES else (kind,))
     return SimpleNamespace(
         group=group,
-        history=SimpleNamespace(known=lambda: known),
+        history=SimpleNamespace(records=lambda: known),
         experiment=SimpleNamespace(
             objective=objective,
             stages=race(objective, 20, 80, iterations + 1),
-            outlook=samples.outlook(kind),
             budget=budget or BudgetSettings(),
             policy=DIRECT,
-            splits=SimpleNamespace(heldout=range(200)),
+            splits=SimpleNamespace(tuning=range(80), heldout=range(200)),
         ),
     )
 
@@ -476,7 +475,7 @@ def test_control_characters_of_a_server_are_not_obeyed() -> None:
     ],
 )
 def test_why_a_template_is_the_best(kind: str, feasible: bool, said: str) -> None:
-    from taxtune.report.outlook import best_in_words
+    from taxtune.report.goals import best_in_words
 
     objective = OBJECTIVES[kind](Aims())
     best: IterationRecord = replace(samples.iteration(3), feasible=feasible)

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from taxtune.tuning.outlook import Aim
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.report.html import render_report
 from taxtune.report.summary import selection_in_words, summarise, verdict
-from taxtune.tuning.objective import Constraint
+from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Selection, TuneResult
 from tests.report import samples
 
 HELD = (Constraint("hp", 0.98, 0.9),)
-AIM = Aim("hr_at_hp", "hr", "maximize", HELD)
+AIM = ObjectiveSpec("hr_at_hp", "hr", "maximize", HELD)
 Status = Literal["certified", "passes-alone", "estimate"]
 
 

@@ -64,9 +64,7 @@ def test_what_decides_comes_first_and_what_is_held_after() -> None:
     assert counted_scores(run) == ("hp", "hr")
     assert counted_scores(samples.tune("accuracy", n=2)) == ("accuracy",)
     # hR at a held hP is no score; what it raises and what it holds are.
-    held = replace(samples.tune(n=2), objective="hr_at_hp", constraints=(Constraint("hp", 0.98, 0.9),), outlook=None)
+    held = replace(samples.tune(n=2), objective="hr_at_hp", constraints=(Constraint("hp", 0.98, 0.9),), spec=None)
     assert counted_scores(held) == ("hp",)
-    outlook = samples.outlook("hr_at_hp")
-    aim = replace(outlook.aims[0], measure="hr")
-    assert counted_scores(replace(held, outlook=replace(outlook, aims=(aim,)))) == ("hr", "hp")
-    assert counted_scores(replace(held, constraints=(), outlook=None)) == ("hp", "hr")
+    assert counted_scores(replace(held, spec=replace(samples.spec("hr_at_hp"), measure="hr"))) == ("hr", "hp")
+    assert counted_scores(replace(held, constraints=(), spec=None)) == ("hp", "hr")

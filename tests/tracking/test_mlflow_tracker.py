@@ -20,7 +20,6 @@ from urllib.request import url2pathname
 import pytest
 import yaml
 from PIL import Image
-from taxtune.tuning.repeats import RepeatsResult
 
 from taxtune.errors import TaxtuneError
 from taxtune.report.summary import summarise
@@ -219,7 +218,7 @@ def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) 
 
 def test_splits_are_inputs_of_the_runs_and_evaluation_data_sets(uri: str, tmp_path: Path) -> None:
     splits = make_splits(tmp_path / "images")
-    group = Group("comparison", "birds", "data-1")
+    group = Group("birds", "data-1")
     for _ in range(2):  # as when a run is resumed
         tracker = MLflowTracker("data", tmp_path, uri)
         run = tracker.start("birds", {}, {}, group=group, splits=splits)
@@ -408,7 +407,7 @@ def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) 
 
 
 def compared(uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]) -> tuple[Group, list[str]]:
-    group, ids = Group("comparison", "birds", identity), []
+    group, ids = Group("birds", identity), []
     for each in runs:
         tracker = MLflowTracker("compare", folder, uri)
         settings = {"name": "birds", "vlm": {"model": "local"}, "objective": {"kind": each.objective}}
@@ -454,7 +453,7 @@ def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> Non
 
 
 def test_a_run_that_fails_ends_the_one_above_it(uri: str, tmp_path: Path) -> None:
-    group = Group("comparison", "birds", "c8")
+    group = Group("birds", "c8")
     tracker = MLflowTracker("compare", tmp_path, uri)
     run = tracker.start("birds", {}, {}, group=group)
     above = client(uri).get_run(run).data.tags["mlflow.parentRunId"]
@@ -463,19 +462,6 @@ def test_a_run_that_fails_ends_the_one_above_it(uri: str, tmp_path: Path) -> Non
     assert client(uri).get_run(above).info.status == "KILLED"
     assert MLflowTracker("compare", tmp_path, uri).start("birds", {}, {}, run, group=group) == run
     assert client(uri).get_run(above).info.status == "RUNNING"
-
-
-def test_repeats_are_below_one_run(uri: str, tmp_path: Path) -> None:
-    runs = tuple(samples.tune(n=1, seed=k) for k in (1, 2))
-    result = RepeatsResult("birds", "hp", runs, ({"proposer": 1}, {"proposer": 2}), str(tmp_path))
-    group = Group("repeats", "birds", "r1")
-    above = MLflowTracker("repeats", tmp_path, uri).group(result, group)
-    assert above is not None
-    run = client(uri).get_run(above)
-    assert run.info.run_name == "repeat: birds"
-    assert run.data.metrics["heldout/hp"] == pytest.approx(result.winners["hp"].mean)
-    assert [row["repeat"] for row in table(uri, above, "repeats.json")] == [1, 2]
-    assert "What it cost" in run.data.tags["mlflow.note.content"]
 
 
 def test_what_the_machine_does_is_recorded(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

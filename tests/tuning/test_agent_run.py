@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from taxtune.report.html import save_report
 from taxtune.tuning.account import Account
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TuneResult
@@ -61,7 +62,7 @@ def test_a_run_tunes_with_an_agent(tmp_path):
     kept = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
     assert kept[1]["trace"][3]["tool"] == "compare"
     assert json.loads(kept[1]["trace"][3]["result"])["hP"]["difference"] > 0
-    result.report()
+    save_report(result)
     for file in (tmp_path / "out").rglob("*"):
         assert not file.is_file() or KEY.encode() not in file.read_bytes(), file
     assert "steps of the proposer" in (tmp_path / "out" / "report.html").read_text()

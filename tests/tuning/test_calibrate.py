@@ -14,6 +14,7 @@ from taxtune.errors import DataError, ModelError, RecipeError, TaxtuneError
 from taxtune.models import Failure
 from taxtune.policies import Vote
 from taxtune.policies.base import Places
+from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
 from taxtune.tuning.calibrate import CalibrationRun, read_calibration
 from taxtune.tuning.loop import Tuner
@@ -75,7 +76,7 @@ def test_the_winner_is_chosen_at_every_share_without_asking_again(tmp_path: Path
     console = Console(file=StringIO(), width=200)
     print_result(console, several)
     assert "Placed by vote (samples 4, share 0.5)." in console.file.getvalue()  # type: ignore[attr-defined]
-    assert "Placed by vote (samples 4, share 0.5)." in (Path(several.folder) / "report.html").read_text()
+    assert "Placed by vote (samples 4, share 0.5)." in render_report(several)
     assert len(several.selection.finalists) == 2 * len(one.selection.finalists)
     assert several.heldout[1].scores.hr > one.heldout[1].scores.hr
     loaded = taxtune.load_run(several.folder)
@@ -222,13 +223,13 @@ def test_too_few_images_are_told_before_anything_is_asked(run: Path) -> None:
 def test_other_images_can_be_given_but_not_those_of_the_splits(run: Path) -> None:
     work = CalibrationRun(run, risk=0.3, data=run.parent / "in" / "manifest.csv", vlm=Wavering())
     assert len(work.examples) == 10
-    used = {example.sha256 for example in (*work.parts.splits.tuning, *work.parts.splits.heldout)}
+    used = {example.sha256 for example in (*work.experiment.splits.tuning, *work.experiment.splits.heldout)}
     assert not used & {example.sha256 for example in work.examples}
 
 
 def test_without_images_left_it_says_so(tmp_path: Path) -> None:
     toy_run(tmp_path, None, ("iterations=1",))
-    with pytest.raises(DataError, match="none is left to calibrate on"):
+    with pytest.raises(DataError, match="none is free to calibrate on"):
         taxtune.calibrate(tmp_path / "run", risk=0.3, vlm=Wavering())
 
 

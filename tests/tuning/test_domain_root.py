@@ -110,7 +110,7 @@ def test_table_report_json_and_mlflow_show_both_and_say_which(run: tuple[Experim
     assert "hF on sight" in heldout_table(result.heldout)["score"]
     stored = json.loads(json.dumps(result.as_dict()))
     assert stored["heldout"][0]["full"]["root"] == "sight"
-    assert stored["full_differences"]["hp"]["p_value"] > 0
+    assert stored["differences"][0]["full"]["hp"]["p_value"] > 0
 
 
 def test_without_a_root_nothing_is_added(tmp_path: Path) -> None:

@@ -120,11 +120,6 @@ def test_an_existing_run_is_not_overwritten(place: Opened) -> None:
     assert "--resume" in str(error.value)
 
 
-def test_what_may_change_by_now_does_not_stop_a_run_from_before(place: Opened) -> None:
-    place.open({**IDENTITY, "recipe.max_missing": 0.1}).close()
-    place.open()
-
-
 def test_resume_says_what_changed(place: Opened) -> None:
     place.open().close()
     with pytest.raises(ResumeError) as error:
@@ -224,7 +219,7 @@ def test_an_iteration_costs_the_same_whatever_came_before_it(place: Opened, monk
             history.finish(record(claim.iteration))
             if i == 5:  # what grows once costs once
                 history.grow(replace(record(0), rows=record(0).rows * 2))
-            assert len(history.templates()) == len(history.known()) == i + 1
+            assert len(history.templates()) == len(history.records()) == i + 1
             costs.append(dict(counts))
     assert costs[2] == costs[4] == costs[-1]
     assert [len(r.rows) for r in history.records()[:2]] == [2, 1]
@@ -239,38 +234,6 @@ def test_a_run_that_nothing_was_gained_in_is_removed(place: Opened) -> None:
     kept.finish(record(kept.claim(3).iteration))
     kept.discard()
     assert [r.iteration for r in kept.records()] == [0], "a finished iteration is worth keeping"
-
-
-def test_a_run_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
-    """Its workers were known by lock files alone, and their trials had no readable attributes."""
-    storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'history.db'}")
-    study = optuna.create_study(study_name="run", storage=storage, directions=["maximize", "maximize"])
-    study.set_user_attr("identity", IDENTITY)
-    study.set_user_attr("details", {})
-    study.set_user_attr("note:taxonomy", "tree.csv")
-    for hp in (0.5, 0.6):
-        trial = study.ask()
-        trial.set_user_attr("worker", "0123456789abcdef")
-        trial.set_user_attr("proposal", {"template": f"template {trial.number}", "parameters": {"slot": "x"}})
-        trial.set_user_attr("record", json.loads(json.dumps(record(trial.number, hp).as_dict())))
-        if trial.number == 0:
-            study.tell(trial, [0.5, 0.7])
-    trial = study.ask()
-    trial.set_user_attr("worker", "0123456789abcdef")
-    trial.set_user_attr("proposal", {"template": "half done"})
-    (tmp_path / ".locks").mkdir()
-    (tmp_path / ".locks" / "worker-0123456789abcdef.lock").touch()
-    history = History(tmp_path, "run", IDENTITY, resume=True)
-    assert history.templates() == ("template 0", "template 1", "half done")
-    claim = history.claim(3)
-    assert claim.record == record(1, 0.6), "a record that was stored just before death is not made again"
-    history.finish(claim.record)
-    assert history.claim(3).proposal == Proposal("half done")
-    history.finish(record(2, 0.7))
-    assert run(history, 3) == [3]
-    assert history.note("taxonomy") == "tree.csv"
-    assert [r.iteration for r in history.records()] == [0, 1, 2, 3]
-    history.close()
 
 
 def test_the_winner_is_feasible_and_the_earliest_of_equals() -> None:

@@ -25,7 +25,7 @@ from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 def tune(tmp_path: Path, *overrides: str, cyclist: bool = False) -> TuneResult:
     session = make_parts(tmp_path / "in", tmp_path / "out", Cyclist() if cyclist else None, overrides)
     if cyclist:
-        session.own_mapper = BicycleMapper(session.taxonomy, config=session.mapper_config)
+        session.mapper = session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
     return tuned(session, tmp_path / "out")
 
 
@@ -40,7 +40,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         assert scores is not None
         # What is recorded is what the rows give; both levels of the tree are a bit.
         rows = [row for row in record.rows if row.node is not None]
-        expected = information_scores(session.information, [r.node for r in rows], [r.target for r in rows])
+        expected = information_scores(session.weights, [r.node for r in rows], [r.target for r in rows])
         assert {key: getattr(scores, key) for key in expected.as_dict()} == pytest.approx(expected.as_dict())
         assert scores.target_bits == 2
         assert scores.ihp == pytest.approx(sum(row.ihp or 0 for row in rows) / len(rows))
@@ -99,8 +99,8 @@ def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides)
     counts = tmp_path / "in" / "counts.csv"
     counts.write_text("node,count\nscarlet,6\ncrimson,2\nnavy,4\nazure,4\n")
-    assert session.information.content[session.taxonomy.resolve("crimson")] == 3
-    assert session.tuned_for().evaluator(None).information is session.information
+    assert session.weights.content[session.taxonomy.resolve("crimson")] == 3
+    assert session.tuned_for().evaluator(None).information is session.weights
     goal = session.tuned_for("ihp").goal()
     assert (goal.trivial_ihp, goal.trivial_ihr) == (1, 0)
     # The weights are part of what a run is; by the leaves they follow from the tree and are not named.
@@ -115,8 +115,8 @@ def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     by_targets = make_parts(
         tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets", "taxonomy.smoothing=1")
     )
-    assert by_targets.information.as_dict()["p"] == "targets"
-    assert by_targets.information.smoothing == 1
+    assert by_targets.weights.as_dict()["p"] == "targets"
+    assert by_targets.weights.smoothing == 1
 
 
 def test_frequencies_that_cannot_be_used_are_said_before_a_run(tmp_path: Path) -> None:

@@ -239,22 +239,13 @@ def test_a_comparison_judges_every_winner(tmp_path: Path) -> None:
     assert "LAVE" in render_report(result)
 
 
-def test_the_plan_says_what_the_judge_costs(tmp_path: Path) -> None:
+def test_the_plan_counts_the_judges_calls(tmp_path: Path) -> None:
     run = session(tmp_path / "in", tmp_path / "out", "http://127.0.0.1:9/v1")
     plan = make_plan(run)
-    assert plan.problems == ()
-    judge = plan.forecast.judge
-    assert judge is not None
-    assert judge.calls == 8 * 6 + 12 * 2
-    assert judge.tokens is not None
-    assert 500 < judge.tokens / judge.calls < 2000
-    assert judge.usd is not None
-    assert 0 < judge.usd < 1
-    both = make_plan(run, ("hp", "lave")).forecast.judge
-    assert both is not None
-    assert both.calls == 8 * 6 + 12 * 3
+    assert (plan.problems, plan.judge_calls) == ((), 8 * 6 + 12 * 2)
+    assert make_plan(run, ("hp", "lave")).judge_calls == 8 * 6 + 12 * 3
     other = make_plan(make_parts(tmp_path / "in", tmp_path / "other"))
-    assert (other.judge, other.forecast.judge) == (None, None)
+    assert (other.judge, other.judge_calls) == (None, 0)
 
 
 def test_the_objective_is_the_mean_rating() -> None:

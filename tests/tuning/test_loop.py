@@ -13,6 +13,7 @@ from taxtune.recipe import load_recipe
 from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import make_plan
+from taxtune.tuning.power import highest_provable
 from taxtune.tuning.records import TuneResult
 from tests.tuning.toy import ToyVLM, compared, make_parts, tuned
 
@@ -343,23 +344,24 @@ def test_what_the_race_asks_is_kept_apart(tmp_path):
 
 def test_a_plan_counts_calls_and_names_every_problem(tmp_path):
     session = make_parts(tmp_path / "in", tmp_path / "out")
-    plan = make_plan(session, ("hp", "accuracy"))
+    plan = make_plan(session, ("hp", "hr_at_hp"))
     assert plan.problems == ()
-    assert plan.forecast.model.calls == 8 * (1 + 10) + 12 * 3
+    assert (plan.llm_calls, plan.judge_calls, plan.images, plan.nodes) == (0, 0, 20, 7)
+    assert plan.vlm_calls == 8 * (1 + 10) + 12 * 3
+    (power,) = plan.power
+    assert (power.measure, power.goal, power.images) == ("hp", 0.98, 8)
+    assert power.provable < 0.98 < highest_provable(power.needed, 0.9) < 0.985
     # In a race the templates of each round are asked about what is new to them, and so is the baseline that others are
     # held to by the floor of "hp".
     race = make_plan(make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.block=2",)))
     first, second, last = race.stages
     assert (first.images, first.templates, last.images) == (2, 6, 8)
     asked = 2 * 6 + (second.images - 2) * second.templates + (8 - second.images) * last.templates
-    assert race.forecast.model.calls == asked + (8 - 2) + 12 * 2
-    assert (plan.forecast.proposer, plan.images, plan.nodes) == (None, 20, 7)
+    assert race.vlm_calls == asked + (8 - 2) + 12 * 2
     (tmp_path / "in/navy0.png").unlink()
     (tmp_path / "in/navy1.png").write_bytes(b"")
     recipe = load_recipe(tmp_path / "in/recipe.yaml", ["proposer.fragments=nope"])
-    broken = Experiment(recipe, tmp_path / "out2")
-    broken.vlm = ToyVLM()
-    text = "\n".join(make_plan(broken).problems)
+    text = "\n".join(make_plan(Experiment(recipe, tmp_path / "out2", vlm=ToyVLM())).problems)
     assert "navy0.png" in text
     assert "navy1.png" in text
     assert "nope" in text

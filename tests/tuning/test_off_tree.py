@@ -33,7 +33,7 @@ from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 def cyclist(folder: Path, out: Path, *overrides: str) -> Experiment:
     session = make_parts(folder, out, Cyclist(), ("max_off_tree=1", *overrides))
-    session.own_mapper = BicycleMapper(session.taxonomy, config=session.mapper_config)
+    session.mapper = session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
     return session
 
 
@@ -107,7 +107,7 @@ def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Experi
 @pytest.mark.parametrize("preset", PAPER_PRESETS)
 def test_the_papers_presets_score_as_the_paper_does(tmp_path: Path, preset: str) -> None:
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=(f"mapper.preset={preset}",))
-    assert session.mapper_config.off_tree == session.tuned_for().goal().off_tree == "root"
+    assert session.mapper.config.off_tree == session.tuned_for().goal().off_tree == "root"
     assert session.tuned_for().identity()["mapper.off_tree"] == "root"
     assert session.tuned_for().evaluator(None).off_tree == "root"
 
@@ -232,7 +232,7 @@ def test_on_the_whole_taxonomy_it_is_a_child_of_that_ones_root(tmp_path: Path) -
     """What a part lacks may be anywhere outside of it: nothing between the two roots is said."""
     session = restricted(tmp_path / "in", tmp_path / "out", overrides=("iterations=2", "max_off_tree=1"))
     session.vlm = Cyclist()
-    session.own_mapper = BicycleMapper(session.taxonomy, config=session.mapper_config)
+    session.mapper = session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
     result = tuned(session, tmp_path / "out")
     assert result.heldout[0].scores.off_tree > 0
     for held in result.heldout:

@@ -19,11 +19,10 @@ HP_AND_ACCURACY = ("--objective", "hp", "--objective", "accuracy")
 COMMANDS = {
     "tune": ("tune", "recipe.yaml"),
     "compare": ("compare", "recipe.yaml", *HP_AND_ACCURACY),
-    "repeat": ("tune", "recipe.yaml", "--repeats", "2"),
 }
 #: Where each is, as nobody names a folder.
-FOLDERS = {"tune": "runs/toy", "compare": "runs/toy-compare", "repeat": "runs/toy-repeat"}
-WORDS = {"tune": "a tuning run", "compare": "a comparison", "repeat": "repeated runs"}
+FOLDERS = {"tune": "runs/toy", "compare": "runs/toy-compare"}
+WORDS = {"tune": "a tuning run", "compare": "a comparison"}
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +103,9 @@ def test_a_folder_of_evaluations_may_become_a_run(made: Path, tmp_path: Path) ->
     assert taxtune(tmp_path / "copy", "tune", "recipe.yaml", "--out", "x").code == 0
 
 
-@pytest.mark.parametrize("there", ["compare", "repeat"])
-def test_what_is_calibrated_is_one_run(made: Path, there: str) -> None:
+def test_what_is_calibrated_is_one_run(made: Path) -> None:
     before = results(made)
-    done = taxtune(made, "calibrate", FOLDERS[there], "--risk", "0.1")
+    done = taxtune(made, "calibrate", FOLDERS["compare"], "--risk", "0.1")
     assert done.code == 2
     assert "does not hold one tuning run" in done.err
     assert results(made) == before
