@@ -22,7 +22,7 @@ import pytest
 
 from taxtune.encoders.vectors import VectorStore
 from taxtune.errors import DataError, MissingExtraError
-from taxtune.metrics.score_store import ScoreStore
+from taxtune.metrics.model_pairs import ScoreStore
 from taxtune.models import Answer, AnswerStore, Rates, Request
 from taxtune.store import Store
 from tests.databases import Server, postgresql
@@ -51,8 +51,8 @@ KINDS = {
         VectorStore, lambda i: f"{i:064x}", lambda i: np.array([1, i], dtype=np.float32), lambda value: value.tolist()
     ),
 }
-OPEN: dict[str, Callable[[str], Store[Any, Any]]] = {"answers": AnswerStore, "scores": ScoreStore}
-SERVED = ["answers on PostgreSQL", "scores on PostgreSQL"]
+OPEN: dict[str, Callable[[str], Store[Any, Any]]] = {"answers": AnswerStore}
+SERVED = ["answers on PostgreSQL"]
 precious = pytest.mark.parametrize("kind", ["answers"], indirect=True)
 everywhere = pytest.mark.parametrize("kind", [*KINDS, *SERVED], indirect=True)
 caches = pytest.mark.parametrize("kind", ["scores", "images"], indirect=True)

@@ -31,7 +31,6 @@ from taxtune.recipe import (
     Recipe,
     VotePolicySettings,
 )
-from taxtune.store_server import is_server
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 from taxtune.tuning.experiment import Experiment, trivial_scores
 from taxtune.tuning.history import check_unused, study_name
@@ -187,10 +186,6 @@ class Parts:
             RecipeError: If its address uses an environment variable that is not set.
         """
         return None if self.recipe.storage is None else self.recipe.expanded(self.recipe.storage)
-
-    @property
-    def _shared(self) -> str | None:
-        return self.storage if is_server(self.storage) else None
 
     def check_folder(self, objectives: Sequence[str] = (), repeats: int | None = None, *, resume: bool = False) -> None:
         """Checks that the folder is free for a run, for a comparison of objectives, or for so many repeats.
@@ -369,7 +364,7 @@ class Parts:
         if asks_a_model(name):
             spec, settings = self._judge(name)
         else:
-            spec, settings = name, MeasureSettings(cache_dir=self.folder, storage=self._shared)
+            spec, settings = name, MeasureSettings(cache_dir=self.folder)
         return MeasureMetric(name, make_measure(spec, settings), self.taxonomy, recipe.prompt.question)
 
     def _judge(self, name: str) -> tuple[str, MeasureSettings]:
@@ -403,7 +398,6 @@ class Parts:
         own = [None if p is None else recipe.path(p) for p in (s.demonstrations, s.yes_no_demonstrations)]
         return f"{name}:{name_of}", MeasureSettings(
             cache_dir=self.folder,
-            storage=self._shared,
             judge=settings,
             demonstrations=own[0],
             yes_no_demonstrations=own[1],

@@ -71,11 +71,6 @@ def test_worked_out_by_hand(birds: Taxonomy) -> None:
     assert found[1].recall == 0.5
 
 
-def test_without_ranks_the_levels_count() -> None:
-    tree = Taxonomy(["food", "soup", "pho", "cake"], [-1, 0, 1, 0])
-    assert [row.rank for row in rank_scores(tree, [2], [3])] == ["level 1", "level 2"]
-
-
 def test_ranks_are_in_the_order_of_the_paths_and_not_of_the_depths() -> None:
     """Mosses with few ranks and a variety, animals with many and none: the variety is still the last."""
     labels = ["life", "moss", "genus m", "species m", "variety m", "animal", "class", "order", "family", "genus a", "s"]
@@ -91,20 +86,6 @@ def test_answers_off_the_tree_have_a_row_of_their_own(birds: Taxonomy) -> None:
     assert found[-1].precision == 0
     assert found[-1].recall is None
     assert [row.said for row in found[:-1]] == [1, 1, 1, 1]  # not the one that declined
-
-
-@given(tree_and_nodes(), masks)
-def test_intervals_hold_the_estimate(case: Case, off: list[bool]) -> None:
-    tree, (predicted, target) = case
-    off = off[: len(target)]
-    found = bootstrap_ranks(tree, predicted, target, off_tree=off, resamples=50)
-    assert [row.scores for row in found] == rank_scores(tree, predicted, target, off_tree=off)
-    for row in found:
-        for interval, estimate in ((row.precision, row.scores.precision), (row.recall, row.scores.recall)):
-            assert (interval is None) == (estimate is None)
-            if interval is not None:
-                assert interval.estimate == pytest.approx(estimate)
-                assert 0 <= interval.low <= interval.high <= 1
 
 
 def test_intervals_are_those_of_drawing_examples(birds: Taxonomy) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
@@ -9,10 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from taxtune.cli.app import app
-from taxtune.errors import DataError, ModelError, TaxtuneError
+from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics import base
 from taxtune.metrics.registry import (
     MEASURES,
@@ -22,7 +19,6 @@ from taxtune.metrics.registry import (
     PairwiseMeasure,
     make_measure,
     measure,
-    split_spec,
 )
 from tests.displays import Recorder
 
@@ -47,12 +43,6 @@ def test_measures_without_a_model_keep_the_one_signature(kind: str) -> None:
     assert made.identity()["measure"] == kind
 
 
-def test_specifications() -> None:
-    assert split_spec("sentence") == (MEASURES["sentence"], MEASURES["sentence"].default_model)
-    assert split_spec("sentence:some/folder:x") == (MEASURES["sentence"], "some/folder:x")
-    assert split_spec("rouge-1") == (MEASURES["rouge-1"], None)
-
-
 @pytest.mark.parametrize(
     ("spec", "said"),
     [("rouge1", "rouge-1"), ("rouge-1:x", "has no model"), ("sentence:", "empty"), ("", "Known names")],
@@ -62,22 +52,11 @@ def test_what_is_no_measure(spec: str, said: str) -> None:
         make_measure(spec)
 
 
-def test_settings_out_of_range() -> None:
-    with pytest.raises(ModelError, match="batch_size"):
-        make_measure("rouge-1", MeasureSettings(batch_size=0))
-
-
 class Lengths(PairwiseMeasure):
     def scores(
         self, answers: Sequence[str], references: Sequence[str], images: Any = None, *, questions: Any = None
     ) -> base.FloatArray:
         return np.array([len(a) + 100 * len(b) for a, b in zip(answers, references, strict=True)], dtype=float)
-
-
-def test_a_matrix_is_every_pair_even_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_CHUNK", 4)
-    table = Lengths("lengths", "L").matrix(["a", "bb", "ccc", "dddd", "e"], ["x", "yy", "zzz"])
-    assert table.tolist() == [[len(a) + 100 * n for n in (1, 2, 3)] for a in ("a", "bb", "ccc", "dddd", "e")]
 
 
 def test_listing_the_measures_imports_light() -> None:
@@ -155,15 +134,6 @@ def test_a_class_is_made_with_or_without_a_constructor(own: MutableMapping[str, 
     assert (large.name, large.label, large.batch_size) == ("with-model:large", "with-model", 3)  # type: ignore[attr-defined]
 
 
-def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, MeasureKind], tmp_path: Path) -> None:
-    measure("longer")(longer)
-    file = tmp_path / "answers.csv"
-    file.write_text("answer,reference\nabc,a\nb,b\n")
-    done = CliRunner().invoke(app, ["measure", str(file), "-m", "longer", "--json"])
-    assert json.loads(done.stdout)["tables"]["measures"][0]["mean"] == 1
-    assert "longer" in CliRunner().invoke(app, ["measure", "--list"]).stdout
-
-
 @pytest.mark.parametrize(
     ("given", "batched", "said"),
     [
@@ -174,7 +144,7 @@ def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, Meas
     ],
 )
 def test_what_a_function_must_not_return(given: Callable[..., Any], batched: bool, said: str) -> None:
-    made = base.FunctionMeasure("own", "Own", given, MeasureSettings(), batched=batched)
+    made = base.FunctionMeasure("own", "Own", given, batched=batched)
     with pytest.raises(TaxtuneError, match=f"The measure own (returned|did not return) .*{said}"):
         made.scores(["an answer"], ["a reference"])
 
