@@ -16,17 +16,11 @@ _CHUNK = 8_000_000  # entries of the table of resampled counts that are gathered
 
 
 def average_precision(scores: ArrayLike, positive: ArrayLike) -> FloatArray:
-    """Returns the average precision of each label, as scikit-learn's `average_precision_score` computes it.
-
-    Images with equal scores stand together: a label whose images all score the same has the AP of its share of
-    positive images.
+    """Returns scikit-learn's average precision of each label, shape (labels,), in (0, 1]; NaN if no image shows it.
 
     Args:
         scores: The score of each image under each label, shape (images, labels), finite; larger is surer.
         positive: Whether the image shows the label, same shape.
-
-    Returns:
-        Shape (labels,), in (0, 1]; NaN for a label that no image shows, whose average precision is undefined.
 
     Raises:
         ValueError: If the shapes differ, are not two-dimensional, or a score is not finite.
@@ -48,23 +42,18 @@ def resample_counts(images: int, resamples: int, seed: int) -> NDArray[np.float3
 
 
 def bootstrap_average_precision(scores: ArrayLike, positive: ArrayLike, counts: ArrayLike) -> FloatArray:
-    """Returns the average precision of each label in each bootstrap resample of the images.
+    """Returns the average precision of each label in each bootstrap resample of the images, shape (labels, resamples).
 
-    An image that is drawn several times would help itself: its copies stand with it and raise the precision at its
-    rank, so that the mean over resamples lies 0.6 to 1.7 points above the estimate for ten images of a label. To its
-    own precision an image therefore adds itself once, however often it is drawn; counts of 1 give `average_precision`.
+    An image that is drawn several times would help itself: its copies raise the precision at its rank, so that the mean
+    over resamples lies 0.6 to 1.7 points above the estimate for ten images of a label. To its own precision an image
+    therefore adds itself once, however often it is drawn; counts of 1 give `average_precision`. NaN where a resample
+    holds no image of the label.
 
     Args:
         scores: As for `average_precision`.
         positive: As for `average_precision`.
         counts: Number of draws of each image in each resample, shape (images, resamples); see `resample_counts`. The
             same counts for two score matrices make their comparison paired.
-
-    Returns:
-        Shape (labels, resamples); NaN where a resample holds no image of the label.
-
-    Raises:
-        ValueError: If shapes do not fit, or a score is not finite.
     """
     values, truth = _checked(scores, positive)
     weights = np.asarray(counts, dtype=np.float32)

@@ -148,12 +148,7 @@ class Measure(Protocol):
 
 
 class PairwiseMeasure(Measure):
-    """A measure that scores pairs: subclass it and write `scores`.
-
-    Args:
-        name: The specification; by default the kind that it is registered as.
-        label: As the papers print it; by default that of its kind.
-    """
+    """A measure that scores pairs: subclass it and write `scores`. Name and label are by default those of its kind."""
 
     kind: ClassVar[MeasureKind]  # set by the decorator `measure`, as are these two
     needs_images = False

@@ -25,15 +25,12 @@ ASSUMED_LOSS = 0.5
 
 
 def upper_bound(losses: ArrayLike, confidence: float) -> float:
-    """Returns an upper confidence bound on the mean of the distribution that losses were drawn from.
+    """Returns an upper confidence bound on a mean loss, in (0, 1]; 1 where too few losses prove nothing.
 
     Args:
-        losses: Independent losses of one distribution, shape (n,), n ≥ 1, each in [0, 1]. Their order matters, so it
-            must not depend on the losses: take the order in which the images were drawn.
+        losses: Independent losses of one distribution, shape (n,), n ≥ 1, each in [0, 1], in an order that does not
+            depend on them: that in which the images were drawn.
         confidence: Probability with which the mean is at most the bound, between 0 and 1, both excluded.
-
-    Returns:
-        The bound, in (0, 1]; 1 where too few losses prove nothing.
 
     Raises:
         ValueError: If there are no losses, one is not in [0, 1], or the confidence is out of range.
@@ -54,18 +51,10 @@ def upper_bound(losses: ArrayLike, confidence: float) -> float:
 
 
 def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
-    """Returns a p-value of the hypothesis that the mean loss is above `risk`; a small one refutes it.
+    """Returns a p-value, in (0, 1], of the hypothesis that the mean loss is above `risk`; a small one refutes it.
 
-    Args:
-        losses: As for `upper_bound`.
-        risk: The mean loss to keep, in [0, 1].
-        level: The level of most power, between 0 and 1; the p-value is valid at every level.
-
-    Returns:
-        In (0, 1]; at most `level` exactly where `upper_bound(losses, 1 - level)` is at most `risk`.
-
-    Raises:
-        ValueError: If there are no losses, one is not in [0, 1], or the risk or the level is out of range.
+    It is at most `level` exactly where `upper_bound(losses, 1 - level)` is at most `risk`, and valid at every level.
+    Errors are those of `upper_bound`.
     """
     if not 0 <= risk <= 1:
         raise ValueError(f"risk must be between 0 and 1, not {risk}")
@@ -76,23 +65,17 @@ def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
 
 
 def poisson_bound(losses: ArrayLike, confidence: float, *, typical: float, images: int | None = None) -> float:
-    """Returns an approximate upper confidence bound on a mean loss that is made of few losses.
+    """Returns an approximate upper confidence bound, in (0, 1], on a mean loss that is made of few losses.
 
     Losses are taken for a weighted sum of Poisson counts, whose bound is a quantile of a gamma distribution of the same
     mean and variance (Fay and Feuer 1997, "Confidence intervals for directly standardized rates", Statistics in
     Medicine 16). Unlike a bound from the sample's own variance it is above 0 where nothing was lost.
 
     Args:
-        losses: Shape (n,), n ≥ 1, each in [0, 1].
-        confidence: Probability with which the mean is at most the bound, about, between 0 and 1, both excluded.
-        typical: Size of a loss where there is one, in (0, 1], for the loss that may come next.
+        losses: As for `upper_bound`.
+        confidence: As for `upper_bound`.
+        typical: Size of a loss where there is one, in (0, 1], for the next loss.
         images: Number of losses, distributed as these, that the bound is computed for; by default len(losses).
-
-    Returns:
-        The bound, above 0 and at most 1.
-
-    Raises:
-        ValueError: If there are no losses, one is not in [0, 1], or an argument is out of range.
     """
     from scipy.stats import chi2
 

@@ -116,11 +116,7 @@ def classify(
     off_tree: ArrayLike | None = None,
     doubtful: ArrayLike | None = None,
 ) -> list[ErrorType]:
-    """Returns the type of each answer.
-
-    An answer off the tree and an abstention are ones whatever the target is. Otherwise a placement on the target is
-    correct, then a doubtful placement is one: the mistake may be the mapper's and not the model's. The tree
-    distinguishes the rest.
+    """Returns the type of each answer; the first of off the tree, abstained, correct, doubtful and the tree's types.
 
     Args:
         taxonomy: The tree.
@@ -128,7 +124,7 @@ def classify(
         target: Node numbers, shape (n,).
         abstained: Whether the answer declines or says nothing, shape (n,); by default none.
         off_tree: Whether the answer asserts something that the tree lacks, shape (n,); by default none.
-        doubtful: Whether the mapper guessed (n-grams, vote, similarity), shape (n,); by default never.
+        doubtful: Whether the mapper guessed, shape (n,), so that the mistake may be its own; by default never.
 
     Raises:
         ValueError: If shapes differ or a number is no node of the tree.
@@ -169,17 +165,13 @@ def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> l
 def classify_by_measures(inclusion: ArrayLike, similarity: ArrayLike, *, high: float = 0.7) -> list[MeasuredType]:
     """Returns the type of each answer by an inclusion verdict and a concept similarity, without a tree (paper 2).
 
-    Both high is correct; high similarity without inclusion a granularity error (right but too generic); inclusion
-    without high similarity annotation ambiguity, or an image with several labels; neither a failure of fine-grained
-    discrimination. The paper's summary names no threshold; that of the similarity is ours.
+    Both high is correct; high similarity alone a granularity error; inclusion alone annotation ambiguity, or an image
+    with several labels; neither a failure of fine-grained discrimination. The threshold of the similarity is ours.
 
     Args:
         inclusion: Verdicts in [0, 1], shape (n,), yes from 0.5 on; NaN is unscored.
         similarity: Concept similarities, shape (n,); NaN is unscored.
         high: The least similarity that counts as high.
-
-    Raises:
-        ValueError: If shapes differ.
     """
     verdict, cosine = np.asarray(inclusion, dtype=float), np.asarray(similarity, dtype=float)
     if verdict.shape != cosine.shape or verdict.ndim != 1:

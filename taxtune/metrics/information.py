@@ -1,22 +1,17 @@
 """Information-weighted precision, recall and F, misinformation and remaining uncertainty, in bits.
 
-hP and hR count the nodes of a path, so that on a deep tree "an animal" is worth nearly as much as a species. Here a
-node weighs the information that it adds. Let p(v) be the probability that an example belongs to v or below it. The
-*information content* of v (Resnik 1995, §2) and its *information accretion* (Clark and Radivojac 2013, §2.1) are
+With p(v) the probability that an example belongs to v or below it, the *information content* of v (Resnik 1995, §2) and
+its *information accretion* (Clark and Radivojac 2013, §2.1) are
 
-    IC(v) = −log2 p(v),        w(v) = IC(v) − IC(parent(v)) = −log2 p(v | parent(v)),        w(root) = 0,
+    IC(v) = −log2 p(v),        w(v) = IC(v) − IC(parent(v)),        w(root) = 0,
 
-so that IC(v) is the sum of w over anc(v). With the deepest common node c of answer and truth,
+and with the deepest common node c of answer and truth (Clark and Radivojac 2013, §2.2)
 
     ihP = IC(c) / IC(answer)       ihR = IC(c) / IC(truth)
-    remaining uncertainty ru = IC(truth) − IC(c)       misinformation mi = IC(answer) − IC(c)
+    remaining uncertainty = IC(truth) − IC(c)       misinformation = IC(answer) − IC(c).
 
-(Clark and Radivojac 2013, §2.2). ihP and ihR are the weighted precision and recall of the protein function challenges
-(CAFA) with a tree instead of the Gene Ontology. ihF is the harmonic mean of the two *means*, as hF is. A quotient 0/0
-is 1, as hP is for an answer at the root: such an answer has nothing wrong in it, such a truth leaves nothing unsaid.
-
-An answer off the tree (see `taxtune.metrics.hierarchical`) is a child of the root that is never right: its ihP and ihR
-are 0, and for its misinformation it weighs as much as a child of the root does on average (`off_tree_weight`).
+ihF is the harmonic mean of the two *means*, as hF is. A quotient 0/0 is 1. An answer off the tree (see `hierarchical`)
+has ihP and ihR 0, and weighs as much as a child of the root does on average (`off_tree_weight`).
 
 Resnik, P. (1995): Using information content to evaluate semantic similarity in a taxonomy. IJCAI.
 Clark, W. T. and Radivojac, P. (2013): Information-theoretic evaluation of predicted ontological annotations.

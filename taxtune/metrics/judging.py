@@ -41,14 +41,10 @@ class Verdicts:
         values: The verdicts as scores, shape (n,); NaN is unscored.
         replies: The judge's replies, rationale included; None where there is none.
         problems: Why there is no reply; None where there is one.
-        unread: Replies without a verdict.
-        failed: Calls that failed.
-        not_asked: Answers that the judge was not asked about, by reason.
-        retryable: Failed calls that may succeed later.
-        from_store: Replies from the disk.
-        prompt_tokens: Tokens sent in new calls.
-        completion_tokens: Tokens written in new calls.
-        cost_usd: Cost of new calls in US dollars; None where no price is known.
+        unread: Number of replies without a verdict.
+        failed: Number of failed calls, of which `retryable` may succeed later.
+        not_asked: Number of answers that the judge was not asked about, by reason.
+        from_store: Number of replies from the disk; tokens and cost (US dollars, None if unknown) are of new calls.
     """
 
     values: NDArray[np.float64]
@@ -99,12 +95,7 @@ class JudgePrompt:
 
 
 class Judge:
-    """A language model that judges, with its replies kept.
-
-    Args:
-        llm: The model.
-        place: Where the replies are kept; see `open_replies`.
-    """
+    """A language model that judges, with its replies kept at a place of `open_replies`."""
 
     def __init__(self, llm: Model, *, place: Place | None = None) -> None:
         self.llm = llm

@@ -104,7 +104,7 @@ class LaveOptions:
         shots: Number of demonstrations shown, the first ones; None is all of them.
         rationale: Whether the judge gives its reason before the rating.
         filter_references: Whether rare references are left out.
-        demonstrations: A YAML file of demonstrations that replaces the package's own; None is the package's own.
+        demonstrations: A YAML file of demonstrations; None is the package's own.
         yes_no_demonstrations: The same for yes/no questions.
     """
 
@@ -169,14 +169,7 @@ class Lave(ManyReferencesMeasure):
         return {"measure": "lave", **options, **self._judge.llm.identity}
 
     def prompt(self, question: str, references: Sequence[str], answer: str, caption: str | None = None) -> str:
-        """Returns the judge's prompt about one answer.
-
-        Args:
-            question: The question.
-            references: The answers that people gave, duplicates included, at least one.
-            answer: The candidate answer.
-            caption: A description of the image, or None to show none.
-        """
+        """Returns the judge's prompt about an answer, with the references that people gave and maybe a caption."""
         kept = filter_references(references) if self.options.filter_references else list(references)
         return self._prompt.render(
             captions=caption is not None,

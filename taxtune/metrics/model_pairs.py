@@ -51,12 +51,9 @@ def whole(text: str) -> str:
 
 
 class ScoreStore(Store[tuple[str, ...], float]):
-    """Scores by the texts that were compared, so that a model compares the same two texts once. A cache.
+    """Scores by the compared texts, in `scores.sqlite`, so that a model compares the same two texts once. A cache.
 
     A score that is no finite number is not kept, so that it is computed again.
-
-    Args:
-        folder: The folder of `scores.sqlite`; None is the user's cache folder.
     """
 
     table = "scores"
@@ -110,13 +107,7 @@ class Notes:
 
 
 class PairsMeasure(PairwiseMeasure):
-    """A measure that computes the scores of different pairs: subclass it and write `compute`.
-
-    Args:
-        settings: Device, batches, caches.
-        model: The model, for measures that have one.
-        store: Where scores are kept, or None.
-    """
+    """A measure that computes the scores of different pairs, keeping them in a store if it has one: write `compute`."""
 
     #: Pairs computed before their scores are kept.
     block = 1_000_000
@@ -134,12 +125,7 @@ class PairsMeasure(PairwiseMeasure):
 
     @abstractmethod
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """Returns the scores of different pairs; NaN where there is no number.
-
-        Args:
-            pairs: Results of `as_pair`.
-            advance: To be called with the number of further pairs that are done.
-        """
+        """Returns the scores of different pairs of `as_pair`, NaN where there is no number; `advance` counts pairs."""
 
     def as_pair(self, answer: str, reference: str) -> Pair:
         """Returns the texts that are compared of an answer and its reference."""
@@ -159,11 +145,9 @@ class PairsMeasure(PairwiseMeasure):
     def scores(
         self, answers: Texts, references: Texts, images: Images = None, *, questions: Questions = None
     ) -> FloatArray:
-        """Returns the score of each answer against its reference, shape (n,); NaN is unscored.
+        """Returns the score of each answer against its reference, shape (n,).
 
         Raises:
-            DataError: If there are not as many answers as references.
-            TypeError: If one of them is not text.
             ModelError: If the model cannot be loaded or run.
         """
         check_texts(answers, references)
@@ -183,13 +167,7 @@ class PairsMeasure(PairwiseMeasure):
     def look_up_and_compute(
         self, places: Mapping[Pair, list[int]], scores: FloatArray, advance: Advance = lambda _: None
     ) -> None:
-        """Fills in the scores of pairs, from disk or from the model, and counts those that the model left unscored.
-
-        Args:
-            places: The places in `scores` of each different pair.
-            scores: Written to.
-            advance: Called with the number of further pairs that are done.
-        """
+        """Fills in `scores` at the places of each different pair, from disk or from the model; counts the unscored."""
         pairs = list(places)
         identity = self.store_identity()
         kept = [None] * len(pairs) if self._store is None else self._store.get(identity, pairs)
@@ -214,10 +192,6 @@ class ModelMeasure(PairsMeasure):
 
     An empty answer says nothing and gets 0, the score of unrelated texts, without asking the model; a pair with an
     empty reference is unscored (NaN), and so is one for which the model gives no number. All are counted in `notes`.
-
-    Args:
-        model: The model's name or folder.
-        settings: Device, batches, caches.
     """
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:

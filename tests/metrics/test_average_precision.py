@@ -69,14 +69,6 @@ def test_resamples_are_hardly_biased() -> None:
     assert np.nanmean(drawn) == pytest.approx(average_precision(scores, truth).mean(), abs=0.005)
 
 
-def test_counts_are_draws_with_replacement_and_follow_the_seed() -> None:
-    counts = resample_counts(50, 20, 3)
-    assert counts.shape == (50, 20)
-    assert (counts.sum(axis=0) == 50).all()
-    assert np.array_equal(counts, resample_counts(50, 20, 3))
-    assert not np.array_equal(counts, resample_counts(50, 20, 4))
-
-
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="image 1 under label 0 is not finite"):
         average_precision([[1.0], [np.nan]], [[1], [0]])

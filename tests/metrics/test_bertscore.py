@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.errors import ModelError
 from taxtune.metrics.bertscore import BertScoreMeasure
 from taxtune.metrics.registry import MeasureSettings, make_measure
 from tests.tiny_text_models import make_bert
@@ -65,13 +64,3 @@ def test_numbers_that_are_none_stay_none(bert: Path, tmp_path: Path, capsys: pyt
     assert np.isfinite(scores[1])
     assert "Pairs left unscored because the model returned no number: 3." in measure.notes
     assert "Empty candidate" not in capsys.readouterr().err
-
-
-def test_layers(bert: Path, tmp_path: Path) -> None:
-    settings = MeasureSettings("cpu", cache_dir=tmp_path)
-    measure = make_measure(f"bertscore:{bert}", settings)
-    assert measure.identity()["layer"] == 3
-    assert "layer 3 of 4" in measure.notes[0]
-    assert make_measure(f"bertscore:{bert}@1", settings).identity()["layer"] == 1
-    with pytest.raises(ModelError, match="has 4 layers"):
-        make_measure(f"bertscore:{bert}@5", settings)

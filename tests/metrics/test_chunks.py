@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.metrics.chunks import MAX_CHARACTERS, RuleChunker, SpacyChunker, make_chunker
+from taxtune.metrics.chunks import RuleChunker, SpacyChunker, make_chunker
 
 
 def rules(text: str) -> list[str]:
@@ -48,22 +46,6 @@ def rules(text: str) -> list[str]:
 )
 def test_rules(text: str, chunks: list[str]) -> None:
     assert rules(text) == chunks
-
-
-@given(st.text(max_size=80))
-def test_chunks_are_words_of_the_text_each_once(text: str) -> None:
-    chunks = rules(text)
-    assert len(chunks) == len(set(chunks))
-    for chunk in chunks:
-        assert chunk.strip()
-        assert all(word in text for word in chunk.split())
-
-
-def test_of_a_long_text_the_start_is_cut_into_chunks_at_a_blank() -> None:
-    (chunks,) = RuleChunker().chunks(["robin, " * MAX_CHARACTERS + "heron"])
-    assert chunks == ("robin",)
-    (chunks,) = RuleChunker().chunks(["x" * 3 * MAX_CHARACTERS])
-    assert chunks == ("x" * MAX_CHARACTERS,)
 
 
 # -- spaCy -------------------------------------------------------------------------------------------------------------
@@ -138,14 +120,6 @@ def test_the_first_pipeline_that_is_installed_is_taken() -> None:
     # What "spacy" alone stands for: spaCy's own name first.
     default = make_chunker("spacy").identity["pipeline"]
     assert default == ("en_core_web_sm" if find_spec("en_core_web_sm") else model.__name__)
-
-
-def test_a_pipeline_without_a_parser_is_refused(tmp_path: Path) -> None:
-    spacy = pytest.importorskip("spacy")
-    for language in ("en", "xx"):
-        spacy.blank(language).to_disk(tmp_path / language)
-        with pytest.raises(ModelError, match="no noun chunks"):
-            make_chunker(f"spacy:{tmp_path / language}")
 
 
 def test_without_spacy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

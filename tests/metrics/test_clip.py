@@ -97,18 +97,6 @@ def test_images_may_be_opened_when_they_are_asked_for(model: str, tmp_path: Path
     assert scores == pytest.approx(expected, abs=1e-5)
 
 
-def test_an_image_is_looked_at_once_however_many_references_there_are(
-    model: str, tmp_path: Path, pictures: list[Image.Image]
-) -> None:
-    measure = make_measure(f"clip-i2t:{model}", MeasureSettings("cpu", 8, tmp_path))
-    some = [pictures[0], None, pictures[1]]
-    answers, references = ["car", "car", ""], [["a", "b", "c"], ["a", "b"], ["a", "b"]]
-    expected = measure.scores(answers, ["a", "a", "a"], some)
-    again = make_measure(f"clip-i2t:{model}", MeasureSettings("cpu", 8, tmp_path))
-    np.testing.assert_array_equal(again.scores_many(answers, references, some), expected)
-    assert again.notes == measure.notes, "counted by answers, not by references"
-
-
 def test_rows_without_an_image(model: str, tmp_path: Path, pictures: list[Image.Image]) -> None:
     measure = make_measure(f"clip-i2t:{model}", MeasureSettings("cpu", 8, tmp_path))
     scores = measure.scores(["robin", "robin", ""], ["bird"] * 3, [pictures[0], None, pictures[1]])

@@ -49,16 +49,6 @@ def test_the_largest_cosine_of_a_part_or_the_whole(
     assert concepts.label == "CS"
 
 
-def test_the_chunker_is_part_of_the_identity(measures: tuple[Measure, Measure]) -> None:
-    concepts, whole = measures
-    assert concepts.identity() == {
-        **whole.identity(),
-        **RuleChunker.identity,
-        "measure": "concept",
-    }
-    assert concepts.identity()["version"] == whole.identity()["version"]
-
-
 def test_the_specification_can_name_the_chunker(folder: Path, tmp_path: Path) -> None:
     settings = MeasureSettings("cpu", 4, tmp_path)
     named = make_measure(f"concept:{folder}@rules", settings)

@@ -113,15 +113,6 @@ def test_costs_by_hand(birds: Taxonomy) -> None:
     assert found["wrong branch"].hp_high > found["wrong branch"].hp_cost
 
 
-def test_nothing_to_diagnose_and_types_that_are_not_listed(birds: Taxonomy) -> None:
-    with pytest.raises(ValueError, match="no answers"):
-        costs(birds, [], [], [])
-    with pytest.raises(ValueError, match="not listed"):
-        costs(birds, [MERULA], [MERULA], ["odd"], order=["correct"])
-    with pytest.raises(ValueError, match="types for"):
-        costs(birds, [MERULA], [MERULA], [])
-
-
 def test_clades_go_as_deep_as_their_losses(birds: Taxonomy) -> None:
     # All losses are on one species: it is listed, and not the clades above it, which it explains.
     placed, target = [MALLARD, MALLARD, MIGRATORIUS], [MERULA, MERULA, MIGRATORIUS]

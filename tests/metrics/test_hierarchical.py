@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics import harmonic_mean, precision_recall, score
+from taxtune.metrics import precision_recall, score
 from taxtune.taxonomy import Taxonomy
 from tests.trees import tree_and_nodes
 
@@ -38,21 +38,6 @@ def test_ranges_and_when_they_are_one(case: Case) -> None:
     assert (hp == 1).tolist() == tree.is_ancestor(predicted, target).tolist()
     assert (hr == 1).tolist() == tree.is_ancestor(target, predicted).tolist()
     assert ((hp == 1) & (hr == 1)).tolist() == [p == t for p, t in zip(predicted, target, strict=True)]
-
-
-@given(tree_and_nodes(), st.data())
-def test_precision_is_never_below_recall_where_all_targets_are_at_the_deepest_level(
-    case: Case, data: st.DataObject
-) -> None:
-    """Per example, and so in the mean, whatever is predicted, and wherever what is off the tree stands."""
-    tree, (predicted, _) = case
-    deepest = np.flatnonzero(tree.depth == tree.depth.max()).tolist()
-    target = [data.draw(st.sampled_from(deepest)) for _ in predicted]
-    off = np.array([data.draw(st.booleans()) for _ in predicted]) & (tree.depth.max() > 0)
-    hp, hr = precision_recall(tree, predicted, target, off_tree=off)
-    assert (hp >= hr).all()
-    scores = score(tree, predicted, target, off_tree=off)
-    assert scores.hp >= scores.hr
 
 
 def test_parity_with_hiclass(birds: Taxonomy) -> None:
@@ -106,13 +91,6 @@ def test_examples_of_the_paper_s_kind(prediction: str, target: str, hp: float, h
     tree = Taxonomy([node[-1] for node in nodes], [nodes.index(node[:-1]) if node[1:] else -1 for node in nodes])
     found = precision_recall(tree, [tree.resolve(prediction)], [tree.resolve(target)])
     assert [values[0] for values in found] == pytest.approx([hp, hr])
-
-
-def test_hf_is_the_harmonic_mean_of_the_means(birds: Taxonomy) -> None:
-    scores = score(birds, [4, 0], [4, 4])
-    assert (scores.hp, scores.hr) == (1.0, 0.6)
-    assert scores.hf == pytest.approx(0.75)  # the mean of the examples' own values, 1 and 1/3, would be 0.667
-    assert harmonic_mean(0, 0) == 0
 
 
 def test_a_mean_over_nothing_is_not_zero(birds: Taxonomy) -> None:

@@ -59,16 +59,6 @@ def test_yes_is_one_no_is_zero_and_anything_else_is_unscored(tmp_path: Path) -> 
     assert "call failed" in measure.notes[1]
 
 
-def test_the_judge_sees_the_prompt_that_was_asked(tmp_path: Path) -> None:
-    with OpenAIServer(then="yes") as server:
-        inclusion(server, tmp_path).scores(
-            ["A: a\n“pug”"], ["dog"], questions=["Which breed is it?\nAnswer with 'A: <answer>'."]
-        )
-        (prompt,) = server.prompts
-    assert "\nQuestion that was asked: \"Which breed is it? Answer with 'A: <answer>'.\"\n" in prompt
-    assert '\nTrue label: "dog"\nAnswer of the model: "A: a “pug”"\n' in prompt
-
-
 def test_without_the_prompt_it_asks_nothing_made_up(tmp_path: Path) -> None:
     with OpenAIServer("no") as server:
         with pytest.raises(DataError, match="prompt that was asked"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.answers.frequencies import make_information, read_frequencies
+from taxtune.answers.frequencies import make_information
 from taxtune.errors import DataError
 from taxtune.metrics import precision_recall
 from taxtune.metrics.information import (
@@ -19,27 +19,11 @@ from taxtune.metrics.information import (
     leaf_information,
     off_tree_weight,
 )
-from taxtune.taxonomy import Taxonomy, restrict
+from taxtune.taxonomy import Taxonomy
 from tests.trees import tree_and_nodes
 
 Case = tuple[Taxonomy, list[list[int]]]
 masks = st.lists(st.booleans(), min_size=12, max_size=12)
-
-
-@st.composite
-def weighed(draw: st.DrawFn) -> tuple[Information, list[int], list[int], list[bool]]:
-    """Information by leaves, by counts or by smoothed counts, with answers, targets and which are off the tree."""
-    tree, (predicted, target) = draw(tree_and_nodes())
-    counts = draw(st.lists(st.integers(0, 5), min_size=len(tree), max_size=len(tree)))
-    kind = draw(st.sampled_from(["leaves", "counts", "smoothed"]))
-    if kind == "leaves":
-        information = leaf_information(tree)
-    elif kind == "counts":
-        information = frequency_information(tree, [count + 1 for count in counts])
-    else:
-        counts[draw(st.integers(0, len(tree) - 1))] += 1
-        information = frequency_information(tree, counts, smoothing=draw(st.sampled_from([0.25, 1.0, 3.0])))
-    return information, predicted, target, draw(masks)[: len(target)]
 
 
 @given(tree_and_nodes(), masks, st.data())
@@ -89,29 +73,6 @@ def test_all_scores_over_plain_sets(case: Case, off: list[bool], data: st.DataOb
         assert wrong[i] == pytest.approx(bits(said - true), abs=1e-9)
 
 
-@given(weighed())
-def test_bounds_and_the_identities_of_clark_and_radivojac(
-    case: tuple[Information, list[int], list[int], list[bool]],
-) -> None:
-    information, predicted, target, off = case
-    assert (information.weight >= 0).all()
-    assert information.content[0] == information.weight[0] == 0
-    said, shared, true = information.overlap(predicted, target, off_tree=off)
-    ihp, ihr, remaining, wrong = information_values(information, predicted, target, off_tree=off)
-    for values in (ihp, ihr):
-        assert ((values >= 0) & (values <= 1)).all()
-    assert (remaining >= 0).all()
-    assert (wrong >= 0).all()
-    assert remaining + shared == pytest.approx(information.content[target])
-    assert wrong + shared == pytest.approx(said)
-    assert true == pytest.approx(information.content[target])
-    scores = information_scores(information, predicted, target, off_tree=off)
-    assert (scores.ihp, scores.ihr) == (pytest.approx(ihp.mean()), pytest.approx(ihr.mean()))
-    assert scores.remaining_uncertainty + shared.mean() == pytest.approx(scores.target_bits)
-    total = scores.ihp + scores.ihr
-    assert scores.ihf == pytest.approx(2 * scores.ihp * scores.ihr / total if total else 0)
-
-
 @given(tree_and_nodes(), masks)
 def test_equal_weights_give_plain_hp_and_hr(case: Case, off: list[bool]) -> None:
     tree, (predicted, target) = case
@@ -121,28 +82,6 @@ def test_equal_weights_give_plain_hp_and_hr(case: Case, off: list[bool]) -> None
     hp, hr = precision_recall(tree, predicted, target, off_tree=off)
     assert ihp == pytest.approx(hp)
     assert ihr == pytest.approx(hr)
-
-
-@given(weighed(), st.data())
-def test_a_deeper_right_answer_never_lowers_recall_nor_a_shallower_one_precision(
-    case: tuple[Information, list[int], list[int], list[bool]], data: st.DataObject
-) -> None:
-    information, _, target, _ = case
-    tree = information.taxonomy
-    deep = [data.draw(st.sampled_from(tree.ancestors(t).tolist())) for t in target]
-    shallow = [data.draw(st.sampled_from(tree.ancestors(d).tolist())) for d in deep]
-    low, high = (information_values(information, nodes, target) for nodes in (shallow, deep))
-    assert (high[1] >= low[1]).all()
-    assert (high[2] <= low[2]).all()
-    for values in (low, high):
-        assert (values[0] == 1).all()  # nothing of it is wrong
-        assert (values[3] == 0).all()
-    # Backing off from any answer to what it shares with the truth makes it right, and loses nothing.
-    answers = data.draw(st.lists(st.integers(0, len(tree) - 1), min_size=len(target), max_size=len(target)))
-    before = information_values(information, answers, target)
-    after = information_values(information, tree.lca(answers, target), target)
-    assert (after[0] == 1).all()
-    assert (after[1] == before[1]).all()
 
 
 def test_worked_out_by_hand(birds: Taxonomy) -> None:
@@ -188,51 +127,7 @@ def test_what_an_answer_off_the_tree_weighs() -> None:
         assert leaf_information(chain).off_tree == 1
 
 
-def test_nodes_that_never_occur_need_smoothing(birds: Taxonomy) -> None:
-    counts = np.zeros(9)
-    counts[4] = 3
-    with pytest.raises(DataError, match=r"4 of 9 nodes never occur.*life/Aves/Passeriformes/.* and 1 more") as error:
-        frequency_information(birds, counts)
-    assert "a smoothing of 1" in str(error.value)
-    assert np.isfinite(frequency_information(birds, counts, smoothing=0.5).content).all()
-    with pytest.raises(DataError, match="All frequencies are 0"):
-        frequency_information(birds, np.zeros(9), smoothing=1)
-    for bad in (np.ones(8), -np.ones(9), np.full(9, np.nan)):
-        with pytest.raises(ValueError, match="frequencies"):
-            frequency_information(birds, bad)
-    with pytest.raises(ValueError, match="smoothing"):
-        frequency_information(birds, np.ones(9), smoothing=-1)
-
-
-@pytest.mark.parametrize(
-    ("weight", "off_tree", "message"),
-    [
-        (np.ones(8), 1, "shape"),
-        (-np.ones(9), 1, "not negative"),
-        (np.full(9, np.inf), 1, "finite"),
-        (np.ones(9), 0, "above 0"),
-        (np.ones(9), np.nan, "above 0"),
-    ],
-)
-def test_weights_that_cannot_be(birds: Taxonomy, weight: np.ndarray, off_tree: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Information(birds, weight, off_tree=off_tree)
-
-
 # -- files of frequencies ----------------------------------------------------------------------------------------------
-
-
-def test_a_file_of_frequencies(tmp_path: Path, birds: Taxonomy, notes: list[str]) -> None:
-    path = tmp_path / "counts.csv"
-    path.write_text("Node,Count\nTurdus merula,4\nlife/Aves/Passeriformes,0.5\nTurdus migratorius,0\n")
-    counts, outside = read_frequencies(path, birds)
-    assert counts.tolist() == [0, 0, 0.5, 0, 4, 0, 0, 0, 0]
-    assert outside == 0
-    part = restrict(birds, "Turdidae")
-    information = make_information(part.tree, path, smoothing=1, part=part)
-    assert information.content.tolist() == pytest.approx([0, math.log2(6 / 5), math.log2(6)])
-    assert information.as_dict()["p"] == str(path)
-    assert notes == [f"1 rows of {path} name nodes outside 'Turdidae' and are left out."]
 
 
 @pytest.mark.parametrize(

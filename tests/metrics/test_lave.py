@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 import yaml
 
-from taxtune.errors import DataError, ModelError
+from taxtune.errors import DataError
 from taxtune.metrics.judging import Judge
 from taxtune.metrics.lave import Lave, LaveOptions, filter_references, read_demonstrations
-from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
 from taxtune.models import make_model
 from taxtune.models.api_errors import load_litellm
 from taxtune.resources import prompts_dir
 from tests import servers
 from tests.servers import OpenAIServer
-from tests.tiny_models import make_checkpoint
 
 QUESTION = "What bird is it?"
 
@@ -87,11 +85,6 @@ def test_only_what_is_missing_is_asked_again(tmp_path: Path) -> None:
         assert len(server.chats) == 3
 
 
-def test_a_judge_without_a_key_ends_the_work(tmp_path: Path) -> None:
-    with OpenAIServer(then=servers.status(401)) as server, pytest.raises(ModelError, match="rejected the key"):
-        lave(server, tmp_path).rate(["a"], [["b"]], [QUESTION])
-
-
 class TestPrompt:
     """What the judge is shown."""
 
@@ -110,14 +103,6 @@ class TestPrompt:
         assert head.count("Example") == 8
         assert "mage description" not in prompt
         assert "{" not in prompt
-
-    def test_yes_no_questions_have_their_own_demonstrations(self, tmp_path: Path) -> None:
-        measure = lave(None, tmp_path)
-        yes_no = read_demonstrations(prompts_dir() / "judge" / "lave" / "yes-no.yaml")
-        assert len(yes_no) == 8
-        prompt = measure.prompt("Is it?", ["Yes", "yes", "no"], "maybe")
-        assert all(shown.rationale in prompt for shown in yes_no)
-        assert not any(shown.rationale in measure.prompt("Is it?", ["yes", "perhaps"], "no") for shown in yes_no)
 
     def test_rare_references_are_left_out(self, tmp_path: Path) -> None:
         ten = ["blue jay"] * 6 + ["Jay", "jay"] + ["crow", "owl"]
@@ -180,17 +165,6 @@ class TestOwnDemonstrations:
         del missing["answer"]
         with pytest.raises(DataError, match="Demonstration 1 answer: Field required"):
             read_demonstrations(self.write(tmp_path, [missing]))
-
-
-def test_from_the_registry_with_a_model_on_this_machine(tmp_path: Path) -> None:
-    folder = make_checkpoint("llama", tmp_path)
-    measure = make_measure(f"lave:local:{folder}", MeasureSettings(device="cpu", cache_dir=tmp_path, batch_size=2))
-    assert isinstance(measure, Measure)
-    assert measure.needs_questions
-    scores = measure.scores(["a"], ["b"], questions=["Q?"])
-    # Random weights say nothing that could be read, and that is what is told.
-    assert np.isnan(scores).all()
-    assert "1 of 1 unscored" in measure.notes[0]
 
 
 def test_without_questions(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.errors import ModelError
 from taxtune.metrics.nli import NliMeasure, as_sentence
 from taxtune.metrics.registry import MeasureSettings, make_measure
 from tests.tiny_text_models import make_nli
@@ -44,15 +43,6 @@ def measure_of(folder: Path, cache: Path, kind: str = "nli-forward", batch_size:
 def test_names_become_sentences(text: str, sentence: str) -> None:
     assert as_sentence(text) == sentence
     assert as_sentence(sentence) == sentence
-
-
-@pytest.mark.parametrize(
-    "labels", [{0: "LABEL_0", 1: "LABEL_1"}, {0: "not_entailment"}, {0: "entailment", 1: "entails"}]
-)
-def test_models_without_a_label_of_entailment(labels: dict[int, str], tmp_path: Path) -> None:
-    folder = make_nli(tmp_path, labels=labels)
-    with pytest.raises(ModelError, match=next(iter(labels.values()))):
-        make_measure(f"nli-forward:{folder}", MeasureSettings("cpu"))
 
 
 def test_probabilities_pair_by_pair_in_both_directions(folder: Path, tmp_path: Path) -> None:

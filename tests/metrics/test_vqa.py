@@ -73,13 +73,6 @@ def test_accuracy_against_the_definition(answer: str, references: list[str]) -> 
     assert measure("vqa-accuracy").scores_many([answer], [references])[0] == pytest.approx(expected)
 
 
-@given(WORDS, st.lists(WORDS, min_size=1, max_size=10))
-def test_soft_accuracy_is_no_less_and_no_more_than_one(answer: str, references: list[str]) -> None:
-    hard = measure("vqa-accuracy").scores_many([answer], [references])[0]
-    soft = measure("soft-vqa-accuracy").scores_many([answer], [references])[0]
-    assert hard - 1e-12 <= soft <= 1 + 1e-12
-
-
 def test_soft_accuracy_by_hand() -> None:
     # "grey" is one edit in four from "gray": similarity 0.75 to each of four, 0 to the six others.
     expected = (4 * min(3 * 0.75 / 3, 1) + 6 * min(4 * 0.75 / 3, 1)) / 10
@@ -92,15 +85,6 @@ def test_soft_accuracy_by_hand() -> None:
 def test_similarity_against_nltk(answer: str, reference: str) -> None:
     expected = max(0.0, 1 - edit_distance(answer, reference) / len(reference))
     assert character_similarity(answer, reference) == pytest.approx(expected)
-
-
-def test_texts_of_any_length() -> None:
-    assert character_similarity("x" * 1_000_000, "cat") == 0
-    assert character_similarity("x" * 1_000_000, "x" * 1_000_000) == 1
-    assert np.isnan(character_similarity("x" * 100_000 + "y", "x" * 100_000))
-    assert character_similarity("", "cat") == 0
-    assert character_similarity("cat", "") == 0
-    assert character_similarity("", "") == 1
 
 
 def test_no_reference_is_unscored_and_few_are_told() -> None:
