@@ -158,7 +158,7 @@ def test_what_is_not_worth_keeping_is_tried_again(tmp_path: Path) -> None:
     assert [vector is not None for vector in vectors.get({}, list("abcd"))] == [True, False, False, False]
 
 
-@pytest.mark.parametrize("kind", ["scores", "scores on PostgreSQL"], indirect=True)
+@pytest.mark.parametrize("kind", ["scores"], indirect=True)
 def test_parts_of_a_pair_are_kept_apart_and_any_text_is_one(kind: Kind, tmp_path: Path) -> None:
     pairs = [("bird", "robin"), ("birdr", "obin"), ("🐦", "طائر"), ("half \ud83d", "x"), ("", "")]
     scores = [0.5, -1.0, 0.0, 1e-300, 1 / 3]

@@ -25,13 +25,13 @@ class LlamaInclusion(ManyReferencesMeasure):
     Args:
         name: The specification.
         judge: The judge.
-        without_question: Judge by label and answer alone, and leave the question out of the prompt.
     """
 
-    def __init__(self, name: str, judge: Judge, *, without_question: bool = False) -> None:
+    needs_questions = True
+
+    def __init__(self, name: str, judge: Judge) -> None:
         super().__init__(name, "LI")
         self._judge = judge
-        self.needs_questions = not without_question
         self._prompt = JudgePrompt("inclusion.j2")
 
     @property
@@ -41,8 +41,7 @@ class LlamaInclusion(ManyReferencesMeasure):
 
     def identity(self) -> Identity:
         """Returns the judge's model and decoding, and the prompt's content."""
-        options: Identity = {"without_question": int(not self.needs_questions), "prompt": self._prompt.digest}
-        return {"measure": "llama-inclusion", **options, **self._judge.llm.identity}
+        return {"measure": "llama-inclusion", "prompt": self._prompt.digest, **self._judge.llm.identity}
 
     def verdicts(
         self, answers: Sequence[str], labels: Sequence[str], questions: Sequence[str] | None = None
@@ -59,15 +58,13 @@ class LlamaInclusion(ManyReferencesMeasure):
             asked about.
 
         Raises:
-            DataError: If the questions are missing and the measure was not told to do without.
+            DataError: If the questions are missing.
             ModelError: If the judge cannot be asked at all.
         """
-        shown: Sequence[str | None] = [None] * len(answers)
-        if self.needs_questions:
-            shown = check_questions(questions, len(answers), "Llama inclusion")
+        shown = check_questions(questions, len(answers), "Llama inclusion")
         prompts = [
             self._prompt.render(question=question, label=label, answer=answer)
-            if label.strip() and max(map(len, (answer, label, question or ""))) <= MAX_TEXT
+            if label.strip() and max(map(len, (answer, label, question))) <= MAX_TEXT
             else None
             for answer, label, question in zip(answers, labels, shown, strict=True)
         ]
@@ -82,12 +79,11 @@ class LlamaInclusion(ManyReferencesMeasure):
         0 where the judge says no to all; NaN without labels. Errors as for `verdicts`.
         """
         owner = [i for i, (_, given) in enumerate(zip(answers, references, strict=True)) for _ in given]
-        if self.needs_questions:
-            questions = check_questions(questions, len(answers), "Llama inclusion")
+        questions = check_questions(questions, len(answers), "Llama inclusion")
         values = self.verdicts(
             [answers[i] for i in owner],
             [label for given in references for label in given],
-            None if questions is None else [questions[i] for i in owner],
+            [questions[i] for i in owner],
         ).values
         scores = np.full(len(answers), np.nan)
         for i, given in enumerate(references):

@@ -24,12 +24,10 @@ def _litellm_is_loaded() -> None:
     load_litellm()
 
 
-def inclusion(
-    server: OpenAIServer, tmp_path: Path, *, without_question: bool = False, **settings: Any
-) -> LlamaInclusion:
+def inclusion(server: OpenAIServer, tmp_path: Path, **settings: Any) -> LlamaInclusion:
     given = servers.model_settings(server, task="text-generation", **{"max_retries": 1, **settings})
     judge = Judge(make_model("openai/llama", given), place=tmp_path)
-    return LlamaInclusion("llama-inclusion:openai/llama", judge, without_question=without_question)
+    return LlamaInclusion("llama-inclusion:openai/llama", judge)
 
 
 def test_yes_is_one_no_is_zero_and_anything_else_is_unscored(tmp_path: Path) -> None:
@@ -65,11 +63,6 @@ def test_without_the_prompt_it_asks_nothing_made_up(tmp_path: Path) -> None:
             inclusion(server, tmp_path).scores(["a"], ["b"])
         with pytest.raises(DataError, match="prompt that was asked"):
             inclusion(server, tmp_path).matrix(["a"], ["b"])
-        measure = inclusion(server, tmp_path, without_question=True)
-        assert not measure.needs_questions
-        assert measure.scores(["a"], ["b"]).tolist() == [0]
-        assert "Question" not in server.prompts[0]
-        assert measure.identity() != inclusion(server, tmp_path).identity()
 
 
 def test_of_several_labels_one_must_fit_and_a_failed_call_is_no_no(tmp_path: Path) -> None:
