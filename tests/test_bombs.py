@@ -13,7 +13,7 @@ import pytest
 
 from taxtune.answers.records import read_records
 from taxtune.errors import DataError, ProposerError, RecipeError, TaxonomyError
-from taxtune.metrics.demonstrations import read_demonstrations
+from taxtune.metrics.lave import read_demonstrations
 from taxtune.recipe import load_recipe
 from taxtune.tables import MOST_UNPACKED
 from taxtune.taxonomy import Taxonomy, read_taxonomy

@@ -21,7 +21,7 @@ import pytest
 
 from taxtune.encoders.vectors import VectorStore
 from taxtune.errors import DataError
-from taxtune.metrics.score_store import ScoreStore
+from taxtune.metrics.model_pairs import ScoreStore
 from taxtune.models import Answer, AnswerStore, Rates, Request
 from taxtune.store import Store
 

@@ -250,7 +250,7 @@ class Classifier:
 
         An image on the root has the root's label: nothing more was said of it, or something that the tree lacks or is
         not about; `classify` tells which. The paths are what `hierarchical_f1_score` and the others of
-        `taxtune.metrics.scorers` take.
+        `taxtune.metrics` take.
 
         Args:
             images: As `classify` takes them.
@@ -264,7 +264,7 @@ class Classifier:
         """Returns the accuracy: the share of the images whose node is exactly the true one, in [0, 1].
 
         It is what scikit-learn takes where no scorer is given. An answer that is right but general counts as wrong
-        here, so compare prompts by `taxtune.metrics.scorers`. Images without an answer are left out, and counted in a
+        here, so compare prompts by `taxtune.metrics`. Images without an answer are left out, and counted in a
         note.
 
         Args:

@@ -31,14 +31,14 @@ class ClipEncoder:
         model: A model as open_clip names it: "hf-hub:apple/DFN5B-CLIP-ViT-H-14" (paper 1's), "local-dir:FOLDER", or
             "ViT-B-32@TAG" with the tag or file of its weights behind the @.
         device: "auto", "cpu", "cuda", ...
-        cache_dir: Where `stored` keeps embeddings; None is the user's cache folder.
+        cache_dir: Folder of the embeddings that `stored` keeps; None is the user's cache folder.
         batch_size: Texts or images encoded at once, at least 1.
 
     Attributes:
         name: "clip:MODEL".
         identity: Everything about the model that can change a vector.
-        preprocessing: What is done to an image before the model sees it.
-        context_length: Tokens of a text that the model reads.
+        preprocessing: Description of an image's preprocessing.
+        token_limit: Tokens of a text that the model reads; also as `context_length`.
 
     Raises:
         ModelError: If the model cannot be loaded, or the device is not there.
@@ -77,7 +77,7 @@ class ClipEncoder:
                 + (f" {how_to_get(model)}" if model.startswith("hf-hub:") else ""),
             ) from error
         self._model.eval()
-        self.context_length = int(getattr(self._tokenizer, "context_length", None) or 77)
+        self.context_length = self.token_limit = int(getattr(self._tokenizer, "context_length", None) or 77)
         self.identity: dict[str, str | int | None] = {
             "kind": "clip",
             "model": model,
@@ -87,11 +87,7 @@ class ClipEncoder:
         self.preprocessing = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self._preprocess))
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns a unit vector for each text, shape (texts, dimensions); see `truncated` for long ones.
-
-        Raises:
-            ModelError: If one text alone does not fit into the device's memory.
-        """
+        """Returns a unit vector for each text, shape (texts, dimensions); see `truncated` for long ones."""
         return self._in_batches(
             self._text_batches,
             texts,
@@ -105,11 +101,7 @@ class ClipEncoder:
         return stored_embeddings(self.identity, texts, self.texts, self.cache_dir)
 
     def images(self, images: Sequence[Image]) -> FloatMatrix:
-        """Returns a unit vector for each image, shape (images, dimensions).
-
-        Raises:
-            ModelError: If one image alone does not fit into the device's memory.
-        """
+        """Returns a unit vector for each image, shape (images, dimensions)."""
         import torch
 
         def encode(batch: Sequence[Image]) -> Any:
@@ -121,10 +113,13 @@ class ClipEncoder:
     def truncated(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Tells, for each text, whether it fills the context, so that its end may not have been read."""
         flags = np.zeros(len(texts), dtype=bool)
-        for start in range(0, len(texts), self.batch_size):
-            tokens = self._tokenizer([well_formed(text) for text in texts[start : start + self.batch_size]])
-            # Shorter texts end in padding, whatever its token; a full row has an end token or a word there.
-            flags[start : start + len(tokens)] = (tokens[:, -1] != _padding(self._tokenizer)).numpy()
+        # A token has at least a byte of the text, but for letters that are normalised to several.
+        long = [i for i, text in enumerate(texts) if len(text.encode("utf-8", "replace")) > self.token_limit // 2]
+        for start in range(0, len(long), self.batch_size):
+            rows = long[start : start + self.batch_size]
+            tokens = self._tokenizer(["", *(well_formed(texts[i]) for i in rows)])
+            # Shorter texts end in padding, which is the last token of an empty text.
+            flags[rows] = (tokens[1:, -1] != tokens[0, -1]).numpy()
         return flags
 
     def _in_batches(self, batches: AdaptiveBatches, items: Sequence[Any], encode: Callable[..., Any]) -> FloatMatrix:
@@ -137,11 +132,6 @@ class ClipEncoder:
 
         rows = batches.map(items, compute)
         return np.stack(rows) if rows else np.zeros((0, 1), dtype=np.float32)
-
-
-def _padding(tokenizer: Any) -> int:
-    """Returns the padding token: the last one of an empty text, which no context is too short for."""
-    return int(tokenizer([""])[0, -1])
 
 
 def _weights_digest(model: Any) -> str:

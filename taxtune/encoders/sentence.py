@@ -26,7 +26,7 @@ class SentenceEncoder:
     Args:
         model: A model by name ("all-MiniLM-L6-v2") or the folder of one.
         device: "auto", "cpu", "cuda", ...
-        cache_dir: Where `stored` keeps embeddings; None is the user's cache folder.
+        cache_dir: Folder of the embeddings that `stored` keeps; None is the user's cache folder.
         batch_size: Texts encoded at once, at least 1.
 
     Attributes:
@@ -78,11 +78,7 @@ class SentenceEncoder:
         self.token_limit: int | None = None if limit is None else int(limit)
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns a unit vector for each text, shape (texts, dimensions); what exceeds the model's length is cut.
-
-        Raises:
-            ModelError: If one text alone does not fit into the device's memory.
-        """
+        """Returns a unit vector for each text, shape (texts, dimensions); text beyond the model's length is cut."""
         texts = [well_formed(text) for text in texts]
 
         def encode(size: int) -> Any:

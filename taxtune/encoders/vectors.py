@@ -28,12 +28,12 @@ _NAMES_A_ROW = 4096
 
 
 class VectorStore(Store[str, FloatMatrix]):
-    """Vectors of images by the SHA-256 of the file's bytes, and of names by that of a list of them. A cache.
+    """Vectors of images by a hash of their content, and of names by that of a list of them. A cache.
 
-    What is no direction (NaN, zeros) is not kept, so that it is tried again.
+    What is no direction (NaN, zeros) is not kept, so that it is computed again.
 
     Args:
-        folder: Where the file `images.sqlite` lies; None is the user's cache folder.
+        folder: Folder of the file; None is the user's cache folder.
     """
 
     table = "images"
@@ -75,8 +75,8 @@ def stored_embeddings(
 
     Args:
         identity: Everything about the model that can change an embedding.
-        names: What to embed.
-        encode: Embeds texts as unit vectors, shape (texts, dimensions).
+        names: The texts.
+        encode: Returns unit vectors of texts, shape (texts, dimensions).
         cache_dir: The folder; None is the user's cache folder. Where it cannot be written to, nothing is kept.
     """
     store = _NameStore(cache_dir)
@@ -90,27 +90,18 @@ def stored_embeddings(
     return embeddings
 
 
-def stored_images(
-    encoder: ClipEncoder,
-    files: Sequence[Path],
-    *,
-    sha256: Sequence[str] | None = None,
-) -> FloatMatrix:
-    """Returns a unit vector for each image file, from disk where a file of this content was encoded before.
+def stored_images(encoder: ClipEncoder, files: Sequence[Path], *, sha256: Sequence[str] | None = None) -> FloatMatrix:
+    """Returns a unit vector for each image file, shape (images, dimensions), from disk where it was encoded before.
 
-    Files are known by a hash of their bytes, so that neither names nor dates matter. Only those that the store lacks
-    are decoded; what it has was decoded whole when it was encoded.
+    Files are known by a hash of their bytes; only those that the store lacks are decoded.
 
     Args:
         encoder: A CLIP model.
         files: The images.
         sha256: Their content hashes, "" for one that is not known; None where none is.
 
-    Returns:
-        Shape (images, dimensions).
-
     Raises:
-        ImageError: If an image is missing or cannot be read, or is not what its hash says.
+        ImageError: If an image is missing, cannot be read, or is not what its hash says.
     """
     store, identity = VectorStore(encoder.cache_dir), _of_images(encoder)
     known = list(sha256) if sha256 is not None else [""] * len(files)
@@ -133,15 +124,8 @@ def stored_images(
     return np.concatenate(parts) if parts else np.zeros((0, 1), dtype=np.float32)
 
 
-def checked_images(
-    encoder: ClipEncoder,
-    files: Sequence[Path],
-) -> list[str]:
+def checked_images(encoder: ClipEncoder, files: Sequence[Path]) -> list[str]:
     """Returns the content hashes of image files, once all that the store lacks were read to their end.
-
-    Args:
-        encoder: The CLIP model that is to encode them.
-        files: The images.
 
     Raises:
         ImageError: If images cannot be used; it names all of them.

@@ -46,23 +46,22 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MapperConfig:
-    """How to place answers.
+    """Settings of a mapper.
 
     Attributes:
         preset: "default", or Algorithm 1 of the paper: "paper-listing" exactly as it is printed (§11), "paper-prose" as
             its text describes it (§6).
-        k: Number of most similar nodes that are looked at (paper §11: 10).
+        k: Number of most similar nodes to consider (paper §11: 10).
         thr_top2: Softmax difference of the first and the second score below which nodes vote (paper §11: 0.001).
         thr_topk: The same for the first and the k-th score (paper §11: 0.0015).
         thr_vote: Votes that a node needs, at least; "paper-listing" asks for more than this (paper §6, §11: 4).
         coverage: Share of the nodes whose names end in a noun that a common ancestor must cover to stand for the noun.
         min_similarity: Under "default", the score below which the most similar node is not believed and the answer
             abstains; None takes the similarity's own value.
-        max_characters: What follows this many characters of an answer is not read.
+        max_characters: Number of characters of an answer that are read.
         wordnet: Under "default", whether words that the tree lacks are looked up in WordNet where that is installed.
         off_tree: How an answer off the tree is *scored*: "child", as a child of the root that is never right (hP 1/2),
-            or "root", as the paper does (hP 1; nothing said and something wrong said are the same then). The paper's
-            presets always have "root".
+            or "root", as the paper does (hP 1). The paper's presets always have "root".
     """
 
     preset: str = "default"
@@ -81,18 +80,15 @@ class MapperConfig:
             raise MapperError(
                 "The mapper has no such preset.", value=self.preset, remedy=f"Use one of {', '.join(PRESETS)}."
             )
-        if self.k < 2:
-            raise MapperError("The mapper's k must be at least 2.", value=self.k)
-        if not 0.5 < self.coverage <= 1:
-            raise MapperError("The mapper's coverage must be above 0.5 and at most 1.", value=self.coverage)
-        if self.max_characters < 1:
-            raise MapperError("The mapper's max_characters must be positive.", value=self.max_characters)
-        if self.off_tree not in OFF_TREE:
-            raise MapperError(
-                "There is no such way to score answers that are off the tree.",
-                value=self.off_tree,
-                remedy=f"Use one of {', '.join(OFF_TREE)}.",
-            )
+        checks = {
+            "k": (self.k >= 2, "must be at least 2"),
+            "coverage": (0.5 < self.coverage <= 1, "must be above 0.5 and at most 1"),
+            "max_characters": (self.max_characters >= 1, "must be positive"),
+            "off_tree": (self.off_tree in OFF_TREE, f"must be one of {', '.join(OFF_TREE)}"),
+        }
+        for name, (sound, rule) in checks.items():
+            if not sound:
+                raise MapperError(f"The mapper's {name} {rule}.", value=getattr(self, name))
         if self.preset in PAPER_PRESETS:
             object.__setattr__(self, "off_tree", "root")
 
@@ -103,19 +99,19 @@ class MapperConfig:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where an answer was placed.
+    """The placement of an answer.
 
     Attributes:
-        answer: The answer as it was given.
+        answer: The answer.
         node: The node's number; 0, the root, for an abstention and for an answer that is off the tree.
-        stage: What decided.
+        stage: The stage that decided.
         evidence: The part of the answer that decided, as it stands there; "" for an abstention.
-        confidence: How far a guess is to be believed, in [0, 1]: for "vote" and "similarity" the similarity of the
-            answer to the node, the highest over its names; for "kind" and "ngram" how often such placements were not
-            wrong. None where the answer's own words decide and nothing is guessed.
+        confidence: Of a guess, in [0, 1]: for "vote" and "similarity" the similarity of the answer to the node, the
+            highest over its names; for "kind" and "ngram" the share of such placements that were not wrong. None where
+            nothing is guessed.
         path: The labels from the root to the node.
-        not_subject: Whether the answer is known to speak of something that the tree is not about: it denies the root
-            ("there is no bird"), or names what by WordNet is no kind of it ("a dog" among birds). The node is the root.
+        not_subject: Whether the answer speaks of something that the tree is not about: it denies the root ("there is no
+            bird"), or names what by WordNet is no kind of it ("a dog" among birds). The node is the root.
     """
 
     answer: str

@@ -1,10 +1,8 @@
 """Algorithm 1 of paper 1 on indexes: the presets `paper-prose` (§6) and `paper-listing` (§11).
 
 The paper gives its algorithm twice, and both find labels alike: as raw substrings of the normalised answer ("ant" in
-"plant"), then by shared word n-grams; among the k most similar nodes first, then among all; of several the deepest.
-Where they walk over all nodes in order of similarity, this code looks only at the nodes that match, and picks the one
-that the walk would have picked: of equally deep ones the most similar, of equally similar ones the one with the smaller
-number. They part only where nodes vote (`elect`).
+"plant"), then by shared word n-grams; among the k most similar nodes first, then among all; of several the deepest, of
+equally deep ones the most similar, then the one with the smaller number. They differ where nodes vote (`elect`).
 """
 
 from __future__ import annotations
@@ -83,19 +81,15 @@ def elect(taxonomy: Taxonomy, row: NDArray[np.float32], top: IntArray, config: M
 
     In the prose, which the default preset follows, a node has the vote of itself and of each node below it. Of those
     with at least `thr_vote` votes the deepest is elected; of equally deep ones the one with the most votes, then the
-    most similar, then the one with the smallest number.
-
-    The listing counts the ancestors at each distance from the voters separately, takes the farthest distance first, and
-    asks for more than `thr_vote` votes. Voters that have an ancestor in common at one distance are equally deep, so
-    that a larger distance, counted before, has the root with at least as many votes: whatever the tree, the listing
-    elects the root or nothing.
+    most similar, then the one with the smallest number. The listing counts the ancestors at each distance from the
+    voters separately, takes the farthest distance first, and asks for more than `thr_vote` votes. It elects the root or
+    nothing, whatever the tree: the farthest distance always has the root with at least as many votes.
 
     Args:
         taxonomy: The tree.
         row: The similarity of the answer to every node, shape (nodes,).
         top: The k most similar nodes, best first.
-        config: The preset and the thresholds. They are for the softmax of the k scores, as in the listing; the prose,
-            which gives no values, compares "scores".
+        config: The preset and the thresholds, which are for the softmax of the k scores, as in the listing.
     """
     if not _is_close(row[top], config):
         return None

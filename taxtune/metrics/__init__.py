@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from taxtune.metrics.bounds import p_value, upper_bound
-from taxtune.metrics.hierarchical import HierarchicalScores, harmonic_mean, precision_recall, score
+from taxtune.metrics.hierarchical import (
+    HierarchicalScores,
+    harmonic_mean,
+    hierarchical_f1_score,
+    hierarchical_precision_score,
+    hierarchical_recall_score,
+    precision_recall,
+    score,
+)
 from taxtune.metrics.information import (
     Information,
     InformationScores,
@@ -14,7 +22,6 @@ from taxtune.metrics.information import (
 )
 from taxtune.metrics.ranks import RankIntervals, RankScores, bootstrap_ranks, rank_scores
 from taxtune.metrics.registry import make_measure, measure
-from taxtune.metrics.scorers import hierarchical_f1_score, hierarchical_precision_score, hierarchical_recall_score
 from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     METRICS,

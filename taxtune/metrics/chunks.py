@@ -1,4 +1,4 @@
-"""Cutting an answer into the things it names: with spaCy (paper 2), or by rules where spaCy's model is missing."""
+"""The concepts that an answer names: by spaCy (paper 2), or by rules where spaCy's model is missing."""
 
 from __future__ import annotations
 
@@ -74,22 +74,22 @@ class SpacyChunker:
         model = next(filter(spacy.util.is_package, models), models[0])
         try:
             self._nlp: Any = spacy.load(model, exclude=["lemmatizer", "textcat"])
-        except (OSError, ValueError, ImportError) as error:
-            missing = "E050" in str(error)
-            if missing and "/" not in model:
-                how = [f"`{python()} -m spacy download {model}`"]
-                how += [f"`{program('pip')} install {other.replace('_', '-')}`" for other in models[1:]]
-                remedy = f"Install it with {' or '.join(how)}"
-            else:
-                remedy = "Give the folder of a complete pipeline"
+            # One without a parser finds no chunk in any sentence.
+            next(iter(self._nlp("A bird sits on a branch.").noun_chunks), None)
+        except (OSError, ValueError, ImportError, NotImplementedError) as error:
+            remedy = "Give the folder of a complete pipeline with a parser"
+            fault = f"cannot be loaded or finds no noun chunks: {' '.join(str(error).split())[:200]}"
+            if "E050" in str(error):
+                fault = "is not installed."
+                if "/" not in model:
+                    how = [f"`{python()} -m spacy download {model}`"]
+                    how += [f"`{program('pip')} install {other.replace('_', '-')}`" for other in models[1:]]
+                    remedy = f"Install it with {' or '.join(how)}"
             raise ModelError(
-                f"spaCy's pipeline {model!r} is not installed."
-                if missing
-                else f"spaCy's pipeline {model!r} cannot be loaded: {' '.join(str(error).split())[:200]}",
+                f"spaCy's pipeline {model!r} {fault}",
                 remedy=f"{remedy}, or use the chunker 'rules' (--chunker rules, or concept:@rules), which needs no "
                 "model.",
             ) from error
-        self._check(model)
         meta = self._nlp.meta
         self.identity: dict[str, str | int | None] = {
             "chunker": "spacy",
@@ -100,21 +100,8 @@ class SpacyChunker:
         }
         self.source = f"spaCy's pipeline {self.identity['pipeline']} {meta['version']}"
 
-    def _check(self, model: str) -> None:
-        """Tries the pipeline on a sentence: one without a parser finds no chunk in any."""
-        try:
-            next(iter(self._nlp("A bird sits on a branch.").noun_chunks), None)
-        except (ValueError, NotImplementedError) as error:
-            raise ModelError(
-                f"spaCy's pipeline {model!r} finds no noun chunks: it has no parser, or its language has no rules.",
-                remedy=f"Use a pipeline with a parser such as {_ENGLISH[0]}, or the chunker 'rules'.",
-            ) from error
-
     def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """Returns the noun chunks and the named entities of each text in order, each once.
-
-        They are taken as the pipeline gives them, determiners included ("a field sparrow").
-        """
+        """Returns the noun chunks and the named entities of each text in order, each once, determiners included."""
         found = []
         for document in self._nlp.pipe((_start(text) for text in texts), batch_size=64):
             spans = sorted([*document.noun_chunks, *document.ents], key=lambda span: (span.start, span.end))
@@ -166,18 +153,13 @@ _JOINERS = frozenset("'’-\u2010\u2011·_×\u200c\u200d")
 
 
 class RuleChunker:
-    """Phrases between punctuation and words of closed classes, in plain Python.
+    """Phrases between punctuation and words of closed classes, in plain Python, for English.
 
-    A text is cut at punctuation and symbols, at line breaks and list marks, at conjunctions, prepositions other than
-    "of", pronouns, auxiliaries and some fifty verbs and adverbs of descriptions, and before determiners, which are left
-    out. Of a phrase with "of" the whole and its parts are given, except for heads that name nothing ("a species of
-    sparrow": "species of sparrow" and "sparrow"). A run of capitalised words within a longer phrase is given too
-    ("small Blue Jay": also "Blue Jay").
-
-    What it cannot do: it knows no parts of speech, so a verb or adverb outside its lists stays in the phrase ("sparrow
-    quickly hopping"), and a name that holds a listed word is cut ("Forget-me-not" is not, "Jack in the pulpit" is). The
-    lists are English: of other languages only the punctuation is seen, and what is written without spaces between words
-    is cut at punctuation alone.
+    A text is cut at punctuation and symbols, at line breaks, at conjunctions, prepositions other than "of", pronouns,
+    auxiliaries and some fifty verbs and adverbs of descriptions, and before determiners, which are left out. Of a
+    phrase with "of" the whole and its parts are given, except for heads that name nothing ("a species of sparrow"), and
+    of a longer phrase also a run of capitalised words ("small Blue Jay"). The rules know no parts of speech: a verb
+    outside the lists stays in the phrase, and a name with a listed word is cut ("Jack in the pulpit").
     """
 
     identity: dict[str, str | int | None] = {  # noqa: RUF012 -- one for all, as the class has no settings

@@ -1,4 +1,4 @@
-"""CIDEr: how far an answer agrees with what people say, rare words first (Vedantam et al., 2015; paper 4's baseline).
+"""CIDEr: agreement with several people's answers, rare words first (Vedantam et al., 2015; paper 4's baseline).
 
 Answer and reference are counts of their n-grams, of one to four words, each weighed by its inverse document frequency:
 
@@ -8,101 +8,53 @@ where a document is all references of one answer. For each n the two vectors hav
 the four n and over all references. CIDEr-D, of the same paper, hardens this against answers written for the score: it
 does not stem, counts an n-gram no oftener than the reference has it, and discounts answers of another length by a
 Gaussian of sigma = 6 words. Both lie here in [0, 1]; papers print CIDEr-D times ten.
+
+pycocoevalcap has CIDEr-D alone, on English tokens, and comes with 100 MB of Java archives, so the formula stands here.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taxtune.errors import DataError
 from taxtune.metrics.base import (
     FloatArray,
     Identity,
+    Images,
     ManyReferencesMeasure,
     MeasureSettings,
-    check_lengths,
+    Questions,
+    Texts,
     check_texts,
 )
-from taxtune.metrics.registry import measure
-from taxtune.metrics.string_measure import Words, package_version
+from taxtune.metrics.model_pairs import Notes
+from taxtune.metrics.text import package_version
 from taxtune.metrics.words import stems, tokens
-from taxtune.progress import track
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from taxtune.progress import track_each
 
 __all__ = ["Cider", "CiderD"]
 
 _LONGEST = 4
 _SIGMA = 6.0
-# Pairs scored at a time, to bound the memory.
-_CHUNK = 100_000
+
+Gram = tuple[str, ...]
+# The length of a text in words, and for each n its weighed n-grams with the norm of their vector.
+Vector = tuple[int, list[tuple[dict[Gram, float], float]]]
 
 
-def _ngrams(words: Words, n: int) -> Iterable[Words]:
-    return (words[i : i + n] for i in range(len(words) - n + 1))
-
-
-class _Corpus:
-    """How many documents have each n-gram; documents without a word are none.
-
-    Args:
-        documents: The words of all references of each answer.
-    """
-
-    def __init__(self, documents: Iterable[Iterable[Words]]) -> None:
-        self.documents = 0
-        self._with: Counter[Words] = Counter()
-        for references in documents:
-            found = {gram for words in references for n in range(1, _LONGEST + 1) for gram in _ngrams(words, n)}
-            self.documents += bool(found)
-            self._with.update(found)
-
-    def weight(self, gram: Words) -> float:
-        """Returns the inverse document frequency, at least 0; an n-gram of no document weighs as one of a single."""
-        return math.log(max(1, self.documents) / max(1, self._with[gram]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Vectors:
-    """Texts as weighed n-grams, of unit length for each n.
-
-    Attributes:
-        rows: A sparse matrix, shape (texts, n-grams of the references).
-        lengths: Words of each text.
-        weighty: Whether a text has any n-gram that weighs something.
-    """
-
-    rows: Any
-    lengths: FloatArray
-    weighty: NDArray[np.bool_]
-
-
-@measure(
-    "cider",
-    label="CIDEr",
-    summary="cosine of stemmed n-grams (n up to 4), weighted by how rare they are among all references",
-    source="paper 4 (Vedantam et al., 2015)",
-)
 class Cider(ManyReferencesMeasure):
     """CIDEr of stems, in [0, 1].
 
     The documents are the references of the answers that are scored in one call, or those given to `fit`. A score
-    therefore depends on what is scored beside it. A reference of which nothing weighs anything, as all n-grams stand in
-    every document (or there is one document only), can be compared with nothing: its pair is unscored, as is that of a
-    reference without words, and counted in `notes`. An answer of which nothing weighs anything scores 0.
-
-    Args:
-        model: None.
-        settings: Who is told of progress.
+    therefore depends on the answers beside it. A reference whose n-grams all stand in every document (or there is one
+    document only) weighs nothing and can be compared with nothing: its pair is unscored, as is that of a reference
+    without words, and counted in `notes`. An answer that weighs nothing scores 0.
     """
 
     consensus = True
@@ -110,28 +62,16 @@ class Cider(ManyReferencesMeasure):
 
     def __init__(self, model: str | None, settings: MeasureSettings) -> None:
         super().__init__()
-        self._fitted: tuple[_Corpus, str] | None = None
-        self._wordless = self._weightless = 0
+        self._fitted: tuple[Callable[[Gram], float], str] | None = None
+        self._notes = Notes()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Says how many pairs are unscored, and why."""
-        reasons = (
-            (self._wordless, "the reference contains no words."),
-            (
-                self._weightless,
-                "every n-gram of the reference is in the references of every answer and so has weight 0; CIDEr "
-                "needs answers with different references, scored together.",
-            ),
-        )
-        return tuple(
-            f"{self.name}: {count:,} pair{'' if count == 1 else 's'} unscored: {reason}"
-            for count, reason in reasons
-            if count
-        )
+        """The numbers of unscored pairs, with the reasons."""
+        return self._notes.told()
 
     def identity(self) -> Identity:
-        """Returns the name, the stemmer where words are stemmed, and which documents give the weights."""
+        """Returns the name, the stemmer where words are stemmed, and the documents of the weights."""
         return {
             "measure": self.name,
             "stemmer": None if self._robust else f"nltk {package_version('nltk')} Porter",
@@ -144,163 +84,100 @@ class Cider(ManyReferencesMeasure):
         For callers that leave out or repeat answers, such as those that score equal pairs once.
 
         Args:
-            references: All references of each answer, one sequence a document.
+            references: All references of each answer, one sequence for each document.
 
         Raises:
             DataError: If none of them holds a word.
         """
-        corpus = _Corpus([list(map(self._words, given)) for given in references])
-        if not corpus.documents:
+        documents, weight = self._weights(references)
+        if not documents:
             raise DataError(
                 f"{self.label} needs references that contain words.", value=f"{len(references):,} documents"
             )
         content = repr([list(given) for given in references]).encode("utf-8", "surrogatepass")
-        self._fitted = corpus, f"{corpus.documents}, sha256:{sha256(content).hexdigest()[:16]}"
+        self._fitted = weight, f"{documents}, sha256:{sha256(content).hexdigest()[:16]}"
 
     def scores_many(
-        self,
-        answers: Sequence[str],
-        references: Sequence[Sequence[str]],
-        images: Sequence[Image | None] | None = None,
-        *,
-        questions: Sequence[str] | None = None,
+        self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
     ) -> FloatArray:
-        """Returns the mean similarity of each answer with its references, shape (n,).
+        """Returns the mean similarity of each answer with its references, shape (n,), in [0, 1].
 
-        Args:
-            answers: Texts, n of them.
-            references: The references of each, duplicates included: one document an answer.
-            images: Not looked at.
-            questions: Not looked at.
-
-        Returns:
-            Scores in [0, 1], over the references that can be compared; NaN where an answer has none.
-
-        Raises:
-            DataError: If there are not as many answers as lists of references.
-            TypeError: If one of them is not text.
+        The mean is over the references that can be compared; NaN where an answer has none.
         """
-        check_texts(answers, *references)
-        check_lengths(answers, references)
-        corpus = self._corpus(references)
-        owner = np.repeat(np.arange(len(answers)), [len(given) for given in references])
-        right_texts, right = _numbered([reference for given in references for reference in given])
-        left_texts, left = _numbered(answers)
-        wanted, asked = self._sides(corpus, left_texts, right_texts)
-        similar = np.empty(len(owner))
-        with track(self.label, len(owner)) as task:
-            for start in range(0, len(owner), _CHUNK):
-                part = slice(start, start + _CHUNK)
-                a, b = left[owner[part]], right[part]
-                products = np.asarray(asked.rows[a].multiply(wanted.rows[b]).sum(axis=1)).ravel()
-                similar[part] = self._finished(products, asked.lengths[a] - wanted.lengths[b])
-                task.advance(len(products))
-        good = wanted.weighty[right]
-        self._count(wanted, np.bincount(right, minlength=len(right_texts)))
-        found = np.bincount(owner[good], minlength=len(answers))
-        total = np.bincount(owner[good], similar[good], minlength=len(answers))
+        check_texts(answers, [given if isinstance(given, str) else "" for given in references])
+        for given in references:
+            check_texts(given, (), paired=False)
+        weight = self._weights(references)[1] if self._fitted is None else self._fitted[0]
+        vector = cache(lambda text: self._vector(text, weight))
         scores = np.full(len(answers), np.nan)
-        np.divide(total, found, out=scores, where=found > 0)
+        rows = list(enumerate(zip(answers, references, strict=True)))
+        for i, (answer, given) in track_each(rows, self.label):
+            vectors = [wanted for wanted in map(vector, given) if self._comparable(wanted)]
+            if vectors:
+                scores[i] = sum(self._similarity(vector(answer), wanted) for wanted in vectors) / len(vectors)
         return scores
 
-    def matrix(
-        self, answers: Sequence[str], references: Sequence[str], images: Sequence[Image | None] | None = None
-    ) -> FloatArray:
+    def matrix(self, answers: Texts, references: Texts, images: Images = None) -> FloatArray:
         """Returns every answer's score against every reference, shape (answers, references).
 
         Unless `fit` was called, each reference is a document, so that the answers have no part in the weights.
-
-        Raises:
-            TypeError: If one of them is not text.
         """
-        check_texts(answers, references)
-        wanted, asked = self._sides(self._corpus([[reference] for reference in references]), answers, references)
-        table = np.empty((len(answers), len(references)))
-        step = max(1, _CHUNK // max(1, len(references)))
-        with track(self.label, table.size) as task:
-            for start in range(0, len(answers), step):
-                part = slice(start, start + step)
-                products = (asked.rows[part] @ wanted.rows.T).toarray()
-                table[part] = self._finished(products, np.subtract.outer(asked.lengths[part], wanted.lengths))
-                task.advance(products.size)
-        table[:, ~wanted.weighty] = np.nan
-        self._count(wanted, np.full(len(references), len(answers)))
-        return table
+        check_texts(answers, references, paired=False)
+        fitted = self._fitted
+        if fitted is None:
+            self._fitted = self._weights([[reference] for reference in references])[1], "each reference"
+        try:
+            return super().matrix(answers, references)
+        finally:
+            self._fitted = fitted
 
-    def _words(self, text: str) -> Words:
-        return tokens(text) if self._robust else stems(text)
+    def _grams(self, text: str, n: int) -> Iterator[Gram]:
+        words = tokens(text) if self._robust else stems(text)
+        return (words[i : i + n] for i in range(len(words) - n + 1))
 
-    def _corpus(self, references: Sequence[Sequence[str]]) -> _Corpus:
-        if self._fitted is not None:
-            return self._fitted[0]
-        return _Corpus([list(map(self._words, given)) for given in references])
+    def _weights(self, references: Sequence[Sequence[str]]) -> tuple[int, Callable[[Gram], float]]:
+        """Returns the number of documents with words, and the inverse document frequency of an n-gram, at least 0."""
+        documents, having = 0, Counter[Gram]()
+        for given in references:
+            found = {gram for text in given for n in range(1, _LONGEST + 1) for gram in self._grams(text, n)}
+            documents += bool(found)
+            having.update(found)
+        return documents, lambda gram: math.log(max(1, documents) / max(1, having[gram]))
 
-    def _sides(self, corpus: _Corpus, answers: Sequence[str], references: Sequence[str]) -> tuple[_Vectors, _Vectors]:
-        """Returns the vectors of references and answers; what no reference has is left out of the answers' rows."""
-        columns: dict[tuple[Words, int], int] = {}
-        wanted = self._vectors(references, corpus, columns, answers=False)
-        return wanted, self._vectors(answers, corpus, columns, answers=True)
+    def _vector(self, text: str, weight: Callable[[Gram], float]) -> Vector:
+        parts = []
+        for n in range(1, _LONGEST + 1):
+            weighed = {gram: count * weight(gram) for gram, count in Counter(self._grams(text, n)).items()}
+            weighed = {gram: value for gram, value in weighed.items() if value}
+            parts.append((weighed, math.sqrt(sum(value * value for value in weighed.values()))))
+        return sum(1 for _ in self._grams(text, 1)), parts
 
-    def _vectors(
-        self, texts: Sequence[str], corpus: _Corpus, columns: dict[tuple[Words, int], int], *, answers: bool
-    ) -> _Vectors:
-        from scipy.sparse import csr_array
+    def _comparable(self, reference: Vector) -> bool:
+        length, parts = reference
+        if any(norm for _, norm in parts):
+            return True
+        reason = "the reference contains no words."
+        if length:
+            reason = (
+                "every n-gram of the reference is in the references of every answer and so has weight 0; CIDEr needs "
+                "answers with different references, scored together."
+            )
+        self._notes.count(f"{self.name}: {{n}} pairs unscored: {reason}")
+        return False
 
-        values: list[float] = []
-        places: list[int] = []
-        ends = [0]
-        lengths, weighty = np.zeros(len(texts)), np.zeros(len(texts), dtype=bool)
-        for row, text in enumerate(texts):
-            words = self._words(text)
-            lengths[row] = len(words)
-            for n in range(1, _LONGEST + 1):
-                counts = Counter(_ngrams(words, n))
-                weights = {gram: corpus.weight(gram) for gram in counts}
-                norm = math.sqrt(sum((count * weights[gram]) ** 2 for gram, count in counts.items()))
-                weighty[row] |= norm > 0
-                for gram, count in counts.items():
-                    if not weights[gram]:
-                        continue
-                    # Clipping is a sum over occurrences: min(a, b) is how many of the first a are among the first b.
-                    value = (weights[gram] if self._robust and answers else count * weights[gram]) / norm
-                    for occurrence in range(count if self._robust else 1):
-                        key = gram, occurrence
-                        place = columns.get(key) if answers else columns.setdefault(key, len(columns))
-                        if place is not None:
-                            places.append(place)
-                            values.append(value)
-            ends.append(len(places))
-        shape = len(texts), max(1, len(columns))
-        return _Vectors(csr_array((np.array(values), np.array(places, dtype=np.int64), ends), shape), lengths, weighty)
-
-    def _finished(self, products: FloatArray, difference: FloatArray) -> FloatArray:
-        """Returns the scores of pairs from the sums of their four products and their difference in words."""
-        scores = np.minimum(products / _LONGEST, 1.0)
-        if self._robust:
-            scores *= np.exp(-(difference**2) / (2 * _SIGMA**2))
-        return scores
-
-    def _count(self, wanted: _Vectors, pairs: NDArray[np.int64]) -> None:
-        """Counts the unscored pairs, given how many each reference is part of."""
-        wordless = wanted.lengths == 0
-        self._wordless += int(pairs[wordless].sum())
-        self._weightless += int(pairs[~wordless & ~wanted.weighty].sum())
+    def _similarity(self, answer: Vector, reference: Vector) -> float:
+        total = 0.0
+        for (left, left_norm), (right, right_norm) in zip(answer[1], reference[1], strict=True):
+            if not left_norm or not right_norm:
+                continue
+            shared = (gram for gram in (left if len(left) < len(right) else right) if gram in left and gram in right)
+            value = sum((min(left[g], right[g]) if self._robust else left[g]) * right[g] for g in shared)
+            total += value / (left_norm * right_norm)
+        score = min(total / _LONGEST, 1.0)
+        return score * math.exp(-((answer[0] - reference[0]) ** 2) / (2 * _SIGMA**2)) if self._robust else score
 
 
-def _numbered(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Returns the different texts, and which of them each is."""
-    number: dict[str, int] = {}
-    which = np.array([number.setdefault(text, len(number)) for text in texts], dtype=np.int64)
-    return list(number), which
-
-
-@measure(
-    "cider-d",
-    label="CIDEr-D",
-    summary="CIDEr without stemming, with clipped counts and a length penalty; a tenth of pycocoevalcap's CIDEr",
-    source="Vedantam et al., 2015",
-)
 class CiderD(Cider):
-    """CIDEr-D, in [0, 1]: a tenth of what is printed."""
+    """CIDEr-D, in [0, 1]: a tenth of the printed value."""
 
     _robust = True

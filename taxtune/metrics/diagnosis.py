@@ -1,19 +1,20 @@
-"""What kind of mistake an answer is, and what each kind costs in hP and hR.
+"""Types of errors, and the cost of each in hP and hR.
 
-Two views. From the *placements*, since there is a tree: an answer is correct, too general, too specific, a sibling of
-the truth, in the wrong branch (and from which rank on), off the tree, an abstention, or one whose placement is itself
-doubtful. From the *measures*, as paper 2 does without a tree, and under its names: an inclusion verdict and a concept
-similarity that disagree tell an answer that is too generic, and an image with several labels, from a wrong answer.
+From the *placements*: an answer is correct, too general, too specific, a sibling of the truth, in the wrong branch, off
+the tree, an abstention, or one whose placement is itself doubtful. From the *measures*, as paper 2 does without a tree
+and under its names: an inclusion verdict and a concept similarity that disagree tell a generic answer, and an image
+with several labels, from a wrong answer.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from taxtune.metrics.hierarchical import check_nodes, flags, precision_recall
 from taxtune.metrics.ranks import rank_of
@@ -22,23 +23,20 @@ from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
     "COUNTERPARTS",
-    "Clade",
+    "ErrorRegion",
     "ErrorType",
     "MeasuredType",
     "TypeCost",
     "classify",
     "classify_by_measures",
     "costs",
-    "worst_clades",
+    "worst_regions",
     "wrong_from",
 ]
 
-BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.int64]
-
 
 class ErrorType(StrEnum):
-    """What an answer's placement is to its target."""
+    """Relation of an answer's placement to its target."""
 
     CORRECT = "correct"
     TOO_GENERAL = "too general"
@@ -51,7 +49,7 @@ class ErrorType(StrEnum):
 
 
 class MeasuredType(StrEnum):
-    """What two measures together say of an answer, under paper 2's own names (error analysis)."""
+    """Type of an answer by two measures, under paper 2's own names (error analysis)."""
 
     CORRECT = "correct"
     GRANULARITY = "granularity error"
@@ -60,9 +58,8 @@ class MeasuredType(StrEnum):
     UNSCORED = "unscored"
 
 
-#: What each placement should look like to the measures: where the two views mean the same. Those that are left out have
-#: no counterpart: paper 2 knows nothing of abstentions and of what is finer than the label, and a doubtful placement
-#: may be anything. Annotation ambiguity has none here, since a target is one node.
+#: The types of the two views that mean the same. Abstentions and answers finer than the label are unknown to paper 2, a
+#: doubtful placement may be anything, and annotation ambiguity has no counterpart, since a target is one node.
 COUNTERPARTS = {
     ErrorType.CORRECT: MeasuredType.CORRECT,
     ErrorType.TOO_GENERAL: MeasuredType.GRANULARITY,
@@ -74,20 +71,10 @@ COUNTERPARTS = {
 
 @dataclass(frozen=True, slots=True)
 class TypeCost:
-    """How often a type occurs and what it costs.
+    """Number of answers of a type, their share of all and their means, NaN where there is none, and the type's cost.
 
-    Attributes:
-        type: The type, as text.
-        count: Answers of this type.
-        share: Of all answers, in [0, 1].
-        hp: Mean hP of its answers; NaN where there is none.
-        hr: Mean hR of its answers; NaN where there is none.
-        hp_cost: What it takes from the mean hP of all answers, in [0, 1]; the costs of all types add up to 1 − hP.
-        hr_cost: What it takes from the mean hR.
-        hp_low: Lower end of the 95 % bootstrap interval of `hp_cost`.
-        hp_high: Its upper end.
-        hr_low: Lower end of the interval of `hr_cost`.
-        hr_high: Its upper end.
+    `hp_cost` and `hr_cost` are the losses of the means of all answers, in [0, 1], with 95 % bootstrap intervals; those
+    of all types add up to 1 − hP and 1 − hR.
     """
 
     type: str
@@ -104,17 +91,11 @@ class TypeCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Clade:
-    """A node of the tree and how the answers about what is below it fare.
+class ErrorRegion:
+    """A node of the tree and the answers whose target is at or below it.
 
-    Attributes:
-        node: The node.
-        count: Answers whose target is this node or below it.
-        hp: Their mean hP.
-        hr: Their mean hR.
-        hp_cost: What they take from the mean hP of all answers.
-        worst: Their most frequent type other than "correct", or None.
-        worst_count: How many have it.
+    `hp` and `hr` are their means, `hp_cost` their loss of the mean hP of all answers, `worst` their most frequent type
+    other than "correct" (or None), and `worst_count` the number of answers of that type.
     """
 
     node: int
@@ -135,82 +116,62 @@ def classify(
     off_tree: ArrayLike | None = None,
     doubtful: ArrayLike | None = None,
 ) -> list[ErrorType]:
-    """Returns the type of each answer.
-
-    An answer off the tree and an abstention are ones whatever the target is. Otherwise a placement on the target is
-    correct, whatever led there, then a doubtful placement is one: the mistake may be the mapper's and not the model's.
-    What remains is distinguished by the tree.
+    """Returns the type of each answer; the first of off the tree, abstained, correct, doubtful and the tree's types.
 
     Args:
         taxonomy: The tree.
         predicted: Node numbers, shape (n,).
         target: Node numbers, shape (n,).
-        abstained: Whether the answer declines or says nothing, shape (n,); none does where it is left out.
-        off_tree: Whether the answer asserts something that the tree lacks, shape (n,); none does where it is left out.
-        doubtful: Whether the mapper guessed (n-grams, vote, similarity), shape (n,); never where it is left out.
+        abstained: Whether the answer declines or says nothing, shape (n,); by default none.
+        off_tree: Whether the answer asserts something that the tree lacks, shape (n,); by default none.
+        doubtful: Whether the mapper guessed, shape (n,), so that the mistake may be its own; by default never.
 
     Raises:
         ValueError: If shapes differ or a number is no node of the tree.
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
-    silent, off, unsure = (flags(given, predicted.size) for given in (abstained, off_tree, doubtful))
+    off, silent, unsure = (flags(given, predicted.size) for given in (off_tree, abstained, doubtful))
     shared = taxonomy.shared(predicted, target)
     size, full = taxonomy.depth[predicted] + 1, taxonomy.depth[target] + 1
     # Each answer takes the first type whose condition holds.
-    conditions: list[tuple[ErrorType, BoolArray]] = [
-        (ErrorType.OFF_TREE, off),
-        (ErrorType.ABSTAINED, silent),
-        (ErrorType.CORRECT, predicted == target),
-        (ErrorType.DOUBTFUL, unsure),
-        (ErrorType.TOO_GENERAL, shared == size),
-        (ErrorType.TOO_SPECIFIC, shared == full),
-        (ErrorType.SIBLING, (shared == size - 1) & (size == full)),
-        (ErrorType.WRONG_BRANCH, np.ones(predicted.size, dtype=bool)),
-    ]
-    kinds = list(ErrorType)
-    chosen = np.select([hit for _, hit in conditions], [kinds.index(kind) for kind, _ in conditions])
+    conditions = {
+        ErrorType.OFF_TREE: off,
+        ErrorType.ABSTAINED: silent,
+        ErrorType.CORRECT: predicted == target,
+        ErrorType.DOUBTFUL: unsure,
+        ErrorType.TOO_GENERAL: shared == size,
+        ErrorType.TOO_SPECIFIC: shared == full,
+        ErrorType.SIBLING: (shared == size - 1) & (size == full),
+    }
+    kinds = [*conditions, ErrorType.WRONG_BRANCH]
+    chosen = np.select(list(conditions.values()), range(len(conditions)), default=len(conditions))
     return [kinds[i] for i in chosen.tolist()]
 
 
 def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> list[str | None]:
     """Returns the rank from which each placement is wrong: that of the target's first ancestor that it does not share.
 
-    Args:
-        taxonomy: The tree.
-        predicted: Node numbers, shape (n,).
-        target: Node numbers, shape (n,).
-
-    Returns:
-        The rank, or "level d" (edges from the root) where the tree names none; None where nothing of the placement is
-        wrong or it only goes on below the target.
+    It is "level d" (edges from the root) where the tree names no rank, and None where nothing of the placement is wrong
+    or it only goes on below the target. Arguments are those of `classify`.
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
-    shared = taxonomy.shared(predicted, target).tolist()
-    found: list[str | None] = []
-    for node, truth, common in zip(predicted.tolist(), target.tolist(), shared, strict=True):
-        if common > min(taxonomy.depth[node], taxonomy.depth[truth]):
-            found.append(None)
-            continue
-        first = int(taxonomy.lineage[truth, common])
-        found.append(rank_of(taxonomy, first))
-    return found
+    ranks: list[str | None] = []
+    for node, truth, common in zip(predicted, target, taxonomy.shared(predicted, target).tolist(), strict=True):
+        inside = common > min(taxonomy.depth[node], taxonomy.depth[truth])
+        ranks.append(None if inside else rank_of(taxonomy, int(taxonomy.lineage[truth, common])))
+    return ranks
 
 
 def classify_by_measures(inclusion: ArrayLike, similarity: ArrayLike, *, high: float = 0.7) -> list[MeasuredType]:
-    """Returns what paper 2 makes of an inclusion verdict and a concept similarity, without a tree.
+    """Returns the type of each answer by an inclusion verdict and a concept similarity, without a tree (paper 2).
 
-    Both high is correct; high similarity without inclusion a granularity error (right but too generic); inclusion
-    without high similarity annotation ambiguity, or an image with several labels; neither a failure of fine-grained
-    discrimination (wrong but specific). The summary of the paper that we had names no thresholds; that of the
-    similarity is ours.
+    Both high is correct; high similarity alone a granularity error; inclusion alone annotation ambiguity, or an image
+    with several labels; neither a failure of fine-grained discrimination. The threshold of the similarity is ours.
 
     Args:
         inclusion: Verdicts in [0, 1], shape (n,), yes from 0.5 on; NaN is unscored.
         similarity: Concept similarities, shape (n,); NaN is unscored.
-        high: Similarity from which on it counts as high.
-
-    Raises:
-        ValueError: If shapes differ.
+        high: The least similarity that counts as high.
     """
     verdict, cosine = np.asarray(inclusion, dtype=float), np.asarray(similarity, dtype=float)
     if verdict.shape != cosine.shape or verdict.ndim != 1:
@@ -238,17 +199,17 @@ def costs(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[TypeCost]:
-    """Returns, for each type, how often it occurs and what it takes from the mean hP and hR.
+    """Returns the frequency of each type and its cost in mean hP and hR.
 
-    An answer's loss is 1 − hP and 1 − hR; a type's cost is the sum of its answers' losses over the number of *all*
-    answers, so that the costs of all types add up to what is missing to a perfect score.
+    A type's cost is the sum of its answers' losses (1 − hP and 1 − hR) over the number of *all* answers, so that the
+    costs of all types add up to the distance from a perfect score.
 
     Args:
         taxonomy: The tree.
         predicted: Node numbers, shape (n,), n ≥ 1.
         target: Node numbers, shape (n,).
         types: The type of each answer, n of them.
-        off_tree: Which answers are scored as a child of the root that is never right, shape (n,); see `score`.
+        off_tree: As for `score`.
         order: The types to list, in this order; by default those that occur, as they first appear.
         resamples: Bootstrap resamples for the intervals.
         seed: Their seed.
@@ -273,30 +234,18 @@ def costs(
         for i in range(len(listed))
     }
     cost = bootstrap(Sample(losses, keys=tuple(losses.values())), resamples=resamples, seed=seed)
-    found = []
+    result = []
     for i, kind in enumerate(listed):
         hit = index == i
-        count = int(hit.sum())
+        hp_mean, hr_mean = (float(values[hit].mean()) if hit.any() else float("nan") for values in (hp, hr))
         of_hp, of_hr = cost[f"hp {i}"], cost[f"hr {i}"]
-        found.append(
-            TypeCost(
-                type=kind,
-                count=count,
-                share=count / n,
-                hp=float(hp[hit].mean()) if count else float("nan"),
-                hr=float(hr[hit].mean()) if count else float("nan"),
-                hp_cost=of_hp.estimate,
-                hr_cost=of_hr.estimate,
-                hp_low=of_hp.low,
-                hp_high=of_hp.high,
-                hr_low=of_hr.low,
-                hr_high=of_hr.high,
-            )
-        )
-    return found
+        ends = (of_hp.low, of_hp.high, of_hr.low, of_hr.high)
+        count = int(hit.sum())
+        result.append(TypeCost(kind, count, count / n, hp_mean, hr_mean, of_hp.estimate, of_hr.estimate, *ends))
+    return result
 
 
-def worst_clades(
+def worst_regions(
     taxonomy: Taxonomy,
     predicted: ArrayLike,
     target: ArrayLike,
@@ -306,24 +255,21 @@ def worst_clades(
     least: int = 5,
     most: int = 10,
     explained: float = 0.9,
-) -> list[Clade]:
-    """Returns the clades that take most from the mean hP, each as deep in the tree as its losses go.
+) -> list[ErrorRegion]:
+    """Returns the nodes whose answers cost most of the mean hP, each as deep in the tree as its losses go.
 
-    A node is left out where one child of its explains nearly all of its loss: the child is listed. The same loss may
-    count for a clade and for one above it.
+    A node is left out where one child explains nearly all of its loss: the child is listed. The same loss may count for
+    a node and for one above it.
 
     Args:
         taxonomy: The tree.
         predicted: Node numbers, shape (n,).
         target: Node numbers, shape (n,).
         types: The type of each answer, n of them.
-        off_tree: Which answers are scored as a child of the root that is never right, shape (n,); see `score`.
-        least: Fewest answers of a clade.
-        most: How many clades to return at most.
+        off_tree: As for `score`.
+        least: Fewest answers of a node.
+        most: Most nodes to return.
         explained: The share of a node's loss from which on one child explains it.
-
-    Raises:
-        ValueError: If shapes differ.
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
     if len(types) != predicted.size:
@@ -344,29 +290,12 @@ def worst_clades(
                 largest[parent] = max(largest[parent], loss[node])
     wanted = (count >= least) & (loss > 0) & (largest < explained * loss)
     nodes = sorted(np.flatnonzero(wanted).tolist(), key=lambda node: (-loss[node], node))[:most]
-    return [_clade(taxonomy, node, target, hp, hr, types) for node in nodes]
-
-
-def _clade(
-    taxonomy: Taxonomy,
-    node: int,
-    target: IntArray,
-    hp: NDArray[np.float64],
-    hr: NDArray[np.float64],
-    types: Sequence[str],
-) -> Clade:
-    below = np.flatnonzero(taxonomy.is_ancestor(np.full(target.size, node), target))
-    kinds: dict[str, int] = {}
-    for i in below.tolist():
-        if types[i] != ErrorType.CORRECT:
-            kinds[str(types[i])] = kinds.get(str(types[i]), 0) + 1
-    worst = max(kinds, key=lambda kind: kinds[kind]) if kinds else None
-    return Clade(
-        node=node,
-        count=below.size,
-        hp=float(hp[below].mean()),
-        hr=float(hr[below].mean()),
-        hp_cost=float((1 - hp[below]).sum() / target.size),
-        worst=worst,
-        worst_count=kinds.get(worst, 0) if worst is not None else 0,
-    )
+    regions = []
+    for node in nodes:
+        below = np.flatnonzero(taxonomy.is_ancestor(np.full(target.size, node), target))
+        kinds = Counter(str(types[i]) for i in below.tolist() if types[i] != ErrorType.CORRECT)
+        worst, worst_count = kinds.most_common(1)[0] if kinds else (None, 0)
+        hp_cost = float((1 - hp[below]).sum() / target.size)
+        means = float(hp[below].mean()), float(hr[below].mean())
+        regions.append(ErrorRegion(node, below.size, *means, hp_cost, worst, worst_count))
+    return regions

@@ -1,26 +1,46 @@
 """Hierarchical precision, recall and F: the score of a placed answer (paper 1, §3, eqs. 2 and 3).
 
 An answer that asserts something the tree does not have ("a bicycle" on a tree of dishes) is *off the tree*. The paper
-has no such answers; on the root it could not be told from one that says nothing, and had hP 1. Here it may be scored as
-what it is: a child of the root that is never right, at depth 1, with nothing but the root in common with any target.
-So its hP is 1/2, its hR that of the root, and it is never exact. All functions that score take a mask `off_tree` that
-says which answers those are; their node numbers then play no part.
+has no such answers; on the root they could not be told from an answer that says nothing, and would have hP 1. Here they
+may be scored as a child of the root that is never right: hP is 1/2, hR that of the root, and they are never exact. All
+functions that score take a mask `off_tree` of those answers; their node numbers then play no part.
+
+The second half has the scores in scikit-learn's conventions, for any classifier over a taxonomy's labels:
+
+    scorer = make_scorer(hierarchical_f1_score, taxonomy=tree)
+    cross_val_score(classifier, features, labels, scoring=scorer)
 """
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["HierarchicalScores", "check_nodes", "flags", "harmonic_mean", "overlap", "precision_recall", "score"]
+__all__ = [
+    "HierarchicalScores",
+    "check_nodes",
+    "flags",
+    "harmonic_mean",
+    "hierarchical_f1_score",
+    "hierarchical_precision_score",
+    "hierarchical_recall_score",
+    "overlap",
+    "precision_recall",
+    "score",
+]
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Labels = Iterable[int | str | Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +69,7 @@ class HierarchicalScores:
 
 
 def check_nodes(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> tuple[IntArray, IntArray]:
-    """Returns predicted and target nodes as integer arrays that can be scored.
-
-    Args:
-        taxonomy: The tree.
-        predicted: Node numbers, shape (n,).
-        target: Node numbers, shape (n,).
+    """Returns predicted and target node numbers, shape (n,) each, as integer arrays.
 
     Raises:
         ValueError: If the shapes are not one and the same (n,), or a number is no node of the tree; -1, which NumPy
@@ -83,18 +98,18 @@ def flags(given: ArrayLike | None, n: int) -> BoolArray:
     """
     if given is None:
         return np.zeros(n, dtype=bool)
-    found = np.asarray(given)
-    if found.shape != (n,):
-        raise ValueError(f"flags have shape {found.shape}; there are {n} answers")
-    if not np.isin(found, (False, True)).all():
-        raise ValueError(f"flags must be booleans, not {found.dtype}")
-    return found.astype(bool)
+    array = np.asarray(given)
+    if array.shape != (n,):
+        raise ValueError(f"flags have shape {array.shape}; there are {n} answers")
+    if not np.isin(array, (False, True)).all():
+        raise ValueError(f"flags must be booleans, not {array.dtype}")
+    return array.astype(bool)
 
 
 def overlap(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Returns what hP, hR, exactness and depth are made of.
+    """Returns the sizes of the ancestor sets, from which hP, hR, exactness and depth follow.
 
     Args:
         taxonomy: The tree; ancestor sets include the node and the root.
@@ -110,34 +125,19 @@ def overlap(
         ValueError: If the shapes differ or a number is no node of the tree.
     """
     predicted, target = check_nodes(taxonomy, predicted, target)
-    said, shared, wanted = taxonomy.depth[predicted], taxonomy.shared(predicted, target), taxonomy.depth[target]
-    said += 1
-    wanted += 1
+    n_predicted, n_shared = taxonomy.depth[predicted] + 1, taxonomy.shared(predicted, target)
     if off_tree is not None:
         off = flags(off_tree, predicted.size)
-        said[off], shared[off] = 2, 1
-    return said, shared, wanted
+        n_predicted[off], n_shared[off] = 2, 1
+    return n_predicted, n_shared, taxonomy.depth[target] + 1
 
 
 def precision_recall(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns per-example hP and hR.
-
-    Args:
-        taxonomy: The tree; ancestor sets include the node and the root.
-        predicted: Node numbers, shape (n,).
-        target: Node numbers, shape (n,).
-        off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
-
-    Returns:
-        Two arrays of shape (n,) with values in (0, 1]: the root is always shared.
-
-    Raises:
-        ValueError: If the shapes differ or a number is no node of the tree.
-    """
-    said, shared, wanted = overlap(taxonomy, predicted, target, off_tree=off_tree)
-    return shared / said, shared / wanted
+    """Returns hP and hR of each example, shape (n,) each, in (0, 1]: the root is always shared; see `overlap`."""
+    n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
+    return n_shared / n_predicted, n_shared / n_target
 
 
 def harmonic_mean(hp: float, hr: float) -> float:
@@ -148,27 +148,108 @@ def harmonic_mean(hp: float, hr: float) -> float:
 def score(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> HierarchicalScores:
-    """Returns the scores of a set of placed examples.
-
-    Args:
-        taxonomy: The tree.
-        predicted: Node numbers, shape (n,), n ≥ 1.
-        target: Node numbers, shape (n,).
-        off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
+    """Returns the scores of a set of placed examples; the arguments are those of `overlap`.
 
     Raises:
         ValueError: If there is no example (a mean over nothing is not zero), the shapes differ, or a number is no
             node of the tree.
     """
-    said, shared, wanted = overlap(taxonomy, predicted, target, off_tree=off_tree)
-    if said.size == 0:
+    n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
+    if n_predicted.size == 0:
         raise ValueError("there are no examples to score")
-    hp, hr = float((shared / said).mean()), float((shared / wanted).mean())
+    hp, hr = float((n_shared / n_predicted).mean()), float((n_shared / n_target).mean())
     return HierarchicalScores(
         hp=hp,
         hr=hr,
         hf=harmonic_mean(hp, hr),
-        accuracy=float(((said == shared) & (shared == wanted)).mean()),
-        depth=float((said - 1).mean()),
-        n=int(said.size),
+        accuracy=float(((n_predicted == n_shared) & (n_shared == n_target)).mean()),
+        depth=float((n_predicted - 1).mean()),
+        n=int(n_predicted.size),
+    )
+
+
+def hierarchical_precision_score(
+    y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
+) -> float:
+    """Returns the mean share of a prediction's path that the truth shares, in (0, 1]; paths include the root.
+
+    Args:
+        y_true: The true nodes, n ≥ 1 of them: each a label, an alias, a path as text ("life/Aves") or as a sequence of
+            labels, or a node number. Rows of a 2-D array are paths, "" filling up the short ones, as in hiclass.
+        y_pred: The predicted nodes, as many.
+        taxonomy: The tree.
+        sample_weight: Weight of each example, shape (n,), finite, at least 0 and not all 0; 1 each where left out.
+
+    Raises:
+        TaxonomyError: If a label or number is not on the tree; the message gives its position and near names.
+        ValueError: If there are no examples, the lengths differ, or weights are out of range.
+    """
+    return _means(y_true, y_pred, taxonomy, sample_weight)[0]
+
+
+def hierarchical_recall_score(
+    y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
+) -> float:
+    """Returns the mean share of the truth's path that the prediction shares; see `hierarchical_precision_score`."""
+    return _means(y_true, y_pred, taxonomy, sample_weight)[1]
+
+
+def hierarchical_f1_score(
+    y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
+) -> float:
+    """Returns the harmonic mean of mean precision and mean recall, in (0, 1]; see `hierarchical_precision_score`."""
+    return harmonic_mean(*_means(y_true, y_pred, taxonomy, sample_weight))
+
+
+def _means(y_true: Labels, y_pred: Labels, taxonomy: Taxonomy, sample_weight: ArrayLike | None) -> tuple[float, float]:
+    target, predicted = _nodes(taxonomy, y_true, "y_true"), _nodes(taxonomy, y_pred, "y_pred")
+    n = len(target)
+    if len(predicted) != n:
+        raise ValueError(f"y_true has {n} labels, y_pred {len(predicted)}; the numbers must be equal")
+    if n == 0:
+        raise ValueError("there are no examples to score")
+    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}; there are {n} examples")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError("sample_weight must be finite, not negative and not all 0")
+    hp, hr = precision_recall(taxonomy, predicted, target)
+    return float(np.average(hp, weights=weights)), float(np.average(hr, weights=weights))
+
+
+def _nodes(taxonomy: Taxonomy, labels: Labels, name: str) -> IntArray:
+    if isinstance(labels, str):
+        raise ValueError(f"{name} must be a list of labels, not one text")
+    known: dict[Hashable, int] = {}
+    nodes = []
+    for place, label in enumerate(labels.tolist() if isinstance(labels, np.ndarray) else labels):
+        key = label if isinstance(label, Hashable) else tuple(label)
+        if key not in known:
+            try:
+                known[key] = _node(taxonomy, key)
+            except TaxonomyError as error:
+                raise TaxonomyError(
+                    f"{name}[{place}]: {error.message}", file=error.file, value=error.value, remedy=error.remedy
+                ) from None
+        nodes.append(known[key])
+    return np.array(nodes, dtype=np.int64)
+
+
+def _node(taxonomy: Taxonomy, label: Any) -> int:
+    if isinstance(label, str):
+        return taxonomy.resolve(label)
+    if isinstance(label, tuple) and all(isinstance(part, str) for part in label):
+        return taxonomy.resolve([part for part in label if part])
+    # True is a number to Python, but no node.
+    if (
+        isinstance(label, numbers.Integral)
+        and label is not True
+        and label is not False
+        and 0 <= int(label) < len(taxonomy)
+    ):
+        return int(label)
+    raise TaxonomyError(
+        "This is not a label, a path or the number of a node.",
+        value=label,
+        remedy=f"Node numbers are 0 to {len(taxonomy) - 1:,}.",
     )

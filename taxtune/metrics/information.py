@@ -1,34 +1,21 @@
 """Information-weighted precision, recall and F, misinformation and remaining uncertainty, in bits.
 
-hP and hR count the nodes of a path, so that on a deep tree "an animal" is nearly as much as a species, and a wrong
-species costs one node of many. Here a node weighs what it tells. Let p(v) be the probability that an example belongs to
-v or below it. The *information content* of v (Resnik 1995, §2) and what v adds to that of its parent, its *information
-accretion* (Clark and Radivojac 2013, §2.1), are
+With p(v) the probability that an example belongs to v or below it, the *information content* of v (Resnik 1995, §2) and
+its *information accretion* (Clark and Radivojac 2013, §2.1) are
 
-    IC(v) = −log2 p(v),        w(v) = IC(v) − IC(parent(v)) = −log2 p(v | parent(v)),        w(root) = 0,
+    IC(v) = −log2 p(v),        w(v) = IC(v) − IC(parent(v)),        w(root) = 0,
 
-so that IC(v) is the sum of w over anc(v). An only child of a node without examples of its own adds nothing. With
-T = anc(truth) and P = anc(answer), and their deepest common node c, all scores of an answer follow from three numbers:
+and with the deepest common node c of answer and truth (Clark and Radivojac 2013, §2.2)
 
-    ihP = Σ w(T ∩ P) / Σ w(P) = IC(c) / IC(answer)       ihR = Σ w(T ∩ P) / Σ w(T) = IC(c) / IC(truth)
-    remaining uncertainty ru = Σ w(T − P) = IC(truth) − IC(c)       (Clark and Radivojac 2013, §2.2)
-    misinformation        mi = Σ w(P − T) = IC(answer) − IC(c)
+    ihP = IC(c) / IC(answer)       ihR = IC(c) / IC(truth)
+    remaining uncertainty = IC(truth) − IC(c)       misinformation = IC(answer) − IC(c).
 
-ihP and ihR are the weighted precision and recall of the protein function challenges (CAFA) with a tree in the place of
-the Gene Ontology; IC(c) is Resnik's similarity, and the harmonic mean of an answer's two values is Lin's (1998). ihF is
-taken as hF is: the harmonic mean of the two *means*.
-
-Two quotients are 0/0, and both are 1, as hP is for an answer at the root: ihP of an answer that says nothing (at the
-root, or on the only way down from it) has nothing wrong in it; ihR of a truth of no information leaves nothing unsaid.
-
-An answer off the tree (see `taxtune.metrics.hierarchical`) is a child of the root that is never right. Its ihP and ihR
-are 0 whatever it weighs, since the root weighs nothing; for its misinformation it weighs what a child of the root does
-on average (see `off_tree_weight`), so that nonsense is never free.
+ihF is the harmonic mean of the two *means*, as hF is. A quotient 0/0 is 1. An answer off the tree (see `hierarchical`)
+has ihP and ihR 0, and weighs as much as a child of the root does on average (`off_tree_weight`).
 
 Resnik, P. (1995): Using information content to evaluate semantic similarity in a taxonomy. IJCAI.
 Clark, W. T. and Radivojac, P. (2013): Information-theoretic evaluation of predicted ontological annotations.
 Bioinformatics 29, i53-i61.
-Lin, D. (1998): An information-theoretic definition of similarity. ICML.
 """
 
 from __future__ import annotations
@@ -61,15 +48,15 @@ _NAMED = 3
 
 
 class Information:
-    """What each node of a tree weighs.
+    """The weight of each node of a tree.
 
     Args:
         taxonomy: The tree.
-        weight: What each node adds to its parent, shape (nodes,), finite and at least 0; in bits, and 0 for the root,
-            where it is information. (With weights of 1 throughout, the root included, ihP and ihR are hP and hR.)
-        off_tree: What an answer off the tree weighs; above 0.
-        source: What p(v) is, in words or as a file's name, for records: "leaves", "targets", "counts.csv".
-        smoothing: What was added to each leaf's frequency.
+        weight: The information that each node adds to its parent, shape (nodes,), finite and at least 0; in bits, and 0
+            for the root. (With weights of 1 throughout, the root included, ihP and ihR are hP and hR.)
+        off_tree: The weight of an answer off the tree; above 0.
+        source: Source of p(v) for records: "leaves", "targets", "counts.csv".
+        smoothing: Number that was added to each leaf's frequency.
 
     Raises:
         ValueError: If the weights have another shape, or one is negative or not finite.
@@ -101,12 +88,12 @@ class Information:
         return f"Information({self.taxonomy!r}, source={self.source!r})"
 
     def as_dict(self) -> dict[str, str | float]:
-        """Returns what the weights are made from, for records."""
+        """Returns the source of the weights, for records."""
         return {"p": self.source, "smoothing": self.smoothing, "off_tree_bits": self.off_tree}
 
     @property
     def counted(self) -> str:
-        """By what p(v) is counted, for people: "all leaves equally likely", "by counts.csv, smoothed by 1"."""
+        """The source of p(v) in words: "all leaves equally likely", "by counts.csv, smoothed by 1"."""
         if self.source == "leaves":
             return "all leaves equally likely"
         return f"by {self.source}" + (f", smoothed by {self.smoothing:g}" if self.smoothing else "")
@@ -114,7 +101,7 @@ class Information:
     def overlap(
         self, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Returns what all scores are made of: how much is said, how much of it is shared, and how much is true.
+        """Returns the information of answer, deepest common node and truth, from which all scores follow.
 
         Args:
             predicted: Node numbers, shape (n,).
@@ -122,8 +109,7 @@ class Information:
             off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
 
         Returns:
-            Three arrays of shape (n,), in bits, at least 0: IC of the answer, of the deepest common node and of the
-            truth.
+            Three arrays of shape (n,), in bits, at least 0.
 
         Raises:
             ValueError: If the shapes differ or a number is no node of the tree.
@@ -132,8 +118,8 @@ class Information:
         predicted, target = check_nodes(tree, predicted, target)
         off = flags(off_tree, predicted.size)
         common = np.where(off, tree.root, tree.lca(predicted, target))
-        said = np.where(off, self.content[tree.root] + self.off_tree, self.content[predicted])
-        return said, self.content[common], self.content[target]
+        answered = np.where(off, self.content[tree.root] + self.off_tree, self.content[predicted])
+        return answered, self.content[common], self.content[target]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +127,12 @@ class InformationScores:
     """Information-weighted scores of a set of examples.
 
     Attributes:
-        ihp: Mean over examples of the share of the bits said that are right, in [0, 1].
-        ihr: Mean over examples of the share of the truth's bits that are said, in [0, 1].
+        ihp: Mean ihP, in [0, 1].
+        ihr: Mean ihR, in [0, 1].
         ihf: Harmonic mean of the two *means*, in [0, 1].
         remaining_uncertainty: Mean bits of the truth that are not said, at least 0; smaller is better.
         misinformation: Mean bits said that are not true, at least 0; smaller is better.
-        target_bits: Mean information content of the targets: what there is to be said, in bits.
+        target_bits: Mean information content of the targets, in bits.
     """
 
     ihp: float
@@ -164,11 +150,7 @@ class InformationScores:
 def leaf_information(taxonomy: Taxonomy) -> Information:
     """Returns the information of nodes where all leaves are equally likely: p(v) is the share of leaves at or below v.
 
-    It needs nothing but the tree. w(v) depends on v and its parent alone, so that a node weighs the same on a tree and
-    on a part of it.
-
-    Args:
-        taxonomy: The tree.
+    w(v) depends on v and its parent alone, so that a node weighs the same on a tree and on a part of it.
     """
     return _from_masses(taxonomy, _subtree_sums(taxonomy, _leaf_mask(taxonomy)), "leaves")
 
@@ -180,20 +162,16 @@ def frequency_information(
     smoothing: float = 0.0,
     source: str = "frequencies",
 ) -> Information:
-    """Returns the information of nodes from how often each occurs.
+    """Returns the information of nodes from the frequency of each.
 
-    p(v) is the share of all occurrences that belong to v or to a node below it (Resnik 1995, §2: an occurrence of a
-    node is one of every node above it). Occurrences of an inner node add to its own subtree and to no child's.
-
-    Where no occurrence lies at or below a node, it would have infinite information. Additive smoothing (Laplace) adds
-    the same number to every leaf, seen or not, so that a group that was not seen weighs by how many leaves it has.
+    p(v) is the share of all occurrences that belong to v or to a node below it (Resnik 1995, §2). A node that never
+    occurs would have infinite information; additive smoothing (Laplace) adds the same number to every leaf.
 
     Args:
         taxonomy: The tree.
-        frequencies: How often each node itself occurs, shape (nodes,), finite and at least 0, not all 0: counts, or
-            shares.
-        smoothing: What is added to each leaf's frequency, at least 0.
-        source: What the frequencies are or the file that they are from, for records and messages.
+        frequencies: Occurrences of each node itself, shape (nodes,), finite and at least 0, not all 0.
+        smoothing: Number added to each leaf's frequency, at least 0.
+        source: Name or file of the frequencies, for records and messages.
 
     Raises:
         DataError: If a node has no occurrences at or below it and there is no smoothing, or nothing occurs at all.
@@ -223,19 +201,10 @@ def frequency_information(
 
 
 def off_tree_weight(taxonomy: Taxonomy, weight: ArrayLike) -> float:
-    """Returns what an answer off the tree weighs: the mean weight of the children of the root.
+    """Returns the weight of an answer off the tree: the mean of `weight` over the children of the root, above 0.
 
-    Such an answer is scored as one more child of the root, and nothing is known of it by which it could be told from
-    the others. Where the root has one child, which weighs nothing, the children of the first node with several stand in
-    for it. On a tree that never branches nothing weighs anything, and an answer off it is 1 bit: it is on the tree, or
-    it is not.
-
-    Args:
-        taxonomy: The tree.
-        weight: What each node adds to its parent, shape (nodes,).
-
-    Returns:
-        The weight, above 0.
+    Where the root has one child, which weighs nothing, the children of the first node with several stand in for it. On
+    a tree that never branches nothing weighs anything, and an answer off it weighs 1 bit.
     """
     given = np.asarray(weight, dtype=np.float64)
     node = taxonomy.root
@@ -249,35 +218,20 @@ def off_tree_weight(taxonomy: Taxonomy, weight: ArrayLike) -> float:
 def information_values(
     information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Returns per-example ihP, ihR, remaining uncertainty and misinformation.
-
-    Args:
-        information: What the nodes weigh.
-        predicted: Node numbers, shape (n,).
-        target: Node numbers, shape (n,).
-        off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
+    """Returns ihP, ihR, remaining uncertainty and misinformation of each example; see `Information.overlap`.
 
     Returns:
         Four arrays of shape (n,): two shares in [0, 1], 1 where there is nothing to divide by, and two numbers of bits,
         at least 0.
-
-    Raises:
-        ValueError: If the shapes differ or a number is no node of the tree.
     """
-    said, shared, true = information.overlap(predicted, target, off_tree=off_tree)
-    return _share(shared, said), _share(shared, true), true - shared, said - shared
+    answered, shared, true = information.overlap(predicted, target, off_tree=off_tree)
+    return _share(shared, answered), _share(shared, true), true - shared, answered - shared
 
 
 def information_scores(
     information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> InformationScores:
-    """Returns the information-weighted scores of a set of placed examples.
-
-    Args:
-        information: What the nodes weigh.
-        predicted: Node numbers, shape (n,), n ≥ 1.
-        target: Node numbers, shape (n,).
-        off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
+    """Returns the information-weighted scores of a set of placed examples; see `Information.overlap`.
 
     Raises:
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.

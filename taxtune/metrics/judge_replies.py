@@ -1,8 +1,7 @@
 """Reading a judge's reply: a rating from 1 to 3, or yes or no; None where it says neither.
 
-What a reply says is read from where a verdict stands, not from the first figure or word that fits: a rationale is full
-of figures ("there are 2 dogs, not 3"), and what is misread is a wrong score that nobody sees, while what is not read is
-counted as unscored and shown.
+A reply is read where a verdict stands, not at the first figure or word that fits: a rationale is full of figures
+("there are 2 dogs, not 3"). A misread verdict is a wrong score that nobody sees; one that is not read is counted.
 """
 
 from __future__ import annotations
@@ -69,22 +68,15 @@ _MOST = 10_000
 def read_rating(reply: str) -> int | None:
     """Returns the rating, 1, 2 or 3, that a reply gives, or None.
 
-    The rule, in order:
-
     1. The last "Rating: N" (also "rating = N", "Final rating (1-3): N") decides. If it has no rating after it, as in
        "Rating: N/A" or "Rating: 1-3", the reply has none.
     2. Else the last "a rating of N", "the rating is N", "I would rate it N", where N ends its clause.
     3. Else a figure alone: as the last line or sentence of the reply, or after "so" or "therefore" at its end; or as
        the first line, before the rationale, or at its head ("3 - it names the bird").
 
-    N is 1, 2, 3, "3.0" or "three", alone or out of three ("2/3", "2 out of 3", "2 (of 3)"), in bold, quotes or
-    brackets; other figures (0, 4, 2.5, "2/5", "-1", "10"), ranges ("1-3", "1 or 2") and what is not meant ("3 would be
-    too generous") are no ratings. Figures anywhere else, which a rationale is full of, are not looked at. What a model
-    thought before </think> is left out, and so are what it quotes in mid-sentence ('the candidate says "Rating: 3"')
-    and a further example that it made up after its rating.
-
-    Args:
-        reply: What the judge wrote.
+    N is 1, 2, 3, "3.0" or "three", alone or out of three ("2/3", "2 out of 3"), in bold, quotes or brackets. Other
+    figures, ranges ("1-3") and conditionals ("3 would be too generous") are no ratings. Thoughts before </think>,
+    quotations in mid-sentence and a further example made up after the rating are left out.
     """
     text = plain_reply(reply, quoted=False)
     if text is None:
@@ -125,15 +117,11 @@ def _rating(found: re.Match[str], text: str) -> int | None:
 
 
 def read_yes_no(reply: str) -> bool | None:
-    """Returns whether a reply says yes (True) or no (False), or None where it says neither or both.
+    """Returns True for a reply that says yes, False for one that says no, None where it says neither or both.
 
     The verdict is the reply's first word ("Yes, since ..."), or the line "Answer: yes" or "Verdict: no", or a last line
     of that one word, which may stand behind the question; where several of these stand in a reply they must agree.
-    "Yes and no", "yes/no", "no doubt" and "Yes. But no." are no verdicts, and a "yes" in the middle of a sentence is
-    not looked at.
-
-    Args:
-        reply: What the judge wrote.
+    "Yes and no", "no doubt" and "Yes. But no." are no verdicts, and a "yes" in the middle of a sentence is none.
     """
     text = plain_reply(reply)
     if text is None:

@@ -1,7 +1,7 @@
-"""Asking a judge: a language model reads question, references and answer and says what it thinks of the answer.
+"""Judges: a language model reads question, references and answer and gives a verdict on the answer.
 
 What every judge shares: its prompts (Jinja files of `prompts/judge/`), its replies kept on disk, and the account of
-what was not scored. A call that fails and a reply that contains no verdict are both *unscored*, counted apart, never 0.
+unscored answers. A call that fails and a reply without a verdict are both *unscored*, counted apart, never 0.
 """
 
 from __future__ import annotations
@@ -27,31 +27,24 @@ if TYPE_CHECKING:
 
     from taxtune.metrics.base import MeasureSettings
 
-__all__ = ["LLAMA", "MAX_TEXT", "Judge", "JudgePrompt", "Verdicts", "check_questions", "judge_of"]
+__all__ = ["MAX_TEXT", "Judge", "JudgePrompt", "Verdicts", "check_questions", "judge_of"]
 
-#: The judge where a specification names none.
-LLAMA = "local:meta-llama/Llama-3.2-3B-Instruct"
 #: Longest text, in characters, that a judge is shown; a longer answer is not an answer, and costs as much as a book.
 MAX_TEXT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What a judge said.
+    """A judge's verdicts on n answers.
 
     Attributes:
         values: The verdicts as scores, shape (n,); NaN is unscored.
-        replies: What the judge wrote, its rationale included; None where there is no reply.
-        problems: Why there is no reply, one a text; None where there is one.
-        unread: Replies that hold no verdict.
-        failed: Calls that failed.
-        not_asked: Texts that the judge was not asked about, with the reason.
-        reasons: Why calls failed, with how many of each.
-        retryable: Failed calls that may succeed later.
-        from_store: Replies that came from the disk.
-        prompt_tokens: Tokens sent in new calls.
-        completion_tokens: Tokens written in new calls.
-        cost_usd: Cost of new calls in US dollars; None where no price is known.
+        replies: The judge's replies, rationale included; None where there is none.
+        problems: Why there is no reply; None where there is one.
+        unread: Number of replies without a verdict.
+        failed: Number of failed calls, of which `retryable` may succeed later.
+        not_asked: Number of answers that the judge was not asked about, by reason.
+        from_store: Number of replies from the disk; tokens and cost (US dollars, None if unknown) are of new calls.
     """
 
     values: NDArray[np.float64]
@@ -60,7 +53,6 @@ class Verdicts:
     unread: int = 0
     failed: int = 0
     not_asked: dict[str, int] = field(default_factory=dict)
-    reasons: dict[str, int] = field(default_factory=dict)
     retryable: int = 0
     from_store: int = 0
     prompt_tokens: int = 0
@@ -69,7 +61,7 @@ class Verdicts:
 
     @property
     def unscored(self) -> int:
-        """How many have no score."""
+        """Number of answers without a score."""
         return int(np.isnan(self.values).sum())
 
 
@@ -91,18 +83,11 @@ def _environment(folder: str) -> Environment:
 
 
 class JudgePrompt:
-    """One of the files that a judge is asked with.
-
-    Args:
-        name: The file's name.
-        folder: Its folder in `prompts/`.
-    """
+    """A judge's prompt: the file `name` of a folder in `prompts/`."""
 
     def __init__(self, name: str, folder: str = "judge") -> None:
-        self.name = name
-        self._folder = folder
-        source = (prompts_dir() / folder / name).read_bytes()
-        self.digest = hashlib.sha256(source).hexdigest()[:16]
+        self.name, self._folder = name, folder
+        self.digest = hashlib.sha256((prompts_dir() / folder / name).read_bytes()).hexdigest()[:16]
 
     def render(self, **values: Any) -> str:
         """Returns the prompt with its values."""
@@ -110,12 +95,7 @@ class JudgePrompt:
 
 
 class Judge:
-    """A language model that judges, with its replies kept.
-
-    Args:
-        llm: The model.
-        place: Where the replies are kept; see `open_replies`.
-    """
+    """A language model that judges, with its replies kept at a place of `open_replies`."""
 
     def __init__(self, llm: Model, *, place: Path | None = None) -> None:
         self.llm = llm
@@ -129,7 +109,7 @@ class Judge:
         """Asks about each prompt and reads the verdicts.
 
         Args:
-            prompts: What to ask; None for what is not to be asked about, and stays unscored.
+            prompts: The prompts; None for an answer that is not asked about, and stays unscored.
             read: Returns the score that a reply gives, or None where it gives none.
             why_not: Why a prompt is None, for the account.
 
@@ -137,72 +117,55 @@ class Judge:
             ModelError: If the judge cannot be asked at all.
             DataError: If the file of replies cannot be read or written.
         """
-        asked = [i for i, prompt in enumerate(prompts) if prompt is not None]
-
         with open_replies(self._place) as store:
             requests = [Request(prompt) for prompt in prompts if prompt is not None]
-            replies = ask(self.llm, requests, store, what="judging")
-        values = np.full(len(prompts), np.nan)
-        written: list[str | None] = [None] * len(prompts)
-        problems: list[str | None] = [why_not if prompt is None else None for prompt in prompts]
-        reasons: Counter[str] = Counter()
-        unread = 0
-        for i, reply in zip(asked, replies, strict=True):
-            if not isinstance(reply, Answer):
-                reasons[reply.reason] += 1
-                problems[i] = reply.reason
-                continue
-            written[i] = reply.text
-            value = read(reply.text)
-            if value is None:
-                unread += 1
-            else:
-                values[i] = value
-        new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
-        costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
-        not_asked = {why_not: len(prompts) - len(asked)} if len(asked) < len(prompts) else {}
-        self._seen.update(judged=len(prompts), unread=unread, failed=sum(reasons.values()), **not_asked)
-        self._reasons.update(reasons)
+            results = ask(self.llm, requests, store, what="judging")
+        answers = [result for result in results if isinstance(result, Answer)]
+        failures = [result for result in results if not isinstance(result, Answer)]
+        queue = iter(results)
+        asked = [None if prompt is None else next(queue) for prompt in prompts]
+        replies = tuple(result.text if isinstance(result, Answer) else None for result in asked)
+        scores = [None if reply is None else read(reply) for reply in replies]
+        unread = sum(reply is not None and score is None for reply, score in zip(replies, scores, strict=True))
+        not_asked = {why_not: count} if (count := len(prompts) - len(results)) else {}
+        self._seen.update(judged=len(prompts), unread=unread, failed=len(failures), **not_asked)
+        self._reasons.update(failure.reason for failure in failures)
+        new = [answer for answer in answers if not answer.cached]
+        costs = [answer.cost_usd for answer in new if answer.cost_usd is not None]
         return Verdicts(
-            values=values,
-            replies=tuple(written),
-            problems=tuple(problems),
+            values=np.array([np.nan if score is None else score for score in scores], dtype=np.float64),
+            replies=replies,
+            problems=tuple(
+                why_not if result is None else None if isinstance(result, Answer) else result.reason for result in asked
+            ),
             unread=unread,
-            failed=sum(reasons.values()),
+            failed=len(failures),
             not_asked=not_asked,
-            reasons=dict(reasons),
-            retryable=sum(not isinstance(reply, Answer) and reply.retryable for reply in replies),
-            from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
-            prompt_tokens=sum(reply.prompt_tokens for reply in new),
-            completion_tokens=sum(reply.completion_tokens for reply in new),
+            retryable=sum(failure.retryable for failure in failures),
+            from_store=len(answers) - len(new),
+            prompt_tokens=sum(answer.prompt_tokens for answer in new),
+            completion_tokens=sum(answer.completion_tokens for answer in new),
             cost_usd=sum(costs) if costs else None,
         )
 
-    def notes(self, says: str) -> tuple[str, ...]:
-        """Returns the account of what has no score, in sentences.
+    def notes(self, problem: str) -> tuple[str, ...]:
+        """Returns the account of unscored answers in sentences.
 
         Args:
-            says: What is wrong with a reply that has no verdict, such as "is neither yes nor no".
+            problem: The fault of a reply without a verdict, such as "is neither yes nor no".
         """
-        seen = self._seen
-        notes = []
-        if seen["unread"]:
-            notes.append(f"{seen['unread']:,} of {seen['judged']:,} unscored: the judge's reply {says}.")
-        if seen["failed"]:
+        counts = Counter(self._seen)
+        judged, unread, failed = (counts.pop(key, 0) for key in ("judged", "unread", "failed"))
+        causes = [(unread, f"the judge's reply {problem}.")]
+        if failed:
             reason, _ = self._reasons.most_common(1)[0]
-            notes.append(
-                f"{seen['failed']:,} of {seen['judged']:,} unscored: the call failed; most frequent reason: {reason}"
-            )
-        notes += [
-            f"{count:,} of {seen['judged']:,} unscored: {why}."
-            for why, count in seen.items()
-            if count and why not in ("judged", "unread", "failed")
-        ]
-        return tuple(notes)
+            causes.append((failed, f"the call failed; most frequent reason: {reason}"))
+        causes += [(count, f"{why}.") for why, count in counts.items()]
+        return tuple(f"{count:,} of {judged:,} unscored: {why}" for count, why in causes if count)
 
 
 def judge_of(model: str, settings: MeasureSettings, *, max_tokens: int) -> Judge:
-    """Returns the judge of a measure: a model, run as the measure's settings say."""
+    """Returns the judge of a measure: a model with the measure's settings."""
     in_short = ModelSettings(
         task="text-generation",
         max_tokens=max_tokens,
@@ -211,16 +174,17 @@ def judge_of(model: str, settings: MeasureSettings, *, max_tokens: int) -> Judge
         device=settings.device,
         batch_size=settings.batch_size,
     )
-    llm = make_model(model, settings.judge or in_short)
-    return Judge(llm, place=settings.cache_dir)
+    return Judge(make_model(model, settings.judge or in_short), place=settings.cache_dir)
 
 
-def check_questions(questions: Sequence[str] | None, count: int, whose: str, remedy: str) -> Sequence[str]:
-    """Returns the questions, which a judge must be shown as they were asked.
+def check_questions(questions: Sequence[str] | None, count: int, whose: str) -> Sequence[str]:
+    """Returns the prompts of the answers, which a judge must be shown.
 
     Raises:
-        TaxtuneError: If there are none, one is blank, or there are more or fewer than answers.
+        DataError: If there are none, or one is blank.
+        TaxtuneError: If there are more or fewer than answers.
     """
+    remedy = "Give the column with the questions, or one question for all rows."
     if questions is None:
         raise DataError(f"{whose} needs the prompt that was asked, but none was given.", remedy=remedy)
     if len(questions) != count:

@@ -1,7 +1,7 @@
 """LAVE: a language model rates an answer given the question and the references (paper 4, "Method").
 
 The judge gives a reason and then a rating from 1 to 3, after eight demonstrations; the score is (rating − 1) / 2. LAVE
-asks whether the question is answered: a correct but general answer ("bird" where the references say "blue jay") is
+measures whether the question is answered: a correct but general answer ("bird" where the references say "blue jay") is
 rated as wrong or partly right, where hP rewards it.
 """
 
@@ -12,36 +12,99 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as model
 
 from taxtune.errors import DataError
-from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings
-from taxtune.metrics.demonstrations import Demonstration, read_demonstrations
+from taxtune.metrics.base import FloatArray, Identity, Images, ManyReferencesMeasure, MeasureSettings, Questions, Texts
 from taxtune.metrics.judge_replies import read_rating
-from taxtune.metrics.judging import LLAMA, MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
-from taxtune.metrics.registry import measure
+from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
 from taxtune.models import check_model
 from taxtune.resources import prompts_dir
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-__all__ = ["Lave", "LaveOptions", "filter_references", "is_yes_no", "make_lave"]
+__all__ = [
+    "Demonstration",
+    "Lave",
+    "LaveOptions",
+    "filter_references",
+    "is_yes_no",
+    "make_lave",
+    "read_demonstrations",
+]
 
 #: References rarer than this share of the most frequent one are left out (paper 4, "Prompt for VQA Evaluation").
 RARE = 0.25
 _MAX_TOKENS = 256
 
+Text = Annotated[str, StringConstraints(pattern=r"\S")]
+
+
+@model(frozen=True, config=ConfigDict(extra="forbid", coerce_numbers_to_str=True))
+class Demonstration:
+    """A rated answer that the judge is shown.
+
+    Attributes:
+        question: The question.
+        references: The answers that people gave, duplicates included.
+        answer: The candidate answer.
+        rationale: Why it has its rating, in a sentence.
+        rating: 1, 2 or 3.
+        caption: A description of the image, shown where the judge is shown captions; None for none.
+    """
+
+    question: Text
+    references: Annotated[
+        tuple[Text, ...],
+        Field(min_length=1),
+        BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+    ]
+    answer: Text
+    rationale: Annotated[Text, AfterValidator(lambda text: " ".join(text.split()))]
+    rating: Annotated[int, Field(strict=True, ge=1, le=3)]
+    caption: Text | None = None
+
+
+def read_demonstrations(path: Path) -> tuple[Demonstration, ...]:
+    """Reads a YAML list of demonstrations: question, references, answer, rationale, rating and maybe caption.
+
+    Raises:
+        DataError: If the file cannot be read, a key is unknown or missing, or a value is of the wrong type, as YAML's
+            bare yes and no are, which are read as true and false.
+    """
+    import yaml
+
+    from taxtune.recipe_file import load_yaml
+
+    try:
+        entries = load_yaml(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        detail = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise DataError(f"The demonstrations cannot be read: {detail}.", file=path) from error
+    try:
+        return TypeAdapter(tuple[Demonstration, ...]).validate_python(entries or None)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = [part + 1 if i == 0 and isinstance(part, int) else part for i, part in enumerate(first["loc"])]
+        raise DataError(
+            f"Demonstration {' '.join(map(str, where)) or 'list'}: {first['msg']}.",
+            file=path,
+            value=first["input"],
+            remedy=f'The keys are {", ".join(vars(Demonstration)["__dataclass_fields__"])}; write "yes" and "no" in '
+            "quotation marks.",
+        ) from None
+
 
 @dataclass(frozen=True, slots=True)
 class LaveOptions:
-    """What can be varied (paper 4, Table 3, "Ablation Studies").
+    """Variants of the prompt (paper 4, Table 3, "Ablation Studies").
 
     Attributes:
-        shots: How many demonstrations are shown, the first ones; None is all of them.
+        shots: Number of demonstrations shown, the first ones; None is all of them.
         rationale: Whether the judge gives its reason before the rating.
         filter_references: Whether rare references are left out.
-        demonstrations: A YAML file of demonstrations in place of ours; None is ours.
+        demonstrations: A YAML file of demonstrations; None is the package's own.
         yes_no_demonstrations: The same for yes/no questions.
     """
 
@@ -53,15 +116,15 @@ class LaveOptions:
 
 
 class Lave(ManyReferencesMeasure):
-    """A score of 0, 0.5 or 1 an answer; NaN where the judge gave no rating or could not be asked.
+    """A score of 0, 0.5 or 1 for each answer; NaN where the judge gave no rating or could not be asked.
 
     Args:
         name: The specification.
         judge: The judge.
-        options: What the prompt holds.
+        options: Variants of the prompt.
 
     Raises:
-        DataError: If a file of demonstrations is not what it must be.
+        DataError: If a file of demonstrations cannot be used.
     """
 
     needs_questions = True
@@ -76,22 +139,21 @@ class Lave(ManyReferencesMeasure):
         self._yes_no = self._shown(self.options.yes_no_demonstrations or own / "yes-no.yaml")
 
     def _shown(self, path: Path) -> tuple[Demonstration, ...]:
-        shown = read_demonstrations(path)
-        shots = self.options.shots
+        shown, shots = read_demonstrations(path), self.options.shots
         if shots is not None and not 0 <= shots <= len(shown):
             raise DataError(f"There are {len(shown)} demonstrations.", file=path, value=shots, remedy="Ask for fewer.")
-        return shown if shots is None else shown[:shots]
+        return shown[:shots]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many have no score, and why."""
+        """The numbers of unscored answers, with the reasons."""
         return self._judge.notes("gives no rating from 1 to 3")
 
     def check(self) -> list[str]:
-        """Checks, without asking it anything, that the judge can be asked; returns what the user should know.
+        """Checks, without a call, that the judge can be asked; returns remarks for the user.
 
         Raises:
-            ModelError: If it cannot: its key, its provider or its weights are missing.
+            ModelError: If its key, its provider or its weights are missing.
         """
         return check_model(self._judge.llm)
 
@@ -107,14 +169,7 @@ class Lave(ManyReferencesMeasure):
         return {"measure": "lave", **options, **self._judge.llm.identity}
 
     def prompt(self, question: str, references: Sequence[str], answer: str, caption: str | None = None) -> str:
-        """Returns what the judge is asked about one answer.
-
-        Args:
-            question: The question that was asked.
-            references: The answers that people gave, duplicates included, at least one.
-            answer: The candidate answer.
-            caption: A description of the image, or None to show none.
-        """
+        """Returns the judge's prompt about an answer, with the references that people gave and maybe a caption."""
         kept = filter_references(references) if self.options.filter_references else list(references)
         return self._prompt.render(
             captions=caption is not None,
@@ -138,7 +193,7 @@ class Lave(ManyReferencesMeasure):
         Args:
             answers: Texts, n of them.
             references: The references of each, one or more; blank ones are left out.
-            questions: The question that was asked for each.
+            questions: The question of each answer.
             captions: A description of each image, or None.
 
         Returns:
@@ -149,9 +204,7 @@ class Lave(ManyReferencesMeasure):
             DataError: If the questions are missing.
             ModelError: If the judge cannot be asked at all.
         """
-        questions = check_questions(
-            questions, len(answers), "LAVE", "Give the column with the questions, or one question for all rows."
-        )
+        questions = check_questions(questions, len(answers), "LAVE")
         captions = captions if captions is not None else [None] * len(answers)
         prompts = []
         for answer, given, question, caption in zip(answers, references, questions, captions, strict=True):
@@ -161,26 +214,16 @@ class Lave(ManyReferencesMeasure):
         return self._judge.judge(prompts, _read, f"no reference, or a text longer than {MAX_TEXT:,} characters")
 
     def scores_many(
-        self,
-        answers: Sequence[str],
-        references: Sequence[Sequence[str]],
-        images: Sequence[Image | None] | None = None,
-        *,
-        questions: Sequence[str] | None = None,
+        self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
     ) -> FloatArray:
-        """Returns the score of each answer with all its references, shape (n,); see `rate`, which is told why.
-
-        Raises:
-            DataError: If the questions are missing.
-            ModelError: If the judge cannot be asked at all.
-        """
+        """Returns the score of each answer with all its references, shape (n,); see `rate`."""
         return self.rate(answers, references, questions).values
 
 
 def filter_references(references: Sequence[str]) -> list[str]:
     """Returns the references without those rarer than a quarter of the most frequent one, in order.
 
-    What differs in case and white space only is counted as the same.
+    References that differ in case and white space only count as the same.
     """
     keys = [" ".join(reference.casefold().split()) for reference in references]
     counts = Counter(keys)
@@ -198,15 +241,6 @@ def _read(reply: str) -> float | None:
     return None if rating is None else (rating - 1) / 2
 
 
-@measure(
-    "lave",
-    label="LAVE",
-    summary="a language model rates the answer from 1 to 3, given the question and the references",
-    source="paper 4",
-    default_model=LLAMA,
-    needs=("question",),
-    factory=True,
-)
 def make_lave(model: str | None, settings: MeasureSettings, options: LaveOptions | None = None) -> Lave:
     """Returns the measure with a judge: "local:MODEL" or a model that litellm reaches."""
     assert model is not None  # the registry has a default

@@ -1,32 +1,39 @@
-"""What measures of pairs share: equal pairs computed once, kept by content, counted where they cannot be scored."""
+"""The base of measures of pairs: equal pairs are computed once, kept on disk by content, and counted where unscored."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from taxtune.metrics.base import (
     FloatArray,
     Identity,
+    Images,
     MeasureSettings,
     PairwiseMeasure,
-    check_lengths,
+    Questions,
+    Texts,
     check_texts,
 )
-from taxtune.metrics.score_store import ScoreStore
 from taxtune.progress import track
+from taxtune.store import Identity as StoreIdentity
+from taxtune.store import Store, cache_folder
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-__all__ = ["Advance", "ModelMeasure", "Notes", "Pair", "PairsMeasure", "is_empty", "whole"]
+__all__ = ["Advance", "ModelMeasure", "Notes", "Pair", "PairsMeasure", "ScoreStore", "is_empty", "whole"]
 
 Pair = tuple[str, str]
-_MAX_CHARACTERS = 100_000
 Advance = Callable[[int], None]
+
+_MAX_CHARACTERS = 100_000
+_SCHEMA = 2
+_KEY_BYTES = 16  # of millions of pairs no two meet in 128 bits
 
 
 def is_empty(text: str) -> bool:
@@ -35,12 +42,46 @@ def is_empty(text: str) -> bool:
 
 
 def whole(text: str) -> str:
-    """Returns what a model is given of a text: well-formed, without blanks around it, at most 100,000 characters.
+    """Returns the part of a text that a model is given: well-formed, stripped, at most 100,000 characters.
 
-    Halves of surrogate pairs, which no tokenizer takes, become question marks. No text model here reads more than some
-    thousand tokens, so that what lies beyond the limit cannot change a score; it would only be tokenized for nothing.
+    Halves of surrogate pairs, which no tokenizer takes, become question marks. No text model reads more than some
+    thousand tokens, so that the rest cannot change a score.
     """
     return text.strip()[:_MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+
+
+class ScoreStore(Store[tuple[str, ...], float]):
+    """Scores by the compared texts, in `scores.sqlite`, so that a model compares the same two texts once. A cache.
+
+    A score that is no finite number is not kept, so that it is computed again.
+    """
+
+    table = "scores"
+    columns: ClassVar[Mapping[str, str]] = {"key": "BLOB PRIMARY KEY", "score": "REAL"}
+    precious = False
+
+    def __init__(self, folder: Path | str | None = None) -> None:
+        super().__init__(cache_folder(folder) / "scores.sqlite")
+
+    def keys(self, identity: StoreIdentity, items: Sequence[tuple[str, ...]]) -> list[bytes]:
+        """Returns the key of each item: a hash of the identity and of its texts."""
+        described = json.dumps([_SCHEMA, dict(identity)], sort_keys=True).encode()
+        head = hashlib.blake2b(described, digest_size=_KEY_BYTES)
+        keys = []
+        for item in items:
+            digest = head.copy()
+            # JSON keeps the parts apart: ("ab", "c") is not ("a", "bc"). Half surrogate pairs are escaped.
+            digest.update(json.dumps(item).encode())
+            keys.append(digest.digest())
+        return keys
+
+    def row(self, identity: StoreIdentity, item: tuple[str, ...], value: float) -> tuple[float] | None:
+        """Returns the row of a score."""
+        return (float(value),) if math.isfinite(value) else None
+
+    def value(self, row: Sequence[Any]) -> float:
+        """Returns the score of a row."""
+        return float(row[0])
 
 
 class Notes:
@@ -51,12 +92,12 @@ class Notes:
         self._texts: dict[str, set[int]] = {}
 
     def count(self, sentence: str, times: int = 1) -> None:
-        """Counts what happened, under a sentence with {n} where the number goes."""
+        """Counts an event, under a sentence with {n} where the number goes."""
         if times:
             self._times[sentence] = self._times.get(sentence, 0) + times
 
     def mark(self, sentence: str, text: str) -> None:
-        """Counts a text once, however often it is met."""
+        """Counts a text once, however often it occurs."""
         self._texts.setdefault(sentence, set()).add(hash(text))
 
     def told(self) -> tuple[str, ...]:
@@ -66,15 +107,7 @@ class Notes:
 
 
 class PairsMeasure(PairwiseMeasure):
-    """A measure that computes the scores of different pairs: subclass it and write `compute`.
-
-    Equal pairs are computed once; where there is a store, scores are kept in it by content.
-
-    Args:
-        settings: Device, batches, caches.
-        model: The model, for measures that have one.
-        store: Where scores are kept, or None.
-    """
+    """A measure that computes the scores of different pairs, keeping them in a store if it has one: write `compute`."""
 
     #: Pairs computed before their scores are kept.
     block = 1_000_000
@@ -87,120 +120,93 @@ class PairsMeasure(PairwiseMeasure):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know about the scores made so far."""
+        """Remarks on the scores computed so far."""
         return self._notes.told()
 
     @abstractmethod
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """Returns the scores of pairs, all different and unsettled; NaN where there is no number.
-
-        Args:
-            pairs: What `as_pair` made of answers and references.
-            advance: To be called with how many more pairs are done.
-        """
+        """Returns the scores of different pairs of `as_pair`, NaN where there is no number; `advance` counts pairs."""
 
     def as_pair(self, answer: str, reference: str) -> Pair:
-        """Returns what is compared of an answer and its reference."""
+        """Returns the texts that are compared of an answer and its reference."""
         return answer, reference
 
-    def settle(self, answer: str, reference: str, scores: FloatArray, place: int) -> bool:
-        """Scores a pair that need not be computed, and tells whether it did."""
-        return False
+    def settled(self, answer: str, reference: str) -> float | None:
+        """Returns the score of a pair that need not be computed, counting it in the notes; None for all others."""
+        return None
 
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
-        """Counts what deserves a word about pairs, whether their scores are known or recomputed."""
+        """Counts in the notes what concerns pairs, whether or not their scores are known."""
 
     def store_identity(self) -> Identity:
-        """Returns under what the scores are kept."""
+        """Returns the identity that scores are kept under."""
         return self.identity()
 
     def scores(
-        self,
-        answers: Sequence[str],
-        references: Sequence[str],
-        images: Sequence[Image | None] | None = None,
-        *,
-        questions: Sequence[str] | None = None,
+        self, answers: Texts, references: Texts, images: Images = None, *, questions: Questions = None
     ) -> FloatArray:
-        """Returns the score of each answer against its reference, shape (n,); NaN is unscored.
+        """Returns the score of each answer against its reference, shape (n,).
 
         Raises:
-            DataError: If there are not as many answers as references.
-            TypeError: If one of them is not text.
             ModelError: If the model cannot be loaded or run.
         """
         check_texts(answers, references)
-        check_lengths(answers, references)
         scores = np.full(len(answers), np.nan)
         places: dict[Pair, list[int]] = {}
         for place, (answer, reference) in enumerate(zip(answers, references, strict=True)):
-            if not self.settle(answer, reference, scores, place):
+            settled = self.settled(answer, reference)
+            if settled is None:
                 places.setdefault(self.as_pair(answer, reference), []).append(place)
+            else:
+                scores[place] = settled
         self.note_pairs(list(places))
         with track(self.label, len(places)) as task:
-            unscored = self.look_up_and_compute(places, scores, task.advance)
-        self._notes.count("Pairs left unscored because the model returned no number: {n}.", unscored)
+            self.look_up_and_compute(places, scores, task.advance)
         return scores
 
     def look_up_and_compute(
-        self, places: dict[Pair, list[int]], scores: FloatArray, advance: Advance = lambda _: None
-    ) -> int:
-        """Fills in the scores of pairs, from disk or from the model; returns how many places the model left without.
-
-        Args:
-            places: Where in `scores` each different pair stands.
-            scores: Written to.
-            advance: Called with how many more pairs are done.
-        """
+        self, places: Mapping[Pair, list[int]], scores: FloatArray, advance: Advance = lambda _: None
+    ) -> None:
+        """Fills in `scores` at the places of each different pair, from disk or from the model; counts the unscored."""
         pairs = list(places)
         identity = self.store_identity()
-        waiting: list[Pair] = []
         kept = [None] * len(pairs) if self._store is None else self._store.get(identity, pairs)
-        for pair, score in zip(pairs, kept, strict=True):
-            if score is None:
-                waiting.append(pair)
-            else:
-                scores[places[pair]] = score
-        advance(len(pairs) - len(waiting))
-        unscored = 0
+        known = {pair: score for pair, score in zip(pairs, kept, strict=True) if score is not None}
+        waiting = [pair for pair in pairs if pair not in known]
+        advance(len(known))
         for start in range(0, len(waiting), self.block):
             block = waiting[start : start + self.block]
-            fresh = self.compute(block, advance)
+            fresh = self.compute(block, advance).tolist()
             if self._store is not None:
-                self._store.put(identity, zip(block, fresh.tolist(), strict=True))
-            for pair, score in zip(block, fresh, strict=True):
-                scores[places[pair]] = score
-                if not np.isfinite(score):
-                    scores[places[pair]] = np.nan
-                    unscored += len(places[pair])
-        return unscored
+                self._store.put(identity, zip(block, fresh, strict=True))
+            known.update(zip(block, fresh, strict=True))
+        unscored = 0
+        for pair, score in known.items():
+            scores[places[pair]] = score if math.isfinite(score) else np.nan
+            unscored += len(places[pair]) if not math.isfinite(score) else 0
+        self._notes.count("Pairs left unscored because the model returned no number: {n}.", unscored)
 
 
 class ModelMeasure(PairsMeasure):
-    """A measure that asks a model about pairs, and keeps its scores on disk: give it an `identity` and `compute`.
+    """A measure by a model, with its scores kept on disk: give it an `identity` and `compute`.
 
     An empty answer says nothing and gets 0, the score of unrelated texts, without asking the model; a pair with an
     empty reference is unscored (NaN), and so is one for which the model gives no number. All are counted in `notes`.
-
-    Args:
-        model: The model's name or folder.
-        settings: Device, batches, caches.
     """
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:
         super().__init__(settings, model=model, store=ScoreStore(settings.cache_dir))
 
     def as_pair(self, answer: str, reference: str) -> Pair:
-        """Returns what the model is shown of an answer and its reference."""
+        """Returns the texts that the model is given."""
         return whole(answer), whole(reference)
 
-    def settle(self, answer: str, reference: str, scores: FloatArray, place: int) -> bool:
-        """Scores a pair that needs no model, and tells whether it did."""
+    def settled(self, answer: str, reference: str) -> float | None:
+        """Returns 0 for an empty answer, NaN for an empty reference."""
         if is_empty(reference):
             self._notes.count("Pairs left unscored because the reference is empty: {n}.")
-            return True
+            return float("nan")
         if is_empty(answer):
             self._notes.count("Pairs with an empty answer, which score 0: {n}.")
-            scores[place] = 0.0
-            return True
-        return False
+            return 0.0
+        return None

@@ -13,12 +13,9 @@ from taxtune.errors import ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, whole
-from taxtune.metrics.registry import measure
-from taxtune.metrics.text_model import find_text_model, load_error, quiet_loading, token_limit, version_of
+from taxtune.metrics.text_model import find_text_model, load_error, load_tokenizer, version_of
 
 __all__ = ["WORDING", "NliBackwardMeasure", "NliMeasure", "as_sentence", "entailment_label"]
-
-_MODEL = "MoritzLaurer/mDeBERTa-v3-base-mnli-xnli"
 
 #: How names become sentences; part of the measure's identity. A change of `as_sentence` is a change of this.
 WORDING = "1: This is a(n) NAME."
@@ -32,15 +29,13 @@ _ENDS = tuple(".!?。！？…؟।")
 _DETERMINED = re.compile(
     r"(?:an?|the|this|that|these|those|some|one|two|three|several|many|my|its|their)\s", re.IGNORECASE
 )
-_ENTAILS = frozenset({"entailment", "entail", "entails", "entailed"})
 
 
 def as_sentence(text: str) -> str:
-    """Returns a name as a sentence that says that something is of that name; a sentence as it is.
+    """Returns a name as a sentence ("field sparrow" becomes "This is a field sparrow."); a sentence as it is.
 
-    "field sparrow" becomes "This is a field sparrow.", "the sparrow" becomes "This is the sparrow.". A text that ends
-    as a sentence does, or has a common verb of descriptions, stays. The article goes by the first letter; plurals and
-    names in Latin get one too, which entailment models forgive.
+    A text that ends as a sentence does, or has a common verb of descriptions, stays. The article goes by the first
+    letter; plurals and names in Latin get one too, which entailment models forgive.
     """
     text = " ".join(text.split())
     if text.endswith(_ENDS):
@@ -58,28 +53,21 @@ def entailment_label(labels: Mapping[int, str], model: str) -> int:
     Raises:
         ModelError: If none does; the message names the labels.
     """
-    found = [number for number, label in labels.items() if str(label).strip().lower() in _ENTAILS]
-    if len(found) != 1:
+    entails = ("entailment", "entail", "entails", "entailed")
+    numbers = [number for number, label in labels.items() if str(label).strip().lower() in entails]
+    if len(numbers) != 1:
         raise ModelError(
             f"The model {model!r} does not say which of its labels stands for entailment.",
             value=", ".join(str(label) for label in labels.values()),
             remedy="Use a model trained on natural language inference, with a label called 'entailment'.",
         )
-    return int(found[0])
+    return int(numbers[0])
 
 
-@measure(
-    "nli-forward",
-    label="NLI",
-    summary="probability that the answer entails the reference",
-    source="paper 1, §10",
-    default_model=_MODEL,
-)
 class NliMeasure(ModelMeasure):
-    """Probability in [0, 1] that the answer entails the reference.
+    """Probability in [0, 1] that the answer entails the reference, both as sentences (`as_sentence`).
 
-    Both are put into sentences (`as_sentence`). A more specific answer scores high: "This is a field sparrow." entails
-    "This is a bird.".
+    A more specific answer scores high: "This is a field sparrow." entails "This is a bird.".
 
     Args:
         model: A sequence classifier with a label "entailment", by name or its folder.
@@ -116,26 +104,13 @@ class NliMeasure(ModelMeasure):
         }
 
     @cached_property
-    def _tokenizer(self) -> Any:
-        from transformers import AutoTokenizer
-
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(self._model.source, revision=self._model.commit or "main")
-        except Exception as error:
-            raise load_error(self._model.source, error, "tokenizer") from error
-        if tokenizer.pad_token_id is None:
-            tokenizer.pad_token = tokenizer.eos_token
-        return tokenizer
-
-    @cached_property
     def _batches(self) -> AdaptiveBatches:
-        return AdaptiveBatches(
-            self.settings.batch_size, model=self._model.name, device=find_device(self.settings.device), item="pair"
-        )
+        device = find_device(self.settings.device)
+        return AdaptiveBatches(self.settings.batch_size, model=self._model.name, device=device, item="pair")
 
     @cached_property
-    def _limit(self) -> int:
-        return token_limit(self._tokenizer, self._model.config)
+    def _tokenizer(self) -> Any:
+        return load_tokenizer(self._model)
 
     @cached_property
     def _network(self) -> Any:
@@ -144,10 +119,9 @@ class NliMeasure(ModelMeasure):
 
         device = self._batches.device  # before the weights are read
         try:
-            with quiet_loading(self._model):
-                network = AutoModelForSequenceClassification.from_pretrained(
-                    self._model.source, revision=self._model.commit or "main", dtype=torch.float32
-                )
+            network = AutoModelForSequenceClassification.from_pretrained(
+                self._model.source, revision=self._model.commit or "main", dtype=torch.float32
+            )
         except Exception as error:
             raise load_error(self._model.source, error, "weights") from error
         if network.config.pad_token_id is None:
@@ -161,49 +135,36 @@ class NliMeasure(ModelMeasure):
 
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
         """Counts the pairs that are longer than the model reads."""
-        positions = getattr(self._model.config, "max_position_embeddings", None) or 512
         for pair in pairs:
             # A token has at least a byte of the text, but for letters that are normalised to several.
-            if sum(len(text.encode()) for text in pair) > min(positions, 512) // 2:
-                tokens = self._tokenizer(*pair, truncation=False, verbose=False)["input_ids"]
-                if len(tokens) > self._limit:
+            if sum(len(text.encode()) for text in pair) > 256:
+                limit = self._tokenizer.model_max_length
+                if len(self._tokenizer(*pair, truncation=False, verbose=False)["input_ids"]) > limit:
                     self._notes.mark(
-                        f"Different pairs longer than the {self._limit} tokens that the model reads, cut in the longer "
+                        f"Different pairs longer than the {limit} tokens that the model reads, cut in the longer "
                         "text: {n}.",
                         "\0".join(pair),
                     )
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """Returns the probability that each premise entails its hypothesis."""
-        encoded = self._tokenizer(
-            [premise for premise, _ in pairs],
-            [hypothesis for _, hypothesis in pairs],
-            truncation="longest_first",
-            max_length=self._limit,
-            padding=False,
-        )
-        rows = [{name: values[i] for name, values in encoded.items()} for i in range(len(pairs))]
-        order = sorted(range(len(rows)), key=lambda i: -len(rows[i]["input_ids"]))
+        """Returns the probability that each premise entails its hypothesis; the longest pairs go first."""
+        order = sorted(range(len(pairs)), key=lambda i: -sum(map(len, pairs[i])))
         scores = np.empty(len(pairs))
-        scores[order] = self._batches.map([rows[i] for i in order], self._classify, advance=advance)
+        scores[order] = self._batches.map([pairs[i] for i in order], self._classify, advance=advance)
         return scores
 
-    def _classify(self, rows: Sequence[dict[str, list[int]]]) -> list[float]:
+    def _classify(self, pairs: Sequence[Pair]) -> list[float]:
         import torch
 
-        batch = self._tokenizer.pad(list(rows), return_tensors="pt").to(self._network.device)
+        premises, hypotheses = map(list, zip(*pairs, strict=True))
+        batch = self._tokenizer(premises, hypotheses, truncation="longest_first", padding=True, return_tensors="pt").to(
+            self._network.device
+        )
         with torch.inference_mode():
             logits = self._network(**batch).logits.float()
         return [float(p) for p in torch.softmax(logits, dim=-1)[:, self._label].cpu()]
 
 
-@measure(
-    "nli-backward",
-    label="NLI (back)",
-    summary="probability that the reference entails the answer",
-    source="paper 1, §10",
-    default_model=_MODEL,
-)
 class NliBackwardMeasure(NliMeasure):
     """Probability in [0, 1] that the reference entails the answer: a more general answer scores high."""
 

@@ -1,20 +1,19 @@
-"""Precision and recall at each rank: said there, how often right; to be said there, how often said.
+"""Precision and recall at each rank.
 
-An answer on a node says that node and every one above it. At a rank r ("order", "family", ...), with anc_r(v) the nodes
-of anc(v) that have it,
+An answer on a node names that node and every one above it. At a rank r ("order", "family", ...), with anc_r(v) the
+nodes of anc(v) that have it,
 
     precision(r) = Σ |anc_r(answer) ∩ anc_r(truth)| / Σ |anc_r(answer)|
     recall(r)    = Σ |anc_r(answer) ∩ anc_r(truth)| / Σ |anc_r(truth)|
 
 with sums over examples. A path has one node of a rank on most trees, and these are shares of answers; where a rank
 occurs several times on a path ("clade"), they are shares of nodes. A node without a rank belongs to its depth: "level
-2" is two edges below the root. The root, which every answer says and which is always right, is left out. An answer off
-the tree says nothing at any rank of it; those answers have a row of their own, so that they do not vanish.
+2" is two edges below the root. The root, which every answer names and which is always right, is left out. An answer off
+the tree names nothing at any rank of it; those answers have a row of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,13 +41,13 @@ OFF_TREE_RANK = "off the tree"
 
 @dataclass(frozen=True, slots=True)
 class RankScores:
-    """What is said at a rank, and how much of it is right.
+    """Counts at a rank.
 
     Attributes:
         rank: The rank, or "level 2" for nodes without one, or `OFF_TREE_RANK`.
-        said: Answers that name a node of this rank, or one below it.
-        due: Targets that have a node of this rank on their path: what should have been said.
-        right: Answers that say the target's own.
+        said: Nodes of this rank that the answers name.
+        due: Nodes of this rank on the targets' paths.
+        right: Nodes in both.
     """
 
     rank: str
@@ -58,24 +57,18 @@ class RankScores:
 
     @property
     def precision(self) -> float | None:
-        """Of what is said at this rank the share that is right, in [0, 1]; None where nothing is said."""
+        """Share of the predicted nodes that are right, in [0, 1]; None where there are none."""
         return self.right / self.said if self.said else None
 
     @property
     def recall(self) -> float | None:
-        """Of what should be said at this rank the share that is, in [0, 1]; None where there is nothing to say."""
+        """Share of the relevant nodes that are predicted, in [0, 1]; None where there are none."""
         return self.right / self.due if self.due else None
 
 
 @dataclass(frozen=True, slots=True)
 class RankIntervals:
-    """The scores at a rank with bootstrap intervals.
-
-    Attributes:
-        scores: The scores.
-        precision: The precision with its interval; None where nothing is said.
-        recall: The recall with its interval; None where there is nothing to say.
-    """
+    """The scores at a rank with bootstrap intervals; `precision` and `recall` are None where the scores' are."""
 
     scores: RankScores
     precision: Interval | None
@@ -88,7 +81,7 @@ def rank_of(taxonomy: Taxonomy, node: int) -> str:
 
 
 def nodes_at_ranks(taxonomy: Taxonomy, nodes: ArrayLike) -> list[tuple[str, IntArray]]:
-    """Returns, for each rank on the way to some nodes, the broadest first, what is above each of them at that rank.
+    """Returns each rank on the paths to some nodes, the broadest first, with the ancestor of each node at that rank.
 
     Where a path has no node of a rank it is the nearest broader one, in the end the root; where it has several, the
     lowest.
@@ -112,7 +105,7 @@ def nodes_at_ranks(taxonomy: Taxonomy, nodes: ArrayLike) -> list[tuple[str, IntA
 def rank_scores(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> list[RankScores]:
-    """Returns what is said at each rank that an answer or a target has, the broadest rank first.
+    """Returns the counts at each rank that an answer or a target has, the broadest rank first.
 
     Args:
         taxonomy: The tree.
@@ -123,7 +116,8 @@ def rank_scores(
     Raises:
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
     """
-    return _summed(_counts(taxonomy, predicted, target, off_tree))
+    ranks, *tables = _tables(taxonomy, predicted, target, off_tree)
+    return [RankScores(*row) for row in zip(ranks, *(table.sum(axis=0).tolist() for table in tables), strict=True)]
 
 
 def bootstrap_ranks(
@@ -136,111 +130,54 @@ def bootstrap_ranks(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> list[RankIntervals]:
-    """Returns the scores at each rank with percentile bootstrap intervals, over examples; see `rank_scores`.
+    """Returns the scores at each rank with percentile bootstrap intervals over examples.
 
-    Args:
-        taxonomy: The tree.
-        predicted: Node numbers, shape (n,), n ≥ 1.
-        target: Node numbers, shape (n,).
-        off_tree: Which answers are off the tree, shape (n,); none where left out.
-        resamples: Number of bootstrap resamples, at least 1.
-        confidence: Coverage of the intervals, between 0 and 1, both excluded.
-        seed: Seed of the resampling.
-
-    Raises:
-        ValueError: If there is no example, the shapes differ, a number is no node of the tree or a setting is out of
-            range.
+    Arguments and errors are those of `rank_scores` and, for the resampling, of `statistics.bootstrap`.
     """
-    counted = _counts(taxonomy, predicted, target, off_tree)
-    ranks = counted.ranks
-    if not ranks:  # on a tree of its root alone nothing is said
+    ranks, said, due, right = _tables(taxonomy, predicted, target, off_tree)
+    if not ranks:  # a tree of its root alone
         return []
-    parts = np.concatenate([counted.right, counted.right], axis=1).T
-    wholes = np.concatenate([counted.said, counted.due], axis=1).T
+    parts, wholes = np.concatenate([right, right], axis=1).T, np.concatenate([said, due], axis=1).T
     sample = Sample(
         {str(i): row.astype(np.float64) for i, row in enumerate(parts)},
         {str(i): row.astype(np.float64) for i, row in enumerate(wholes)},
         keys=(*parts, *wholes),
-        counts=counted.counts,
     )
     found = bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)
-    intervals = [_known(interval) for interval in found.values()]
-    precision, recall = intervals[: len(ranks)], intervals[len(ranks) :]
-    return [RankIntervals(*row) for row in zip(_summed(counted), precision, recall, strict=True)]
+    intervals = [_within_range(interval) for interval in found.values()]
+    scores = rank_scores(taxonomy, predicted, target, off_tree=off_tree)
+    return list(map(RankIntervals, scores, intervals[: len(ranks)], intervals[len(ranks) :]))
 
 
-def _known(found: Interval) -> Interval | None:
+def _within_range(interval: Interval) -> Interval | None:
     """Returns an interval within [0, 1]; None where there is nothing to divide by."""
-    if np.isnan(found.estimate):
+    if np.isnan(interval.estimate):
         return None
     # Where few examples count, no resample may have drawn one: then nothing is known of the spread.
-    return Interval(found.estimate, 0.0, 1.0) if np.isnan(found.low) else found
+    return Interval(interval.estimate, 0.0, 1.0) if np.isnan(interval.low) else interval
 
 
-def _summed(counted: _Counted) -> list[RankScores]:
-    totals = ((counted.counts @ table).tolist() for table in (counted.said, counted.due, counted.right))
-    return [RankScores(*row) for row in zip(counted.ranks, *totals, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """How many nodes of each rank are said, due and right, for each kind of example.
-
-    Examples with the same number of nodes at each rank are of one kind. There are few of these, however many examples.
-
-    Attributes:
-        ranks: The ranks in order.
-        said: Nodes in the answer, shape (kinds, ranks).
-        due: Nodes in the truth, shape (kinds, ranks).
-        right: Nodes in both, shape (kinds, ranks).
-        counts: How many examples are of each kind, shape (kinds,).
-    """
-
-    ranks: list[str]
-    said: IntArray
-    due: IntArray
-    right: IntArray
-    counts: IntArray
-
-
-def _counts(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, off_tree: ArrayLike | None) -> _Counted:
+def _tables(
+    taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, off_tree: ArrayLike | None
+) -> tuple[list[str], IntArray, IntArray, IntArray]:
+    """Returns the ranks, and per example and rank the number of nodes predicted, relevant and both: (n, ranks) each."""
     predicted, target = check_nodes(taxonomy, predicted, target)
     if predicted.size == 0:
         raise ValueError("there are no examples to score")
     off = flags(off_tree, predicted.size)
-    # What is off the tree says nothing on it.
-    placed = np.where(off, taxonomy.root, predicted)
-    # What is right is what is said of their lowest common ancestor.
-    examples = (placed, target, taxonomy.lca(placed, target))
-    ranks, columns = _ordered_ranks(taxonomy, taxonomy.lineage[_distinct(taxonomy, examples[:2]), 1:])
-    nodes = _distinct(taxonomy, examples)
+    placed = np.where(off, taxonomy.root, predicted)  # an answer off the tree names nothing on it
+    ranks, columns = _ordered_ranks(taxonomy, taxonomy.lineage[np.unique([placed, target]), 1:])
+    # The nodes in both paths are those of the lowest common ancestor.
+    nodes, place = np.unique([placed, target, taxonomy.lca(placed, target)], return_inverse=True)
     levels = taxonomy.lineage[nodes, 1:]
     at_ranks = np.zeros((len(nodes), len(ranks)), dtype=np.int64)
     rows, depths = np.nonzero(levels >= 0)
     np.add.at(at_ranks, (rows, columns[levels[rows, depths]]), 1)
-    kinds, kind = np.unique(at_ranks, axis=0, return_inverse=True)
-    kind_of = np.zeros(len(taxonomy), dtype=np.int64)
-    kind_of[nodes] = kind.reshape(-1)
-    said, due, right = (kind_of[some] for some in examples)
-    found, counts = np.unique(((said * len(kinds) + due) * len(kinds) + right) * 2 + off, return_counts=True)
-    found, aside = np.divmod(found, 2)
-    found, right = np.divmod(found, len(kinds))
-    said, due = np.divmod(found, len(kinds))
-    tables = [kinds[some] for some in (said, due, right)]
+    said, due, right = at_ranks[place.reshape(3, -1)]
     if off.any():
-        ranks = [*ranks, OFF_TREE_RANK]
-        none = np.zeros((len(counts), 1), dtype=np.int64)
-        tables = [np.concatenate([table, none], axis=1) for table in tables]
-        tables[0][:, -1] = aside
-    return _Counted(ranks, tables[0], tables[1], tables[2], counts)
-
-
-def _distinct(taxonomy: Taxonomy, nodes: Sequence[IntArray]) -> IntArray:
-    """Returns the nodes that occur in some arrays, ascending."""
-    there = np.zeros(len(taxonomy), dtype=bool)
-    for some in nodes:
-        there[some] = True
-    return np.flatnonzero(there)
+        ranks, none = [*ranks, OFF_TREE_RANK], np.zeros((off.size, 1), dtype=np.int64)
+        said, due, right = (np.hstack(pair) for pair in ((said, off[:, None]), (due, none), (right, none)))
+    return ranks, said, due, right
 
 
 def _ordered_ranks(taxonomy: Taxonomy, paths: IntArray) -> tuple[list[str], IntArray]:

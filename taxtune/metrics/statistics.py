@@ -1,10 +1,8 @@
 """The bootstrap: intervals of scores, and paired differences between two sets of answers to the same examples.
 
-Examples are resampled with replacement (Efron 1979), and a statistic is computed from how often each was drawn. An
-example's hP, hR, accuracy and depth depend on nothing but the lengths of its two paths and of what they share, so that
-even a large set holds few *distinct* examples: a resample is then a multinomial draw over those, which is the same
-distribution as drawing n row numbers and, for a million examples, some thousands of times less work. hF is computed
-from the resampled means, as in the paper's eq. 3.
+Examples are resampled with replacement (Efron 1979), and a statistic is computed from the number of draws of each. Even
+a large set holds few *distinct* examples, as hP, hR, accuracy and depth depend on three lengths of paths alone; a
+resample is then a multinomial draw over those. hF is computed from the resampled means, as in the paper's eq. 3.
 """
 
 from __future__ import annotations
@@ -40,6 +38,7 @@ __all__ = [
 AnyArray = NDArray[Any]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Statistic = Callable[[FloatArray], FloatArray]
 
 #: The scores that have intervals, in the order in which they are shown.
 METRICS = ("hp", "hr", "hf", "accuracy", "depth")
@@ -48,23 +47,15 @@ INFORMATION_METRICS = ("ihp", "ihr", "ihf", "remaining_uncertainty", "misinforma
 #: A difference is significant where its p value lies below.
 SIGNIFICANCE = 0.05
 
-# The scores that are harmonic means of two others.
-_HARMONIC = {"hf": ("hp", "hr"), "ihf": ("ihp", "ihr")}
-# Draws are made in blocks of about this many counts: so few that they stay in the processor's cache.
-_BLOCK = 400_000
+_HARMONIC = {"hf": ("hp", "hr"), "ihf": ("ihp", "ihr")}  # harmonic means of two others
+_BLOCK = 400_000  # counts drawn at once: so few that they stay in the processor's cache
 # Values that differ by less are equal: sums of the same numbers in another order differ in the last digits.
 _TIE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A score and its percentile bootstrap interval.
-
-    Attributes:
-        estimate: The score of the examples themselves.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
-    """
+    """A score of a set of examples (`estimate`) and the ends of its percentile bootstrap interval."""
 
     estimate: float
     low: float
@@ -75,11 +66,7 @@ class Interval:
 class PairedDifference:
     """The difference of a score between two sets of answers to the same examples, a minus b.
 
-    Attributes:
-        difference: The difference on the examples themselves.
-        low: Lower end of its interval; see `interval_and_p`.
-        high: Upper end of its interval.
-        p_value: Two-sided, in (0, 1]; below 0.05 just where a 95 % interval excludes 0.
+    `low` and `high` are the ends of its interval, `p_value` is two-sided; see `interval_and_p`.
     """
 
     difference: float
@@ -99,18 +86,16 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """What statistics of n examples are made of: each is a mean, a quotient of sums, or the harmonic mean of two.
+    """The columns that statistics of n examples are computed from: means, quotients of sums, or harmonic means of two.
 
     Attributes:
-        parts: By name, a value of each example, shape (n,). The statistic is Σ parts / n. Where a value is NaN the
-            example has no part in the mean.
-        wholes: By name, shape (n,), what the sum of the parts is divided by in the place of n; None for means.
+        parts: By name, a value of each example, shape (n,). The statistic is Σ parts / n. An example whose value is NaN
+            is left out of the mean.
+        wholes: By name, shape (n,), divisors: the statistic is Σ parts / Σ wholes; None for means.
         names: The statistics, in order: names of parts, and "hf" or "ihf"; the parts where left out.
         keys: Columns of shape (n,) in which equal examples are alike; resamples are draws of distinct examples, in the
             order of these columns. None to draw the examples one by one, in their own order.
         common: Further columns of that kind which depend on the truth and not on the answers.
-        counts: How many examples each row of the columns stands for, shape (n,); None for one. Needs keys, and is for
-            `bootstrap` alone.
     """
 
     parts: Mapping[str, FloatArray]
@@ -118,16 +103,10 @@ class Sample:
     names: tuple[str, ...] = ()
     keys: Sequence[AnyArray] | None = None
     common: Sequence[AnyArray] = ()
-    counts: IntArray | None = None
 
     @classmethod
     def mean(cls, name: str, values: ArrayLike) -> Sample:
-        """Returns a sample of one mean.
-
-        Args:
-            name: The statistic.
-            values: Shape (n,), without NaN.
-        """
+        """Returns a sample of one mean of values of shape (n,), without NaN."""
         column = np.asarray(values, dtype=np.float64)
         return cls({name: column}, keys=(column,))
 
@@ -140,81 +119,55 @@ class Sample:
 def hierarchical_sample(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> Sample:
-    """Returns what hP, hR, hF, accuracy and mean placed depth are made of, for `METRICS`.
-
-    Args:
-        taxonomy: The tree.
-        predicted: Node numbers, shape (n,).
-        target: Node numbers, shape (n,).
-        off_tree: Which answers count as a child of the root that is never right, shape (n,); see `score`.
-
-    Raises:
-        ValueError: If shapes differ or a node number is not on the tree.
-    """
-    said, shared, wanted = overlap(taxonomy, predicted, target, off_tree=off_tree)
-    exact = (said == shared) & (shared == wanted)
-    parts = {"hp": shared / said, "hr": shared / wanted, "accuracy": exact.astype(float), "depth": said - 1.0}
-    return Sample(parts, names=METRICS, keys=(said, shared), common=(wanted,))
+    """Returns the sample of hP, hR, hF, accuracy and depth (`METRICS`); arguments as for `hierarchical.overlap`."""
+    n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
+    exact = (n_predicted == n_shared) & (n_shared == n_target)
+    parts = {"hp": n_shared / n_predicted, "hr": n_shared / n_target, "accuracy": exact.astype(float)}
+    return Sample(parts | {"depth": n_predicted - 1.0}, None, METRICS, (n_predicted, n_shared), (n_target,))
 
 
 def information_sample(
     information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> Sample:
-    """Returns what the information-weighted scores are made of, for `INFORMATION_METRICS`.
-
-    Args:
-        information: What the nodes weigh.
-        predicted: Node numbers, shape (n,).
-        target: Node numbers, shape (n,).
-        off_tree: Which answers count as a child of the root that is never right, shape (n,).
-
-    Raises:
-        ValueError: If shapes differ or a node number is not on the tree.
-    """
+    """Returns the sample of the information-weighted scores (`INFORMATION_METRICS`); see `Information.overlap`."""
     values = information_values(information, predicted, target, off_tree=off_tree)
     means = [name for name in INFORMATION_METRICS if name not in _HARMONIC]
     return Sample(dict(zip(means, values, strict=True)), names=INFORMATION_METRICS, keys=values)
 
 
 def bootstrap(*samples: Sample, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval]:
-    """Returns statistics of examples with percentile bootstrap intervals.
-
-    All statistics of a sample are computed on the same resamples. Where a sample has keys, the result depends on the
-    examples and the seed alone, not on the order of the examples.
+    """Returns statistics of examples with percentile bootstrap intervals, all of a sample on the same resamples.
 
     Args:
-        *samples: The samples, n ≥ 1 each.
+        *samples: The samples, n ≥ 1 each; with keys, the order of the examples plays no part.
         resamples: Number of bootstrap resamples; 0 for no intervals, whose ends are then NaN.
         confidence: Coverage of the intervals, between 0 and 1, both excluded.
         seed: Seed of the resampling.
 
     Returns:
-        An interval a statistic, over the resamples in which it is defined. All is NaN where the statistic is not
-        defined, and the ends are where it is in no resample.
+        The interval of each statistic over the resamples in which it is defined; NaN where it is in none.
 
     Raises:
         ValueError: If a sample is empty or a setting is out of range.
     """
-    found: dict[str, Interval] = {}
+    intervals: dict[str, Interval] = {}
     for sample in samples:
         _check(sample.n, resamples, confidence, least=0)
         keys = None if sample.keys is None else (*sample.keys, *sample.common)
-        rows, counts = _rows(sample.n, keys, sample.counts)
+        rows, counts = _distinct_rows(sample.n, keys)
         statistic = _statistic(sample, rows)
         drawn = resample(statistic, counts, resamples=resamples, seed=seed) if resamples else None
         estimate = statistic(_once(counts))[0]
         for i, name in enumerate(sample.names or sample.parts):
             ends = (np.nan, np.nan) if drawn is None else percentiles(drawn[:, i], confidence)
-            found[name] = Interval(float(estimate[i]), *ends)
-    return found
+            intervals[name] = Interval(float(estimate[i]), *ends)
+    return intervals
 
 
 def paired_bootstrap(
     *pairs: tuple[Sample, Sample], resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
 ) -> dict[str, PairedDifference]:
-    """Returns the differences a minus b of statistics, both computed on the same resampled examples.
-
-    Interval and p-value are of one test: see `interval_and_p`.
+    """Returns the differences a minus b of statistics, on the same resampled examples, by the test of `interval_and_p`.
 
     Args:
         *pairs: Samples a and b of the same examples in the same order, with the same statistics; n ≥ 1.
@@ -222,24 +175,21 @@ def paired_bootstrap(
         confidence: Coverage of the intervals, between 0 and 1, both excluded.
         seed: Seed of the resampling.
 
-    Returns:
-        A paired difference for each statistic.
-
     Raises:
         ValueError: If a sample is empty, two of a pair do not fit together, or a setting is out of range.
     """
-    found: dict[str, PairedDifference] = {}
+    differences: dict[str, PairedDifference] = {}
     for a, b in pairs:
         if a.n != b.n or list(a.parts) != list(b.parts):
-            told = [f"{sample.n} examples of {', '.join(sample.parts)}" for sample in (a, b)]
-            raise ValueError(f"{told[0]} cannot be paired with {told[1]}")
+            described = [f"{sample.n} examples of {', '.join(sample.parts)}" for sample in (a, b)]
+            raise ValueError(f"{described[0]} cannot be paired with {described[1]}")
         _check(a.n, resamples, confidence)
         if len(a.parts) == 1 and a.wholes is None:
             # The difference of two means is a mean of differences, few of which are distinct.
             (name,) = a.parts
             a, b = Sample.mean(name, a.parts[name] - b.parts[name]), Sample.mean(name, np.zeros(a.n))
         keys = None if a.keys is None or b.keys is None else (*a.keys, *b.keys, *a.common)
-        rows, counts = _rows(a.n, keys)
+        rows, counts = _distinct_rows(a.n, keys)
         first, second = _statistic(a, rows), _statistic(b, rows)
 
         def change(drawn: FloatArray, first: Statistic = first, second: Statistic = second) -> FloatArray:
@@ -248,14 +198,10 @@ def paired_bootstrap(
         drawn = resample(change, counts, resamples=resamples, seed=seed)
         estimate = change(_once(counts))[0]
         for i, name in enumerate(a.names or a.parts):
-            columns = _HARMONIC.get(name, (name,))
-            differs = np.any([_differs(a, b, column)[rows] for column in columns], axis=0)
+            differs = np.any([_differs(a, b, column)[rows] for column in _HARMONIC.get(name, (name,))], axis=0)
             moved = int(differs @ (np.ones(a.n) if isinstance(counts, int) else counts))
-            found[name] = PairedDifference(float(estimate[i]), *interval_and_p(drawn[:, i], confidence, moved))
-    return found
-
-
-Statistic = Callable[[FloatArray], FloatArray]
+            differences[name] = PairedDifference(float(estimate[i]), *interval_and_p(drawn[:, i], confidence, moved))
+    return differences
 
 
 def resample(
@@ -266,20 +212,15 @@ def resample(
     seed: int,
     strata: Sequence[int] | None = None,
 ) -> FloatArray:
-    """Returns a statistic in each bootstrap resample: the draws on which every interval here rests.
+    """Returns a statistic in each bootstrap resample, shape (resamples, ...): the draws of all intervals.
 
     Args:
-        statistic: From how often each example is drawn, shape (block, examples), the statistics in each resample of
-            the block, shape (block, ...).
-        examples: How many examples there are, n, to draw n of them with replacement; or how often each distinct example
-            occurs, to draw as many in all.
-        resamples: How many resamples, at least 1.
+        statistic: From the number of draws of each example, shape (block, examples), the statistics, (block, ...).
+        examples: Number of examples n, to draw n of them with replacement; or the number of occurrences of each
+            distinct example, to draw as many in all.
+        resamples: Number of resamples, at least 1.
         seed: The same seed gives the same draws, and so pairs whatever is computed from them.
-        strata: Sizes of the groups that the n examples fall into, one after the other, to draw as many from each as it
-            has; None draws from all of them alike.
-
-    Returns:
-        Shape (resamples, ...).
+        strata: Sizes of consecutive groups of the n examples, each of which is resampled by itself; None for one group.
 
     Raises:
         ValueError: If there are no examples or `resamples` is below 1.
@@ -308,11 +249,9 @@ def resample(
 
 
 def percentiles(samples: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
-    """Returns the ends of the percentile interval of a resampled statistic; NaN where it is defined in no resample.
+    """Returns the ends of the percentile interval of a statistic from its value in each resample, shape (resamples,).
 
-    Args:
-        samples: The statistic in each resample, shape (resamples,); those where it is NaN are left out.
-        confidence: Coverage of the interval.
+    Resamples in which it is NaN are left out; both ends are NaN where it is defined in none.
     """
     defined = samples[np.isfinite(samples)]
     if not defined.size:
@@ -325,27 +264,19 @@ def percentiles(samples: FloatArray, confidence: float = 0.95) -> tuple[float, f
 def interval_and_p(
     differences: FloatArray, confidence: float = 0.95, moved: int | None = None
 ) -> tuple[float, float, float]:
-    """Returns the interval of a resampled difference and the p-value of the same test, which therefore always agree.
+    """Returns the ends of the interval of a resampled difference and its p-value, which always agree; NaN if undefined.
 
     The p-value of a difference δ is twice the smaller share of resamples in which the difference is at most, or at
     least, δ, with one added to count and total, so that it is never 0. The interval holds each δ whose p-value is not
-    below 1 - confidence: its ends are the ordered values that Davison and Hinkley (1997, "Bootstrap methods and their
-    application", §5.3.1) take for a percentile interval.
-
-    Where few examples differ, resampling knows too little: all resamples but those without them would agree on the sign
-    of a single one. So the p-value of no difference is at least 2^(1 - m), where m examples differ, below which no test
-    that exchanges a and b in each example can go, and the interval then reaches to 0. In simulated sets that do not
-    differ on average, in which about 4 to 30 of 20 to 200 examples do, 2 to 6 % of the p-values lie below 0.05
-    (`tests/metrics/test_statistics.py` has the simulation).
+    below 1 - confidence: its ends are the ordered values of Davison and Hinkley (1997, "Bootstrap methods and their
+    application", §5.3.1). Where few examples differ, nearly all resamples agree on the sign; so the p-value is at least
+    2^(1 - m) where m examples differ, below which no exchange of a and b can go, and the interval then reaches to 0. In
+    simulated sets without a difference, 2 to 6 % of the p-values lie below 0.05 (`tests/metrics/test_statistics.py`).
 
     Args:
         differences: The difference in each resample, shape (resamples,); those where it is NaN are left out.
         confidence: Coverage of the interval, between 0 and 1, both excluded.
-        moved: How many examples differ; None where that is not known, for no bound on the p-value.
-
-    Returns:
-        The lower end, the upper end, and the p-value of no difference, in (0, 1]; NaN where the difference is defined
-        in no resample.
+        moved: Number of examples that differ; None where it is not known, for no bound on the p-value.
     """
     drawn = np.sort(differences[np.isfinite(differences)])
     if not drawn.size:
@@ -356,7 +287,7 @@ def interval_and_p(
     p_value = min(1.0, 2 * (1 + count) / total)
     if moved is not None:
         p_value = max(p_value, min(1.0, 2.0 ** (1 - min(moved, 1000))))
-    # The first value that the test does not refute; what is subtracted is far above rounding and below a whole number.
+    # The first value that the test does not refute; the subtrahend is far above rounding and below a whole number.
     first = max(math.ceil(level * total / 2 - 1 - 1e-9), 1) - 1
     low, high = float(drawn[first]), float(drawn[-1 - first])
     if p_value >= level:
@@ -373,10 +304,10 @@ def _check(n: int, resamples: int, confidence: float = 0.95, least: int = 1) -> 
         raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
 
 
-def _rows(n: int, keys: Sequence[AnyArray] | None, times: IntArray | None = None) -> tuple[IntArray, int | IntArray]:
-    """Returns an example of each distinct kind in the order of the keys, and how often each kind occurs.
+def _distinct_rows(n: int, keys: Sequence[AnyArray] | None) -> tuple[IntArray, int | IntArray]:
+    """Returns an example of each distinct kind in the order of the keys, and the number of examples of each kind.
 
-    Without keys, all examples and their number. `times` is how often each row occurs, if not once.
+    Without keys, all examples and their number.
     """
     if keys is None:
         return np.arange(n), n
@@ -388,9 +319,6 @@ def _rows(n: int, keys: Sequence[AnyArray] | None, times: IntArray | None = None
         # Numbering the rows anew after each column keeps the code small.
         _, code = np.unique(code * (int(place.max()) + 1) + place, return_inverse=True)
     _, first, counts = np.unique(code, return_index=True, return_counts=True)
-    if times is not None:
-        counts = np.zeros_like(counts)
-        np.add.at(counts, code, times)
     return first, counts
 
 
@@ -400,14 +328,14 @@ def _once(examples: int | IntArray) -> FloatArray:
 
 
 def _differs(a: Sample, b: Sample, column: str) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = np.abs(a.parts[column] - b.parts[column]) > _TIE
+    differs: NDArray[np.bool_] = np.abs(a.parts[column] - b.parts[column]) > _TIE
     if a.wholes is not None and b.wholes is not None:
-        found |= a.wholes[column] != b.wholes[column]
-    return found
+        differs |= a.wholes[column] != b.wholes[column]
+    return differs
 
 
 def _statistic(sample: Sample, rows: IntArray) -> Statistic:
-    """Returns the function from how often each row is drawn to the statistics of a sample."""
+    """Returns the function from the number of draws of each row to the statistics of a sample."""
     parts = np.stack([column[rows] for column in sample.parts.values()], axis=1)
     wholes = None
     if sample.wholes is not None:

@@ -7,29 +7,126 @@ and counted in `notes`. A failed call, which gave no answer at all, is the calle
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taxtune.metrics.base import Identity
-from taxtune.metrics.registry import measure
-from taxtune.metrics.string_measure import StringMeasure, Words, package_version
-from taxtune.metrics.words import Glued, glued_tokens, stems
+from taxtune.metrics.base import FloatArray, Identity, Images, MeasureSettings, Texts, check_texts
+from taxtune.metrics.model_pairs import Advance, Pair, PairsMeasure
+from taxtune.metrics.words import Glued, glued_tokens, stem, stems, tokens
+from taxtune.wordnet import INSTALL, WordNet, find_wordnet
 
-__all__ = ["Bleu", "Contained", "ExactMatch", "LiteralInclusion", "Rouge", "TextInclusion"]
+__all__ = [
+    "Bleu",
+    "Contained",
+    "ExactMatch",
+    "LiteralInclusion",
+    "Meteor",
+    "Rouge",
+    "StringMeasure",
+    "TextInclusion",
+    "package_version",
+]
 
-FloatArray = NDArray[np.float64]
+Words = tuple[str, ...]
 
 
-@measure(
-    "exact-match",
-    label="EM",
-    summary="answer and reference are the same words, stemmed",
-    source="paper 1, §10",
-)
+@lru_cache(maxsize=8)
+def package_version(package: str) -> str:
+    """Returns the installed version of a package."""
+    from importlib.metadata import version
+
+    return version(package)
+
+
+class StringMeasure(PairsMeasure):
+    """A measure of two texts that is 0 where they share nothing."""
+
+    #: Whether words are compared by their stems.
+    stemmed: ClassVar[bool] = False
+
+    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
+        super().__init__(settings)
+        self._wordless = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The number of pairs whose reference has no words."""
+        if not self._wordless:
+            return ()
+        plural = "" if self._wordless == 1 else "s"
+        return (f"{self.name}: {self._wordless:,} pair{plural} unscored: the reference contains no words.",)
+
+    def identity(self) -> Identity:
+        """Returns the name, and the stemmer with its version where words are stemmed."""
+        return {"measure": self.name, "stemmer": f"nltk {package_version('nltk')} Porter" if self.stemmed else None}
+
+    def words(self, text: str) -> Words:
+        """Returns the words of a text that are compared."""
+        return stems(text) if self.stemmed else tokens(text)
+
+    def settled(self, answer: str, reference: str) -> float | None:
+        """Returns NaN for a pair whose reference has no words."""
+        if self.comparable(reference):
+            return None
+        self._wordless += 1
+        return float("nan")
+
+    def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
+        """Returns the scores of pairs."""
+        scores = np.empty(len(pairs))
+        for i, pair in enumerate(pairs):
+            scores[i] = self._score(*pair)
+            advance(1)
+        return scores
+
+    def matrix(self, answers: Texts, references: Texts, images: Images = None) -> FloatArray:
+        """Returns every answer's score against every reference, shape (answers, references).
+
+        Only pairs that share something are compared, and repeated texts once: of 1,000 answers and 10,000 labels few
+        pairs do.
+
+        Raises:
+            TypeError: If one of them is not text.
+        """
+        check_texts(answers, references, paired=False)
+        rows, columns = ({text: i for i, text in enumerate(dict.fromkeys(texts))} for texts in (answers, references))
+        table = np.zeros((len(rows), len(columns)))
+        having: dict[str, list[str]] = {}
+        for reference, column in columns.items():
+            if not self.comparable(reference):
+                table[:, column] = np.nan
+                continue
+            for part in self.parts_of_reference(reference):
+                having.setdefault(part, []).append(reference)
+        for answer, row in rows.items():
+            for reference in {one for part in self.parts_of_answer(answer) for one in having.get(part, ())}:
+                table[row, columns[reference]] = self._score(answer, reference)
+        chosen = np.ix_([rows[text] for text in answers], [columns[text] for text in references])
+        scores: FloatArray = table[chosen] if answers and references else np.zeros((len(answers), len(references)))
+        self._wordless += int(np.isnan(scores).sum())
+        return scores
+
+    def parts_of_answer(self, answer: str) -> Collection[str]:
+        """Returns the parts of an answer of which a reference must share one to score more than 0."""
+        return set(self.words(answer))
+
+    def parts_of_reference(self, reference: str) -> Collection[str]:
+        """Returns the parts of a reference."""
+        return set(self.words(reference))
+
+    def comparable(self, reference: str) -> bool:
+        """Tells whether a reference holds anything to compare an answer with."""
+        return bool(self.words(reference))
+
+    @abstractmethod
+    def _score(self, answer: str, reference: str) -> float:
+        """Returns the score of one pair whose reference has words."""
+
+
 class ExactMatch(StringMeasure):
     """Exact match: 1 if answer and reference are the same stems in the same order, else 0."""
 
@@ -51,54 +148,34 @@ class _Inclusion(StringMeasure):
     def _score(self, answer: str, reference: str) -> float:
         words, glued = self._parts(answer)
         wanted, wanted_glued = self._parts(reference)
-        return float(_includes(words, glued, wanted, wanted_glued[-1]))
+        text, phrase = f" {' '.join(words)} ", f" {' '.join(wanted)} "
+        place = text.find(phrase)
+        if place < 0 or wanted_glued[-1]:
+            return float(place >= 0)
+        ends = np.cumsum([len(word) + 1 for word in words])
+        while place >= 0:
+            # The phrase ends with the space behind its last word, which must not be glued to the next.
+            if not glued[int(np.searchsorted(ends, place + len(phrase) - 1))]:
+                return 1.0
+            place = text.find(phrase, place + 1)
+        return 0.0
 
 
-def _includes(words: Words, glued: Sequence[bool], wanted: Words, may_be_glued: bool) -> bool:
-    """Tells whether `wanted` stands in `words`, ending at a word that is not glued to the next."""
-    text, phrase = f" {' '.join(words)} ", f" {' '.join(wanted)} "
-    place = text.find(phrase)
-    if place < 0 or may_be_glued:
-        return place >= 0
-    ends = np.cumsum([len(word) + 1 for word in words])
-    while place >= 0:
-        # The phrase ends with the space behind its last word.
-        last = int(np.searchsorted(ends, place + len(phrase) - 1))
-        if not glued[last]:
-            return True
-        place = text.find(phrase, place + 1)
-    return False
-
-
-@measure(
-    "contained",
-    label="Contained",
-    summary="the answer contains the reference's words in order, stemmed",
-    source="paper 1, §10",
-)
 class Contained(_Inclusion):
     """Contained: 1 if the reference's stems stand in the answer in a row, else 0."""
 
     stemmed = True
 
 
-@measure("text-inclusion", label="TI", summary="the answer contains the reference as whole words", source="paper 2")
 class TextInclusion(_Inclusion):
     """Text inclusion on word boundaries: 1 if the reference is in the answer as a phrase of its own.
 
-    Words are equal as a whole, unstemmed, hyphens and spaces alike: "cat" is not in "caterpillar". The phrase must not
-    qualify what is joined to it: a word in the possessive is another word, and one with a hyphen and a word behind it
-    ends no phrase, so that "can" is not in "trash can's canopy", nor "cat" in "cat-like". What grammar alone could
-    tell is not told: "can" is in "trash can" and in "can opener", and "cat" is not in "cats".
+    Words are equal as a whole, unstemmed, hyphens and spaces alike: "cat" is not in "caterpillar". A word in the
+    possessive is another word, and one with a hyphen and a word behind it ends no phrase: "can" is not in "trash can's
+    canopy", nor "cat" in "cat-like". But "can" is in "can opener", which only grammar could tell.
     """
 
 
-@measure(
-    "text-inclusion-literal",
-    label="TI (literal)",
-    summary="the answer contains the reference as a substring, even inside a word",
-    source="paper 2",
-)
 class LiteralInclusion(StringMeasure):
     """Text inclusion as published: 1 if the reference is a substring of the answer, in any letter case."""
 
@@ -107,18 +184,17 @@ class LiteralInclusion(StringMeasure):
         return bool(reference.strip())
 
     def parts_of_answer(self, answer: str) -> Collection[str]:
-        """Returns nothing to tell texts apart by: letters may stand inside of words."""
+        """Returns one part for all texts: letters may stand inside of words."""
         return ("",)
 
     def parts_of_reference(self, reference: str) -> Collection[str]:
-        """Returns the same for every reference."""
+        """Returns the same part."""
         return ("",)
 
     def _score(self, answer: str, reference: str) -> float:
         return float(reference.strip().lower() in answer.lower())
 
 
-@measure("bleu-2", label="BLEU", summary="precision of words and word pairs, smoothed, stemmed", source="paper 1, §10")
 class Bleu(StringMeasure):
     """BLEU-2 of stems, in [0, 1]; pairs have one added to matched and total counts (Lin and Och, 2004)."""
 
@@ -153,9 +229,6 @@ class _Splitter:
         return stems(text)
 
 
-@measure(
-    "rouge-1", label="ROUGE", summary="share of the reference's words in the answer, stemmed", source="paper 1, §10"
-)
 class Rouge(StringMeasure):
     """ROUGE-1 recall, in [0, 1]: the share of the reference's stems that the answer has, repeats counted."""
 
@@ -175,3 +248,59 @@ class Rouge(StringMeasure):
         if not set(self.words(answer)) & set(self.words(reference)):
             return 0.0
         return float(self._scorer.score(reference, answer)["rouge1"].recall)
+
+
+class _Stemmer:
+    """The stemmer with a memory that nltk is given."""
+
+    def stem(self, word: str) -> str:
+        return stem(word)
+
+
+class _Synonyms:
+    """WordNet as nltk's METEOR uses it, each word looked up once; without synsets where there is no WordNet."""
+
+    def __init__(self, wordnet: WordNet | None) -> None:
+        self.synsets = lru_cache(maxsize=200_000)(lambda word: [] if wordnet is None else wordnet.reader.synsets(word))
+
+    def of(self, word: str) -> set[str]:
+        """Returns the synonyms of one word that nltk takes, those of one word themselves."""
+        names = (lemma.name() for synset in self.synsets(word) for lemma in synset.lemmas())
+        return {name for name in names if "_" not in name}
+
+
+class Meteor(StringMeasure):
+    """METEOR (Lavie and Agarwal 2007) by nltk, in [0, 1), with WordNet's synonyms where there is a WordNet."""
+
+    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
+        super().__init__(model, settings)
+        self._wordnet = find_wordnet()
+        self._synonyms = _Synonyms(self._wordnet)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The source of the synonyms, or that there are none."""
+        if self._wordnet is not None:
+            return (*super().notes, f"METEOR's synonyms are from {self._wordnet.source}.")
+        without = "METEOR without synonyms: WordNet is not installed, so only equal words and stems match."
+        return (*super().notes, f"{without} {INSTALL}")
+
+    def identity(self) -> Identity:
+        """Returns the name, nltk's version, and the WordNet that synonyms are from."""
+        source = "none" if self._wordnet is None else self._wordnet.source
+        return super().identity() | {"meteor": f"nltk {package_version('nltk')}", "synonyms": source}
+
+    def _score(self, answer: str, reference: str) -> float:
+        from nltk.translate.meteor_score import single_meteor_score
+
+        words = self.words(reference), self.words(answer)
+        return float(single_meteor_score(*words, stemmer=_Stemmer(), wordnet=self._synonyms))
+
+    def parts_of_answer(self, answer: str) -> Collection[str]:
+        """Returns the stems of the answer and their synonyms: nltk looks these up by stem."""
+        found = set(map(stem, self.words(answer)))
+        return found.union(*map(self._synonyms.of, found))
+
+    def parts_of_reference(self, reference: str) -> Collection[str]:
+        """Returns the stems of the reference."""
+        return set(map(stem, self.words(reference)))

@@ -1,58 +1,41 @@
-"""VQA accuracy and its soft form: how many annotators' answers the answer is like, three being enough.
+"""VQA accuracy and its soft form: the share of annotators that an answer agrees with, three being enough.
 
 VQA accuracy (Antol et al., 2015; paper 4, "Baselines") of an answer with n references, each the answer of one person,
 is
 
     mean over i of  min(matches among the references without the i-th / 3, 1),
 
-a match being equality after the benchmark's normalisation. The soft form (Hu et al., 2022, as paper 4 describes it:
-edit distance in the place of equality) adds up similarities in place of matches:
+a match being equality after the benchmark's normalisation. The soft form (Hu et al., 2022, as paper 4 describes it)
+adds up similarities instead of matches:
 
     similarity(answer, reference) = max(0, 1 − CER),  CER = edit distance / length of the reference,
 
-which is 1 for equal texts. With a single reference there is nothing to leave out: VQA accuracy is equality, and soft
-VQA accuracy is the similarity.
+which is 1 for equal texts. With a single reference VQA accuracy is equality, and soft VQA accuracy is the similarity.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from taxtune.metrics.base import FloatArray, ManyReferencesMeasure, MeasureSettings
-from taxtune.metrics.registry import measure
+from taxtune.metrics.base import FloatArray, Images, ManyReferencesMeasure, MeasureSettings, Questions, Texts
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-__all__ = [
-    "VQAMeasure",
-    "character_similarity",
-    "make_soft_vqa_accuracy",
-    "make_vqa_accuracy",
-    "normalise_answer",
-    "vqa_accuracy",
-]
+__all__ = ["SoftVQAMeasure", "VQAMeasure", "character_similarity", "normalise_answer"]
 
 _ENOUGH = 3
 _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
 _ARTICLES = frozenset({"a", "an", "the"})
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBER_WORDS = {word: str(number) for number, word in enumerate(_NUMBERS)} | {"none": "0"}
-# Longest product of two lengths whose edit distance is worked out; beyond it are no answers but files.
-_MOST_CELLS = 4_000_000_000
+_MOST_CELLS = 4_000_000_000  # longest product of two lengths whose edit distance is computed
 
 
 def _contractions() -> dict[str, str]:
-    """Returns what is often written without its apostrophe, and how it is written with it.
-
-    What is another word without it ("were", "its", and "is" and "here", which are no i's and he're) is left out.
-    """
+    """Returns contractions by their spelling without the apostrophe, unless that is another word ("were", "its")."""
     people = "he she it that there they we you i who what where how why when somebody someone something everyone let"
     negated = "are could did does do had has have is may might must need ought should was were would"
     written = {f"{word}n't" for word in negated.split()}
@@ -73,11 +56,8 @@ def normalise_answer(text: str) -> str:
     Lower case; punctuation without the apostrophe and the colon is dropped where it stands beside a space anywhere in
     the text, or where the text holds a number with a thousands comma, and is a space elsewhere; full stops outside
     numbers are dropped; number words up to ten are figures and "none" is 0; articles are dropped; contractions get
-    their apostrophe. The benchmark's own script leaves all this out where every reference is the same; here it is
-    always done, so that "Red." equals ten times "red".
-
-    Args:
-        text: An answer or a reference.
+    their apostrophe. The benchmark's own script skips all this where every reference is the same; here it is always
+    done, so that "Red." equals ten times "red".
     """
     text = given = text.replace("\n", " ").replace("\t", " ").strip()
     thousands = re.search(r"\d,\d", text) is not None
@@ -92,15 +72,10 @@ def normalise_answer(text: str) -> str:
 
 
 def character_similarity(answer: str, reference: str) -> float:
-    """Returns max(0, 1 − CER), in [0, 1]; NaN for texts too long to compare.
-
-    Args:
-        answer: A text.
-        reference: A text; where it is empty the similarity is 1 for an empty answer and 0 for any other.
-    """
+    """Returns max(0, 1 − CER), in [0, 1]; NaN for texts too long to compare, 0 for an empty reference alone."""
     if answer == reference:
         return 1.0
-    # The distance is at least the difference of the lengths: no need to work it out for an essay.
+    # The distance is at least the difference of the lengths: no need to compute it for an essay.
     if not reference or abs(len(answer) - len(reference)) >= len(reference):
         return 0.0
     if len(answer) * len(reference) > _MOST_CELLS:
@@ -108,89 +83,45 @@ def character_similarity(answer: str, reference: str) -> float:
     return max(0.0, 1.0 - Levenshtein.distance(answer, reference) / len(reference))
 
 
-def vqa_accuracy(likeness: Sequence[float]) -> float:
-    """Returns the accuracy of an answer from how like it is to each reference, in [0, 1].
-
-    Args:
-        likeness: 1 or 0 for a match or none, or a similarity in [0, 1], one a reference, at least one.
-    """
-    values = np.asarray(likeness, dtype=np.float64)
-    if len(values) == 1:
-        return float(values[0])
-    return float(np.minimum((values.sum() - values) / _ENOUGH, 1.0).mean())
-
-
 class VQAMeasure(ManyReferencesMeasure):
-    """VQA accuracy with a likeness of two normalised texts.
-
-    Args:
-        name: The specification.
-        label: As paper 4 prints it.
-        likeness: Returns how like two normalised texts are, in [0, 1].
-    """
+    """VQA accuracy, in [0, 1]."""
 
     consensus = True
 
-    def __init__(self, name: str, label: str, likeness: Callable[[str, str], float]) -> None:
-        super().__init__(name, label)
-        self._likeness = likeness
+    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
+        super().__init__()
         self._few = 0
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many answers had so few references that they cannot reach 1."""
-        if not self._few:
-            return ()
-        return (
-            f"{self.label}: {self._few:,} of the answers have only two or three references, so their score "
-            f"cannot reach 1.",
-        )
+        """The number of answers with so few references that they cannot reach 1."""
+        few = f"{self._few:,} of the answers have only two or three references, so their score cannot reach 1."
+        return (f"{self.label}: {few}",) if self._few else ()
+
+    def likeness(self, answer: str, reference: str) -> float:
+        """Returns the likeness of two normalised texts, in [0, 1]."""
+        return float(answer == reference)
 
     def scores_many(
-        self,
-        answers: Sequence[str],
-        references: Sequence[Sequence[str]],
-        images: Sequence[Image | None] | None = None,
-        *,
-        questions: Sequence[str] | None = None,
+        self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
     ) -> FloatArray:
-        """Returns the accuracy of each answer with all its references, shape (n,); NaN where there is none.
-
-        Args:
-            answers: Texts, n of them.
-            references: The references of each, duplicates included.
-            images: Not looked at.
-            questions: Not looked at.
-        """
+        """Returns the accuracy of each answer with all its references, shape (n,); NaN where there is none."""
         normalised = lru_cache(maxsize=100_000)(normalise_answer)
         scores = np.full(len(answers), np.nan)
         for i, (answer, given) in enumerate(zip(answers, references, strict=True)):
-            if given:
-                self._few += len(given) in (2, 3)
-                text = normalised(answer)
-                scores[i] = vqa_accuracy([self._likeness(text, normalised(reference)) for reference in given])
+            if not given:
+                continue
+            self._few += len(given) in (2, 3)
+            values = np.array([self.likeness(normalised(answer), normalised(reference)) for reference in given])
+            if len(values) > 1:
+                values = np.minimum((values.sum() - values) / _ENOUGH, 1.0)
+            scores[i] = values.mean()
         return scores
 
 
-@measure(
-    "vqa-accuracy",
-    label="VQA accuracy",
-    summary="share of annotators' answers that it equals; three are enough for 1",
-    source="paper 4",
-    factory=True,
-)
-def make_vqa_accuracy(model: str | None, settings: MeasureSettings) -> VQAMeasure:
-    """Returns VQA accuracy."""
-    return VQAMeasure("vqa-accuracy", "VQA accuracy", lambda answer, reference: float(answer == reference))
+class SoftVQAMeasure(VQAMeasure):
+    """Soft VQA accuracy, in [0, 1]."""
 
-
-@measure(
-    "soft-vqa-accuracy",
-    label="soft VQA accuracy",
-    summary="the same with similarity in spelling instead of equality",
-    source="paper 4",
-    factory=True,
-)
-def make_soft_vqa_accuracy(model: str | None, settings: MeasureSettings) -> VQAMeasure:
-    """Returns soft VQA accuracy."""
-    return VQAMeasure("soft-vqa-accuracy", "soft VQA accuracy", character_similarity)
+    def likeness(self, answer: str, reference: str) -> float:
+        """Returns the similarity in spelling of two normalised texts, in [0, 1]."""
+        return character_similarity(answer, reference)

@@ -1,7 +1,7 @@
 """Text to words and stems, as the string measures compare them (paper 1, §11).
 
-The paper strips punctuation and white space, lowers the case and, for four of the measures, stems. What that means for
-text of any script is settled here, once for all string measures.
+The paper strips punctuation and white space, lowers the case and, for four of the measures, stems. This module defines
+that for text of any script, once for all string measures.
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Glued", "glued_tokens", "stem", "stems", "tokens"]
 
+Glued = tuple[tuple[str, ...], tuple[bool, ...]]
+Result = TypeVar("Result")
+
 _APOSTROPHES = "'’ʼ‘`´＇"
 # Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer; and kana and Han, whose signs are words enough.
 _UNSPACED = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF))
 _IDEOGRAPHS = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
-# A word that another hangs on: "can's", and "cat" in "cat-like". Dashes between clauses are no hyphens.
+# A word that qualifies the next: "can's", and "cat" in "cat-like". Dashes between clauses are no hyphens.
 _GLUE = re.compile(rf"(?<=\w)(?:[{_APOSTROPHES}]s(?!\w)|[-‐‑](?=\w))", re.IGNORECASE)
-# No English word is longer; the stemmer's time grows with the square of the length for some.
-_LONGEST_STEMMED = 40
-# Of texts up to this many characters, and of few longer ones, the words are kept: a text is compared many times over.
-_KEPT_LENGTH = 1000
-
-Glued = tuple[tuple[str, ...], tuple[bool, ...]]
-Result = TypeVar("Result")
+_LONGEST_STEMMED = 40  # no English word is longer; the stemmer's time grows with the square of the length for some
+_KEPT_LENGTH = 1000  # the words of texts up to this length, and of few longer ones, are kept
 
 
 def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
@@ -37,32 +35,28 @@ def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
 
 
 class _Letters(dict[int, str]):
-    """What becomes of each character, worked out when it is first met; for `str.translate`."""
+    """The replacement of each character, computed when it first occurs; for `str.translate`."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = result = self._replacement(code)
-        return result
-
-    @staticmethod
-    def _replacement(code: int) -> str:
-        character = chr(code)
-        category = unicodedata.category(character)
+        character, category = chr(code), unicodedata.category(chr(code))
+        result = character
         if character in _APOSTROPHES or category == "Cf" or 0xFE00 <= code <= 0xFE0F:
-            return ""  # formatting: direction marks, joiners, variants of an emoji
-        if category == "So" or _within(code, _IDEOGRAPHS):
-            return f" {character} "
-        if category[0] == "L" and _within(code, _UNSPACED):
-            return f" {character}"  # marks that follow stay with their letter
-        if category[0] in "PSZ" or category == "Cc":
-            return " "
-        return character
+            result = ""  # formatting: direction marks, joiners, variants of an emoji
+        elif category == "So" or _within(code, _IDEOGRAPHS):
+            result = f" {character} "
+        elif category[0] == "L" and _within(code, _UNSPACED):
+            result = f" {character}"  # marks that follow stay with their letter
+        elif category[0] in "PSZ" or category == "Cc":
+            result = " "
+        self[code] = result
+        return result
 
 
 _LETTERS = _Letters()
 
 
 def _kept(function: Callable[[str], Result]) -> Callable[[str], Result]:
-    """Keeps what a function makes of texts."""
+    """Keeps the results of a function of texts: a text is compared many times over."""
     short, long = lru_cache(maxsize=50_000)(function), lru_cache(maxsize=4)(function)
 
     @wraps(function)
@@ -76,10 +70,9 @@ def _kept(function: Callable[[str], Result]) -> Callable[[str], Result]:
 def tokens(text: str) -> tuple[str, ...]:
     """Returns the words of a text: lower case, without punctuation.
 
-    Apostrophes are taken out of words ("Anna's" is one word, `annas`); all other punctuation, hyphens and slashes
-    included, parts words. Letters of every script count, with their combining marks; an emoji is a word of its own, and
-    so is each sign of a script that puts no spaces between words (Han, kana, Thai, ...). Invisible marks, such as those
-    of direction, are taken out. Accents stay.
+    Apostrophes are removed from words ("Anna's" is one word, `annas`); all other punctuation, hyphens and slashes
+    included, separates words. Letters of every script count, with their combining marks; an emoji is a word of its own,
+    and so is each sign of a script that puts no spaces between words (Han, kana, Thai, ...). Accents stay.
     """
     return tuple(unicodedata.normalize("NFC", text).lower().translate(_LETTERS).split())
 
@@ -98,11 +91,7 @@ def _stem_kept(word: str) -> str:
 
 
 def stem(word: str) -> str:
-    """Returns the stem of a word in lower case by nltk's Porter stemmer; words of over 40 letters stay as they are.
-
-    The stemmer is made for English. Other languages pass through it too, Latin names among them, which is harmless as
-    long as both sides of a comparison do.
-    """
+    """Returns the stem of a word in lower case by nltk's Porter stemmer; words of over 40 letters stay as they are."""
     return word if len(word) > _LONGEST_STEMMED else _stem_kept(word)
 
 
@@ -114,7 +103,7 @@ def stems(text: str) -> tuple[str, ...]:
 
 @_kept
 def glued_tokens(text: str) -> Glued:
-    """Returns the words of a text, and of each whether it only qualifies what is joined to it.
+    """Returns the words of a text, and for each whether it only qualifies the next.
 
     That is a word in the possessive ("can's") and one with a hyphen and another word behind it ("cat" in "cat-like",
     "red" in "red-tailed").

@@ -1,4 +1,4 @@
-"""What becomes of one or more answers about an image: one place on the tree, and how sure it is."""
+"""Policies: from one or more answers about an image to one place on the tree, with its share of the answers."""
 
 from __future__ import annotations
 

@@ -46,17 +46,11 @@ class Policy(Protocol):
         ...
 
     def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Returns the requests about an image, as many as `calls`.
-
-        Args:
-            prompts: The rendered prompts, at least one; mostly just one.
-            image: The image file.
-            sha256: SHA-256 of the file's content.
-        """
+        """Returns as many requests about an image (its file and SHA-256) as `calls`, from one or more prompts."""
         ...
 
     def place(self, taxonomy: Taxonomy, nodes: IntArray, off_tree: BoolArray) -> Places:
-        """Returns where images go.
+        """Returns the places of images.
 
         Args:
             taxonomy: The label tree.

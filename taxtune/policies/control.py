@@ -1,15 +1,14 @@
 """Risk control: the least cautious of nested policies that keeps a promise, chosen on images of its own.
 
-The policies come in an order in which no image's loss ever falls, the most cautious first. Two promises can be made of
-the one that is chosen, whatever the model and the images, as long as those and the ones to come are exchangeable:
+No image's loss falls from one policy to the next. Two promises can be made, whatever the model, as long as the images
+are exchangeable:
 
 - *In expectation*, by conformal risk control (Angelopoulos, Bates, Fisch, Lei and Schuster 2022, "Conformal risk
   control", Thm. 1): averaged over draws of the calibration images and a new one, the loss is at most the risk. A policy
   is taken while (n · mean + B) / (n + 1) is at most the risk, B being the largest possible loss.
-- *With a confidence*, by learn-then-test (Angelopoulos, Bates, Candès, Jordan and Lei 2021, "Learn then test"): with
-  that probability over the draw of the calibration images, the mean loss of the policy that they chose is at most the
-  risk. The hypotheses that a policy's mean loss is above the risk are tested one after the other, each at the full
-  level, until the first that is not refuted (fixed-sequence testing).
+- *With a confidence*, by learn-then-test (Angelopoulos, Bates, Candès, Jordan and Lei 2021, "Learn then test"): the
+  hypotheses that a policy's mean loss is above the risk are tested one after the other, each at the full level, until
+  the first that is not refuted (fixed-sequence testing).
 """
 
 from __future__ import annotations
@@ -31,13 +30,7 @@ _ROUNDING = 1e-12  # 1 - 1/3 is more than 2/3
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What the calibration images say of one policy.
-
-    Attributes:
-        loss: Its mean loss on them.
-        bound: What the loss is at most: in expectation, or with the confidence.
-        kept: Whether the promise holds for it.
-    """
+    """Mean loss of a policy on the calibration images, its upper bound, and whether the promise holds for it."""
 
     loss: float
     bound: float
@@ -47,17 +40,14 @@ class Level:
 def control_risk(
     losses: ArrayLike, risk: float, confidence: float | None = None, *, worst: float = 1.0
 ) -> tuple[Level, ...]:
-    """Returns which of several nested policies keep the mean loss at or below a risk.
+    """Returns a level for each of several nested policies; the last that is kept is the one to choose.
 
     Args:
         losses: The loss of each policy on each image, shape (policies, n), the most cautious policy first; in
-            [0, worst], no row below the one before it anywhere. The images in the order in which they were drawn.
+            [0, worst], no row below the one before it anywhere, the images in the order in which they were drawn.
         risk: The mean loss to keep, above 0.
-        confidence: With which confidence, between 0 and 1; None for in expectation.
+        confidence: Between 0 and 1; None for in expectation.
         worst: The largest possible loss, above 0.
-
-    Returns:
-        A level for each policy. Those that keep the promise come first; the last of them is the one to choose.
 
     Raises:
         ValueError: If a number is out of range, or the losses are not in order.
@@ -82,12 +72,9 @@ def control_risk(
 
 
 def images_needed(risk: float, confidence: float | None = None, *, worst: float = 1.0) -> int:
-    """Returns how many calibration images it takes at best, that is, if no loss occurs on any of them.
+    """Returns the fewest calibration images that can keep a risk, that is, if no loss occurs on any of them.
 
-    Args:
-        risk: The mean loss to keep, above 0.
-        confidence: With which confidence, between 0 and 1; None for in expectation.
-        worst: The largest possible loss.
+    Arguments are those of `control_risk`.
     """
     part = min(risk / worst, 1.0)
     if confidence is None:

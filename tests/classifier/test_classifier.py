@@ -26,7 +26,7 @@ from taxtune.data.images import content_hash
 from taxtune.errors import DataError, ModelError, RecipeError, TaxonomyError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.mapping import Mapper, MapperConfig
-from taxtune.metrics.scorers import hierarchical_f1_score
+from taxtune.metrics.hierarchical import hierarchical_f1_score
 from taxtune.models import AnswerStore
 from taxtune.policies import DIRECT, Vote
 from taxtune.policies.base import Places

@@ -341,7 +341,7 @@ def test_tags_are_judged_by_the_inclusion_measure_and_counted_by_its_types_too(t
 
 
 def test_a_verdict_of_one_half_names_a_tag() -> None:
-    verdicts = FunctionMeasure("half", "half", lambda _, tag: 0.5 if tag == "dog" else 0.49, MeasureSettings())
+    verdicts = FunctionMeasure("half", "half", lambda _, tag: 0.5 if tag == "dog" else 0.49)
     one, none = tagged(verdicts, ["pets", "pets"], [("dog", "cat"), None])
     assert one == Tagged(("dog", "cat"), ("dog",), unscored=False)
     assert none is None

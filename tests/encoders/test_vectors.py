@@ -51,18 +51,6 @@ def encode(encoder: Encoder, files: Sequence[Path], **options: Any) -> FloatMatr
     return stored_images(encoder, files, **options)  # type: ignore[arg-type]
 
 
-def test_a_second_run_encodes_nothing(tmp_path: Path, files: list[Path], recorder: Recorder) -> None:
-    first, second = Encoder(tmp_path / "cache"), Encoder(tmp_path / "cache")
-    vectors = encode(first, files)
-    assert (first.seen, recorder.of("encoding images")) == ([2, 2, 1], [(0, 5), (2, 5), (4, 5), (5, 5)])
-    assert vectors[:3] == pytest.approx(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), abs=1e-6)
-    recorder.steps.clear()
-    again = encode(second, files[::-1])
-    assert (second.seen, recorder.of("encoding images")) == ([], [(0, 5), (2, 5), (4, 5), (5, 5)])
-    assert (again[::-1] == vectors).all()
-    assert again.dtype == np.float32
-
-
 def test_names_do_not_matter_and_content_does(tmp_path: Path, files: list[Path]) -> None:
     encoder = Encoder(tmp_path / "cache")
     encode(encoder, files)
@@ -75,12 +63,6 @@ def test_names_do_not_matter_and_content_does(tmp_path: Path, files: list[Path])
     vectors = encode(encoder, [moved, files[1], files[2]])
     assert encoder.seen == [1]  # the first is now the same file as the third
     assert vectors == pytest.approx(np.array([[0, 0, 1], [0, 1, 0], [0, 0, 1]]), abs=1e-6)
-
-
-def test_the_same_file_twice_is_encoded_once(tmp_path: Path, files: list[Path]) -> None:
-    encoder = Encoder(tmp_path / "cache")
-    assert len(encode(encoder, [files[0], files[0]])) == 2
-    assert encoder.seen == [1]
 
 
 def test_another_model_or_preprocessing_encodes_anew(tmp_path: Path, files: list[Path]) -> None:
@@ -130,18 +112,6 @@ def test_only_what_is_new_is_checked(
     files[3].write_bytes(files[3].read_bytes()[:50])
     with pytest.raises(ImageError, match=r"(?s)2 of 3 images cannot be used.*1\.png.*does not exist.*3\.png"):
         checked_images(encoder, files)
-
-
-def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path, files: list[Path]) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("no folder")
-    encoder = Encoder(blocked)
-    assert encode(encoder, files).shape == (5, 3)
-    assert encoder.seen == [2, 2, 1]
-
-
-def test_no_images(tmp_path: Path) -> None:
-    assert len(encode(Encoder(tmp_path), [])) == 0
 
 
 def test_a_real_model(tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,10 +114,3 @@ def test_a_species_in_its_old_genus_is_found_by_a_rare_epithet(lexicon: Lexicon)
     assert labels(lexicon, lexicon.moved(corvus, "stelleri")) == ["Cyanocitta stelleri"]
     assert labels(lexicon, lexicon.moved(corvus, "cristatus")) == ["Cyanocitta cristata"]
     assert lexicon.moved(corvus, "merula") == ()  # not in the family
-
-
-def test_latin(lexicon: Lexicon) -> None:
-    assert labels(lexicon, lexicon.genus("digitali")) == []
-    assert labels(lexicon, lexicon.genus("digitalis")) == ["Digitalis"]
-    assert labels(lexicon, lexicon.epithet(("corax",))) == ["Corvus corax"]
-    assert labels(lexicon, lexicon.abbreviated("c", "corax")) == ["Corvus corax"]

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taxtune.errors import MapperError
 from taxtune.mapping import Mapper, MapperConfig, Stage
-from taxtune.mapping.asserted import asserted_node
 from taxtune.mapping.similarity import LexicalSimilarity
 from taxtune.metrics.hierarchical import score
 from taxtune.taxonomy import Taxonomy, read_taxonomy
@@ -110,10 +108,6 @@ def test_default_places(mapper: Mapper, answer: str, expected: str) -> None:
     assert label(mapper, answer) == expected
 
 
-def test_a_partial_refusal_still_says_something(mapper: Mapper) -> None:
-    assert label(mapper, "I cannot tell the exact species of this woodpecker") == "Picidae"
-
-
 def test_stages(mapper: Mapper) -> None:
     verbatim, head, several, nothing = mapper.place(["Blue Jay", "Pied woodpecker", "crow or coot", "?"])
     assert [p.stage for p in (verbatim, head, several, nothing)] == ["verbatim", "head", "list", "abstained"]
@@ -125,12 +119,6 @@ def test_stages(mapper: Mapper) -> None:
 def test_names_with_nothing_in_common_are_no_abstention(mapper: Mapper) -> None:
     placement = mapper.place_one("a maple or a coot")
     assert (placement.node, placement.stage, placement.abstained) == (0, Stage.LIST, False)
-
-
-def test_order_and_length_are_kept(mapper: Mapper) -> None:
-    answers = ["Blue Jay", "", "duck"] * 50
-    assert [p.answer for p in mapper.place(answers)] == answers
-    assert mapper.place([]) == []
 
 
 def test_every_unshared_name_is_placed_on_its_node(nature: Taxonomy, mapper: Mapper) -> None:
@@ -198,12 +186,6 @@ def test_equally_similar_nodes_vote(nature: Taxonomy) -> None:
     assert (placement.stage, nature.labels[placement.node]) == (Stage.VOTE, "Picidae")
 
 
-@pytest.mark.parametrize("settings_", [{"preset": "best"}, {"k": 1}, {"coverage": 0.5}, {"max_characters": 0}], ids=str)
-def test_wrong_settings_are_refused(settings_: dict[str, object]) -> None:
-    with pytest.raises(MapperError):
-        MapperConfig(**settings_)  # type: ignore[arg-type]
-
-
 def test_identity_names_what_can_change_a_placement(nature: Taxonomy) -> None:
     assert Mapper(nature).identity() != Mapper(nature, config=MapperConfig(k=5)).identity()
     assert Mapper(nature).identity()["similarity"] == "lexical"
@@ -240,11 +222,6 @@ def test_nothing_said_is_told_from_something_else_said(mapper: Mapper, answer: s
     assert (placement.node == 0) == (stage is not Stage.HEAD)
 
 
-def test_the_evidence_is_what_decided(mapper: Mapper) -> None:
-    evidence = {a: mapper.place_one(a).evidence for a in ("It is a Blue-Jay on a maple.", "a crow or a jay", "a bike")}
-    assert list(evidence.values()) == ["Blue-Jay", "crow; jay", "a bike"]
-
-
 def test_notebooks_show_placements_as_a_table(mapper: Mapper) -> None:
     placements = mapper.place(["<b>Blue Jay</b> & " + "very " * 100, "Blue Jay", "bicycle"])
     page = placements._repr_html_()
@@ -256,13 +233,6 @@ def test_notebooks_show_placements_as_a_table(mapper: Mapper) -> None:
     assert mapper.place(["Blue Jay"] * 5000)._repr_html_().count("<tr") == 62  # a heading, 60 rows and a gap
     assert placements[1]._repr_html_() == mapper.place(["Blue Jay"])._repr_html_()
     assert "<table" in mapper.place([])._repr_html_()
-
-
-def test_placements_as_a_frame(mapper: Mapper) -> None:
-    frame = mapper.place(["Corvidae", ""]).to_frame()
-    assert frame["path"].tolist() == ["life > Animalia > Aves > Passeriformes > Corvidae", "life"]
-    assert frame["stage"].tolist() == ["verbatim", "abstained"]
-    assert frame["confidence"].isna().all()
 
 
 @pytest.mark.parametrize(
@@ -411,30 +381,6 @@ EXPECTED: list[tuple[Taxonomy, dict[str, str]]] = [
 )
 def test_phrases_of_any_domain(tree: Taxonomy, answer: str, expected: str) -> None:
     assert label(Mapper(tree), answer) == expected
-
-
-@settings(max_examples=60)
-@given(data=st.data())
-def test_a_broader_word_behind_a_name_keeps_its_node(mapper: Mapper, data: st.DataObject) -> None:
-    tree = mapper.taxonomy
-    node = data.draw(st.sampled_from([v for v in range(1, len(tree)) if tree.aliases[v]]))
-    above = [v for v in tree.ancestors(node)[1:-1].tolist() if tree.aliases[v]]
-    name = tree.aliases[node][0]
-    if above and mapper.place_one(name).node == node:
-        word = tree.aliases[data.draw(st.sampled_from(above))][0]
-        placed = mapper.place_one(f"{name} {word}").node
-        assert placed == node or len(tree.find(f"{name} {word}")), f"{name} {word}"
-
-
-def test_repeated_answers_are_read_once(nature: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    mapper = Mapper(nature)
-    monkeypatch.setattr(
-        "taxtune.mapping.mapper.asserted_node",
-        lambda lexicon, answer: read.append(answer) or asserted_node(lexicon, answer),
-    )
-    mapper.place(["Blue Jay", "a duck", "Blue Jay"] * 5)
-    assert read == ["Blue Jay", "a duck"]
 
 
 def test_a_similarity_is_asked_only_where_reading_says_nothing(nature: Taxonomy) -> None:

@@ -104,13 +104,6 @@ def test_the_listing_elects_the_root_or_nothing(seed: int, k: int, least: int, d
     assert placed == (0 if max(depths.count(depth) for depth in depths) > least else top[0])
 
 
-def test_far_scores_do_not_vote(nature: Taxonomy) -> None:
-    row = np.linspace(1, 0, len(nature), dtype=np.float32)
-    for preset in PAPER_PRESETS:
-        placement = Mapper(nature, config=MapperConfig(preset=preset)).place_scored("xyzzy", row)
-        assert (placement.stage, placement.node) == (Stage.SIMILARITY, 0)
-
-
 def test_where_listing_and_prose_part(nature: Taxonomy) -> None:
     """Of ten equal species four are corvids: the prose has the family, the listing the root."""
     species = [v for v in nature.leaves.tolist() if nature.depth[v] == 6]
@@ -170,12 +163,6 @@ def test_the_paper_s_similarities_compare_normalised_text(
     Mapper(nature, spy, MapperConfig(preset=preset)).node_scores(["A zyzzyva-like Thing!"])
     assert names <= set(spy.names)
     assert spy.answers == [answer]
-
-
-def test_a_name_without_letters_is_compared_as_it_is() -> None:
-    spy = Spy()
-    Mapper(Taxonomy(["root", "→"], [-1, 0]), spy, MapperConfig(preset="paper-prose")).node_scores(["x"])
-    assert spy.names == ["root", "→"]
 
 
 @settings(deadline=None)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from taxtune.metrics.average_precision import average_precision, bootstrap_average_precision, resample_counts
-from tests.displays import Recorder
 
 
 @st.composite
@@ -59,14 +58,6 @@ def test_a_resample_against_its_definition(problem: tuple[np.ndarray, np.ndarray
             assert ours[label, i] == pytest.approx(expected, abs=1e-6, nan_ok=True)
 
 
-@settings(max_examples=30, deadline=None)
-@given(problems())
-def test_each_image_once_is_the_estimate(problem: tuple[np.ndarray, np.ndarray]) -> None:
-    scores, truth = problem
-    once = bootstrap_average_precision(scores, truth, np.ones((len(scores), 2)))
-    assert once[:, 0] == pytest.approx(average_precision(scores, truth), abs=1e-6, nan_ok=True)
-
-
 def test_resamples_are_hardly_biased() -> None:
     rng = np.random.default_rng(0)
     shown = rng.integers(30, size=300)
@@ -78,23 +69,6 @@ def test_resamples_are_hardly_biased() -> None:
     assert np.nanmean(drawn) == pytest.approx(average_precision(scores, truth).mean(), abs=0.005)
 
 
-def test_large_tables_are_cut_into_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    scores, truth = rng.normal(size=(200, 3)), rng.random((200, 3)) < 0.2
-    counts = resample_counts(200, 30, 1)
-    whole = bootstrap_average_precision(scores, truth, counts)
-    monkeypatch.setattr("taxtune.metrics.average_precision._CHUNK", 1400)
-    assert np.array_equal(whole, bootstrap_average_precision(scores, truth, counts))
-
-
-def test_counts_are_draws_with_replacement_and_follow_the_seed() -> None:
-    counts = resample_counts(50, 20, 3)
-    assert counts.shape == (50, 20)
-    assert (counts.sum(axis=0) == 50).all()
-    assert np.array_equal(counts, resample_counts(50, 20, 3))
-    assert not np.array_equal(counts, resample_counts(50, 20, 4))
-
-
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="image 1 under label 0 is not finite"):
         average_precision([[1.0], [np.nan]], [[1], [0]])
@@ -102,8 +76,3 @@ def test_what_is_refused() -> None:
         average_precision([[1.0]], [[1, 0]])
     with pytest.raises(ValueError, match="counts must have shape"):
         bootstrap_average_precision([[1.0]], [[1]], np.ones((2, 3)))
-
-
-def test_progress_is_told_a_label_at_a_time(recorder: Recorder) -> None:
-    average_precision(np.zeros((3, 5)), np.zeros((3, 5)))
-    assert recorder.of("labels") == [(done, 5) for done in range(6)]

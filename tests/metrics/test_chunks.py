@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.metrics.chunks import MAX_CHARACTERS, RuleChunker, SpacyChunker, make_chunker
+from taxtune.metrics.chunks import RuleChunker, SpacyChunker, make_chunker
 
 
 def rules(text: str) -> list[str]:
@@ -48,27 +46,6 @@ def rules(text: str) -> list[str]:
 )
 def test_rules(text: str, chunks: list[str]) -> None:
     assert rules(text) == chunks
-
-
-def test_what_the_rules_cannot_do_is_as_documented() -> None:
-    assert rules("a sparrow quickly hopping") == ["sparrow quickly hopping"]
-    assert rules("Jack in the pulpit") == ["Jack", "pulpit"]
-
-
-@given(st.text(max_size=80))
-def test_chunks_are_words_of_the_text_each_once(text: str) -> None:
-    chunks = rules(text)
-    assert len(chunks) == len(set(chunks))
-    for chunk in chunks:
-        assert chunk.strip()
-        assert all(word in text for word in chunk.split())
-
-
-def test_of_a_long_text_the_start_is_cut_into_chunks_at_a_blank() -> None:
-    (chunks,) = RuleChunker().chunks(["robin, " * MAX_CHARACTERS + "heron"])
-    assert chunks == ("robin",)
-    (chunks,) = RuleChunker().chunks(["x" * 3 * MAX_CHARACTERS])
-    assert chunks == ("x" * MAX_CHARACTERS,)
 
 
 # -- spaCy -------------------------------------------------------------------------------------------------------------
@@ -121,11 +98,6 @@ def test_spacy_gives_noun_chunks_and_entities(pipeline: Path) -> None:
     assert chunker.identity["pipeline"] == "en_pipeline"
 
 
-def test_spacy_reads_the_start_of_a_megabyte(pipeline: Path) -> None:
-    (chunks,) = SpacyChunker(str(pipeline)).chunks(["Kansas " * 150_000])
-    assert chunks == ("Kansas",)
-
-
 def test_a_pipeline_that_is_not_installed() -> None:
     pytest.importorskip("spacy")
     with pytest.raises(ModelError) as caught:
@@ -150,22 +122,6 @@ def test_the_first_pipeline_that_is_installed_is_taken() -> None:
     assert default == ("en_core_web_sm" if find_spec("en_core_web_sm") else model.__name__)
 
 
-def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
-    pytest.importorskip("spacy")
-    for folder in (tmp_path / "none", tmp_path):
-        with pytest.raises(ModelError, match="chunker 'rules'") as caught:
-            make_chunker(f"spacy:{folder}")
-        assert "spacy download" not in str(caught.value)
-
-
-def test_a_pipeline_without_a_parser_is_refused(tmp_path: Path) -> None:
-    spacy = pytest.importorskip("spacy")
-    for language in ("en", "xx"):
-        spacy.blank(language).to_disk(tmp_path / language)
-        with pytest.raises(ModelError, match="no noun chunks"):
-            make_chunker(f"spacy:{tmp_path / language}")
-
-
 def test_without_spacy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
@@ -178,9 +134,3 @@ def test_without_spacy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(MissingExtraError, match=r"\.\[measures\]"):
         make_chunker("spacy")
     assert make_chunker("rules").chunks(["a bird"]) == [("bird",)]
-
-
-@pytest.mark.parametrize("spec", ["", "spacy:", "nltk", "rules:x"])
-def test_there_is_no_such_chunker(spec: str) -> None:
-    with pytest.raises(ModelError, match="Unknown chunker"):
-        make_chunker(spec)

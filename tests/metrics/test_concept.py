@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.metrics import concept
-from taxtune.metrics.chunks import MAX_CHARACTERS, RuleChunker
+from taxtune.metrics.chunks import RuleChunker
 from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
 from tests.tiny_text_models import make_sentence_model
 
@@ -46,32 +45,8 @@ def test_the_largest_cosine_of_a_part_or_the_whole(
     assert scores == pytest.approx(expected, abs=1e-5)
     assert scores[0] == pytest.approx(1, abs=1e-5)  # "robin" is one of its concepts
     assert (scores >= whole.scores(ANSWERS, REFERENCES) - 1e-6).all()
-    monkeypatch.setattr(concept, "_CELLS", 1)  # one answer at a time
-    assert np.diag(concepts.matrix(ANSWERS, REFERENCES)) == pytest.approx(expected, abs=1e-5)
-    monkeypatch.undo()
     assert np.diag(concepts.matrix(ANSWERS, REFERENCES)) == pytest.approx(expected, abs=1e-5)
     assert concepts.label == "CS"
-
-
-def test_empty_and_endless_answers(measures: tuple[Measure, Measure]) -> None:
-    concepts, _ = measures
-    endless = "a robin, " * 120_000
-    assert len(endless) > 1_000_000
-    scores = concepts.scores(["", endless], ["robin", "robin"])
-    assert scores == pytest.approx([0, 1], abs=1e-5)
-    assert any(f"{MAX_CHARACTERS:,} characters" in note and note.endswith(": 1.") for note in concepts.notes)
-    assert concepts.matrix(["", "robin"], ["robin"])[:, 0] == pytest.approx([0, 1], abs=1e-5)
-    assert concepts.matrix([], ["robin"]).shape == (0, 1)
-
-
-def test_the_chunker_is_part_of_the_identity(measures: tuple[Measure, Measure]) -> None:
-    concepts, whole = measures
-    assert concepts.identity() == {
-        **whole.identity(),
-        **RuleChunker.identity,
-        "measure": "concept",
-    }
-    assert concepts.identity()["version"] == whole.identity()["version"]
 
 
 def test_the_specification_can_name_the_chunker(folder: Path, tmp_path: Path) -> None:
@@ -83,10 +58,6 @@ def test_the_specification_can_name_the_chunker(folder: Path, tmp_path: Path) ->
     assert named.scores(ANSWERS, REFERENCES).tolist() == told.scores(ANSWERS, REFERENCES).tolist()
     with pytest.raises(ModelError, match="spaCy's pipeline 'none'"):
         make_measure(f"concept:{folder}@spacy:none", settings)
-
-
-def test_notes_say_what_finds_the_concepts(measures: tuple[Measure, Measure]) -> None:
-    assert measures[0].notes == ("Concepts are found by rules, without a model.",)
 
 
 # -- with spaCy's English model ----------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.answers.frequencies import make_information, read_frequencies
+from taxtune.answers.frequencies import make_information
 from taxtune.errors import DataError
-from taxtune.metrics import precision_recall, score
+from taxtune.metrics import precision_recall
 from taxtune.metrics.information import (
     Information,
     frequency_information,
@@ -19,27 +19,11 @@ from taxtune.metrics.information import (
     leaf_information,
     off_tree_weight,
 )
-from taxtune.taxonomy import Taxonomy, restrict
-from tests.trees import tree_and_nodes, trees
+from taxtune.taxonomy import Taxonomy
+from tests.trees import tree_and_nodes
 
 Case = tuple[Taxonomy, list[list[int]]]
 masks = st.lists(st.booleans(), min_size=12, max_size=12)
-
-
-@st.composite
-def weighed(draw: st.DrawFn) -> tuple[Information, list[int], list[int], list[bool]]:
-    """Information by leaves, by counts or by smoothed counts, with answers, targets and which are off the tree."""
-    tree, (predicted, target) = draw(tree_and_nodes())
-    counts = draw(st.lists(st.integers(0, 5), min_size=len(tree), max_size=len(tree)))
-    kind = draw(st.sampled_from(["leaves", "counts", "smoothed"]))
-    if kind == "leaves":
-        information = leaf_information(tree)
-    elif kind == "counts":
-        information = frequency_information(tree, [count + 1 for count in counts])
-    else:
-        counts[draw(st.integers(0, len(tree) - 1))] += 1
-        information = frequency_information(tree, counts, smoothing=draw(st.sampled_from([0.25, 1.0, 3.0])))
-    return information, predicted, target, draw(masks)[: len(target)]
 
 
 @given(tree_and_nodes(), masks, st.data())
@@ -89,40 +73,6 @@ def test_all_scores_over_plain_sets(case: Case, off: list[bool], data: st.DataOb
         assert wrong[i] == pytest.approx(bits(said - true), abs=1e-9)
 
 
-@given(weighed())
-def test_bounds_and_the_identities_of_clark_and_radivojac(
-    case: tuple[Information, list[int], list[int], list[bool]],
-) -> None:
-    information, predicted, target, off = case
-    assert (information.weight >= 0).all()
-    assert information.content[0] == information.weight[0] == 0
-    said, shared, true = information.overlap(predicted, target, off_tree=off)
-    ihp, ihr, remaining, wrong = information_values(information, predicted, target, off_tree=off)
-    for values in (ihp, ihr):
-        assert ((values >= 0) & (values <= 1)).all()
-    assert (remaining >= 0).all()
-    assert (wrong >= 0).all()
-    assert remaining + shared == pytest.approx(information.content[target])
-    assert wrong + shared == pytest.approx(said)
-    assert true == pytest.approx(information.content[target])
-    scores = information_scores(information, predicted, target, off_tree=off)
-    assert (scores.ihp, scores.ihr) == (pytest.approx(ihp.mean()), pytest.approx(ihr.mean()))
-    assert scores.remaining_uncertainty + shared.mean() == pytest.approx(scores.target_bits)
-    total = scores.ihp + scores.ihr
-    assert scores.ihf == pytest.approx(2 * scores.ihp * scores.ihr / total if total else 0)
-
-
-@given(weighed())
-def test_what_is_off_the_tree_is_never_free(case: tuple[Information, list[int], list[int], list[bool]]) -> None:
-    information, predicted, target, _ = case
-    ihp, ihr, remaining, wrong = information_values(information, predicted, target, off_tree=[True] * len(target))
-    assert information.off_tree > 0
-    assert (ihp == 0).all()
-    assert (wrong == information.off_tree).all()
-    assert (remaining == information.content[target]).all()
-    assert (ihr == (information.content[target] == 0)).all()
-
-
 @given(tree_and_nodes(), masks)
 def test_equal_weights_give_plain_hp_and_hr(case: Case, off: list[bool]) -> None:
     tree, (predicted, target) = case
@@ -132,49 +82,6 @@ def test_equal_weights_give_plain_hp_and_hr(case: Case, off: list[bool]) -> None
     hp, hr = precision_recall(tree, predicted, target, off_tree=off)
     assert ihp == pytest.approx(hp)
     assert ihr == pytest.approx(hr)
-
-
-@given(weighed(), st.data())
-def test_a_deeper_right_answer_never_lowers_recall_nor_a_shallower_one_precision(
-    case: tuple[Information, list[int], list[int], list[bool]], data: st.DataObject
-) -> None:
-    information, _, target, _ = case
-    tree = information.taxonomy
-    deep = [data.draw(st.sampled_from(tree.ancestors(t).tolist())) for t in target]
-    shallow = [data.draw(st.sampled_from(tree.ancestors(d).tolist())) for d in deep]
-    low, high = (information_values(information, nodes, target) for nodes in (shallow, deep))
-    assert (high[1] >= low[1]).all()
-    assert (high[2] <= low[2]).all()
-    for values in (low, high):
-        assert (values[0] == 1).all()  # nothing of it is wrong
-        assert (values[3] == 0).all()
-    # Backing off from any answer to what it shares with the truth makes it right, and loses nothing.
-    answers = data.draw(st.lists(st.integers(0, len(tree) - 1), min_size=len(target), max_size=len(target)))
-    before = information_values(information, answers, target)
-    after = information_values(information, tree.lca(answers, target), target)
-    assert (after[0] == 1).all()
-    assert (after[1] == before[1]).all()
-
-
-@given(trees(), st.data())
-def test_a_wrong_answer_is_never_free_and_only_children_weigh_nothing(tree: Taxonomy, data: st.DataObject) -> None:
-    information = leaf_information(tree)
-    for v in range(1, len(tree)):
-        alone = len(tree.children(int(tree.parents[v]))) == 1
-        assert (information.weight[v] == 0) == alone
-    a, b = (data.draw(st.integers(0, len(tree) - 1)) for _ in "ab")
-    _, _, remaining, wrong = information_values(information, [a], [b])
-    if not tree.is_ancestor(a, b) and not tree.is_ancestor(b, a):
-        assert wrong[0] > 0
-        assert remaining[0] > 0
-
-
-@given(trees(), st.data())
-def test_a_node_weighs_the_same_on_a_part_of_the_tree(tree: Taxonomy, data: st.DataObject) -> None:
-    root = data.draw(st.integers(0, len(tree) - 1))
-    part = tree.descendants(root)
-    on_part, on_whole = leaf_information(tree.subtree(root)), leaf_information(tree)
-    assert on_part.weight[1:] == pytest.approx(on_whole.weight[part[1:]])
 
 
 def test_worked_out_by_hand(birds: Taxonomy) -> None:
@@ -220,69 +127,7 @@ def test_what_an_answer_off_the_tree_weighs() -> None:
         assert leaf_information(chain).off_tree == 1
 
 
-def test_nodes_that_never_occur_need_smoothing(birds: Taxonomy) -> None:
-    counts = np.zeros(9)
-    counts[4] = 3
-    with pytest.raises(DataError, match=r"4 of 9 nodes never occur.*life/Aves/Passeriformes/.* and 1 more") as error:
-        frequency_information(birds, counts)
-    assert "a smoothing of 1" in str(error.value)
-    assert np.isfinite(frequency_information(birds, counts, smoothing=0.5).content).all()
-    with pytest.raises(DataError, match="All frequencies are 0"):
-        frequency_information(birds, np.zeros(9), smoothing=1)
-    for bad in (np.ones(8), -np.ones(9), np.full(9, np.nan)):
-        with pytest.raises(ValueError, match="frequencies"):
-            frequency_information(birds, bad)
-    with pytest.raises(ValueError, match="smoothing"):
-        frequency_information(birds, np.ones(9), smoothing=-1)
-
-
-@pytest.mark.parametrize(
-    ("weight", "off_tree", "message"),
-    [
-        (np.ones(8), 1, "shape"),
-        (-np.ones(9), 1, "not negative"),
-        (np.full(9, np.inf), 1, "finite"),
-        (np.ones(9), 0, "above 0"),
-        (np.ones(9), np.nan, "above 0"),
-    ],
-)
-def test_weights_that_cannot_be(birds: Taxonomy, weight: np.ndarray, off_tree: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Information(birds, weight, off_tree=off_tree)
-
-
-def test_what_cannot_be_scored_is_refused(birds: Taxonomy) -> None:
-    information = leaf_information(birds)
-    with pytest.raises(ValueError, match="no examples"):
-        information_scores(information, [], [])
-    with pytest.raises(ValueError, match="not a node"):
-        information_scores(information, [9], [1])
-    with pytest.raises(ValueError, match="flags have shape"):
-        information_scores(information, [1], [1], off_tree=[True, False])
-
-
 # -- files of frequencies ----------------------------------------------------------------------------------------------
-
-
-def test_a_file_of_frequencies(tmp_path: Path, birds: Taxonomy, notes: list[str]) -> None:
-    path = tmp_path / "counts.csv"
-    path.write_text("Node,Count\nTurdus merula,4\nlife/Aves/Passeriformes,0.5\nTurdus migratorius,0\n")
-    counts, outside = read_frequencies(path, birds)
-    assert counts.tolist() == [0, 0, 0.5, 0, 4, 0, 0, 0, 0]
-    assert outside == 0
-    part = restrict(birds, "Turdidae")
-    information = make_information(part.tree, path, smoothing=1, part=part)
-    assert information.content.tolist() == pytest.approx([0, math.log2(6 / 5), math.log2(6)])
-    assert information.as_dict()["p"] == str(path)
-    assert notes == [f"1 rows of {path} name nodes outside 'Turdidae' and are left out."]
-
-
-def test_targets_in_the_place_of_a_file(birds: Taxonomy) -> None:
-    information = make_information(birds, "targets", smoothing=1, targets=[4, 4, 3])
-    assert information.content[4] == pytest.approx(math.log2(6 / 3))
-    assert information.content[8] == pytest.approx(math.log2(6))
-    with pytest.raises(DataError, match="never occur"):
-        make_information(birds, "targets", targets=[4])
 
 
 @pytest.mark.parametrize(
@@ -307,16 +152,6 @@ def test_frequencies_that_cannot_be_used(tmp_path: Path, birds: Taxonomy, text: 
     with pytest.raises(DataError, match=message) as error:
         make_information(birds, path)
     assert str(path) in str(error.value)
-
-
-def test_settings_that_make_no_sense(tmp_path: Path, birds: Taxonomy) -> None:
-    with pytest.raises(DataError, match="The frequencies file does not exist"):
-        make_information(birds, tmp_path / "none.csv")
-    with pytest.raises(DataError, match="Smoothing applies only to given frequencies"):
-        make_information(birds, smoothing=1)
-    for smoothing in (-1, math.nan, math.inf):
-        with pytest.raises(DataError, match="at least 0"):
-            make_information(birds, "targets", smoothing=smoothing, targets=[4])
 
 
 # -- against the evaluation of the protein function challenges ---------------------------------------------------------
@@ -353,19 +188,3 @@ def test_parity_with_cafaeval(tmp_path: Path, birds: Taxonomy) -> None:
     assert ours.ihf == pytest.approx(theirs["f_w"])  # of the means, as ours
     assert ours.remaining_uncertainty == pytest.approx(theirs["ru_w"])
     assert ours.misinformation == pytest.approx(theirs["mi_w"])
-
-
-def test_on_inat21_a_wrong_species_costs_more_than_a_node_in_eight(inat21: Taxonomy) -> None:
-    """What the scores are for: hP is near its ceiling whatever is said, the bits are not."""
-    information = leaf_information(inat21)
-    aves = inat21.resolve("Aves")
-    species = inat21.leaves[inat21.is_ancestor(aves, inat21.leaves)]
-    wrong = np.roll(species, 1)  # the neighbour in the tree: often of the same genus
-    plain, bits = score(inat21, wrong, species), information_scores(information, wrong, species)
-    assert plain.hp > 0.8
-    assert bits.ihp < plain.hp
-    bird = information_scores(information, np.full(len(species), aves), species)
-    assert bird.ihp == 1
-    assert score(inat21, np.full(len(species), aves), species).hr == 0.5
-    assert bird.ihr < 0.25  # "bird" is half of the ranks and a fifth of what there is to say
-    assert bird.target_bits == pytest.approx(math.log2(10_000))

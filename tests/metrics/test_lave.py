@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 import yaml
 
-from taxtune.errors import DataError, ModelError
-from taxtune.metrics.demonstrations import read_demonstrations
+from taxtune.errors import DataError
 from taxtune.metrics.judging import Judge
-from taxtune.metrics.lave import Lave, LaveOptions, filter_references, is_yes_no
-from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
+from taxtune.metrics.lave import Lave, LaveOptions, filter_references, read_demonstrations
 from taxtune.models import make_model
 from taxtune.models.api_errors import load_litellm
 from taxtune.resources import prompts_dir
 from tests import servers
 from tests.servers import OpenAIServer
-from tests.tiny_models import make_checkpoint
 
 QUESTION = "What bird is it?"
 
@@ -80,34 +77,12 @@ def test_an_answer_cannot_rate_itself(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values, [0, np.nan])
 
 
-def test_texts_that_are_no_answers_are_not_sent(tmp_path: Path) -> None:
-    long = "x" * 1_000_000
-    with OpenAIServer() as server:
-        measure = lave(server, tmp_path)
-        verdicts = measure.rate(
-            ["a", "a", "a"], [["jay"], ["jay"], [long]], [long, QUESTION, QUESTION], [None, long, None]
-        )
-    assert (verdicts.unscored, sum(verdicts.not_asked.values())) == (3, 3)
-
-
 def test_only_what_is_missing_is_asked_again(tmp_path: Path) -> None:
     with OpenAIServer("Rating: 3", servers.status(400, "no"), "Rating: 1") as server:
         for expected in ([1, np.nan], [1, 0], [1, 0]):
             scores = lave(server, tmp_path, concurrency=1).scores(["a", "b"], ["c", "c"], questions=[QUESTION] * 2)
             np.testing.assert_array_equal(scores, expected)
         assert len(server.chats) == 3
-
-
-def test_a_judge_that_is_down_scores_nothing(tmp_path: Path) -> None:
-    with OpenAIServer(then=servers.slow(30)) as server:
-        verdicts = lave(server, tmp_path, timeout=0.2, max_retries=0).rate(["a"] * 40, [["b"]] * 40, [QUESTION] * 40)
-    assert np.isnan(verdicts.values).all()
-    assert verdicts.failed == verdicts.retryable == 40
-
-
-def test_a_judge_without_a_key_ends_the_work(tmp_path: Path) -> None:
-    with OpenAIServer(then=servers.status(401)) as server, pytest.raises(ModelError, match="rejected the key"):
-        lave(server, tmp_path).rate(["a"], [["b"]], [QUESTION])
 
 
 class TestPrompt:
@@ -129,14 +104,6 @@ class TestPrompt:
         assert "mage description" not in prompt
         assert "{" not in prompt
 
-    def test_yes_no_questions_have_their_own_demonstrations(self, tmp_path: Path) -> None:
-        measure = lave(None, tmp_path)
-        yes_no = read_demonstrations(prompts_dir() / "judge" / "lave" / "yes-no.yaml")
-        assert len(yes_no) == 8
-        prompt = measure.prompt("Is it?", ["Yes", "yes", "no"], "maybe")
-        assert all(shown.rationale in prompt for shown in yes_no)
-        assert not any(shown.rationale in measure.prompt("Is it?", ["yes", "perhaps"], "no") for shown in yes_no)
-
     def test_rare_references_are_left_out(self, tmp_path: Path) -> None:
         ten = ["blue jay"] * 6 + ["Jay", "jay"] + ["crow", "owl"]
         assert filter_references(ten) == ten[:8]
@@ -149,12 +116,6 @@ class TestPrompt:
         # After the rare "it is" the rest is yes: the demonstrations are those of yes-no questions.
         assert "freight train" in lave(None, tmp_path).prompt("Is it?", ["yes"] * 9 + ["it is"], "x")
 
-    def test_captions(self, tmp_path: Path) -> None:
-        prompt = lave(None, tmp_path).prompt(QUESTION, ["jay"], "x", "A bird on a branch.")
-        assert prompt.startswith("You are given a description of an image")
-        assert prompt.count("Image description:") == 9
-        assert 'Image description: "A bird on a branch."\nQuestion: "What bird is it?"' in prompt
-
     def test_ablations(self, tmp_path: Path) -> None:
         one = lave(None, tmp_path, LaveOptions(shots=1, rationale=False)).prompt(QUESTION, ["jay"], "x")
         assert one.count("Example") == 1
@@ -163,27 +124,6 @@ class TestPrompt:
         assert "Example" not in lave(None, tmp_path, LaveOptions(shots=0)).prompt(QUESTION, ["jay"], "x")
         with pytest.raises(DataError, match="8 demonstrations"):
             lave(None, tmp_path, LaveOptions(shots=9))
-
-    def test_the_demonstrations_are_diverse(self) -> None:
-        for name in ("general", "yes-no"):
-            shown = read_demonstrations(prompts_dir() / "judge" / "lave" / f"{name}.yaml")
-            assert {example.rating for example in shown} == {1, 2, 3}
-            assert len({example.question.split()[0] for example in shown}) >= 4
-            assert len({len(example.references) for example in shown}) >= 3
-            assert all(is_yes_no(example.references) == (name == "yes-no") for example in shown)
-            assert len({len(example.answer.split()) for example in shown}) >= 4
-
-    def test_another_prompt_is_another_identity(self, tmp_path: Path) -> None:
-        identities = [
-            lave(None, tmp_path, options).identity()
-            for options in (
-                None,
-                LaveOptions(shots=4),
-                LaveOptions(rationale=False),
-                LaveOptions(filter_references=False),
-            )
-        ]
-        assert len({str(identity) for identity in identities}) == 4
 
 
 class TestOwnDemonstrations:
@@ -196,21 +136,15 @@ class TestOwnDemonstrations:
         path.write_text(yaml.safe_dump(entries, allow_unicode=True))
         return path
 
-    def test_they_replace_ours(self, tmp_path: Path) -> None:
-        path = self.write(tmp_path, [{**self.GOOD, "rationale": "لا."}])
-        measure = lave(None, tmp_path, LaveOptions(demonstrations=path))
-        assert "Rationale: لا.\nRating: 1" in measure.prompt(QUESTION, ["jay"], "x")
-        assert "لا" not in measure.prompt("Is it?", ["yes"], "x")
-
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"rating": 4}, "Demonstration 1: 'rating' must be 1, 2 or 3"),
-            ({"rating": True}, "'rating' must be"),
-            ({"references": []}, "'references' must be a list"),
-            ({"references": [True]}, "quotation marks"),
-            ({"answer": ""}, "'answer' must be a text"),
-            ({"score": 1}, "unknown 'score'"),
+            ({"rating": 4}, "Demonstration 1 rating: .* less than or equal to 3.*got 4"),
+            ({"rating": True}, "Demonstration 1 rating.*valid integer"),
+            ({"references": []}, "Demonstration 1 references.*at least 1 item"),
+            ({"references": [True]}, "Demonstration 1 references 0: .*quotation marks"),
+            ({"answer": ""}, "Demonstration 1 answer"),
+            ({"score": 1}, "Demonstration 1 score: Unexpected"),
         ],
     )
     def test_what_is_wrong_is_named(self, change: dict[str, object], words: str, tmp_path: Path) -> None:
@@ -220,7 +154,7 @@ class TestOwnDemonstrations:
         assert str(path) in str(caught.value)
 
     def test_no_list_no_file_no_yaml(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="no list"):
+        with pytest.raises(DataError, match="Demonstration list"):
             read_demonstrations(self.write(tmp_path, {}))
         with pytest.raises(DataError, match="No such file"):
             read_demonstrations(tmp_path / "none.yaml")
@@ -229,19 +163,8 @@ class TestOwnDemonstrations:
             read_demonstrations(tmp_path / "bad.yaml")
         missing = dict(self.GOOD)
         del missing["answer"]
-        with pytest.raises(DataError, match="no 'answer'"):
+        with pytest.raises(DataError, match="Demonstration 1 answer: Field required"):
             read_demonstrations(self.write(tmp_path, [missing]))
-
-
-def test_from_the_registry_with_a_model_on_this_machine(tmp_path: Path) -> None:
-    folder = make_checkpoint("llama", tmp_path)
-    measure = make_measure(f"lave:local:{folder}", MeasureSettings(device="cpu", cache_dir=tmp_path, batch_size=2))
-    assert isinstance(measure, Measure)
-    assert measure.needs_questions
-    scores = measure.scores(["a"], ["b"], questions=["Q?"])
-    # Random weights say nothing that could be read, and that is what is told.
-    assert np.isnan(scores).all()
-    assert "1 of 1 unscored" in measure.notes[0]
 
 
 def test_without_questions(tmp_path: Path) -> None:
@@ -249,10 +172,3 @@ def test_without_questions(tmp_path: Path) -> None:
         lave(None, tmp_path).scores(["a"], ["b"])
     with pytest.raises(DataError, match="prompt of answer 2 is empty"):
         lave(None, tmp_path).scores(["a", "a"], ["b", "b"], questions=["Q?", " "])
-
-
-def test_nothing_to_rate(tmp_path: Path) -> None:
-    assert lave(None, tmp_path).scores([], [], questions=[]).shape == (0,)
-    verdicts = lave(None, tmp_path).rate(["a"], [[" "]], [QUESTION])
-    assert np.isnan(verdicts.values).all()
-    assert sum(verdicts.not_asked.values()) == 1

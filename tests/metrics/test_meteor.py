@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import shutil
-from itertools import product
 from pathlib import Path
 
-import nltk
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nltk.corpus.reader.wordnet import WordNetCorpusReader
-from nltk.translate.meteor_score import meteor_score, single_meteor_score
+from nltk.translate.meteor_score import single_meteor_score
 
 from taxtune.metrics.registry import Measure, make_measure
 from taxtune.metrics.words import tokens
@@ -57,14 +53,6 @@ def test_meteor_by_hand(plain: Measure) -> None:
     # All of two words in one chunk: 1 - 0.5 (1/2)^3. A single word never has more than one half.
     found = plain.scores(["gray seals", "gray seal", "seal"], ["seal", "gray seal", "seal"])
     assert found == pytest.approx([0.5 / 0.55 / 2, 1 - 0.5 / 8, 0.5])
-
-
-def test_without_wordnet_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENVIRONMENT, "none")
-    measure = make_measure("meteor")
-    assert "without synonyms" in measure.notes[0]
-    assert measure.identity()["synonyms"] == "none"
-    assert measure.scores(["an automobile"], ["car"]).tolist() == [0.0]
 
 
 def test_with_wordnet_synonyms_count(tiny_wordnet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,30 +107,3 @@ ANSWERS = (
     "hogs",
 )
 REFERENCES = ("gray seal", "a cat on a couch", "a taxi parked in the street", "ladybird beetle", "pig", "Harbour Seals")
-
-
-def test_it_is_nltks_score_of_the_same_words(wordnet: WordNet) -> None:
-    measure = make_measure("meteor")
-    for answer in ANSWERS:
-        words = [tokens(reference) for reference in REFERENCES]
-        nltks = meteor_score(words, tokens(answer), wordnet=wordnet.reader)
-        assert measure.matrix([answer], REFERENCES).max() == nltks > 0
-
-
-def test_nltks_own_reader_of_a_complete_folder_gives_the_same(
-    wordnet: WordNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With `lexnames` beside the files, as nltk's own download has it, nltk reads them without taxtune."""
-    if not Path(wordnet.place).is_dir():
-        pytest.skip("WordNet is in an archive here")
-    if not Path(wordnet.place, "index.sense").exists():
-        pytest.skip("nltk's reader wants index.sense, which is not installed (Debian: wordnet-sense-index)")
-    folder = shutil.copytree(wordnet.place, tmp_path / "corpora" / "wordnet", ignore=shutil.ignore_patterns("wnres"))
-    with wordnet.reader.open("lexnames") as lines:
-        (folder / "lexnames").write_text(lines.read())
-    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
-    own = WordNetCorpusReader(nltk.data.find("corpora/wordnet"), None)
-    measure = make_measure("meteor")
-    for answer, reference in product(ANSWERS, REFERENCES):
-        expected = single_meteor_score(tokens(reference), tokens(answer), wordnet=own)
-        assert measure.scores([answer], [reference])[0] == expected

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.errors import DataError
 from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair
 from taxtune.metrics.registry import MEASURES, FloatArray, Measure, MeasureSettings
 from tests.displays import Recorder
@@ -65,16 +64,3 @@ def test_half_a_surrogate_pair_reaches_no_model(tmp_path: Path) -> None:
     measure = Lengths(MeasureSettings(cache_dir=tmp_path))
     measure.scores(["a\ud83d"], ["\udc26"])
     assert measure.asked == [[("a?", "?")]]
-
-
-def test_of_a_megabyte_the_model_is_given_the_start(tmp_path: Path) -> None:
-    measure = Lengths(MeasureSettings(cache_dir=tmp_path))
-    measure.scores([" " * 200_000 + "bird " * 200_000], ["bird\n"])
-    ((pair,),) = measure.asked
-    assert pair == ("bird " * 20_000, "bird")
-
-
-def test_lengths_must_agree(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="2 answers, 1 references"):
-        Lengths(MeasureSettings(cache_dir=tmp_path)).scores(["a", "b"], ["c"])
-    assert Lengths(MeasureSettings(cache_dir=tmp_path)).scores([], []).shape == (0,)

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from taxtune.errors import ModelError
-from taxtune.metrics.nli import NliMeasure, as_sentence, entailment_label
+from taxtune.metrics.nli import NliMeasure, as_sentence
 from taxtune.metrics.registry import MeasureSettings, make_measure
 from tests.tiny_text_models import make_nli
 
@@ -47,28 +45,6 @@ def test_names_become_sentences(text: str, sentence: str) -> None:
     assert as_sentence(sentence) == sentence
 
 
-@pytest.mark.parametrize(
-    ("labels", "number"),
-    [
-        ({0: "contradiction", 1: "neutral", 2: "entailment"}, 2),
-        ({0: "ENTAILMENT", 1: "NEUTRAL"}, 0),
-        ({0: "entailment", 1: "not_entailment"}, 0),
-        ({0: "contradiction", 1: "Entail"}, 1),
-    ],
-)
-def test_the_label_of_entailment(labels: dict[int, str], number: int) -> None:
-    assert entailment_label(labels, "m") == number
-
-
-@pytest.mark.parametrize(
-    "labels", [{0: "LABEL_0", 1: "LABEL_1"}, {0: "not_entailment"}, {0: "entailment", 1: "entails"}]
-)
-def test_models_without_a_label_of_entailment(labels: dict[int, str], tmp_path: Path) -> None:
-    folder = make_nli(tmp_path, labels=labels)
-    with pytest.raises(ModelError, match=next(iter(labels.values()))):
-        make_measure(f"nli-forward:{folder}", MeasureSettings("cpu"))
-
-
 def test_probabilities_pair_by_pair_in_both_directions(folder: Path, tmp_path: Path) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -103,31 +79,6 @@ def test_both_directions_share_what_is_kept_and_load_nothing(folder: Path, tmp_p
     assert "_network" not in vars(backward)
     assert forward.identity() != backward.identity()
     assert (forward.label, backward.label) == ("NLI", "NLI (back)")
-
-
-def test_pairs_go_once_the_longest_first_in_batches_that_shrink(folder: Path, tmp_path: Path) -> None:
-    import torch
-
-    expected = measure_of(folder, tmp_path / "a").scores(ANSWERS, REFERENCES)
-    measure = measure_of(folder, tmp_path / "b", batch_size=4)
-    network = measure._network
-    shapes: list[tuple[int, int]] = []
-
-    class Small(torch.nn.Module):
-        device = torch.device("cpu")
-
-        def forward(self, **inputs: Any) -> Any:
-            shapes.append(tuple(inputs["input_ids"].shape))
-            if len(inputs["input_ids"]) > 2:
-                raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
-            return network(**inputs)
-
-    vars(measure)["_network"] = Small()
-    assert measure.scores(ANSWERS, REFERENCES) == pytest.approx(expected, abs=1e-5)
-    rows = [shape[0] for shape in shapes]
-    assert rows == [4, 2, 2, 1]  # five different pairs
-    widths = [shape[1] for shape in shapes[1:]]
-    assert widths == sorted(widths, reverse=True)
 
 
 def test_long_and_empty_texts_and_nan(folder: Path, tmp_path: Path) -> None:

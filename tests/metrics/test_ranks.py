@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from taxtune.metrics.ranks import OFF_TREE_RANK, RankScores, bootstrap_ranks, rank_of, rank_scores
 from taxtune.taxonomy import Taxonomy
-from tests.trees import tree_and_nodes, trees
+from tests.trees import tree_and_nodes
 
 Case = tuple[Taxonomy, list[list[int]]]
 masks = st.lists(st.booleans(), min_size=12, max_size=12)
@@ -49,15 +49,6 @@ def test_counts_over_plain_sets(case: Case, off: list[bool], data: st.DataObject
     assert len(found) == len(seen)
 
 
-@given(trees())
-def test_the_truth_is_said_at_every_rank(tree: Taxonomy) -> None:
-    nodes = np.arange(len(tree))
-    assert all(row.precision == row.recall == 1 for row in rank_scores(tree, nodes, nodes))
-    # The root says nothing, and nothing of it is wrong.
-    silent = rank_scores(tree, np.zeros(len(tree), dtype=int), nodes)
-    assert all(row.said == 0 and row.precision is None and row.recall == 0 for row in silent)
-
-
 def test_worked_out_by_hand(birds: Taxonomy) -> None:
     # The truth is Turdus merula four times: said are itself, its sister, a mallard and "bird".
     found = rank_scores(birds, [4, 5, 8, 1], [4, 4, 4, 4])
@@ -69,11 +60,6 @@ def test_worked_out_by_hand(birds: Taxonomy) -> None:
     ]
     assert found[1].precision == pytest.approx(2 / 3)
     assert found[1].recall == 0.5
-
-
-def test_without_ranks_the_levels_count() -> None:
-    tree = Taxonomy(["food", "soup", "pho", "cake"], [-1, 0, 1, 0])
-    assert [row.rank for row in rank_scores(tree, [2], [3])] == ["level 1", "level 2"]
 
 
 def test_ranks_are_in_the_order_of_the_paths_and_not_of_the_depths() -> None:
@@ -91,20 +77,6 @@ def test_answers_off_the_tree_have_a_row_of_their_own(birds: Taxonomy) -> None:
     assert found[-1].precision == 0
     assert found[-1].recall is None
     assert [row.said for row in found[:-1]] == [1, 1, 1, 1]  # not the one that declined
-
-
-@given(tree_and_nodes(), masks)
-def test_intervals_hold_the_estimate(case: Case, off: list[bool]) -> None:
-    tree, (predicted, target) = case
-    off = off[: len(target)]
-    found = bootstrap_ranks(tree, predicted, target, off_tree=off, resamples=50)
-    assert [row.scores for row in found] == rank_scores(tree, predicted, target, off_tree=off)
-    for row in found:
-        for interval, estimate in ((row.precision, row.scores.precision), (row.recall, row.scores.recall)):
-            assert (interval is None) == (estimate is None)
-            if interval is not None:
-                assert interval.estimate == pytest.approx(estimate)
-                assert 0 <= interval.low <= interval.high <= 1
 
 
 def test_intervals_are_those_of_drawing_examples(birds: Taxonomy) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
@@ -9,20 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from taxtune.cli.app import app
-from taxtune.errors import DataError, ModelError, TaxtuneError
+from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics import base
 from taxtune.metrics.registry import (
     MEASURES,
     Measure,
     MeasureKind,
-    MeasureSettings,
     PairwiseMeasure,
     make_measure,
     measure,
-    split_spec,
 )
 from tests.displays import Recorder
 
@@ -47,12 +42,6 @@ def test_measures_without_a_model_keep_the_one_signature(kind: str) -> None:
     assert made.identity()["measure"] == kind
 
 
-def test_specifications() -> None:
-    assert split_spec("sentence") == (MEASURES["sentence"], MEASURES["sentence"].default_model)
-    assert split_spec("sentence:some/folder:x") == (MEASURES["sentence"], "some/folder:x")
-    assert split_spec("rouge-1") == (MEASURES["rouge-1"], None)
-
-
 @pytest.mark.parametrize(
     ("spec", "said"),
     [("rouge1", "rouge-1"), ("rouge-1:x", "has no model"), ("sentence:", "empty"), ("", "Known names")],
@@ -62,22 +51,11 @@ def test_what_is_no_measure(spec: str, said: str) -> None:
         make_measure(spec)
 
 
-def test_settings_out_of_range() -> None:
-    with pytest.raises(ModelError, match="batch_size"):
-        make_measure("rouge-1", MeasureSettings(batch_size=0))
-
-
 class Lengths(PairwiseMeasure):
     def scores(
         self, answers: Sequence[str], references: Sequence[str], images: Any = None, *, questions: Any = None
     ) -> base.FloatArray:
         return np.array([len(a) + 100 * len(b) for a, b in zip(answers, references, strict=True)], dtype=float)
-
-
-def test_a_matrix_is_every_pair_even_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_CHUNK", 4)
-    table = Lengths("lengths", "L").matrix(["a", "bb", "ccc", "dddd", "e"], ["x", "yy", "zzz"])
-    assert table.tolist() == [[len(a) + 100 * n for n in (1, 2, 3)] for a in ("a", "bb", "ccc", "dddd", "e")]
 
 
 def test_listing_the_measures_imports_light() -> None:
@@ -138,32 +116,6 @@ def test_a_batched_function_gets_the_question(own: MutableMapping[str, MeasureKi
         made.scores(["a"], ["x"])
 
 
-def test_a_class_is_made_with_or_without_a_constructor(own: MutableMapping[str, MeasureKind]) -> None:
-    measure("bare", label="Bare", needs=("question",))(type("Bare", (Lengths,), {}))
-    made = make_measure("bare")
-    assert (made.name, made.label, made.needs_questions, made.needs_images) == ("bare", "Bare", True, False)
-    assert made.scores(["ab"], ["c"]).tolist() == [102]
-
-    @measure("with-model", default_model="small")
-    class WithModel(Lengths):
-        def __init__(self, model: str, settings: MeasureSettings) -> None:
-            super().__init__(f"with-model:{model}")
-            self.batch_size = settings.batch_size
-
-    assert make_measure("with-model").name == "with-model:small"
-    large = make_measure("with-model:large", MeasureSettings(batch_size=3))
-    assert (large.name, large.label, large.batch_size) == ("with-model:large", "with-model", 3)  # type: ignore[attr-defined]
-
-
-def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, MeasureKind], tmp_path: Path) -> None:
-    measure("longer")(longer)
-    file = tmp_path / "answers.csv"
-    file.write_text("answer,reference\nabc,a\nb,b\n")
-    done = CliRunner().invoke(app, ["measure", str(file), "-m", "longer", "--json"])
-    assert json.loads(done.stdout)["tables"]["measures"][0]["mean"] == 1
-    assert "longer" in CliRunner().invoke(app, ["measure", "--list"]).stdout
-
-
 @pytest.mark.parametrize(
     ("given", "batched", "said"),
     [
@@ -174,20 +126,9 @@ def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, Meas
     ],
 )
 def test_what_a_function_must_not_return(given: Callable[..., Any], batched: bool, said: str) -> None:
-    made = base.FunctionMeasure("own", "Own", given, MeasureSettings(), batched=batched)
+    made = base.FunctionMeasure("own", "Own", given, batched=batched)
     with pytest.raises(TaxtuneError, match=f"The measure own (returned|did not return) .*{said}"):
         made.scores(["an answer"], ["a reference"])
-
-
-def test_names_that_cannot_be_registered(own: MutableMapping[str, MeasureKind]) -> None:
-    for name, said in (("rouge-1", "with this name"), ("a:b", "without a colon"), ("", "without a colon")):
-        with pytest.raises(TaxtuneError, match=said):
-            measure(name)(longer)
-    measure("longer")(longer)
-    measure("longer", label="once more")(longer)  # as when a cell of a notebook is run again
-    assert own["longer"].label == "once more"
-    with pytest.raises(DataError, match="Did you mean 'longer'"):
-        make_measure("langer")
 
 
 def test_other_packages_add_measures_by_entry_points(

@@ -98,11 +98,3 @@ def test_what_cannot_be_scored(birds: Taxonomy, true: Any, predicted: Any, error
     for function, _ in SCORES:
         with pytest.raises(error, match=said):
             function(true, predicted, taxonomy=birds)
-
-
-@pytest.mark.parametrize(
-    ("weights", "said"), [([1], "shape"), ([0, 0], "not all 0"), ([1, -1], "negative"), ([1, np.nan], "finite")]
-)
-def test_weights_out_of_range(birds: Taxonomy, weights: list[float], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        hierarchical_recall_score([4, 4], [4, 5], taxonomy=birds, sample_weight=weights)

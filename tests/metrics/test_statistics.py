@@ -20,7 +20,7 @@ from taxtune.metrics import (
     paired_bootstrap,
     score,
 )
-from taxtune.metrics.statistics import interval_and_p, resample
+from taxtune.metrics.statistics import resample
 from taxtune.taxonomy import Taxonomy
 from tests.trees import tree_and_nodes
 
@@ -54,30 +54,6 @@ def test_estimates_are_the_scores_and_intervals_are_ordered(case: Case) -> None:
         assert interval.low <= interval.high
         if name != "depth":
             assert 0 <= interval.low <= interval.high <= 1 + 1e-12
-
-
-@settings(max_examples=40)
-@given(tree_and_nodes(rows=3), st.data())
-def test_answers_off_the_tree_are_scored_and_resampled_as_such(case: Case, data: st.DataObject) -> None:
-    tree, (a, b, target) = case
-    off_a, off_b = (data.draw(st.lists(st.booleans(), min_size=len(a), max_size=len(a))) for _ in "ab")
-    scores = [score(tree, nodes, target, off_tree=off).as_dict() for nodes, off in ((a, off_a), (b, off_b))]
-    # A tree that has what the answers assert must give the same numbers, draw by draw.
-    wider = Taxonomy([*tree.labels, "what the tree lacks"], [*tree.parents.tolist(), 0])
-    places = np.array([wider.resolve(list(tree.path(i))) for i in range(len(tree))])
-    nowhere = wider.resolve(["root", "what the tree lacks"])
-    samples = tuple(hierarchical_sample(tree, nodes, target, off_tree=off) for nodes, off in ((a, off_a), (b, off_b)))
-    wide = tuple(
-        hierarchical_sample(wider, np.where(off, nowhere, places[nodes]), places[target])
-        for nodes, off in ((a, off_a), (b, off_b))
-    )
-    intervals = bootstrap(samples[0], resamples=50)
-    assert intervals == bootstrap(wide[0], resamples=50)
-    paired = paired_bootstrap(samples, resamples=50)
-    assert paired == paired_bootstrap(wide, resamples=50)
-    for name in METRICS:
-        assert intervals[name].estimate == pytest.approx(scores[0][name])
-        assert paired[name].difference == pytest.approx(scores[0][name] - scores[1][name])
 
 
 def test_intervals_agree_with_drawing_rows(birds: Taxonomy) -> None:
@@ -129,51 +105,6 @@ def test_swapping_the_two_sets_turns_the_difference_round(case: Case) -> None:
         assert 0 < forth[name].p_value <= 1
 
 
-@given(tree_and_nodes(rows=2))
-def test_a_set_does_not_differ_from_itself(case: Case) -> None:
-    tree, (a, target) = case
-    for difference in paired_bootstrap(pair(tree, a, a, target), resamples=20).values():
-        assert (difference.difference, difference.low, difference.high, difference.p_value) == (0, 0, 0, 1)
-
-
-def test_a_clear_difference_is_significant_and_one_example_is_not(birds: Taxonomy) -> None:
-    many = paired_bootstrap(pair(birds, [4] * 40, [0] * 40, [4] * 40), resamples=999)
-    assert many["hr"].difference == pytest.approx(0.8)
-    assert many["hr"].p_value == pytest.approx(2 / 1000)
-    assert many["hp"].p_value == 1  # the root is right too
-    one = paired_bootstrap(pair(birds, [4], [0], [4]), resamples=999)
-    assert one["hr"].difference == pytest.approx(0.8)
-    assert one["hr"].p_value == 1
-    five = paired_bootstrap(pair(birds, [4] * 50, [0] * 5 + [4] * 45, [4] * 50), resamples=9999)
-    assert five["hr"].p_value >= 2**-4  # five examples differ: a sign test could not go below
-
-
-def test_one_example_and_constant_data(birds: Taxonomy) -> None:
-    for predicted, target in (([1], [4]), ([1] * 9, [4] * 9)):
-        for interval in bootstrap(hierarchical_sample(birds, predicted, target), resamples=100).values():
-            assert interval.low == pytest.approx(interval.estimate)
-            assert interval.high == pytest.approx(interval.estimate)
-
-
-def test_wider_confidence_gives_wider_intervals(birds: Taxonomy) -> None:
-    rng = np.random.default_rng(2)
-    predicted, target = rng.integers(0, len(birds), (2, 40))
-    narrow = bootstrap(hierarchical_sample(birds, predicted, target), confidence=0.5)["hp"]
-    wide = bootstrap(hierarchical_sample(birds, predicted, target), confidence=0.99)["hp"]
-    assert wide.low < narrow.low < narrow.high < wide.high
-
-
-def test_the_chunks_do_not_show(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(2)
-    predicted, target = rng.integers(0, len(birds), (2, 40))
-    whole = bootstrap(hierarchical_sample(birds, predicted, target), resamples=101)
-    monkeypatch.setattr("taxtune.metrics.statistics._BLOCK", 30)
-    parts = bootstrap(hierarchical_sample(birds, predicted, target), resamples=101)
-    for name in METRICS:
-        assert parts[name].low == pytest.approx(whole[name].low)
-        assert parts[name].high == pytest.approx(whole[name].high)
-
-
 @pytest.mark.parametrize(
     ("predicted", "settings", "message"),
     [
@@ -212,21 +143,6 @@ def test_information_is_estimated_resampled_and_compared(case: Case, data: st.Da
         assert 0 < paired[name].p_value <= 1
 
 
-def test_intervals_of_information_agree_with_drawing_rows(birds: Taxonomy) -> None:
-    rng = np.random.default_rng(6)
-    predicted, target = rng.integers(0, 9, (2, 100))
-    information = leaf_information(birds)
-    intervals = bootstrap(information_sample(information, predicted, target), resamples=4000)
-    drawn = []
-    for _ in range(2000):
-        rows = rng.integers(0, 100, 100)
-        scores = information_scores(information, predicted[rows], target[rows]).as_dict()
-        drawn.append([scores[name] for name in INFORMATION_METRICS])
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
-    assert [interval.low for interval in intervals.values()] == pytest.approx(low, abs=0.03)
-    assert [interval.high for interval in intervals.values()] == pytest.approx(high, abs=0.03)
-
-
 def test_quotients_of_sums() -> None:
     parts = {"a": np.array([1.0, 0, 2]), "b": np.zeros(3)}
     wholes = {"a": np.array([1.0, 1, 2]), "b": np.zeros(3)}
@@ -258,26 +174,6 @@ def test_means_with_their_intervals() -> None:
         bootstrap(Sample.mean("rating", []))
 
 
-def test_what_is_unscored_is_left_out_of_a_mean() -> None:
-    values = np.array([1.0, 0.0, np.nan, 1.0] * 25)
-    columns = {"a": values, "none": np.full(100, np.nan)}
-    found = bootstrap(Sample(columns), resamples=200, seed=1)
-    assert found["a"].estimate == pytest.approx(2 / 3)
-    assert found["a"].low < 2 / 3 < found["a"].high
-    assert np.isnan([found["none"].estimate, found["none"].low]).all()
-    assert found["a"] == bootstrap(Sample({"a": values}), resamples=200, seed=1)["a"]
-    without = bootstrap(Sample({"a": values}), resamples=0)["a"]
-    assert without.estimate == found["a"].estimate
-    assert np.isnan([without.low, without.high]).all()
-
-
-def test_what_no_resample_holds_has_no_interval() -> None:
-    rare = np.array([1.0, np.nan, np.nan, np.nan])
-    ends = [bootstrap(Sample({"rare": rare}), resamples=1, seed=seed)["rare"] for seed in range(6)]
-    assert {found.estimate for found in ends} == {1}
-    assert {str(found.low) for found in ends} == {"1.0", "nan"}
-
-
 @settings(max_examples=200, deadline=None)
 @given(
     changes=st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0]), max_size=14),
@@ -298,14 +194,6 @@ def test_the_interval_excludes_no_difference_just_where_the_p_value_says_so(
         assert found.significant == (found.low > 0 or found.high < 0)
 
 
-def test_the_harmonic_means_interval_agrees_with_its_p_value(birds: Taxonomy) -> None:
-    for wrong in range(1, 12):
-        found = paired_bootstrap(pair(birds, [4] * 60, [0] * wrong + [4] * (60 - wrong), [4] * 60), resamples=999)
-        for each in found.values():
-            assert each.significant == (each.low > 0 or each.high < 0)
-        assert found["hf"].significant == (wrong > 5)
-
-
 def test_what_does_not_differ_on_average_is_seldom_called_different() -> None:
     rng = np.random.default_rng(0)
     for n, differing in ((20, 4), (50, 8), (200, 12)):
@@ -317,38 +205,6 @@ def test_what_does_not_differ_on_average_is_seldom_called_different() -> None:
             pair = Sample.mean("x", values), Sample.mean("x", np.zeros(n))
             wrong += paired_bootstrap(pair, resamples=499)["x"].significant
         assert wrong / 400 <= 0.08
-
-
-@pytest.mark.parametrize(("p_value", "significant"), [(0.06, False), (0.05, False), (0.049, True)])
-def test_a_difference_below_the_level_is_significant(p_value: float, significant: bool) -> None:
-    assert PairedDifference(0.1, 0.01, 0.2, p_value).significant is significant
-    assert (-PairedDifference(0.1, 0.0, 0.2, p_value)) == PairedDifference(-0.1, -0.2, 0.0, p_value)
-
-
-def test_what_is_defined_in_no_resample_has_neither_interval_nor_p_value() -> None:
-    assert np.isnan(interval_and_p(np.array([np.nan, np.nan]))).all()
-    assert interval_and_p(np.array([np.nan, *[1.0] * 999]))[2] == pytest.approx(2 / 1000)
-
-
-def test_any_statistic_of_the_draws_is_resampled() -> None:
-    median = resample(
-        lambda counts: np.array([np.median(np.repeat(np.arange(7.0), row.astype(int))) for row in counts]),
-        7,
-        resamples=50,
-        seed=2,
-    )
-    drawn = np.random.default_rng(2).integers(7, size=(50, 7))
-    assert median.tolist() == np.median(drawn, axis=1).tolist()
-    counts = resample(lambda counts: counts, np.array([5, 2]), resamples=2000, seed=0)
-    assert (counts.sum(axis=1) == 7).all()
-    assert counts.mean(axis=0) == pytest.approx([5, 2], abs=0.1)
-
-
-def test_samples_that_do_not_fit_together_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 examples of a cannot be paired with 3 examples of a"):
-        paired_bootstrap((Sample.mean("a", [1, 2]), Sample.mean("a", [1, 2, 3])))
-    with pytest.raises(ValueError, match="no examples"):
-        resample(lambda counts: counts, 0, resamples=1, seed=0)
 
 
 def test_strata_are_drawn_from_by_themselves() -> None:

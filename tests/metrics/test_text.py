@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taxtune.errors import DataError
 from taxtune.metrics.registry import Measure, make_measure
 from taxtune.metrics.words import stems
-from tests.displays import Recorder
 
 NAMES = (
     "exact-match",
@@ -146,27 +143,6 @@ def test_the_matrix_is_the_scores_of_all_pairs(
         assert ((known >= 0) & (known <= 1)).all()
 
 
-def test_the_matrix_knows_what_only_qualifies_as_the_scores_do(measures: dict[str, Measure]) -> None:
-    answers = ["a cat-like animal", "a trash can's canopy", "can and cat", "red-tailed hawk", "cat-like cat"]
-    references = ["cat", "can", "red tailed", "red-tailed hawk", "cat-"]
-    table = measures["text-inclusion"].matrix(answers, references)
-    expected = [[one(measures["text-inclusion"], answer, reference) for reference in references] for answer in answers]
-    assert table.tolist() == expected
-    assert table[:, 0].tolist() == [0, 0, 1, 0, 1]
-    assert table[:, 1].tolist() == [0, 0, 1, 0, 0]
-
-
-@given(answer=_TEXTS, reference=_TEXTS)
-def test_what_matches_exactly_is_contained(measures: dict[str, Measure], answer: str, reference: str) -> None:
-    exact, contained, rouge = (
-        one(measures[name], answer, reference) for name in ("exact-match", "contained", "rouge-1")
-    )
-    if math.isnan(exact):
-        assert not stems(reference)
-    else:
-        assert exact <= contained <= rouge
-
-
 def test_a_reference_without_words_is_unscored_and_counted() -> None:
     for name in NAMES:
         measure = make_measure(name)
@@ -174,24 +150,6 @@ def test_a_reference_without_words_is_unscored_and_counted() -> None:
         assert np.isnan(measure.scores(["bird"] * 3, references)).tolist() == [False, True, True]
         assert np.isnan(measure.matrix(["bird", ""], references)).tolist() == [[False, True, True]] * 2
         assert any("6 pairs unscored" in note for note in measure.notes), name
-
-
-def test_nothing_compares_with_nothing(measures: dict[str, Measure]) -> None:
-    for measure in measures.values():
-        assert measure.scores([], []).shape == (0,)
-        assert measure.matrix([], ["bird"]).shape == (0, 1)
-        assert measure.matrix(["bird"], []).shape == (1, 0)
-        assert measure.matrix(["bird"], [""]).shape == (1, 1)
-
-
-def test_lists_that_do_not_fit_and_missing_answers_are_refused(measures: dict[str, Measure]) -> None:
-    for measure in measures.values():
-        with pytest.raises(DataError, match="must equal the number of answers"):
-            measure.scores(["a", "b"], ["a"])
-        with pytest.raises(TypeError, match="remove missing ones"):
-            measure.scores([None], ["a"])  # type: ignore[list-item]
-        with pytest.raises(TypeError, match="not one text"):
-            measure.matrix("bird", ["bird"])
 
 
 def test_an_answer_of_a_megabyte_is_scored_like_any_other(measures: dict[str, Measure]) -> None:
@@ -208,42 +166,3 @@ def test_an_answer_of_a_megabyte_is_scored_like_any_other(measures: dict[str, Me
     assert one(measures["text-inclusion"], long, "arctic seal") == 1
     assert one(measures["contained"], "can't " * 200_000, "can") == 0
     assert one(measures["text-inclusion"], "can-can " * 100_000 + "opener", long) == 0
-
-
-def test_ten_thousand_identical_answers_are_compared_once(recorder: Recorder) -> None:
-    rouge = make_measure("rouge-1")
-    assert rouge.scores(["a gray seal"] * 10_001, ["seals"] * 10_001).tolist() == [1.0] * 10_001
-    assert recorder.of(rouge.label) == [(0, 1), (1, 1)]
-    assert rouge.matrix(["a gray seal"] * 10_000, ["seals", "fox"]).mean(axis=0).tolist() == [1.0, 0.0]
-
-
-def test_what_changes_a_score_is_in_the_identity(measures: dict[str, Measure]) -> None:
-    identities = [measure.identity() for measure in measures.values()]
-    assert [identity["measure"] for identity in identities] == list(NAMES)
-    assert str(measures["rouge-1"].identity()["stemmer"]).endswith("Porter")
-    assert measures["bleu-2"].identity()["smoothing"] == "method2"
-    assert measures["text-inclusion"].identity()["stemmer"] is None
-
-
-def test_string_measures_have_no_model() -> None:
-    with pytest.raises(DataError, match="has no model"):
-        make_measure("rouge-1:large")
-
-
-def test_labels_are_compared_with_labels_in_no_time(inat21_names: Sequence[str], measures: dict[str, Measure]) -> None:
-    answers = ["This is a common bird of prey, perhaps a red-tailed hawk (Buteo jamaicensis).", "Swifts", ""]
-    for name in ("exact-match", "contained", "bleu-2", "rouge-1", "meteor"):
-        table = measures[name].matrix(answers, inat21_names)
-        picked = np.random.default_rng(0).choice(len(inat21_names), 200, replace=False).tolist()
-        picked += np.argsort(-table[0])[:50].tolist()
-        for row, answer in enumerate(answers):
-            expected = measures[name].scores([answer] * len(picked), [inat21_names[i] for i in picked])
-            np.testing.assert_allclose(table[row, picked], expected, atol=1e-12)
-
-
-@pytest.fixture(scope="module")
-def inat21_names(inat21: object) -> list[str]:
-    from taxtune.taxonomy import Taxonomy
-
-    assert isinstance(inat21, Taxonomy)
-    return [inat21.common_name(i) for i in range(len(inat21))]

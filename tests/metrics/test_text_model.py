@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.metrics.text_model import find_text_model, token_limit, version_of
+from taxtune.metrics.text_model import find_text_model, token_limit
 from tests.tiny_text_models import make_bert
 
 
@@ -61,7 +61,3 @@ def test_folders_that_are_no_models(tmp_path: Path) -> None:
 )
 def test_token_limit(said: int, config: dict[str, object], limit: int) -> None:
     assert token_limit(types.SimpleNamespace(model_max_length=said), types.SimpleNamespace(**config)) == limit
-
-
-def test_version_of() -> None:
-    assert version_of(types.SimpleNamespace(__name__="lib", __version__="4.57.3.dev0")) == "lib 4.57"

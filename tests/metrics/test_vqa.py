@@ -73,18 +73,6 @@ def test_accuracy_against_the_definition(answer: str, references: list[str]) -> 
     assert measure("vqa-accuracy").scores_many([answer], [references])[0] == pytest.approx(expected)
 
 
-@given(WORDS, st.lists(WORDS, min_size=1, max_size=10))
-def test_soft_accuracy_is_no_less_and_no_more_than_one(answer: str, references: list[str]) -> None:
-    hard = measure("vqa-accuracy").scores_many([answer], [references])[0]
-    soft = measure("soft-vqa-accuracy").scores_many([answer], [references])[0]
-    assert hard - 1e-12 <= soft <= 1 + 1e-12
-
-
-def test_one_reference_is_equality_and_similarity() -> None:
-    assert measure("vqa-accuracy").scores(["a cat", "cats"], ["cat", "cat"]).tolist() == [1, 0]
-    assert measure("soft-vqa-accuracy").scores(["a cat", "cats"], ["cat", "cat"]) == pytest.approx([1, 2 / 3])
-
-
 def test_soft_accuracy_by_hand() -> None:
     # "grey" is one edit in four from "gray": similarity 0.75 to each of four, 0 to the six others.
     expected = (4 * min(3 * 0.75 / 3, 1) + 6 * min(4 * 0.75 / 3, 1)) / 10
@@ -99,24 +87,9 @@ def test_similarity_against_nltk(answer: str, reference: str) -> None:
     assert character_similarity(answer, reference) == pytest.approx(expected)
 
 
-def test_texts_of_any_length() -> None:
-    assert character_similarity("x" * 1_000_000, "cat") == 0
-    assert character_similarity("x" * 1_000_000, "x" * 1_000_000) == 1
-    assert np.isnan(character_similarity("x" * 100_000 + "y", "x" * 100_000))
-    assert character_similarity("", "cat") == 0
-    assert character_similarity("cat", "") == 0
-    assert character_similarity("", "") == 1
-
-
 def test_no_reference_is_unscored_and_few_are_told() -> None:
     vqa = measure("vqa-accuracy")
     assert np.isnan(vqa.scores_many(["cat"], [[]])[0])
     assert vqa.notes == ()
     assert vqa.scores_many(["cat"], [["cat", "cat"]])[0] == pytest.approx(1 / 3)
     assert "two or three references" in vqa.notes[0]
-
-
-def test_the_matrix_is_pair_by_pair() -> None:
-    table = measure("soft-vqa-accuracy").matrix(["cat", "cut"], ["cat", "dog", "cup"])
-    assert table == pytest.approx(np.array([[1, 0, 1 / 3], [2 / 3, 0, 2 / 3]]))
-    assert measure("vqa-accuracy").matrix([], ["cat"]).shape == (0, 1)

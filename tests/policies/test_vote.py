@@ -11,7 +11,6 @@ from taxtune.errors import TaxtuneError
 from taxtune.metrics import precision_recall
 from taxtune.models import Request
 from taxtune.policies import DIRECT, Vote, vote_paths
-from taxtune.policies.base import Places
 from taxtune.taxonomy import Taxonomy
 from tests.trees import trees
 
@@ -90,15 +89,6 @@ def test_requests_ask_for_distinct_answers(tmp_path: Path) -> None:
     several = Vote(4).requests(["p", "q", "r"], image, "f")
     assert [(r.prompt, r.sample) for r in several] == [("p", 0), ("q", 0), ("r", 0), ("p", 1)]
     assert DIRECT.requests(["p"], image, "f") == [Request("p", image, "f")]
-
-
-def test_the_direct_policy_leaves_an_answer_where_it_is() -> None:
-    nodes, off = np.array([[MALLARD], [ROOT]]), np.array([[False], [True]])
-    places = DIRECT.place(BIRDS, nodes, off)
-    assert isinstance(places, Places)
-    assert (places.nodes == [MALLARD, ROOT]).all()
-    assert (places.off_tree == [False, True]).all()
-    assert DIRECT.calls == 1
 
 
 @pytest.mark.parametrize(("samples", "share"), [(1, 0.7), (101, 0.7), (8, 0.0), (8, 1.1)])

@@ -18,7 +18,6 @@ import pytest
 from taxtune.recipe import load_recipe
 from taxtune.tracking import MLflowTracker
 from taxtune.tracking.callback import TrackingCallback
-from taxtune.tuning.experiment import Experiment
 from tests.mlflow_servers import mlflow_server, serving
 from tests.tuning.toy import compared, make_parts
 

@@ -15,13 +15,13 @@ from taxtune.answers.frequencies import make_information
 from taxtune.answers.matching import excluded_records
 from taxtune.answers.scores import as_child
 from taxtune.metrics.diagnosis import (
-    Clade,
+    ErrorRegion,
     ErrorType,
     MeasuredType,
     TypeCost,
     classify,
     costs,
-    worst_clades,
+    worst_regions,
     wrong_from,
 )
 from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, score
@@ -79,7 +79,7 @@ class Diagnosis:
     answers: tuple[dict[str, Any], ...]
     scores: HierarchicalScores
     costs: tuple[TypeCost, ...]
-    clades: tuple[Clade, ...]
+    clades: tuple[ErrorRegion, ...]
     off: NDArray[np.bool_]
     intervals: dict[str, Interval]
     ranks: tuple[RankIntervals, ...]
@@ -203,7 +203,7 @@ def _diagnosed(
         answers=tuple(records),
         scores=score(*scored, off_tree=off),
         costs=tuple(costs(*scored, kinds, order=order, **lost)),
-        clades=tuple(worst_clades(*scored, kinds, off_tree=off, least=settings.least, most=settings.clades)),
+        clades=tuple(worst_regions(*scored, kinds, off_tree=off, least=settings.least, most=settings.clades)),
         off=off,
         intervals=bootstrap(
             hierarchical_sample(*scored, off_tree=off),

@@ -138,7 +138,7 @@ def _altered(
     encoder: ClipEncoder, batch: Sequence[ImageTexts], hashes: Sequence[str], images: FloatMatrix
 ) -> list[FloatArray]:
     """Returns the cosines of images with their altered captions; the scores are kept on disk, the many vectors not."""
-    from taxtune.metrics.score_store import ScoreStore
+    from taxtune.metrics.model_pairs import ScoreStore
 
     kept = ScoreStore(encoder.cache_dir)
     identity = {**encoder.identity, "kind": "clip image and text", "preprocessing": encoder.preprocessing}

@@ -12,7 +12,7 @@ from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
-from taxtune.metrics.base import FunctionMeasure, MeasureSettings
+from taxtune.metrics.base import FunctionMeasure
 from taxtune.report.output import StudyReport
 from taxtune.studies.placing import PlacedAnswers, place_rows
 from taxtune.studies.prompts import PromptsSettings
@@ -129,7 +129,7 @@ def test_answers_are_placed_and_missing_ones_are_not(birds: Taxonomy) -> None:
 
 
 def test_measures_with_the_same_heading_are_refused(birds: Taxonomy) -> None:
-    twins = [FunctionMeasure(name, "twin", lambda answer, reference: 1.0, MeasureSettings()) for name in ("a", "b")]
+    twins = [FunctionMeasure(name, "twin", lambda answer, reference: 1.0) for name in ("a", "b")]
     given = {"m": model(birds, a=prompt(BLACKBIRD), b=prompt(ROBIN))}
     with pytest.raises(DataError, match=r"same heading.*twin"):
         prompts_study(given, measure=tuple(twins))
@@ -141,7 +141,7 @@ def test_answers_that_a_measure_cannot_score_are_counted_and_leave_no_gain(birds
     def told(answer: str, reference: str) -> float | None:
         return None if answer == "mumble" else float(answer == reference)
 
-    measure = FunctionMeasure("told", "told", told, MeasureSettings())
+    measure = FunctionMeasure("told", "told", told)
     rows = {
         name: [
             AnswerRow(i, str(i), said, (), node, "", {})
