@@ -30,7 +30,6 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 @pytest.mark.parametrize(
     ("script", "arguments", "said"),
     [
-        ("build.py", ["--nodes", "1500"], "read back: identical"),
         (
             "local_runner.py",
             ["--width", "128", "--layers", "1", "--prompts", "5", "--repeats", "1", "--variants", "batch", "static"],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.cli.interrupts import stoppable
-from taxtune.cli.taxonomy_build import build, link
+from taxtune.cli.taxonomy_build import build
 from taxtune.cli.taxonomy_enrich import enrich
 from taxtune.cli.taxonomy_from_labels import from_labels
 from taxtune.errors import TaxonomyError
@@ -30,7 +30,6 @@ __all__ = ["check", "convert", "show", "taxonomy_app"]
 
 taxonomy_app = typer.Typer(help="Inspect, build or extend a label taxonomy.", no_args_is_help=True)
 taxonomy_app.command()(stoppable(build))
-taxonomy_app.command()(stoppable(link))
 taxonomy_app.command()(stoppable(enrich))
 taxonomy_app.command()(stoppable(from_labels))
 
@@ -151,42 +150,19 @@ def _print_json(value: object) -> None:
 def _print_report(report: TaxonomyReport) -> None:
     notes = len(report.defects) - len(report.breaking)
     ranks = ", ".join(f"{count:,} {rank or 'without rank'}" for rank, count in report.ranks.items())
-    print(f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}")
-    print(f"nodes    {report.nodes:,}" + ("" if report.leaves is None else f", of them {report.leaves:,} leaves"))
+    lines = [
+        f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}",
+        f"nodes    {report.nodes:,}" + ("" if report.leaves is None else f", of them {report.leaves:,} leaves"),
+        f"ranks    {ranks}",
+        f"aliases  {report.aliases:,}",
+        f"defects  {len(report.breaking):,} that break the tree, {notes:,} notes",
+    ]
     if report.height is not None:
-        print(f"depth    {report.height} edges; nodes per level: {', '.join(f'{n:,}' for n in report.levels)}")
-    print(visible(f"ranks    {ranks}"))
-    print(f"aliases  {report.aliases:,}")
-    print(f"defects  {len(report.breaking):,} that break the tree, {notes:,} notes")
-    if not report.defects:
-        return
-    if sys.stdout.isatty():
-        _print_table(report)
-        return
+        levels = ", ".join(f"{n:,}" for n in report.levels)
+        lines.insert(2, f"depth    {report.height} edges; nodes per level: {levels}")
     for defect in report.defects:
         where = defect.file if defect.row is None else f"{defect.file}:{defect.row}"
         value = "" if defect.value is None else f" (got {defect.value!r})"
         remedy = f" {defect.remedy}" if defect.remedy and defect.breaks else ""
-        said = f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}"
-        print(visible(said))
-
-
-def _print_table(report: TaxonomyReport) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("row", justify="right")
-    for column in ("defect", "value", "what"):
-        table.add_column(column, overflow="fold")
-    for defect in report.defects:
-        # Text, not markup: names may hold square brackets.
-        table.add_row(
-            Text("" if defect.row is None else str(defect.row)),
-            Text(defect.kind, style="bold red" if defect.breaks else "yellow"),
-            Text(visible(defect.value or "")),
-            Text(visible(defect.message + (f" {defect.remedy}" if defect.remedy and defect.breaks else ""))),
-        )
-    Console().print(table)
+        lines.append(f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}")
+    print(visible("\n".join(lines)))

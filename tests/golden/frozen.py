@@ -21,7 +21,10 @@ EXPECTED = Path(__file__).parent / "expected"
 NUMBER = re.compile(r"(?<![\w.])-?\d*\.\d+(?:e[+-]?\d+)?(?![\w.]*/)", re.IGNORECASE)
 PLACEMENTS = re.compile(r"^place")
 # case or case/file -> why its numbers went
-DROPPED: dict[str, str] = {}
+DROPPED: dict[str, str] = {
+    "taxonomy-build/dropped.jsonl": "records of each dropped edge are no longer written: the summary counts them",
+    "taxonomy-build/joined.csv": "classes are no longer left out and their children no longer lifted",
+}
 
 
 def numbers(content: bytes) -> Counter[str]:
