@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taxtune.cli.interrupts import stoppable
-from taxtune.cli.taxonomy_build import build
+from taxtune.cli.taxonomy_build import build, keep
 from taxtune.cli.taxonomy_enrich import enrich
 from taxtune.cli.taxonomy_from_labels import from_labels
-from taxtune.errors import TaxonomyError
 from taxtune.options import (
     EnglishNamesOption,
     FileFormatOption,
@@ -24,7 +23,7 @@ from taxtune.options import (
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
-    from taxtune.taxonomy import Taxonomy, TaxonomyReport
+    from taxtune.taxonomy import TaxonomyReport
 
 __all__ = ["check", "convert", "show", "taxonomy_app"]
 
@@ -49,7 +48,7 @@ def check(
 
     report = check_taxonomy(file, format, root_label)
     if as_json:
-        _print_json(report.as_dict())
+        print(json.dumps(report.as_dict(), ensure_ascii=False, indent=2))
     else:
         _print_report(report)
     if not report.ok:
@@ -79,10 +78,7 @@ def convert(
     from taxtune.taxonomy.convert import write_taxonomy, writer_of
 
     kind = writer_of(out, to)
-    if Path(file).resolve() == out.resolve():
-        raise TaxonomyError("The output file is also the input file.", file=out, remedy="Choose another.")
-    if out.exists() and not force:
-        raise TaxonomyError("The file already exists; nothing was written.", file=out, remedy="Add --force.")
+    keep([Path(file)], out)
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     write_taxonomy(taxonomy, out, kind, force=force)
     print(f"taxtune: wrote {len(taxonomy):,} nodes to {out} ({kind})", file=sys.stderr)
@@ -98,53 +94,22 @@ def show(
     names: EnglishNamesOption = True,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Print a node: its path, rank and other names, and the nodes below it."""
     from taxtune.taxonomy import read_taxonomy
 
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
-    index = taxonomy.root if node is None else taxonomy.resolve(node)
-    if as_json:
-        _print_json(_node_dict(taxonomy, index, depth))
-        return
-    value = taxonomy.node(index)
-    below = len(taxonomy.descendants(index)) - 1
+    value = taxonomy.node(taxonomy.root if node is None else taxonomy.resolve(node))
+    below = len(taxonomy.descendants(value.index)) - 1
     lines = [" / ".join(value.path), f"rank {value.rank or 'unknown'}, depth {value.depth}, {below:,} nodes below"]
     lines += [f"also called {'; '.join(value.aliases)}"] if value.aliases else []
     lines += [f"names that lead here: {'; '.join(value.leads)}"] if value.leads else []
-    print(visible("\n".join([*lines, *_tree_lines(taxonomy, index, depth)])))
-
-
-def _node_dict(taxonomy: Taxonomy, index: int, depth: int) -> dict[str, Any]:
-    node = taxonomy.node(index)
-    below = taxonomy.children(index).tolist()
-    return {
-        "label": node.label,
-        "path": list(node.path),
-        "rank": node.rank,
-        "aliases": list(node.aliases),
-        "leads": list(node.leads),
-        "depth": node.depth,
-        "nodes_below": len(taxonomy.descendants(index)) - 1,
-        "children": [_node_dict(taxonomy, child, depth - 1) for child in below] if depth > 0 else None,
-    }
-
-
-def _tree_lines(taxonomy: Taxonomy, index: int, depth: int) -> list[str]:
-    lines = []
-    stack = [(child, 1) for child in reversed(taxonomy.children(index).tolist())] if depth > 0 else []
-    while stack:
-        child, level = stack.pop()
-        names = taxonomy.names(child)[1:]
-        lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(names)})" if names else ""))
-        if level < depth:
-            stack.extend((below, level + 1) for below in reversed(taxonomy.children(child).tolist()))
-    return lines
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    for child in taxonomy.walk[taxonomy.places[value.index] + 1 :][:below].tolist():
+        level = int(taxonomy.depth[child]) - value.depth
+        if level <= depth:
+            others = taxonomy.names(child)[1:]
+            lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(others)})" if others else ""))
+    print(visible("\n".join(lines)))
 
 
 def _print_report(report: TaxonomyReport) -> None:

@@ -65,11 +65,8 @@ def build(
     )
     write_tree(out, built)
     print(f"taxtune: wrote the {'tree' if parents == 'longest-path' else 'graph'} to {out}", file=sys.stderr)
-    if as_json:
-        print(json.dumps(built.counts, ensure_ascii=False, indent=2))
-        return
-    for head, text in _summary(built.counts):
-        print(f"{head:9}{text}")
+    summary = (f"{head:9}{text}" for head, text in _summary(built.counts))
+    print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else "\n".join(summary))
 
 
 def keep(read: list[Path], *written: Path | None) -> None:

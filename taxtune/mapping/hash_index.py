@@ -108,7 +108,7 @@ Part = NDArray[Any] | Multimap | list[str]
 
 
 def cached(path: Path, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
-    """Returns the parts in a file, or makes them and writes the file; a damaged file is made again.
+    """Returns the parts in an `.npz` file, or makes them and writes the file; a damaged file is made again.
 
     Args:
         path: The file, whose name has to say everything that the parts follow from.
@@ -119,34 +119,29 @@ def cached(path: Path, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
             return _parts(file)
     except (OSError, ValueError, KeyError, EOFError, BadZipFile):
         parts = make()
-    with suppress(OSError, TaxtuneError):  # a folder that cannot be written to keeps nothing
-        write_bytes(path, _npz(parts))
-    return parts
-
-
-def _npz(parts: Mapping[str, Part]) -> bytes:
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Any] = {}
     for name, part in parts.items():
         if isinstance(part, Multimap):
-            arrays |= {f"{name}/keys": part.keys, f"{name}/starts": part.starts, f"{name}/values": part.values}
+            arrays |= {f"{name}/{field}": getattr(part, field) for field in ("keys", "starts", "values")}
         elif isinstance(part, list):
-            text = "".join(f"{one}\n" for one in part).encode(*_ENCODING)
-            arrays[f"{name}/texts"] = np.frombuffer(text, dtype=np.uint8)
+            arrays[f"{name}/texts"] = np.frombuffer("".join(f"{t}\n" for t in part).encode(*_ENCODING), dtype=np.uint8)
         else:
             arrays[name] = part
-    file = io.BytesIO()
-    np.savez(file, **arrays)  # type: ignore[arg-type]
-    return file.getvalue()
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    with suppress(OSError, TaxtuneError):  # a folder that cannot be written to keeps nothing
+        write_bytes(path, stream.getvalue())
+    return parts
 
 
 def _parts(file: Mapping[str, NDArray[Any]]) -> dict[str, Part]:
     parts: dict[str, Part] = {}
     for key in file:
-        name, _, kind = key.partition("/")
-        if kind == "texts":
+        name, _, field = key.partition("/")
+        if field == "texts":
             parts[name] = file[key].tobytes().decode(*_ENCODING).split("\n")[:-1]
-        elif kind == "keys":
+        elif field == "keys":
             parts[name] = Multimap(file[key], file[f"{name}/starts"], file[f"{name}/values"])
-        elif not kind:
+        elif not field:
             parts[name] = file[key]
     return parts

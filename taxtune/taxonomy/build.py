@@ -8,7 +8,7 @@ parent is drawn with a weight of the number of longest paths through it. Everyth
 from __future__ import annotations
 
 import difflib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -173,22 +173,17 @@ def _add_root(graph: nx.DiGraph, label: str, whole: nx.DiGraph) -> str:
 
 
 def _find(graph: nx.DiGraph, reference: str) -> str:
-    """Returns the node that an id, or a label that one node has, refers to; upper and lower case alike."""
-    if reference in graph:
-        return reference
-    labels: dict[str, str] = dict(graph.nodes(data="label", default=""))
-    found = [node for node, label in labels.items() if label == reference]
-    found = found or [node for node, label in labels.items() if label.casefold() == reference.casefold()]
+    """Returns the node that an id, or a label that one node has, refers to."""
+    found = [reference] if reference in graph else [v for v, label in graph.nodes(data="label") if label == reference]
     if len(found) == 1:
         return found[0]
-    if found:
-        message = f"{len(found)} nodes have this name: {', '.join(sorted(found)[:10])}."
-        raise TaxonomyError(message, value=reference, remedy="Give the id to --root.")
-    near = difflib.get_close_matches(reference, [*filter(None, labels.values()), *graph][:20_000])
+    message = f"{len(found)} nodes have this label: {', '.join(sorted(found)[:10])}."
+    names = [*graph, *(label for _, label in graph.nodes(data="label") if label)]
+    near = difflib.get_close_matches(reference, names[:20_000])
     raise TaxonomyError(
-        "--root is neither an id nor a label of the graph.",
+        message if found else "--root is neither an id nor a label of the graph.",
         value=reference,
-        remedy=f"Did you mean {', '.join(map(repr, near))}?" if near else "Check its spelling and the files.",
+        remedy=f"Did you mean {', '.join(map(repr, near))}?" if near and not found else "Give an id to --root.",
     )
 
 
@@ -234,13 +229,13 @@ def _longest_paths(graph: nx.DiGraph, root: str, seed: int) -> tuple[dict[str, s
 
 
 def _depth_first(above: dict[str, str | None], root: str, kept: set[str]) -> list[str]:
-    children: dict[str | None, list[str]] = {}
+    children: dict[str | None, list[str]] = defaultdict(list)
     for node in sorted(kept, reverse=True):
-        children.setdefault(above[node], []).append(node)
+        children[above[node]].append(node)
     order, stack = [], [root]
     while stack:
         order.append(stack.pop())
-        stack += children.get(order[-1], ())
+        stack += children[order[-1]]
     return order
 
 

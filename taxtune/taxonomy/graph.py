@@ -11,7 +11,7 @@ from taxtune.taxonomy.defects import Defect, DefectKind
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["assemble", "tree_and_notes", "tree_of"]
+__all__ = ["assemble", "tree_of"]
 
 # Notes that tell of something changed, left out or perhaps misread, which whoever reads the tree has to know.
 _TOLD = frozenset({"added root", "left out", "ragged row", "renamed"})
@@ -25,23 +25,14 @@ def tree_of(raw: RawTaxonomy) -> Taxonomy:
     Raises:
         TaxonomyError: If a defect breaks the tree; the message names the first one and how many more there are.
     """
-    taxonomy, notes = tree_and_notes(raw)
-    for text in notes:
-        note(text)
-    return taxonomy
-
-
-def tree_and_notes(raw: RawTaxonomy) -> tuple[Taxonomy, list[str]]:
-    """Returns the tree of a file's statements, and the notes on what was changed or left out.
-
-    Raises:
-        TaxonomyError: If a defect breaks the tree; the message names the first one and how many more there are.
-    """
     taxonomy, defects = assemble(raw, shared_names=False)
     if taxonomy is None:
         breaking = [defect for defect in defects if defect.breaks]
         raise breaking[0].error(more=len(breaking) - 1)
-    return taxonomy, [f"{defect.file}: {defect.message}" for defect in defects if defect.kind in _TOLD]
+    for defect in defects:
+        if defect.kind in _TOLD:
+            note(f"{defect.file}: {defect.message}")
+    return taxonomy
 
 
 def assemble(raw: RawTaxonomy, *, shared_names: bool = True) -> tuple[Taxonomy | None, list[Defect]]:

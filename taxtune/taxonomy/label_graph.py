@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -99,21 +98,16 @@ def read_label_graph(path: str | Path, format: str = "auto") -> LabelGraph:
     Raises:
         TaxonomyError: If the file cannot be read, or the graph has cycles or no root that reaches all of it.
     """
-    file = Path(path)
-    graph = read_graph([file], format=format)
+    graph = read_graph([Path(path)], format=format)
     built = build_tree(graph, parents="all")
-    message = value = ""
-    if graph.graph["self loop"] or not nx.is_directed_acyclic_graph(graph):
-        message = "The graph has a cycle: a node is above itself."
-        value = "a self loop" if graph.graph["self loop"] else "{0[1]} under {0[0]}".format(nx.find_cycle(graph)[0])
-    elif len(built.nodes) < len(graph):
-        outside = set(graph).difference(node.key for node in built.nodes)
-        root = built.nodes[0].key
-        message = f"The graph has several roots: {len(outside):,} of {len(graph):,} nodes are not below {root!r}."
-        value = min(outside)
-    if message:
-        remedy = f"`taxtune taxonomy build {file} --parents all --out graph.csv` breaks cycles and takes one root."
-        raise TaxonomyError(message, file=file, value=value, remedy=remedy)
-    tree = tree_of(RawTaxonomy(str(file), "graph", built.nodes))
-    edges = np.array([(tree.by_id[child], tree.by_id[parent]) for parent, child in built.graph.edges]).reshape(-1, 2)
-    return LabelGraph.of(tree, *edges.astype(np.int64).T)
+    dropped = {what: count for what, count in built.counts["dropped"].items() if what != "duplicate edge"}
+    if dropped:
+        raise TaxonomyError(
+            f"The graph has a cycle or several roots: below {built.nodes[0].key!r} is all but "
+            f"{', '.join(f'{count:,} {what}' for what, count in dropped.items())}.",
+            file=path,
+            remedy=f"`taxtune taxonomy build {path} --parents all --out graph.csv` breaks cycles and takes one root.",
+        )
+    tree = tree_of(RawTaxonomy(str(path), "graph", built.nodes))
+    edges = np.array([(tree.by_id[child], tree.by_id[parent]) for parent, child in built.graph.edges], dtype=np.int64)
+    return LabelGraph.of(tree, *edges.reshape(-1, 2).T)

@@ -13,10 +13,8 @@ A file may be packed with gzip, bzip2 or xz. What it is, is told by its content:
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -26,7 +24,7 @@ from pathlib import Path
 import networkx as nx
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import clean, column_key, csv_delimiter, read_text, split_aliases
+from taxtune.tables import clean, column_key, csv_delimiter, parse_table, read_text, split_aliases
 from taxtune.taxonomy.raw import RawNode
 from taxtune.taxonomy.readers import parse_taxonomy
 
@@ -37,6 +35,7 @@ _WORDNET = re.compile(r"\d{8} \d\d [nv] [0-9a-f]{2} ")
 _LICENCE = "  "
 _ABOVE = ("@", "@i")  # a kind of, an instance of
 _PAIR = re.compile(r"[nvars]\d{8}\s+[nvars]\d{8}\s*")
+_KGTK = ("node1", "label", "node2", "rank")
 _KGTK_TEXT = re.compile(r"'(.*)'@(en|mul)")
 _KGTK_ENTITY = re.compile(r"(?!somevalue|novalue)[^\s\"'^@!]+")
 
@@ -129,73 +128,48 @@ def _wordnet(text: str, path: Path) -> Iterator[RawNode]:
 def _pairs(text: str, path: Path) -> Iterator[RawNode]:
     """Yields pairs of synset ids, the parent first."""
     for row, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        if not _PAIR.fullmatch(line):
-            remedy = "Each line needs a parent and a child."
-            raise TaxonomyError("The line is not two synset ids.", file=path, row=row, value=line, remedy=remedy)
-        parent, child = line.split()
-        yield RawNode(child, parent, "")
-
-
-def _table(text: str, path: Path, *, kgtk: bool) -> dict[str, list[str]]:
-    """Returns the columns of a table by their names, cells that are not there as ""; blank lines stay."""
-    import pandas as pd
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # which says that the first row is too long
-        try:
-            frame = pd.read_csv(
-                io.StringIO(text),
-                sep="\t" if kgtk else csv_delimiter(text.split("\n", 1)[0]),
-                quoting=csv.QUOTE_NONE if kgtk else csv.QUOTE_MINIMAL,
-                dtype=object,
-                keep_default_na=False,
-                skip_blank_lines=False,
-                index_col=False,
-            )
-        except (pd.errors.ParserError, pd.errors.ParserWarning) as problem:
-            row = re.search(r"line (\d+)|row (\d+)", str(problem))
-            raise TaxonomyError(
-                f"The table cannot be read: {problem}".strip().removesuffix(".") + ".",
-                file=path,
-                row=(int(row[1]) if row[1] else int(row[2]) + 1) if row else 2,
-                remedy="Put a name that contains the separator in double quotes, and close all quotes.",
-            ) from None
-    return {column_key(str(name)): frame[name].tolist() for name in frame}
+        if _PAIR.fullmatch(line):
+            yield RawNode(line.split()[1], line.split()[0], "")
+        elif line.strip():
+            message, remedy = "The line is not two synset ids.", "Each line needs a parent and a child."
+            raise TaxonomyError(message, file=path, row=row, value=line, remedy=remedy)
 
 
 def _edges(text: str, path: Path) -> Iterator[RawNode]:
     """Yields the rows of an edge list or, where there is no column of parents, of a list of names."""
-    columns = _table(text, path, kgtk=False)
-    children = columns["child" if "child" in columns else "id"]
-    empty = [""] * len(children)
-    parents, labels = columns.get("parent", empty), columns.get("label", columns.get("name", empty))
-    aliases, leads = columns.get("aliases", columns.get("alias", empty)), columns.get("leads", empty)
-    rows = zip(children, parents, labels, aliases, leads, strict=True)
-    for number, (child, parent, label, other, led) in enumerate(rows, start=2):
-        key = clean(child)
-        if key:
-            names = split_aliases(other), split_aliases(led)
-            yield RawNode(key, clean(parent) or None, clean(label), names[0], leads=names[1])
-        elif any((parent, label, other, led)):
-            raise TaxonomyError("The row has no child.", file=path, row=number, remedy="Fill it in, or remove the row.")
+    table = parse_table(text, str(path))
+    child, parent, label = table.column("child", "id"), table.column("parent"), table.column("label", "name")
+    aliases, leads = table.column("aliases", "alias"), table.column("leads")
+    for row in table.rows:
+        message = "" if row.cell(child) else "The row has no child."
+        if any(row.cells[len(table.header) :]):
+            message = f"The row has {len(row.cells)} cells, the header {len(table.header)}."
+        if message:
+            remedy = "Fill in the child, and put a name that contains the separator in double quotes."
+            raise TaxonomyError(message, file=path, row=row.line, value=",".join(row.cells), remedy=remedy)
+        others = split_aliases(row.cell(aliases)), split_aliases(row.cell(leads))
+        yield RawNode(row.cell(child), row.cell(parent) or None, row.cell(label), others[0], leads=others[1])
 
 
 def _kgtk(text: str, path: Path, left_out: Counter[str], names: bool) -> Iterator[RawNode]:
     """Yields P279 edges between entities, none that is deprecated; or English names."""
-    table = _table(text, path, kgtk=True)
-    columns = [table[name] for name in ("node1", "label", "node2")]
+    rows = (line.split("\t") for line in text.splitlines())
+    header = next(rows)
+    column = {name: header.index(name) for name in _KGTK if name in header}
     fallback = []
-    for child, kind, value, rank in zip(*columns, table.get("rank", columns[0]), strict=True):
+    for number, cells in enumerate(rows, start=2):
+        if len(cells) != len(header):
+            message = f"The row has {len(cells)} cells, the header {len(header)}."
+            raise TaxonomyError(message, file=path, row=number, remedy="Put one tab between two cells.")
+        child, kind, value, rank = (cells[column[name]] if name in column else "" for name in _KGTK)
         named = _KGTK_TEXT.fullmatch(value) if names and kind in ("label", "alias") else None
         if named:
             name = clean(re.sub(r"\\(.)", r"\1", named[1]))
-            row = RawNode(child, None, name) if kind == "label" else RawNode(child, None, "", (name,))
+            node = RawNode(child, None, name) if kind == "label" else RawNode(child, None, "", (name,))
             if named[2] == "en":
-                yield row
+                yield node
             else:
-                fallback.append(row)
+                fallback.append(node)
         elif kind == "P279" and not names and rank != "deprecated" and all(map(_KGTK_ENTITY.fullmatch, (child, value))):
             yield RawNode(child, value, "")
         else:

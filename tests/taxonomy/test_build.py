@@ -121,13 +121,13 @@ def test_roots() -> None:
     assert parents(joined) == {"s (root)": None, "r": "s (root)", "a": "r", "s": "s (root)", "b": "s"}
     assert (joined.nodes[0].label, joined.counts["root"]["joins"]) == ("s", 2)
     assert build_tree(graph("a<r b<r"), join_roots="top").nodes[0].key == "r"
-    assert build_tree(graph("duck<bird gull<bird", bird="Bird"), root="BIRD").nodes[0].key == "bird"
+    assert build_tree(graph("duck<bird gull<bird", bird="Bird"), root="Bird").nodes[0].key == "bird"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"root": "DUCK"}, r"2 nodes have this name: Q2, Q3.*'DUCK'.*Give the id to --root"),
+        ({"root": "duck"}, r"2 nodes have this label: Q2, Q3.*'duck'.*Give an id to --root"),
         ({"root": "gul"}, "--root is neither an id nor a label of the graph.*'gul'.*Did you mean 'gull'"),
         ({"root": "Q1", "join_roots": "all"}, "exclude each other"),
         ({"parents": "some"}, "--parents takes longest-path or all.*'some'"),
@@ -136,7 +136,7 @@ def test_roots() -> None:
     ],
 )
 def test_what_cannot_be_built_is_an_error(options: dict[str, object], message: str) -> None:
-    source = graph("Q2<Q1 Q3<Q2 Q4<Q2", Q1="bird", Q2="duck", Q3="Duck", Q4="gull")
+    source = graph("Q2<Q1 Q3<Q2 Q4<Q2", Q1="bird", Q2="duck", Q3="duck", Q4="gull")
     with pytest.raises(TaxonomyError, match=message):
         build_tree(source, **options)  # type: ignore[arg-type]
 

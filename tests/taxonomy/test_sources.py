@@ -44,12 +44,16 @@ def test_an_edge_list(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("child,parent\n,bird\n", r"edges\.csv:2: The row has no child"),
-        ("child,parent,label\nduck,bird,duck, wild\n", r"edges\.csv:2: The table cannot be read.*double quotes"),
-        ("child,parent\na,b\nduck,bird,duck, wild\n", r"edges\.csv:3: The table cannot be read"),
-        ('child,parent\nduck,"bird\n', r"edges\.csv:2: The table cannot be read"),
-        ("child,parent\n", r"edges\.csv: There is no edge"),
+        (
+            "child,parent,label\nduck,bird,duck, wild\n",
+            r"edges\.csv:2: The row has 4 cells, the header 3.*double quotes",
+        ),
+        ("child,parent\na,b\nduck,bird,duck\n", r"edges\.csv:3: The row has 3 cells"),
+        ('child,parent\nduck,"bird\n', r"edges\.csv:2: The row cannot be read as CSV"),
+        ("child,parent\n", r"edges\.csv:1: The file has a header but no rows"),
         ("n00000001 n00000002\nn00000001\n", r"edges\.csv:2: The line is not two synset ids.*'n00000001'"),
-        ("node1\tlabel\tnode2\nQ1\tP279\n", "There is no edge"),
+        ("node1\tlabel\tnode2\nQ1\tP279\n", r"edges\.csv:2: The row has 2 cells, the header 3"),
+        ("node1\tlabel\tnode2\nQ1\tP31\tQ2\n", r"edges\.csv: There is no edge"),
         ("what,is,this\n1,2,3\n", r"edges\.csv:1: This is not the header of a known taxonomy format"),
     ],
 )

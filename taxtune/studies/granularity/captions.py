@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
 from taxtune.studies.json_files import coco_caption, parse_object, read_coco
-from taxtune.tables import column_key, csv_delimiter, decoded_lines, open_bytes
+from taxtune.tables import column_key, csv_delimiter, read_text
 from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = ["CaptionCounts", "count_captions", "read_captions"]
@@ -237,9 +238,9 @@ def read_captions(path: Path, *, column: str = "caption") -> Iterator[str]:
 
 
 def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    with open_bytes(path, error=DataError, what="captions") as stream:
-        for number, line in enumerate(decoded_lines(stream, path, error=DataError, what="captions"), start=1):
-            yield number, line.rstrip("\r\n")
+    text = read_text(path, error=DataError, what="captions")
+    for number, line in enumerate(io.StringIO(text), start=1):
+        yield number, line.rstrip("\r\n")
 
 
 def _plain(path: Path, column: str) -> Iterator[str]:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from taxtune.errors import TaxonomyError
 from taxtune.plugins import find_plugin, plugin_names
-from taxtune.progress import note
 from taxtune.resources import builtin_trees
 from taxtune.tables import read_text, unpacked
-from taxtune.taxonomy.graph import tree_and_notes
+from taxtune.taxonomy.graph import tree_of
 from taxtune.taxonomy.names import attach_english_names
 from taxtune.taxonomy.raw import RawTaxonomy
 from taxtune.taxonomy.readers.archive import Archive, is_archive
@@ -75,9 +74,7 @@ def read_taxonomy(
         TaxonomyError: If the file cannot be read, is in none of the formats, or has a defect that breaks the tree; the
             message names the first one and how many more there are.
     """
-    tree, notes = tree_and_notes(parse_taxonomy(path, format=format, root_label=root_label))
-    for text in notes:
-        note(text)
+    tree = tree_of(parse_taxonomy(path, format=format, root_label=root_label))
     return attach_english_names(tree) if names else tree
 
 
