@@ -92,7 +92,6 @@ docs: $(VENV)/.installed-docs
 bench: install-dev
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/scale.py
-	$(BIN)/python benchmarks/build.py
 	$(BIN)/python benchmarks/taxonomy_scale.py --nodes 1e4 1e5
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/serving.py

@@ -1,19 +1,16 @@
 """What a large taxonomy costs: reading it, learning its names, starting again, and placing an answer.
 
     python benchmarks/taxonomy_scale.py --nodes 1e4 1e5 1e6
-    python benchmarks/taxonomy_scale.py --nodes 1e6 --shapes ncbi --answers 20000
 
-Trees of three shapes are made in each size. `checklist`: a file of edges from kingdom to species, with binomials whose
-epithets are shared, English names of one to four words that end in the nouns of their family, and synonyms. `ncbi`:
-nodes.dmp and names.dmp with lineages of up to 40 levels, clades without rank, strains, unnamed species and
-environmental samples. `things`: a file of edges without ranks, in which names go on with those above them. Each is used
-by two processes, of which the second finds what the first has kept. All times are of the processor. The columns:
+Two shapes are made in each size. `checklist`: kingdom to species, with binomials whose epithets are shared, English
+names of one to four words that end in the nouns of their family, and synonyms. `things`: without ranks, names go on
+with those above them. Each is used by two processes, of which the second finds the names that the first has learnt and
+kept. All times are of the processor:
 
-- read: seconds to make the tree of its files; learn: seconds to learn its names, and what WordNet says of them;
+- read: seconds to make the tree of its file; learn: seconds to learn its names, and what WordNet says of them;
 - peak: the most memory that the process held, in MiB; kept: the size of what it kept on disk;
-- start: seconds from the second process' first line, imports included, to its first answer; wall: the same by the
-  clock; +WordNet: seconds more at the first answer with a word that the tree lacks, whatever the tree's size;
-- mean: milliseconds an answer in the second process; and then by the stage that decided it, with its share.
+- start: seconds from the second process' first line, imports included, to its first answer; +WordNet: seconds more at
+  the first answer with a word that the tree lacks; mean: milliseconds per answer in the second process.
 """
 
 from __future__ import annotations
@@ -35,51 +32,12 @@ RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 #: Of 1,000 nodes, how many are of each rank, about as in the Catalogue of Life.
 SHARES = (0.05, 0.2, 0.6, 3, 14, 130)
 MODIFIERS = [
-    "red",
-    "blue",
-    "black",
-    "white",
-    "green",
-    "golden",
-    "common",
-    "lesser",
-    "greater",
-    "northern",
-    "southern",
-    "eastern",
-    "western",
-    "spotted",
-    "striped",
-    "dwarf",
-    "giant",
-    "crested",
-    "horned",
-    "painted",
-    "hairy",
-    "long-tailed",
-    "short-eared",
-    "red-bellied",
-    "yellow-rumped",
-    "broad-leaved",
-    "sea",
-    "mountain",
-    "river",
-    "forest",
-    "desert",
-    "marsh",
-    "island",
-    "false",
-    "royal",
-    "little",
-    "pale",
-    "dusky",
-    "banded",
-    "silver",
-    "american",
-    "african",
-    "european",
-    "asian",
-]
+    "red", "blue", "black", "white", "green", "golden", "common", "lesser", "greater", "northern", "southern",
+    "eastern", "western", "spotted", "striped", "dwarf", "giant", "crested", "horned", "painted", "hairy",
+    "long-tailed", "short-eared", "red-bellied", "yellow-rumped", "broad-leaved", "sea", "mountain", "river",
+    "forest", "desert", "marsh", "island", "false", "royal", "little", "pale", "dusky", "banded", "silver",
+    "american", "african", "european", "asian",
+]  # fmt: skip
 FRAMES = (
     "{}", "{}", "a {}", "The {}.", "This is a {}.", "It looks like a {} sitting on a branch.",
     "The image shows a {} in its natural habitat, with a blurred background.", "I think it's a {}, or a young one.",
@@ -179,51 +137,6 @@ def checklist(nodes: int, rng: random.Random) -> Made:
     return made
 
 
-def ncbi(nodes: int, rng: random.Random) -> Made:
-    """Lineages of unequal depth, many levels of them without rank; most leaves are unnamed, or strains."""
-    words, made = Words(rng, nodes), Made()
-    made.add(-1, "root", "no rank")
-    inner, depth, latest = [0], [0], 0
-    for _ in range(max(12, nodes // 60)):
-        # Mostly below the latest node, so that some lineages are deep.
-        parent = latest if rng.random() < 0.8 and depth[latest] < 36 else rng.choice(inner)
-        latest = node = made.add(
-            parent,
-            words.latin(("ales", "aceae", "ia", "idae", "ota", "ini")),
-            rng.choice(("clade", "no rank", "order", "family", "tribe", "subfamily")),
-        )
-        depth.append(depth[parent] + 1)
-        made.common[node] = [f"{rng.choice(words.nouns)}s"] if rng.random() < 0.2 else []
-        inner.append(node)
-    genera = []
-    for _ in range(max(8, nodes // 12)):
-        genera.append(made.add(rng.choice(inner), words.latin(), "genus"))
-    used: set[str] = set()
-    while len(made.labels) < nodes:
-        genus = genera[int(len(genera) * rng.random() ** 2)]
-        name, lot = made.labels[genus], rng.random()
-        code = f"{rng.choice('ABCDEFGHKMNS')}{rng.choice('ABCDEFGHKMNS')}{rng.randrange(10**6)}"
-        if lot < 0.45:
-            label = f"{name} {words.epithet()}"
-        elif lot < 0.8:
-            label = f"{name} sp. {code}"
-        elif lot < 0.85:
-            label = f"uncultured {name} sp."
-        elif lot < 0.86:
-            label = f"environmental samples {name}"
-        else:
-            label = f"{name} {words.epithet()} strain {code}"
-        if label in used:
-            continue
-        used.add(label)
-        node = made.add(genus, label, "strain" if "strain" in label else "species")
-        if lot < 0.45 and rng.random() < 0.15:
-            made.common[node] = [words.common(rng.choice(words.nouns))]
-        if lot < 0.45 and rng.random() < 0.5:
-            made.synonyms[node] = [f"{made.labels[rng.choice(genera)]} {label.split()[1]}"]
-    return made
-
-
 def things(nodes: int, rng: random.Random) -> Made:
     """Made things and their kinds: "golden lamp", below "lamp"; series and codes."""
     words, made = Words(rng, nodes), Made()
@@ -249,30 +162,17 @@ def things(nodes: int, rng: random.Random) -> Made:
     return made
 
 
-SHAPES = {"checklist": checklist, "ncbi": ncbi, "things": things}
+SHAPES = {"checklist": checklist, "things": things}
 
 
-def write(made: Made, shape: str, folder: Path) -> Path:
-    """Writes a tree's files; returns what to give `read_taxonomy`."""
-    if shape == "ncbi":
-        with (folder / "nodes.dmp").open("w", encoding="utf-8") as file:
-            for node, parent in enumerate(made.parents):
-                file.write(f"{node + 1}\t|\t{max(parent, 0) + 1}\t|\t{made.ranks[node]}\t|\n")
-        with (folder / "names.dmp").open("w", encoding="utf-8") as file:
-            for node, label in enumerate(made.labels):
-                named = [(label, "scientific name"), *((name, "common name") for name in made.common[node])]
-                for name, kind in [*named, *((name, "synonym") for name in made.synonyms[node])]:
-                    file.write(f"{node + 1}\t|\t{name}\t|\t\t|\t{kind}\t|\n")
-        return folder
-    path = folder / "tree.csv"
+def write(made: Made, path: Path) -> None:
+    """Writes a tree as an edge list."""
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(("child", "parent", "label", "rank", "aliases"))
         for node, parent in enumerate(made.parents):
-            above = f"t{parent}" if node else ""
             names = ";".join((*made.common[node], *made.synonyms[node]))
-            rows.writerow((f"t{node}", above, made.labels[node], made.ranks[node], names))
-    return path
+            rows.writerow((f"t{node}", f"t{parent}" if node else "", made.labels[node], made.ranks[node], names))
 
 
 def made_answers(made: Made, count: int, rng: random.Random) -> Iterator[str]:
@@ -305,9 +205,7 @@ def made_answers(made: Made, count: int, rng: random.Random) -> Iterator[str]:
 
 _USE = """
 import time
-wall = time.perf_counter()
 import json, resource, sys
-from collections import defaultdict
 from taxtune.mapping import Mapper
 from taxtune.taxonomy import read_taxonomy
 clock = time.process_time
@@ -316,36 +214,30 @@ tree = read_taxonomy(sys.argv[1])
 read = clock()
 mapper = Mapper(tree)
 mapper.place_one(tree.labels[-1])
-first, waited = clock(), time.perf_counter() - wall
+first = clock()
 mapper.place_one("a gost orchid or a parked gizmo")
 learnt = clock()
 texts = [json.loads(line) for line in open(sys.argv[2], encoding="utf-8")]
-stages = defaultdict(list)
-for text in texts:
-    before = clock()
-    placement = mapper.place_one(text)
-    stages[str(placement.stage)].append(1e3 * (clock() - before))
+placed = mapper.place(texts)
+mean = 1e3 * (clock() - learnt) / len(texts)
 if len(sys.argv) > 3:
     with open(sys.argv[3], "w") as file:
-        json.dump([[p.node, str(p.stage), p.evidence] for p in mapper.place(texts)], file)
-print(json.dumps({
-    "nodes": len(tree), "height": tree.height, "read": read - imported, "learn": learnt - read, "start": first,
-    "wall": waited, "wordnet": learnt - first, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    "mean": sum(map(sum, stages.values())) / len(texts),
-    "stages": {stage: [len(took), sum(took) / len(took)] for stage, took in stages.items()},
-}))
+        json.dump([[p.node, str(p.stage), p.evidence] for p in placed], file)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({"height": tree.height, "read": read - imported, "learn": learnt - read, "start": first,
+                  "wordnet": learnt - first, "peak": peak, "mean": mean}))
 """
 
 
-def use(path: Path, answers: Path, cache: Path, placed: Path | None) -> dict[str, Any]:
-    """Returns what a process of its own measures as it reads a tree and places answers."""
+def use(path: Path, answers: Path, cache: Path, placed: Path | None = None) -> dict[str, Any]:
+    """Reads a tree and places answers in a process of its own, and returns what that measures."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", _USE, str(path), str(answers), *([] if placed is None else [str(placed)])]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         sys.exit(done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return measured
 
 
 def main() -> None:
@@ -353,11 +245,10 @@ def main() -> None:
     parser.add_argument("--nodes", type=float, nargs="+", default=[1e4, 1e5, 1e6], help="sizes of the trees")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES), help="shapes of the trees")
     parser.add_argument("--answers", type=int, default=5000, help="answers that are placed")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--placed", type=Path, help="folder for the placements, for comparison of two versions")
     arguments = parser.parse_args()
-    header = "shape          nodes levels |  read  learn   peak  kept | start  wall +WordNet   peak | mean   by stage"
-    print(f"{header}\n{'-' * len(header)}")
+    print("| shape | nodes | levels | read | learn | peak | kept | start | +WordNet | peak | mean |")
+    print("| --- |" + " ---: |" * 10)
     for shape in arguments.shapes:
         for nodes in map(int, arguments.nodes):
             with tempfile.TemporaryDirectory() as name:
@@ -366,25 +257,20 @@ def main() -> None:
 
 def measure(shape: str, nodes: int, folder: Path, arguments: argparse.Namespace) -> None:
     """Makes a tree and answers, has two processes use them, and prints a line of the table."""
-    cache, answers, tree = folder / "cache", folder / "answers.jsonl", folder / "tree"
-    tree.mkdir()
-    rng = random.Random(f"{arguments.seed} {shape} {nodes}")
+    cache, answers, tree = folder / "cache", folder / "answers.jsonl", folder / "tree.csv"
+    rng = random.Random(f"0 {shape} {nodes}")
     made = SHAPES[shape](nodes, rng)
-    path = write(made, shape, tree)
-    texts = list(made_answers(made, arguments.answers, rng))
+    write(made, tree)
+    texts = made_answers(made, arguments.answers, rng)
     answers.write_text("".join(f"{json.dumps(text)}\n" for text in texts), encoding="utf-8")
     del made
-    first = use(path, answers, cache, arguments.placed and arguments.placed / f"{shape}-{nodes}.json")
+    first = use(tree, answers, cache, arguments.placed and arguments.placed / f"{shape}-{nodes}.json")
     kept = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) / 2**20
-    again = use(path, answers, cache, None)
-    stages = sorted(again["stages"].items(), key=lambda item: -item[1][0])
-    print(
-        f"{shape:9} {first['nodes']:9,} {first['height']:6} | {first['read']:5.1f} {first['learn']:6.1f} "
-        f"{first['peak']:6,.0f} {kept:5,.0f} | {again['start']:5.2f} {again['wall']:5.2f} {again['wordnet']:8.2f} "
-        f"{again['peak']:6,.0f} | {again['mean']:4.2f}   "
-        + ", ".join(f"{stage} {ms:.2f} ({n / len(texts):.0%})" for stage, (n, ms) in stages),
-        flush=True,
-    )
+    again = use(tree, answers, cache)
+    columns = [shape, f"{nodes:,}", str(first["height"]), f"{first['read']:.1f}", f"{first['learn']:.1f}"]
+    columns += [f"{first['peak']:,.0f}", f"{kept:,.0f}", f"{again['start']:.1f}", f"{again['wordnet']:.1f}"]
+    columns += [f"{again['peak']:,.0f}", f"{again['mean']:.2f}"]
+    print(f"| {' | '.join(columns)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,6 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 @pytest.mark.parametrize(
     ("script", "arguments", "said"),
     [
-        ("build.py", ["--nodes", "1500"], "read back: identical"),
         (
             "local_runner.py",
             ["--width", "128", "--layers", "1", "--prompts", "5", "--repeats", "1", "--variants", "batch", "static"],
@@ -38,7 +37,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
         ),
         ("execution.py", ["--workers", "1", "--without-ray", "--images", "3", "--prompts", "2"], "3 of 3"),
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
-        ("taxonomy_scale.py", ["--nodes", "300", "--shapes", "ncbi", "--answers", "20"], "ncbi            300"),
+        ("taxonomy_scale.py", ["--nodes", "300", "--shapes", "things", "--answers", "20"], "| things | 300 |"),
         ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
         ("overhead.py", ["--only", "loop", "--iterations", "12"], "after iterations"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),

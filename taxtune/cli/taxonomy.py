@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taxtune.cli.interrupts import stoppable
-from taxtune.cli.taxonomy_build import build, link
+from taxtune.cli.taxonomy_build import build, keep
 from taxtune.cli.taxonomy_names import enrich, from_labels
-from taxtune.errors import TaxonomyError
 from taxtune.options import (
     EnglishNamesOption,
     FileFormatOption,
@@ -23,13 +22,12 @@ from taxtune.options import (
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
-    from taxtune.taxonomy import Taxonomy, TaxonomyReport
+    from taxtune.taxonomy import TaxonomyReport
 
 __all__ = ["check", "convert", "show", "taxonomy_app"]
 
 taxonomy_app = typer.Typer(help="Inspect, build or extend a label taxonomy.", no_args_is_help=True)
 taxonomy_app.command()(stoppable(build))
-taxonomy_app.command()(stoppable(link))
 taxonomy_app.command()(stoppable(enrich))
 taxonomy_app.command()(stoppable(from_labels))
 
@@ -49,7 +47,7 @@ def check(
 
     report = check_taxonomy(file, format, root_label)
     if as_json:
-        _print_json(report.as_dict())
+        print(json.dumps(report.as_dict(), ensure_ascii=False, indent=2))
     else:
         _print_report(report)
     if not report.ok:
@@ -79,10 +77,7 @@ def convert(
     from taxtune.taxonomy.convert import write_taxonomy, writer_of
 
     kind = writer_of(out, to)
-    if Path(file).resolve() == out.resolve():
-        raise TaxonomyError("The output file is also the input file.", file=out, remedy="Choose another.")
-    if out.exists() and not force:
-        raise TaxonomyError("The file already exists; nothing was written.", file=out, remedy="Add --force.")
+    keep([Path(file)], out)
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     write_taxonomy(taxonomy, out, kind, force=force)
     print(f"taxtune: wrote {len(taxonomy):,} nodes to {out} ({kind})", file=sys.stderr)
@@ -98,94 +93,40 @@ def show(
     names: EnglishNamesOption = True,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Print a node: its path, rank and other names, and the nodes below it."""
     from taxtune.taxonomy import read_taxonomy
 
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
-    index = taxonomy.root if node is None else taxonomy.resolve(node)
-    if as_json:
-        _print_json(_node_dict(taxonomy, index, depth))
-        return
-    value = taxonomy.node(index)
-    below = len(taxonomy.descendants(index)) - 1
+    value = taxonomy.node(taxonomy.root if node is None else taxonomy.resolve(node))
+    below = len(taxonomy.descendants(value.index)) - 1
     lines = [" / ".join(value.path), f"rank {value.rank or 'unknown'}, depth {value.depth}, {below:,} nodes below"]
     lines += [f"also called {'; '.join(value.aliases)}"] if value.aliases else []
     lines += [f"names that lead here: {'; '.join(value.leads)}"] if value.leads else []
-    print(visible("\n".join([*lines, *_tree_lines(taxonomy, index, depth)])))
-
-
-def _node_dict(taxonomy: Taxonomy, index: int, depth: int) -> dict[str, Any]:
-    node = taxonomy.node(index)
-    below = taxonomy.children(index).tolist()
-    return {
-        "label": node.label,
-        "path": list(node.path),
-        "rank": node.rank,
-        "aliases": list(node.aliases),
-        "leads": list(node.leads),
-        "depth": node.depth,
-        "nodes_below": len(taxonomy.descendants(index)) - 1,
-        "children": [_node_dict(taxonomy, child, depth - 1) for child in below] if depth > 0 else None,
-    }
-
-
-def _tree_lines(taxonomy: Taxonomy, index: int, depth: int) -> list[str]:
-    lines = []
-    stack = [(child, 1) for child in reversed(taxonomy.children(index).tolist())] if depth > 0 else []
-    while stack:
-        child, level = stack.pop()
-        names = taxonomy.names(child)[1:]
-        lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(names)})" if names else ""))
-        if level < depth:
-            stack.extend((below, level + 1) for below in reversed(taxonomy.children(child).tolist()))
-    return lines
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    for child in taxonomy.walk[taxonomy.places[value.index] + 1 :][:below].tolist():
+        level = int(taxonomy.depth[child]) - value.depth
+        if level <= depth:
+            others = taxonomy.names(child)[1:]
+            lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(others)})" if others else ""))
+    print(visible("\n".join(lines)))
 
 
 def _print_report(report: TaxonomyReport) -> None:
     notes = len(report.defects) - len(report.breaking)
     ranks = ", ".join(f"{count:,} {rank or 'without rank'}" for rank, count in report.ranks.items())
-    print(f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}")
-    print(f"nodes    {report.nodes:,}" + ("" if report.leaves is None else f", of them {report.leaves:,} leaves"))
+    lines = [
+        f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}",
+        f"nodes    {report.nodes:,}" + ("" if report.leaves is None else f", of them {report.leaves:,} leaves"),
+        f"ranks    {ranks}",
+        f"aliases  {report.aliases:,}",
+        f"defects  {len(report.breaking):,} that break the tree, {notes:,} notes",
+    ]
     if report.height is not None:
-        print(f"depth    {report.height} edges; nodes per level: {', '.join(f'{n:,}' for n in report.levels)}")
-    print(visible(f"ranks    {ranks}"))
-    print(f"aliases  {report.aliases:,}")
-    print(f"defects  {len(report.breaking):,} that break the tree, {notes:,} notes")
-    if not report.defects:
-        return
-    if sys.stdout.isatty():
-        _print_table(report)
-        return
+        levels = ", ".join(f"{n:,}" for n in report.levels)
+        lines.insert(2, f"depth    {report.height} edges; nodes per level: {levels}")
     for defect in report.defects:
         where = defect.file if defect.row is None else f"{defect.file}:{defect.row}"
         value = "" if defect.value is None else f" (got {defect.value!r})"
         remedy = f" {defect.remedy}" if defect.remedy and defect.breaks else ""
-        said = f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}"
-        print(visible(said))
-
-
-def _print_table(report: TaxonomyReport) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("row", justify="right")
-    for column in ("defect", "value", "what"):
-        table.add_column(column, overflow="fold")
-    for defect in report.defects:
-        # Text, not markup: names may hold square brackets.
-        table.add_row(
-            Text("" if defect.row is None else str(defect.row)),
-            Text(defect.kind, style="bold red" if defect.breaks else "yellow"),
-            Text(visible(defect.value or "")),
-            Text(visible(defect.message + (f" {defect.remedy}" if defect.remedy and defect.breaks else ""))),
-        )
-    Console().print(table)
+        lines.append(f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}")
+    print(visible("\n".join(lines)))

@@ -22,8 +22,8 @@ import snowballstemmer
 from numpy.typing import NDArray
 
 from taxtune.mapping import english
+from taxtune.mapping.hash_index import Multimap, MultimapBuilder, Part, cached, text_key
 from taxtune.mapping.normalize import fold_words
-from taxtune.packed import Multimap, MultimapBuilder, Part, Texts, kept, text_key
 from taxtune.store import cache_folder
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -94,7 +94,7 @@ class NameIndex:
     epithets: Multimap
     initials: Multimap
     #: Every word; its number there; those of each first letter and length; and the letters in each (`letters_of`).
-    vocabulary: Texts
+    vocabulary: list[str]
     words: Multimap
     shapes: Multimap
     letters: NDArray[np.uint32]
@@ -125,7 +125,7 @@ def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[]
     if len(taxonomy) < _MIN_STORED:
         return make()
     key = blake2b(f"{_VERSION} {what} {taxonomy.digest}".encode(), digest_size=16).hexdigest()
-    return kept(cache_folder(folder, "names") / f"{key}.parts", make)
+    return cached(cache_folder(folder, "names") / f"{key}.npz", make)
 
 
 class NameTails:
@@ -269,7 +269,7 @@ class _Learner:
             if len(word) >= _MIN_MENDED:
                 shapes.add(f"{word[0]}{len(word)}", number)
         letters = np.array([letters_of(word) for word in known], dtype=np.uint32)
-        return {"vocabulary": Texts.of(known), "words": words.build(), "shapes": shapes.build(), "letters": letters}
+        return {"vocabulary": known, "words": words.build(), "shapes": shapes.build(), "letters": letters}
 
     def _is_coded(self) -> bool:
         names = [words for group in self._names for words in group]

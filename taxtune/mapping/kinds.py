@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from taxtune.mapping import english
+from taxtune.mapping.hash_index import Part
 from taxtune.mapping.index import MAX_HEAD, NameIndex, NameTails, folded_names, stored, without_article
 from taxtune.mapping.normalize import fold_word
-from taxtune.packed import Part, Texts
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
@@ -185,9 +185,9 @@ class Kinds:
                 nodes[sense] = node if known is None else self.taxonomy.common_ancestor([node, known])
         kept = {sense.name: node for sense, node in nodes.items() if node}
         return {
-            "senses": Texts.of(kept),
+            "senses": list(kept),
             "nodes": np.fromiter(kept.values(), dtype=np.int32, count=len(kept)),
-            "about": Texts.of(sorted(about)),
+            "about": sorted(about),
         }
 
     def _senses_of_names(self) -> dict[int, list[Synset]]:

@@ -22,9 +22,9 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from taxtune.mapping import english
+from taxtune.mapping.hash_index import text_key
 from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit, latin_stem, letters_of, stem
 from taxtune.mapping.kinds import Kinds
-from taxtune.packed import text_key
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet
 

@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from taxtune.mapping import english
 from taxtune.mapping.asserted import Asserted, asserted_node
 from taxtune.mapping.config import PAPER_PRESETS, MapperConfig, Placement, Placements, Stage
+from taxtune.mapping.hash_index import Multimap, MultimapBuilder, Part
 from taxtune.mapping.index import stored
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.normalize import fold_words, plain_or_raw
 from taxtune.mapping.paper import PaperAlgorithm, elect, top_k
 from taxtune.mapping.similarity import Similarity, make_similarity
-from taxtune.packed import Multimap, MultimapBuilder, Part
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet, find_wordnet
 

@@ -1,8 +1,6 @@
 """Labels that may have several parents: a rooted graph without cycles, of which a tree is the special case.
 
-What is asked of such a graph is what holds along any path: which labels are above a node, and which leaves are below.
-For what needs one path, a node's level and its full name, the longest is taken, as where a tree is built from the graph
-(`taxtune.taxonomy.building`).
+For what needs one path, a node's level and its full name, the longest is taken, as in `taxtune.taxonomy.build`.
 """
 
 from __future__ import annotations
@@ -16,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import TaxonomyError
-from taxtune.taxonomy.building import BuildOptions, BuiltTree, EdgeFate, NodeFate, build_tree, name_nodes
+from taxtune.taxonomy.build import build_tree
+from taxtune.taxonomy.graph import tree_of
+from taxtune.taxonomy.raw import RawTaxonomy
 from taxtune.taxonomy.sources import read_graph
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -93,52 +93,21 @@ def read_label_graph(path: str | Path, format: str = "auto") -> LabelGraph:
 
     Args:
         path: The file.
-        format: One of `taxtune.taxonomy.sources.SOURCES`.
+        format: As `taxtune.taxonomy.sources.read_graph` takes it.
 
     Raises:
         TaxonomyError: If the file cannot be read, or the graph has cycles or no root that reaches all of it.
     """
-    file = Path(path)
-    built = build_tree(read_graph([file], format=format), BuildOptions(parents="all"))
-    _check(built, file)
-    names = name_nodes(built)
-    order = built.order.tolist()
-    number = np.full(len(built.ids), -1, dtype=np.int64)
-    number[built.order] = np.arange(len(order))
-    tree = Taxonomy(
-        [names.labels[node] for node in order],
-        [-1, *(int(number[built.parent_of(node)]) for node in order[1:])],
-        aliases=[names.aliases.get(node, ()) for node in order],
-        source=str(file),
-        ids=[built.ids[node] for node in order],
-        leads=[built.graph.leads.get(node, ()) for node in order],
-    )
-    return LabelGraph.of(tree, number[built.child], number[built.parent])
-
-
-def _check(built: BuiltTree, file: Path) -> None:
-    """Raises an error if anything of the graph is not below its root: nothing is left out of what is measured."""
-    graph, ids = built.graph, built.ids
-    remedy = f"Make one with `taxtune taxonomy build {file} --parents all --out graph.csv`, which breaks cycles and "
-    remedy += "takes one root, and give that."
-    loops = graph.self_loops
-    cyclic = np.flatnonzero(np.isin(built.edge_fate, (EdgeFate.CYCLE, EdgeFate.INTO_THE_ROOT)))
-    if len(loops) or len(cyclic):
-        edges, at = (loops, 0) if len(loops) else (graph.edges, int(cyclic[0]))
-        child, parent = int(edges.child[at]), int(edges.parent[at])
+    graph = read_graph([Path(path)], format=format)
+    built = build_tree(graph, parents="all")
+    dropped = {what: count for what, count in built.counts["dropped"].items() if what != "duplicate edge"}
+    if dropped:
         raise TaxonomyError(
-            "The graph has a cycle: a node is above itself.",
-            file=file,
-            row=int(edges.row[at]) or None,
-            value=f"{ids[child]} under {ids[parent]}",
-            remedy=remedy,
+            f"The graph has a cycle or several roots: below {built.nodes[0].key!r} is all but "
+            f"{', '.join(f'{count:,} {what}' for what, count in dropped.items())}.",
+            file=path,
+            remedy=f"`taxtune taxonomy build {path} --parents all --out graph.csv` breaks cycles and takes one root.",
         )
-    unreached = np.flatnonzero(built.node_fate != NodeFate.KEPT)
-    if len(unreached):
-        raise TaxonomyError(
-            f"The graph has several roots: {len(unreached):,} of {len(graph):,} nodes are not below "
-            f"{ids[built.root]!r}.",
-            file=file,
-            value=ids[int(unreached[0])],
-            remedy=remedy,
-        )
+    tree = tree_of(RawTaxonomy(str(path), "graph", built.nodes))
+    edges = np.array([(tree.by_id[child], tree.by_id[parent]) for parent, child in built.graph.edges], dtype=np.int64)
+    return LabelGraph.of(tree, *edges.reshape(-1, 2).T)

@@ -13,14 +13,13 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from itertools import chain, islice
-from typing import Any, Self, overload
+from itertools import chain
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import TaxonomyError
-from taxtune.packed import Multimap, MultimapBuilder, Part, Texts
 from taxtune.tables import clean
 from taxtune.taxonomy.preorder import SharedAncestors
 
@@ -30,8 +29,6 @@ IntArray = NDArray[np.int64]
 
 #: The most entries of the table of ancestors: 1 GB, enough for ten million nodes of depth 24.
 MAX_LINEAGE = 250_000_000
-#: The arrays of a tree.
-_DERIVED = ("parents", "depth", "_levels", "sizes", "places", "walk")
 _NEAR = 60  # names below this ratio are no suggestion
 
 
@@ -39,24 +36,17 @@ def _tuples(names: Sequence[Sequence[str]] | None, n: int) -> tuple[tuple[str, .
     return ((),) * n if names is None else tuple(tuple(some) for some in names)
 
 
-def _grouped(texts: Texts, counts: IntArray) -> tuple[tuple[str, ...], ...]:
-    """Returns texts in groups of so many each."""
-    names = iter(texts)
-    return tuple(tuple(islice(names, count)) if count else () for count in counts.tolist())
-
-
-def _by_folded(names: Iterable[Sequence[str]]) -> Multimap:
+def _by_folded(names: Iterable[Iterable[str]]) -> dict[str, list[int]]:
     """Returns the numbers of the nodes that have each name, in lower case, given the names of node after node."""
-    table = MultimapBuilder()
+    table: dict[str, list[int]] = {}
     for i, some in enumerate(names):
-        for name in some:
-            table.add(name.casefold(), i)
-    return table.build()
+        for name in {name.casefold() for name in some}:
+            table.setdefault(name, []).append(i)
+    return table
 
 
-def _looked_up(name: str, table: Multimap) -> list[int]:
-    found = table.find(name.strip().casefold())
-    return [*map(int, found if len(found) else table.find(clean(name).casefold()))]
+def _looked_up(name: str, table: Mapping[str, list[int]]) -> list[int]:
+    return list(table.get(name.strip().casefold()) or table.get(clean(name).casefold()) or ())
 
 
 def _depths(parents: IntArray) -> IntArray:
@@ -214,7 +204,7 @@ class Taxonomy:
         Raises:
             TaxonomyError: If the pairs form no tree with one root (all reasons are those of files of edges), or a label
                 or an alias is given for a node that is not there. The row in a message is the pair's position, counted
-                from 1. Of a graph with several parents a node, `taxtune.taxonomy.building` makes a tree.
+                from 1. Of a graph with several parents a node, `taxtune.taxonomy.build` makes a tree.
 
         Example:
             >>> Taxonomy.from_edges([("finch", "bird"), ("duck", "bird")])
@@ -245,38 +235,6 @@ class Taxonomy:
         from taxtune.taxonomy.making import from_dict
 
         return from_dict(data, root)
-
-    def parts(self) -> dict[str, Part]:
-        """Returns the tree, with all that follows from it and takes a while, as parts of a file (`taxtune.packed`)."""
-        ranks = {rank or "": number for number, rank in enumerate(dict.fromkeys(self.ranks))}
-        return {
-            "labels": Texts.of(self.labels),
-            "alias_counts": np.array([len(names) for names in self.aliases], dtype=np.int32),
-            "aliases": Texts.of(chain(*self.aliases)),
-            "lead_counts": np.array([len(names) for names in self.leads], dtype=np.int32),
-            "leads": Texts.of(chain(*self.leads)),
-            "ranks": Texts.of(ranks),
-            "rank_numbers": np.array([ranks[rank or ""] for rank in self.ranks], dtype=np.int32),
-            "ids": Texts.of(key or "" for key in self.ids),
-            "digest": Texts.of([self.digest]),
-            **{name: getattr(self, name) for name in _DERIVED},
-        }
-
-    @classmethod
-    def of_parts(cls, parts: Mapping[str, Any], source: str | None = None) -> Self:
-        """Returns the tree that `parts` made parts of."""
-        tree = cls.__new__(cls)
-        ranks = [rank or None for rank in parts["ranks"]]
-        tree.source = source
-        tree.labels = tuple(parts["labels"])
-        tree.aliases = _grouped(parts["aliases"], parts["alias_counts"])
-        tree.leads = _grouped(parts["leads"], parts["lead_counts"])
-        tree.ranks = tuple(map(ranks.__getitem__, parts["rank_numbers"].tolist()))
-        tree.ids = tuple(key or None for key in parts["ids"])
-        tree.digest = parts["digest"][0]
-        for name in _DERIVED:
-            setattr(tree, name, parts[name])
-        return tree
 
     # -- size and nodes ------------------------------------------------------------------------------------------------
 
@@ -315,9 +273,9 @@ class Taxonomy:
             digest.update(np.fromiter(map(len, names), dtype="<i8", count=len(self)).tobytes())
         ranks = [rank or "" for rank in self.ranks]
         for texts in (self.labels, chain(*self.aliases), chain(*self.leads), ranks):
-            packed = Texts.of(texts)
-            digest.update(packed.ends.astype("<i8").tobytes())
-            digest.update(packed.block.tobytes())
+            encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+            digest.update(np.cumsum([*map(len, encoded)], dtype="<i8").tobytes())
+            digest.update(b"".join(encoded))
         return digest.hexdigest()
 
     @cached_property
@@ -488,18 +446,18 @@ class Taxonomy:
     # -- by name -------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _by_name(self) -> Multimap:
+    def _by_name(self) -> dict[str, list[int]]:
         return _by_folded((label, *aliases) for label, aliases in zip(self.labels, self.aliases, strict=True))
 
     @cached_property
-    def _by_lead(self) -> Multimap:
+    def _by_lead(self) -> dict[str, list[int]]:
         return _by_folded(self.leads)
 
     def _at_path(self, path: Sequence[str]) -> int | None:
         for labels in (path, [clean(label) for label in path]):
             for candidate in ((*labels,), (self.labels[0], *labels)):
                 folded = tuple(label.casefold() for label in candidate)
-                named: list[int] = self._by_name.find(folded[-1]).tolist() if folded else []
+                named = self._by_name.get(folded[-1], []) if folded else []
                 paths = {v: self.path(v) for v in named if self.depth[v] == len(folded) - 1}
                 found = [v for v, path in paths.items() if tuple(label.casefold() for label in path) == folded]
                 if found:  # a path as it is written wins over others that differ only in upper and lower case

@@ -87,9 +87,8 @@ CASES = {
         "taxonomy show again.csv thrush",
     ),
     "taxonomy-build": (
-        "taxonomy build graph.csv --out built.csv --report dropped.jsonl",
-        "taxonomy build graph.csv --out joined.csv --join-roots all --cycles fewest-edges --leave-out bird --lift "
-        "--json",
+        "taxonomy build graph.csv --out built.csv",
+        "taxonomy build graph.csv --out joined.csv --join-roots all --parents all --json",
     ),
     "taxonomy-enrich": (
         "taxonomy enrich birds.csv --out proposals.csv",

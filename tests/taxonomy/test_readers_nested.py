@@ -15,7 +15,7 @@ from taxtune.errors import TaxonomyError
 from taxtune.progress import showing
 from taxtune.tables import MOST_UNPACKED
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
-from taxtune.taxonomy.building import BuildOptions, build_tree, name_nodes, write_tree
+from taxtune.taxonomy.build import build_tree, write_tree
 from taxtune.taxonomy.sources import read_graph
 from tests.displays import Recorder
 
@@ -377,8 +377,7 @@ def test_a_concept_of_several_parents_is_a_graph_and_build_makes_a_tree_of_it(tm
     packed = tmp_path / "animals.ttl.gz"
     packed.write_bytes(gzip.compress(several.encode()))
     for path in (file, packed):
-        built = build_tree(read_graph([path]), BuildOptions())
-        tree, _ = read(write_tree(tmp_path / "tree.csv", built, name_nodes(built)))
+        tree, _ = read(write_tree(tmp_path / "tree.csv", build_tree(read_graph([path]))))
         assert paths(tree) == ["bird", "bird/fish", "bird/fish/duck", "bird/fish/Aal"]
         assert tree.leads[tree.resolve("duck")] == ("teal",)
         assert tree.aliases[0] == ("avian",)
@@ -475,8 +474,7 @@ def test_bad_obo_is_refused_with_its_row(text: str, message: str, tmp_path: Path
 
 def test_build_makes_a_tree_of_obo_too(tmp_path: Path) -> None:
     graph = read_graph([write(tmp_path / "x.obo", OBO + "is_a: X:1\n")])
-    built = build_tree(graph, BuildOptions())
-    tree, _ = read(write_tree(tmp_path / "tree.csv", built, name_nodes(built)))
+    tree, _ = read(write_tree(tmp_path / "tree.csv", build_tree(graph)))
     assert paths(tree)[-1] == "anatomical entity/limb/X:4"
     assert tree.leads[1] == ("arm", "leg")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -21,12 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.errors import DataError, TaxonomyError
+from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
 from taxtune.studies.json_files import coco_caption, parse_object, read_coco
-from taxtune.tables import column_key, csv_delimiter
+from taxtune.tables import column_key, csv_delimiter, read_text
 from taxtune.taxonomy import Domain, Taxonomy
-from taxtune.taxonomy.sources.lines import lines
 
 __all__ = ["CaptionCounts", "count_captions", "read_captions"]
 
@@ -230,21 +230,17 @@ def read_captions(path: Path, *, column: str = "caption") -> Iterator[str]:
     if ending not in readers or (packed and ending == ".json"):
         raise DataError("The captions file has an unknown suffix.", file=path, value=path.name, remedy=_ENDINGS)
     rows = 0
-    try:
-        for caption in readers[ending](path, column):
-            rows += 1
-            yield caption
-    except TaxonomyError as error:  # the reader of lines was written for graphs
-        raise DataError(error.message, file=error.file, row=error.row, value=error.value, remedy=error.remedy) from None
+    for caption in readers[ending](path, column):
+        rows += 1
+        yield caption
     if not rows:
         raise DataError("The captions file is empty.", file=path)
 
 
 def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    for number, line in lines(path):
-        if "\0" in line:
-            raise DataError("The captions file contains a NUL character: it is not a text file.", file=path, row=number)
-        yield number, line
+    text = read_text(path, error=DataError, what="captions")
+    for number, line in enumerate(io.StringIO(text), start=1):
+        yield number, line.rstrip("\r\n")
 
 
 def _plain(path: Path, column: str) -> Iterator[str]:

@@ -72,8 +72,8 @@ class TextFile:
                 f"The file is not valid JSON: {problem.msg}.",
                 file=self.name,
                 row=problem.lineno,
-                remedy="This looks like JSON Lines, with one value per line. For Wikidata's entities, use `taxtune "
-                "taxonomy build`."
+                remedy="This looks like JSON Lines, with one value per line. For Wikidata, use `taxtune taxonomy "
+                "build` with a KGTK edge list."
                 if is_lines
                 else "It may have been cut off; download it again.",
             ) from None

@@ -10,11 +10,9 @@ from pathlib import Path
 
 from taxtune.errors import TaxonomyError
 from taxtune.plugins import find_plugin, plugin_names
-from taxtune.progress import note
 from taxtune.resources import builtin_trees
 from taxtune.tables import read_text, unpacked
-from taxtune.taxonomy.graph import tree_and_notes
-from taxtune.taxonomy.kept import kept_tree
+from taxtune.taxonomy.graph import tree_of
 from taxtune.taxonomy.names import attach_english_names
 from taxtune.taxonomy.raw import RawTaxonomy
 from taxtune.taxonomy.readers.archive import Archive, is_archive
@@ -76,29 +74,8 @@ def read_taxonomy(
         TaxonomyError: If the file cannot be read, is in none of the formats, or has a defect that breaks the tree; the
             message names the first one and how many more there are.
     """
-
-    def make() -> tuple[Taxonomy, list[str]]:
-        tree, notes = tree_and_notes(parse_taxonomy(path, format=format, root_label=root_label))
-        return (attach_english_names(tree) if names else tree), notes
-
-    if format in FORMATS:
-        file = _resolve(path)
-        how = (path, format, names, root_label)
-        taxonomy, notes = kept_tree(file, lambda: _beside(file, str(format)), how, make)
-    else:
-        taxonomy, notes = make()  # a reader of somebody else's may look at anything
-    for text in notes:
-        note(text)
-    return taxonomy
-
-
-def _beside(file: Path, format: str) -> list[Path]:
-    """Returns the files that reading a file may look at besides, or that are in a folder."""
-    of_archive = format in ("auto", *(kind.name for kind in ARCHIVES)) and not is_archive(file)
-    is_core = of_archive and (file.name.lower() in [kind.core for kind in ARCHIVES] or _core_of(file) is not None)
-    patterns = ["*"] if file.is_dir() or is_core else [pattern for text in TEXTS for pattern in text.beside]
-    folder = file if file.is_dir() else file.parent
-    return sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
+    tree = tree_of(parse_taxonomy(path, format=format, root_label=root_label))
+    return attach_english_names(tree) if names else tree
 
 
 def parse_taxonomy(path: str | Path, *, format: str | Reader = "auto", root_label: str | None = None) -> RawTaxonomy:

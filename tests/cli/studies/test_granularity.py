@@ -232,9 +232,9 @@ def test_captions_alone(study: Study, folder: Path) -> None:
     [
         (("--form", "frequency"), "No captions were given"),
         (("--form", "frequency", "--captions", "c.txt", "--scores", "scores.csv"), "takes no images"),
-        (("--form", "frequency", "--captions", "none.txt"), "none.txt: The file does not exist"),
+        (("--form", "frequency", "--captions", "none.txt"), "none.txt: The captions file does not exist"),
         (("--form", "frequency", "--captions", "words.txt"), "words.txt: None of 1 captions names a label"),
-        (("--form", "frequency", "--captions", "blank.txt"), "blank.txt: All captions are empty"),
+        (("--form", "frequency", "--captions", "blank.txt"), "blank.txt: The captions file is empty"),
         (("--form", "frequency", "--captions", "scores.csv"), "choose one with --caption-column"),
         (("--form", "frequency", "--captions", "c.txt", "--captions", "c.txt"), "same value twice"),
         # What is wrong with the captions is said before the scores are looked at.

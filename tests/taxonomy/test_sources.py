@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+from taxtune.errors import TaxonomyError
+from taxtune.taxonomy.sources import read_graph, read_leaves
+from tests.small_wordnet import write_wordnet
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def edges(graph: nx.DiGraph) -> set[tuple[str, str]]:
+    """Pairs of child and parent."""
+    return {(child, parent) for parent, child in graph.edges}
+
+
+def names(graph: nx.DiGraph) -> dict[str, tuple[str, ...]]:
+    """The label and the aliases of each node that has names."""
+    data = {node: (data.get("label"), *data.get("aliases", ())) for node, data in graph.nodes(data=True)}
+    return {node: some for node, some in data.items() if some != (None,)}
+
+
+def test_an_edge_list(tmp_path: Path) -> None:
+    text = 'Parent;Child;Label;Aliases;Leads\n;r;root;;\nr;a;"a ""quoted""; name";x|y;z\nr;b;b;;\n\na;b;bee;;\n'
+    path = write(tmp_path / "edges.csv", text + 'r;"two\nlines";;;\na;a;;;\nr;b;;;\nb;c\n')
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    for graph in (read_graph([path]), read_graph([packed])):
+        assert edges(graph) == {("a", "r"), ("b", "r"), ("b", "a"), ("two lines", "r"), ("c", "b")}
+        assert names(graph) == {"a": ('a "quoted"; name', "x", "y"), "b": ("b", "bee"), "r": ("root",)}
+        assert graph.nodes["a"]["leads"] == ("z",)
+        assert (graph.graph["duplicate edge"], graph.graph["self loop"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("child,parent\n,bird\n", r"edges\.csv:2: The row has no child"),
+        (
+            "child,parent,label\nduck,bird,duck, wild\n",
+            r"edges\.csv:2: The row has 4 cells, the header 3.*double quotes",
+        ),
+        ("child,parent\na,b\nduck,bird,duck\n", r"edges\.csv:3: The row has 3 cells"),
+        ('child,parent\nduck,"bird\n', r"edges\.csv:2: The row cannot be read as CSV"),
+        ("child,parent\n", r"edges\.csv:1: The file has a header but no rows"),
+        ("n00000001 n00000002\nn00000001\n", r"edges\.csv:2: The line is not two synset ids.*'n00000001'"),
+        ("node1\tlabel\tnode2\nQ1\tP279\n", r"edges\.csv:2: The row has 2 cells, the header 3"),
+        ("node1\tlabel\tnode2\nQ1\tP31\tQ2\n", r"edges\.csv: There is no edge"),
+        ("what,is,this\n1,2,3\n", r"edges\.csv:1: This is not the header of a known taxonomy format"),
+    ],
+)
+def test_malformed_graphs_are_errors(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(TaxonomyError, match=message):
+        read_graph([write(tmp_path / "edges.csv", text)])
+
+
+def test_names_of_several_files_and_forms(tmp_path: Path) -> None:
+    path = write(tmp_path / "edges.csv", "child,parent,label\nQ2,Q1,first\n")
+    table = write(tmp_path / "names.csv", "id,label,aliases\nQ2,'t Goy,a; b\nQ3,elsewhere,\n")
+    nodes = write(tmp_path / "other.csv", "child,parent,label\nQ1,Q9,top\nQ3,Q1,not taken\n")
+    graph = read_graph([path], names=[table, nodes])
+    assert names(graph) == {"Q1": ("top",), "Q2": ("first", "'t Goy", "a", "b")}
+    assert edges(graph) == {("Q2", "Q1")}
+    with pytest.raises(TaxonomyError, match="not the header of a known taxonomy format"):
+        read_graph([path], names=[write(tmp_path / "bad.csv", "a,b\n1,2\n")])
+
+
+CLAIMS = """id\tnode1\tlabel\tnode2\trank
+1\tQ2\tP279\tQ1\tnormal
+2\tQ3\tP279\tQ2\tpreferred
+3\tQ3\tP31\tQ5\tnormal
+4\tQ3\tP279\tsomevalue\tnormal
+5\tQ4\tP279\tQ2\tdeprecated
+6\tQ4\tP279\t"text"\tnormal
+"""
+LABELS = r"""node1	label	node2
+Q1	label	'thing'@en
+Q2	label	'Vogel'@de
+Q2	label	'bird \'s \| "x"'@en
+Q2	alias	'avis'@mul
+Q3	label	'Anas'@mul
+Q3	label	'duck'@en
+Q9	label	'elsewhere'@en
+"""
+
+
+def test_wikidata_as_kgtk(tmp_path: Path) -> None:
+    claims, labels = write(tmp_path / "claims.tsv", CLAIMS), write(tmp_path / "labels.tsv", LABELS)
+    graph = read_graph([claims], names=[labels])
+    assert edges(graph) == {("Q2", "Q1"), ("Q3", "Q2")}
+    assert names(graph) == {"Q1": ("thing",), "Q2": ('bird \'s | "x"', "avis"), "Q3": ("duck", "Anas")}
+    left_out = {"rows without a P279 edge between entities": 4, "rows without an English name": 1}
+    assert graph.graph["left_out"] == left_out
+
+
+SENSES = [
+    ("entity", ["entity"], "what is", []),
+    ("canine", ["canine", "canid"], "dogs and the like", ["entity"]),
+    ("domestic", ["domestic_animal"], "kept by people", ["entity"]),
+    ("dog", ["dog", "domestic_dog", "Canis_familiaris"], "barks | and bites", ["canine", "domestic"]),
+]
+
+
+def test_wordnets_own_files(tmp_path: Path) -> None:
+    path = write_wordnet(tmp_path, SENSES) / "data.noun"
+    graph = read_graph([path])
+    labels = dict(graph.nodes(data="label"))
+    assert {(labels[child], labels[parent]) for child, parent in edges(graph)} == {
+        ("canine", "entity"),
+        ("domestic animal", "entity"),
+        ("dog", "canine"),
+        ("dog", "domestic animal"),
+    }
+    (dog,) = (node for node, label in labels.items() if label == "dog")
+    assert graph.nodes[dog]["aliases"] == ("domestic dog", "Canis familiaris")
+    # An id is the part of speech and the offset at which the line begins, as in ImageNet, whose pairs name no synset.
+    assert dog[0] == "n"
+    assert path.read_bytes()[int(dog[1:]) :].startswith(dog[1:].encode())
+    pairs = write(tmp_path / "is_a.txt", "".join(f"{parent} {child}\n" for child, parent in sorted(edges(graph))))
+    assert names(read_graph([pairs], names=[path])) == names(graph)
+    assert edges(read_graph([pairs])) == edges(graph)
+
+
+def test_instances_and_many_words(tmp_path: Path) -> None:
+    words = " ".join(f"w{i} 0" for i in range(17))
+    text = "  1 a licence\n00000014 15 n 01 city 0 000 | a place\n"
+    text += f"00000052 15 n 11 {words} 002 @i 00000014 n 0000 + 00000001 v 0101 | a name\n"
+    graph = read_graph([write(tmp_path / "data.noun", text)])
+    assert edges(graph) == {("n00000052", "n00000014")}
+    assert len(graph.nodes["n00000052"]["aliases"]) == 16  # "11" is hexadecimal
+
+
+@pytest.mark.parametrize("line", ["00000014 15 n 01 city", "00000014 15 x 01 city 0 000 | a", "city 0 000"])
+def test_a_line_that_is_no_synset(tmp_path: Path, line: str) -> None:
+    text = f"  1 a licence\n00000052 15 n 01 town 0 000 | a place\n{line}\n"
+    with pytest.raises(TaxonomyError, match=r"data\.noun:3: The line is not a synset"):
+        read_graph([write(tmp_path / "data.noun", text)])
+
+
+def test_leaves(tmp_path: Path) -> None:
+    assert read_leaves(write(tmp_path / "a.txt", "# ids\nQ3\tduck\n\nQ2,bird\nQ3\n")) == ("Q3", "Q2")
+    index = {"0": ["n01440764", "tench"], "1": ["n01443537", "goldfish"]}
+    assert read_leaves(write(tmp_path / "i.json", json.dumps(index, indent=1))) == ("n01440764", "n01443537")
+    for text, message in (
+        ("# nothing\n", "The file lists no ids"),
+        ('{"0": ["n01440764", "tench"], "1": 2}', r'is not an index of classes.*\{"0": \["n01440764", "tench"\]'),
+        ('{"0": ', "is not an index of classes"),
+    ):
+        with pytest.raises(TaxonomyError, match=message):
+            read_leaves(write(tmp_path / "bad", text))
