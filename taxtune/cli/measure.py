@@ -1,4 +1,4 @@
-"""`taxtune measure`: text measures of a file of answers and references."""
+"""`taxtune score measure`: text measures of a file of answers and references."""
 
 from __future__ import annotations
 

@@ -61,7 +61,11 @@ def score(
     workers: WorkersOption = None,
     as_json: JsonRowsOption = False,
 ) -> None:
-    """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals."""
+    """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals.
+
+    `taxtune score measure FILE` prints text measures against references instead, and `taxtune score diagnose FILE` what
+    goes wrong, where on the taxonomy, and what it costs; both have their own --help.
+    """
     from taxtune.answers import AnswerSchema, open_answers
     from taxtune.answers.placing import number_of_workers
     from taxtune.answers.scores import score_answers
