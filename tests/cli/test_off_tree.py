@@ -106,7 +106,17 @@ def test_diagnose(run: Run, way: str) -> None:
     if way == "child":
         assert found["tables"]["clades"][0]["most often"].startswith("off the tree")
     both = run(
-        "score", "diagnose", "answers.csv", "-t", "tree.csv", "--off-tree-as", way, "--root", "bird", "--off-tree", "leave-out"
+        "score",
+        "diagnose",
+        "answers.csv",
+        "-t",
+        "tree.csv",
+        "--off-tree-as",
+        way,
+        "--root",
+        "bird",
+        "--off-tree",
+        "leave-out",
     )
     (row,) = both["tables"]["both-trees"]
     assert row["hP on life"] == pytest.approx(2.5 / 3 if way == "child" else 1)

@@ -34,8 +34,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "question", "--resamples", "20",
     ),
     "diagnose": (
-        "score", "diagnose", "rated.jsonl", "-t", "tree.csv", "--inclusion", "llama-inclusion:openai/x", "--concept", "rouge-1",
-        "--question", "What is it?",
+        "score", "diagnose", "rated.jsonl", "-t", "tree.csv", "--inclusion", "llama-inclusion:openai/x",
+        "--concept", "rouge-1", "--question", "What is it?",
     ),
     "granularity": (
         "study", "granularity", "-t", "tree.csv", "--form", "language", "--coarse-level", "1", "--model",

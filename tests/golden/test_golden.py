@@ -68,7 +68,8 @@ CASES = {
     ),
     "diagnose": (
         "score diagnose bold.csv -t birds.csv --least 1 --resamples 100 --out out",
-        "score diagnose careful.csv -t birds.csv --missing leave-out --root Aves --off-tree leave-out --resamples 50 --json",
+        "score diagnose careful.csv -t birds.csv --missing leave-out --root Aves --off-tree leave-out "
+        "--resamples 50 --json",
         "score diagnose terse.csv -t birds.csv --inclusion text-inclusion --concept rouge-1 --tags tags.csv "
         "--resamples 50 --json",
         "score diagnose guesses.jsonl -t birds.csv --guesses join --frequencies frequencies.csv "
