@@ -274,17 +274,24 @@ def _records(table: Table) -> list[tuple[int, dict[str, Any]]]:
                 value=row.cells[len(table.header)],
                 remedy="Put text that contains the delimiter in double quotes.",
             )
-    columns = [(i, name) for i, name in enumerate(table.header) if name]
-    return [
-        (row.line, {name: cell if (cell := row.cell(i)).strip() else None for i, name in columns}) for row in table.rows
+    # Only the first record has what its row lacks: rows of one cell may stand below a header of thousands.
+    records = [
+        (
+            row.line,
+            {name: cell if cell.strip() else None for name, cell in zip(table.header, row.cells, strict=False) if name},
+        )
+        for row in table.rows
     ]
+    records[0] = (records[0][0], {**dict.fromkeys(filter(None, table.header)), **records[0][1]})
+    return records
 
 
 def _json_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
     document = _json_value(text)
     if isinstance(document, dict) and isinstance(document.get("samples"), list):
         document = document["samples"]
-    if isinstance(document, list):
+    is_list = isinstance(document, list)
+    if is_list:
         records = list(enumerate(document, start=1))
     else:
         # Lines end in LF alone: other ends may stand unescaped in a JSON text.
@@ -292,8 +299,9 @@ def _json_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
         records = [(row, _json_value(line, line.strip())) for row, line in lines if line.strip()]
     for row, record in records:
         if not isinstance(record, dict):
+            message = f"{f'Entry {row} of the list' if is_list else 'The line'} is not a JSON object."
             remedy = "JSONL has one object per line, JSON one list of objects."
-            raise DataError("This is not a JSON object.", file=file, row=row, value=record, remedy=remedy)
+            raise DataError(message, file=file, row=row, value=record, remedy=remedy)
     return records
 
 
@@ -322,7 +330,8 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
     except ImportError:
         raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
     except Exception as error:  # damage shows as whatever zipfile, the XML parser, openpyxl and pyarrow raise
-        raise DataError(f"The {format} file cannot be read.", file=file, value=str(error)) from None
+        what = "sheet" if format == "xlsx" else "Parquet file"
+        raise DataError(f"The {what} cannot be read.", file=file, value=str(error)) from None
     if size > MOST_UNPACKED:
         raise _too_large(file, "XLSX")
     return _records(_table([row for row in rows if any(map(str.strip, row.cells))], file, DataError))

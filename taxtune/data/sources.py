@@ -182,10 +182,11 @@ def _file_rows(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
             file=path,
             remedy="Rename it, or say with `pattern` where image and label stand in its lines.",
         )
-    for number, record in read_table(path, what="manifest"):
-        keys = [column if column in record else column_key(column) for column in columns]
-        _check_columns(keys, list(record), path, number)
-        yield f"row {number}", record[keys[0]], record[keys[1]]
+    records = read_table(path, what="manifest")
+    there = list(dict.fromkeys(name for _, record in records for name in record))
+    image, label = (column if column in there else column_key(column) for column in columns)
+    _check_columns((image, label), there, path)
+    yield from ((f"row {number}", record.get(image), record.get(label)) for number, record in records)
 
 
 def line_pattern(pattern: str) -> re.Pattern[str]:
