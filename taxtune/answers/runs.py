@@ -59,12 +59,17 @@ def read_run_rows(folder: Path, evaluation: str | None = None) -> RunRows:
         raise DataError("The folder does not contain a taxtune run.", file=folder, remedy=_NO_RUN)
     if evaluation is not None and evaluation.isdecimal():
         try:
-            rows = [current_row(row) for row in read_lines(history)[int(evaluation)]["rows"]]
-        except _BROKEN as error:
+            rows = {number: [*map(current_row, record["rows"])] for number, record in read_lines(history).items()}
+        except FileNotFoundError:
             remedy = "The iterations of a comparison are in the sub-folders of its objectives."
+            raise DataError("The folder contains no iterations.", file=folder, remedy=remedy) from None
+        except _BROKEN as error:
+            raise DataError("This is not a taxtune record.", file=history, value=str(error)) from error
+        if not rows.get(number := int(evaluation)):
+            remedy = f"It has those of {', '.join(str(key) for key in rows if rows[key])}."
             message = "The run has no answers for this iteration."
-            raise DataError(message, file=history, value=evaluation, remedy=remedy) from error
-        return _answered(f"iteration {evaluation}", "tuning", history, rows)
+            raise DataError(message, file=history, value=evaluation, remedy=remedy)
+        return _answered(f"iteration {evaluation}", "tuning", history, rows[number])
     if not result.exists():
         raise DataError("The run is not finished: it has no held-out answers.", file=folder, remedy=_UNFINISHED)
     held = dict(heldout_rows(result))
@@ -89,8 +94,8 @@ def heldout_rows(result: Path) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _answered(evaluation: str, split: str, file: Path, rows: list[Any]) -> RunRows:
+    if rows and all(isinstance(row, dict) and row.get("answer", "") is None for row in rows):
+        raise DataError(f"No image of the {split} split has an answer.", file=file, remedy="Give another run.")
     if any(not isinstance(row, dict) or not row.keys() >= set(_NEEDED) for row in rows):
         raise DataError("This is not a taxtune record.", file=file, remedy=f"Each row needs {', '.join(_NEEDED)}.")
-    if all(row["answer"] is None for row in rows):
-        raise DataError(f"No image of the {split} split has an answer.", file=file, remedy="Give another run.")
     return RunRows(evaluation, split, file, tuple(rows))

@@ -176,7 +176,7 @@ def _dataset_rows(dataset: Any, columns: tuple[str, str], name: str) -> Iterator
 
 
 def _file_rows(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
-    if path.exists() and path.suffix.lower() not in LISTS:
+    if path.is_file() and path.suffix.lower() not in LISTS:
         raise DataError(
             f"The name of a manifest must end in {', '.join(LISTS)}, not in {path.suffix or 'nothing'!r}.",
             file=path,
