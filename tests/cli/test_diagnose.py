@@ -156,7 +156,7 @@ def test_targets_outside_the_root_are_left_out_and_listed(tree: Path, tmp_path: 
     file.write_text(rows(("mallard", "mallard"), ("duck", "duck")))
     done = run(str(file), "-t", str(tree), "--root", "songbird")
     assert done.code == 2
-    assert "No target lies below 'Passeriformes'" in done.err
+    assert "2 target outside Passeriformes" in done.err
 
 
 def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> None:
