@@ -17,6 +17,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -274,16 +275,19 @@ def _records(table: Table) -> list[tuple[int, dict[str, Any]]]:
                 value=row.cells[len(table.header)],
                 remedy="Put text that contains the delimiter in double quotes.",
             )
-    # Only the first record has what its row lacks: rows of one cell may stand below a header of thousands.
-    records = [
+    # Rows of one cell may stand below a header of thousands: then only the first is filled up.
+    wide = len(table.header) > 1_000
+    return [
         (
             row.line,
-            {name: cell if cell.strip() else None for name, cell in zip(table.header, row.cells, strict=False) if name},
+            {
+                name: cell if cell and cell.strip() else None
+                for name, cell in (zip if wide and i else zip_longest)(table.header, row.cells)
+                if name
+            },
         )
-        for row in table.rows
+        for i, row in enumerate(table.rows)
     ]
-    records[0] = (records[0][0], {**dict.fromkeys(filter(None, table.header)), **records[0][1]})
-    return records
 
 
 def _json_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:

@@ -137,7 +137,8 @@ def check_images(
     listed = "\n".join(shortened(lines, 20))
     if not skip_broken:
         raise ImageError(f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\nFix or remove these files.")
-    note(f"{len(faults):,} image{' is' if len(faults) == 1 else 's are'} left out, unusable:\n{listed}")
+    count = "1 image cannot be used and is" if len(faults) == 1 else f"{len(faults):,} images cannot be used and are"
+    note(f"{count} left out:\n{listed}")
     return hashes
 
 
@@ -212,7 +213,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise ImageError(f"The image file cannot be read: {error.strerror or error}.", file=path) from error
     except ValueError:
-        raise ImageError("The name of the image file contains a NUL character.", value=str(path)) from None
+        raise ImageError("The name of the image file contains a NUL character.", file=path) from None
 
 
 @cache

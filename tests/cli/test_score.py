@@ -261,7 +261,7 @@ def test_a_placement_wins_over_the_answer_and_says_so(
             '{"placement": "bird", "truth": "duck"}\n{"placement"\n',
             "rows.jsonl:2: The line is not a JSON",
         ),
-        ("rows.jsonl", "[1]\n", "rows.jsonl: Entry 1 of the list is not a JSON object"),
+        ("rows.jsonl", "[1]\n", "rows.jsonl:1: Entry 1 of the list is not a JSON object"),
         ("rows.jsonl", '{"placement": 3, "truth": "duck"}\n', "row 1: placement is not a label or a path: 3"),
         ("rows.jsonl", '{"answer": 3, "truth": "duck"}\n', "row 1: answer is not text: 3"),
         ("rows.jsonl", '{"answer": null, "truth": "duck"}\n', "row 1: answer is missing"),

@@ -182,7 +182,7 @@ def test_bad_images_are_left_out_and_named_where_that_is_asked_for(
     (example,) = load_examples(path, TREE, skip_broken=True)
     assert (example.id, example.sha256) == ("good.png", content_hash(tmp_path / "good.png"))
     (note,) = notes
-    assert note.startswith("2 images are left out, unusable:")
+    assert note.startswith("2 images cannot be used and are left out:")
     assert "gone.png (m.csv, row 2): The image file does not exist" in note
     assert "empty.png (m.csv, row 4): The image file is empty" in note
     with pytest.raises(ImageError, match="None of the 1 images can be used"):
