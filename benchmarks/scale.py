@@ -4,7 +4,7 @@ Run `python benchmarks/scale.py` for small sizes, `--full` for those in docs/per
 for the images), and `--only pairs`, `answers` or `images` for a part. Trees, answers and images are made.
 
 - pairs: hP and hR of pairs of nodes, beside a comparison of the two lineages level by level, with the same values;
-- answers: `taxtune place --json` of a file, in one process and in several, with the same bytes;
+- answers: `taxtune place --json` of a file, in one process;
 - images: `load_examples` and `split` of a folder with 100 labels, and the same again once the hashes are on the disk.
 """
 
@@ -95,12 +95,12 @@ def level_by_level(
     return shared / (tree.depth[predicted] + 1), shared / (tree.depth[target] + 1)
 
 
-def answers(folder: Path, n: int, workers: int) -> dict[str, Any]:
+def answers(folder: Path, n: int) -> dict[str, Any]:
     """`taxtune place` of a file of n answers."""
     from taxtune.cli import main
 
-    tree, file, out = folder / "tree.csv", folder / f"{n}.txt", folder / f"{n}-{workers}.jsonl"
-    sys.argv = ["taxtune", "place", "-t", str(tree), str(file), "--json", "--workers", str(workers)]
+    tree, file, out = folder / "tree.csv", folder / f"{n}.txt", folder / f"{n}.jsonl"
+    sys.argv = ["taxtune", "place", "-t", str(tree), str(file), "--json"]
     start = time.perf_counter(), time.process_time()
     with out.open("w", encoding="utf-8") as written, redirect_stdout(written), redirect_stderr(io.StringIO()) as said:
         try:
@@ -109,7 +109,6 @@ def answers(folder: Path, n: int, workers: int) -> dict[str, Any]:
             if end.code:
                 raise RuntimeError(said.getvalue()) from end
     seconds, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
     with out.open("rb") as placed:
         digest = hashlib.file_digest(placed, "sha256").hexdigest()
     out.unlink()
@@ -118,11 +117,9 @@ def answers(folder: Path, n: int, workers: int) -> dict[str, Any]:
     return {
         "answers": n,
         "distinct": distinct,
-        "processes": workers,
         "seconds": seconds,
-        "CPU, s": cpu + children.ru_utime + children.ru_stime,
+        "CPU, s": cpu,
         "peak, MB": peak(),
-        "peak of a worker, MB": children.ru_maxrss / 1024 if workers > 1 else None,
         "digest": digest,
     }
 
@@ -226,7 +223,7 @@ def main() -> None:
         if part == "pairs":
             found = pairs(*map(int, given))
         elif part == "answers":
-            found = answers(Path(given[0]), int(given[1]), int(given[2]))
+            found = answers(Path(given[0]), int(given[1]))
         else:
             found = images(Path(given[0]), int(given[1]))
         print(json.dumps(found))
@@ -247,17 +244,11 @@ def main() -> None:
         if arguments.only in (None, "answers"):
             sizes = {"tiny": [2_000], "small": [10_000, 50_000], "full": [10**4, 10**5, 10**6]}[size]
             write_answers(folder, {"tiny": 200}.get(size, 10_000), sizes)
-            processes = (1, max(2, min(8, os.cpu_count() or 1)))
-            rows = [measured("answers", folder, n, workers, cache=folder) for n in sizes for workers in processes]
-            assert len({row["digest"] for row in rows}) == len(sizes), "the output depends on the number of processes"
-            show("taxtune place; the same bytes from one process and from several", rows)
+            show("taxtune place", [measured("answers", folder, n, cache=folder) for n in sizes])
         if arguments.only in (None, "images"):
             for n in {"tiny": [1_200], "small": [2_000, 20_000], "full": [10**4, 10**5, 10**6]}[size]:
                 write_images(folder, n)
-                time.sleep(2.1)  # what has just been written may be written again, and is not kept
-                rows = [{"start": which, **measured("images", folder, n, cache=folder)} for which in (1, 2)]
-                assert rows[0]["digest"] == rows[1]["digest"], "the splits differ"
-                show("A folder of images; identical splits", rows)
+                show("A folder of images", [measured("images", folder, n, cache=folder)])
 
 
 if __name__ == "__main__":

@@ -18,63 +18,13 @@ from taxtune.progress import note
 if TYPE_CHECKING:
     from taxtune.models import Model
 
-__all__ = [
-    "ANSWERS_HELP",
-    "AnswerColumnOption",
-    "ApiBaseOption",
-    "BatchSizeOption",
-    "CacheDirOption",
-    "ChunkerOption",
-    "ConcurrencyOption",
-    "DeviceOption",
-    "EnglishNamesOption",
-    "FileFormatOption",
-    "FormatOption",
-    "FrequenciesOption",
-    "GuessesOption",
-    "IdColumnOption",
-    "ImageRootOption",
-    "InputOption",
-    "JsonOption",
-    "JsonRowsOption",
-    "MissingKeptOption",
-    "MissingMeansOption",
-    "MissingOption",
-    "NoNodeOption",
-    "NodeColumnOption",
-    "OffTreeAsOption",
-    "OffTreeOption",
-    "OtherGuessesOption",
-    "OutOption",
-    "PlaceRootOption",
-    "PlacementColumnOption",
-    "PresetOption",
-    "QuestionColumnOption",
-    "ResamplesOption",
-    "RootLabelOption",
-    "RootOption",
-    "RowsOption",
-    "SeedOption",
-    "SimilarityOption",
-    "SmoothingOption",
-    "TaxonomyArgument",
-    "TaxonomyOption",
-    "TruthColumnOption",
-    "WhereOption",
-    "WorkersOption",
-    "check_out",
-    "choice",
-    "measure_option",
-    "missing_answers",
-    "pairs",
-    "taxonomy_option",
-    "text_model",
-]
-
 # -- the taxonomy -----------------------------------------------------------------------------------------------------
 
-
 _TAXONOMY = "The taxonomy file, or builtin:NAME for that of a built-in recipe."
+
+
+def _option(name: str, metavar: str, text: str) -> Any:
+    return typer.Option(name, metavar=metavar, help=text)
 
 
 def taxonomy_option(more: str = "") -> Any:
@@ -88,14 +38,8 @@ def taxonomy_option(more: str = "") -> Any:
 
 TaxonomyOption = Annotated[str, taxonomy_option()]
 TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help=_TAXONOMY)]
-FormatOption = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        metavar="FORMAT",
-        help="Format of the taxonomy (listed in `taxtune taxonomy check --help`); auto detects it.",
-    ),
-]
+_FORMAT = "Format of the taxonomy (listed in `taxtune taxonomy check --help`); auto detects it."
+FormatOption = Annotated[str, _option("--format", "FORMAT", _FORMAT)]
 # taxtune.taxonomy.FORMATS, which would load numpy for the help; a test compares the two.
 _FORMATS = (
     "inat21-json, inat21-csv, edges, paths, darwin-core, coldp, taxdump, nabirds, groups, indented, breadcrumbs, "
@@ -104,26 +48,16 @@ _FORMATS = (
 FileFormatOption = Annotated[
     str, typer.Option("--format", metavar="FORMAT", help=f"Format of the taxonomy: {_FORMATS}.")
 ]
-RootOption = Annotated[
-    str | None,
-    typer.Option(
-        "--root",
-        metavar="NODE",
-        help="Use only the part of the taxonomy below this node (a label or path), which becomes the root. Scores on "
-        "the whole taxonomy are reported as well.",
-    ),
-]
+_ROOT = (
+    "Use only the part of the taxonomy below this node (a label or path), which becomes the root. Scores on the "
+    "whole taxonomy are reported as well."
+)
+RootOption = Annotated[str | None, _option("--root", "NODE", _ROOT)]
 PlaceRootOption = Annotated[
-    str | None,
-    typer.Option("--root", metavar="NODE", help="Place on the part of the taxonomy below this node (a label or path)."),
+    str | None, _option("--root", "NODE", "Place on the part of the taxonomy below this node (a label or path).")
 ]
 RootLabelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--root-label",
-        metavar="LABEL",
-        help="Label of the root, for formats without a root of their own.",
-    ),
+    str | None, _option("--root-label", "LABEL", "Label of the root, for formats without a root of their own.")
 ]
 EnglishNamesOption = Annotated[
     bool, typer.Option("--names/--no-names", help="Add the English names of Latin taxa that come with taxtune.")
@@ -139,26 +73,19 @@ ANSWERS_HELP = (
 )
 
 
-def _column(option: str, text: str) -> Any:
-    return typer.Option(option, metavar="COLUMN", help=text)
-
-
-AnswerColumnOption = Annotated[str, _column("--answer-column", "Column with the answer.")]
-TruthColumnOption = Annotated[str, _column("--truth-column", "Column with the true node: a label, an alias or a path.")]
-PlacementColumnOption = Annotated[
-    str, _column("--placement-column", "Column with the node of a prediction, read instead of the answer.")
+AnswerColumnOption = Annotated[str, _option("--answer-column", "COLUMN", "Column with the answer.")]
+TruthColumnOption = Annotated[
+    str, _option("--truth-column", "COLUMN", "Column with the true node: a label, an alias or a path.")
 ]
-NodeColumnOption = Annotated[str, _column("--node-column", "Column with the node: a label, an alias or a path.")]
-IdColumnOption = Annotated[str, _column("--id-column", "Column that identifies the example.")]
-QuestionColumnOption = Annotated[str, _column("--question-column", "Column with the question, which judges need.")]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        metavar="N",
-        help="Processes that place answers; by default one for each processor where there are 20,000 answers or more.",
-        show_default=False,
-    ),
+PlacementColumnOption = Annotated[
+    str, _option("--placement-column", "COLUMN", "Column with the node of a prediction, read instead of the answer.")
+]
+NodeColumnOption = Annotated[
+    str, _option("--node-column", "COLUMN", "Column with the node: a label, an alias or a path.")
+]
+IdColumnOption = Annotated[str, _option("--id-column", "COLUMN", "Column that identifies the example.")]
+QuestionColumnOption = Annotated[
+    str, _option("--question-column", "COLUMN", "Column with the question, which judges need.")
 ]
 InputOption = Annotated[
     str,
@@ -169,61 +96,32 @@ InputOption = Annotated[
     ),
 ]
 WhereOption = Annotated[
-    list[str] | None,
-    typer.Option("--where", metavar="COLUMN=VALUE", help="Read only rows with this value; may be repeated."),
+    list[str] | None, _option("--where", "COLUMN=VALUE", "Read only rows with this value; may be repeated.")
 ]
 _GUESSES = "How a list of guesses becomes one answer"
 GuessesOption = Annotated[str, typer.Option("--guesses", metavar="WHAT", help=f"{_GUESSES}: first or join.")]
 OtherGuessesOption = Annotated[
     str, typer.Option("--guesses", metavar="WHAT", help=f"{_GUESSES} if --guess is not given: first or join.")
 ]
-OffTreeOption = Annotated[
-    str,
-    typer.Option(
-        "--off-tree",
-        metavar="WHAT",
-        help="What to do with rows whose true label is not on the taxonomy: error or leave-out.",
-    ),
-]
+_OFF_TREE = "What to do with rows whose true label is not on the taxonomy: error or leave-out."
+OffTreeOption = Annotated[str, _option("--off-tree", "WHAT", _OFF_TREE)]
 MissingOption = Annotated[
-    str, typer.Option("--missing", metavar="WHAT", help="What to do with rows without an answer: error or leave-out.")
+    str, _option("--missing", "WHAT", "What to do with rows without an answer: error or leave-out.")
 ]
 MissingKeptOption = Annotated[
-    str,
-    typer.Option(
-        "--missing",
-        metavar="WHAT",
-        help="What to do with rows without an answer: keep (and count), error or leave-out.",
-    ),
+    str, _option("--missing", "WHAT", "What to do with rows without an answer: keep (and count), error or leave-out.")
 ]
-MissingMeansOption = Annotated[
-    str,
-    typer.Option(
-        "--missing",
-        metavar="WHAT",
-        help="What a row without an answer means: error, leave-out (the call failed) or abstain (the model said "
-        "nothing).",
-    ),
-]
+_MISSING_MEANS = (
+    "What a row without an answer means: error, leave-out (the call failed) or abstain (the model said nothing)."
+)
+MissingMeansOption = Annotated[str, _option("--missing", "WHAT", _MISSING_MEANS)]
 NoNodeOption = Annotated[
-    str,
-    typer.Option(
-        "--no-node",
-        metavar="WHAT",
-        help="What an empty node means: root (the answer names nothing), error or leave-out.",
-    ),
+    str, _option("--no-node", "WHAT", "What an empty node means: root (the answer names nothing), error or leave-out.")
 ]
-RowsOption = Annotated[
-    str,
-    typer.Option(
-        "--rows",
-        metavar="WHAT",
-        help="What to do with examples that are not in every file: error, or common to leave them out and count them.",
-    ),
-]
+_ROWS = "What to do with examples that are not in every file: error, or common to leave them out and count them."
+RowsOption = Annotated[str, _option("--rows", "WHAT", _ROWS)]
 ImageRootOption = Annotated[
-    Path | None,
-    typer.Option("--image-root", metavar="FOLDER", help="Folder that the image names in --images are relative to."),
+    Path | None, _option("--image-root", "FOLDER", "Folder that the image names in --images are relative to.")
 ]
 
 # -- measures, mappers and models -------------------------------------------------------------------------------------
@@ -235,45 +133,29 @@ def measure_option(more: str) -> Any:
     Args:
         more: What the command has to add to its help, such as which measures it takes by default.
     """
-    text = "A measure (see `taxtune measure --list`); may be repeated."
+    text = "A measure (see `taxtune score measure --list`); may be repeated."
     return typer.Option("--measure", "-m", metavar="SPEC", help=f"{text} {more}")
 
 
-SimilarityOption = Annotated[
-    str,
-    typer.Option(
-        "--similarity",
-        metavar="SPEC",
-        help="Similarity that the mapper uses: lexical, sentence:MODEL or clip:MODEL (a name, a folder or "
-        "hf-hub:OWNER/MODEL).",
-    ),
-]
-PresetOption = Annotated[
-    str,
-    typer.Option(
-        "--preset",
-        metavar="NAME",
-        help="Settings of the mapper: default, or the paper's Algorithm 1: paper-listing as printed, "
-        "paper-prose as its text describes it.",
-    ),
-]
-OffTreeAsOption = Annotated[
-    str,
-    typer.Option(
-        "--off-tree-as",
-        metavar="WHAT",
-        help="How to score an answer that asserts something the taxonomy lacks: child (a wrong child of the root, hP "
-        "1/2) or root (hP 1, as the paper scores whatever is there; the paper's presets always do this).",
-    ),
-]
-DeviceOption = Annotated[
-    str, typer.Option("--device", metavar="DEVICE", help="Device for models on this machine: auto, cpu, cuda, ...")
-]
+_SIMILARITY = (
+    "Similarity that the mapper uses: lexical, sentence:MODEL or clip:MODEL (a name, a folder or hf-hub:OWNER/MODEL)."
+)
+SimilarityOption = Annotated[str, _option("--similarity", "SPEC", _SIMILARITY)]
+_PRESET = (
+    "Settings of the mapper: default, or the paper's Algorithm 1: paper-listing as printed, paper-prose as its "
+    "text describes it."
+)
+PresetOption = Annotated[str, _option("--preset", "NAME", _PRESET)]
+_OFF_TREE_AS = (
+    "How to score an answer that asserts something the taxonomy lacks: child (a wrong child of the root, hP 1/2) "
+    "or root (hP 1, as the paper scores whatever is there; the paper's presets always do this)."
+)
+OffTreeAsOption = Annotated[str, _option("--off-tree-as", "WHAT", _OFF_TREE_AS)]
+DeviceOption = Annotated[str, _option("--device", "DEVICE", "Device for models on this machine: auto, cpu, cuda, ...")]
 BatchSizeOption = Annotated[int, typer.Option("--batch-size", min=1, help="Batch size of models on this machine.")]
 ConcurrencyOption = Annotated[int, typer.Option("--concurrency", min=1, help="Maximum number of concurrent API calls.")]
 ApiBaseOption = Annotated[
-    str | None,
-    typer.Option("--api-base", metavar="URL", help="Address of an OpenAI-compatible server for the judge."),
+    str | None, _option("--api-base", "URL", "Address of an OpenAI-compatible server for the judge.")
 ]
 CacheDirOption = Annotated[
     Path | None,
@@ -286,10 +168,7 @@ CacheDirOption = Annotated[
     ),
 ]
 ChunkerOption = Annotated[
-    str,
-    typer.Option(
-        "--chunker", metavar="NAME", help="How the measure concept finds concepts: spacy, spacy:MODEL or rules."
-    ),
+    str, _option("--chunker", "NAME", "How the measure concept finds concepts: spacy, spacy:MODEL or rules.")
 ]
 
 FrequenciesOption = Annotated[
@@ -319,8 +198,7 @@ ResamplesOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed for the bootstrap and all other random draws.")]
 OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FOLDER", help="Write report.html, tables, figures and study.json to this folder."),
+    Path | None, _option("--out", "FOLDER", "Write report.html, tables, figures and study.json to this folder.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonRowsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object with a record for each answer.")]

@@ -60,7 +60,7 @@ def main() -> None:
         "modules (230)": len(modules()),
         "lines of tests (31,000)": lines(sorted((ROOT / "tests").rglob("*.py"))),
         "modules in the largest import circle (0)": max(map(len, circles), default=0),
-        "commands (15)": len(getattr(root, "commands", {})),
+        "commands (15)": sum(not each.hidden for each in getattr(root, "commands", {}).values()),
         "commands with sub-commands": len(leaf_commands(root)),
         "recipe keys (60)": len(recipe_keys(schema, schema.get("$defs", {}))),
         "words of documentation (35,000)": sum(len(page.split()) for page in written),

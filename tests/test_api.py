@@ -416,8 +416,6 @@ def test_place_and_score() -> None:
     assert pd.isna(placed["placement"][1])
     assert placed["abstained"].tolist()[3]
     assert placed["depth"].tolist() == [2, pd.NA, 1, 0]
-    with pytest.raises(DataError, match="at least one worker"):
-        taxtune.place(["navy"], TREE, workers=0)
     found = taxtune.score(["reddish", "navy"], ["scarlet", "navy"], TREE)
     assert (found.hp, found.hr) == (1.0, pytest.approx((2 / 3 + 1) / 2))
     free = taxtune.score(["Something reddish", "navy!"], ["scarlet", "navy"], TREE, free_text=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from taxtune.answers import AnswerSchema, read_answers, read_records
 from taxtune.answers.records import open_table
-from taxtune.errors import DataError, MissingExtraError
+from taxtune.errors import DataError
 from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
 from tests.cli.commands import run_command
@@ -73,21 +72,24 @@ def test_values_of_other_types_keep_them(tmp_path: Path) -> None:
     [
         ("a.xlsx", b"PK\x03\x04 broken", "The sheet cannot be read"),
         ("a.parquet", b"PAR1 broken", "The Parquet file cannot be read"),
-        ("a.json", b'{"version": 2, "eval": {}, "status": "started"}', "has no samples"),
         ("a.json", b'[{"answer": "x"}, 3]', r"Entry 2 of the list is not a JSON object.*got 3"),
         ("a.json", b"[1", "a.json:1: The line is not a JSON object"),
         ("a.csv", b"index,prediction\n1,x,y\n", "a.csv:2: The row has 3 cells, the header 2"),
         (
             "a.jsonl",
             b'{"doc_id": 1, "filtered_resps": "x"}\n{"doc_id": 2}\n',
-            "a.jsonl:2: The row lacks 'filtered_resps', which lmms-eval writes",
+            "a.jsonl:2: This is not a sample that lmms-eval wrote.*filtered_resps",
         ),
         (
             "a.jsonl",
             b'{"doc_id": 1, "filtered_resps": [["-3.1", "False"], ["-0.2", "True"]]}',
-            "a.jsonl:1: The sample has likelihoods of given options.*generate_until",
+            "a.jsonl:1: .*likelihoods of given options.*generate_until",
         ),
-        ("a.json", b'{"version": 2, "eval": {}, "samples": [{"input": [], "output": {}, "epoch": 1}]}', "inspect_ai"),
+        (
+            "a.json",
+            b'{"version": 2, "eval": {}, "samples": [{"input": [], "output": {}, "epoch": 1}]}',
+            "that inspect wrote",
+        ),
         ("a.csv", b"id,text\n1,x\n", r"no column 'answer'.*lmms-eval: doc_id, filtered_resps; vlmevalkit: index, pred"),
         ("missing.csv", None, "The answers file does not exist"),
     ],
@@ -97,15 +99,6 @@ def test_what_is_no_file_of_answers_is_said(tmp_path: Path, name: str, content: 
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_answers(tmp_path / name)
-
-
-def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(MissingExtraError, match=r"XLSX.*openpyxl.*\.\[xlsx\]"):
-        read_answers(FILES / "vlmevalkit.xlsx")
-    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
-    with pytest.raises(MissingExtraError, match=r"\.eval.*inspect_ai.*\.\[inspect\]"):
-        read_answers(FILES / "inspect.eval")
 
 
 # -- other harnesses --------------------------------------------------------------------------------------------------
@@ -128,8 +121,7 @@ def test_files_of_other_harnesses(birds: Taxonomy, name: str, ids: list[str], an
     of_id = dict(zip(ids, [row.target for row in read.rows], strict=True))
     expected = (blackbird, mallard, mallard, blackbird) if "7" in ids else (mallard, blackbird, blackbird, mallard)
     assert list(of_id.values()) == list(expected)
-    harness = {"lmms-eval": "lmms-eval", "vlmevalkit": "VLMEvalKit", "inspect": "inspect_ai"}[name.split(".")[0]]
-    assert f"{FILES / name} is read as output of {harness}" in read.notes
+    assert f"{FILES / name} is read as output of {name.split('.')[0]}" in read.notes
     # Metadata and the harness's own columns can choose rows.
     assert all(row.fields for row in read.rows)
 
@@ -151,7 +143,6 @@ def test_a_table_that_names_columns_as_taxtune_does_is_its_own(tmp_path: Path, o
 
 def test_options_by_letter_are_their_texts(birds: Taxonomy) -> None:
     read = read_file(FILES / "vlmevalkit.tsv", birds, missing="keep")
-    assert read.notes[1].endswith("4 of 4 rows name an option by its letter; the option's text is used")
     assert [row.target_text for row in read.rows] == ["mallard", "blackbird", "blackbird", "mallard"]
 
 
@@ -160,12 +151,6 @@ def test_the_question_is_known_and_images_in_the_log_are_none(birds: Taxonomy) -
     assert (rows["7"].question, rows["a"].question) == ("What bird is this?", "What is this?")
     assert rows["7"].image is None
     assert read_file(FILES / "inspect.json", birds, missing="keep", where={"domain": "birds"}).rows[0].id == "a"
-
-
-def test_a_binary_log_is_what_the_json_one_is(birds: Taxonomy) -> None:
-    pytest.importorskip("inspect_ai", reason="reading .eval takes inspect_ai")
-    text, binary = (read_file(FILES / f"inspect.{form}", birds, missing="keep").rows for form in ("json", "eval"))
-    assert [(row.id, row.answer, row.target) for row in text] == [(row.id, row.answer, row.target) for row in binary]
 
 
 def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) -> None:
@@ -177,7 +162,7 @@ def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) ->
         read_file(file, birds, answer="prediction")
     assert read_file(file, format="csv").rows[0].answer == "A"  # the column "answer", as a plain table has it
     assert read_file(file, birds, answer="prediction", format="vlmevalkit", missing="keep").rows[0].target_text
-    with pytest.raises(DataError, match="The row lacks 'doc_id', which lmms-eval writes"):
+    with pytest.raises(DataError, match="not a sample that lmms-eval wrote"):
         read_file(file, format="lmms-eval")
     with pytest.raises(DataError, match=r"Unknown input format.*inspect"):
         open_table(file, format="xml")
@@ -251,10 +236,8 @@ def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
     [
         "score RUN -t TREE --missing leave-out --resamples 5 --json",
         "score RUN:baseline -t TREE --missing abstain --resamples 5 --json",
-        "diagnose RUN:baseline -t TREE --missing leave-out --resamples 5 --json",
-        "measure RUN -m exact-match --missing leave-out --resamples 5 --json",
-        "study ranking tuned=RUN before=RUN:baseline -t TREE -m exact-match --resamples 5 --json",
-        "study prompts m:tuned=RUN:winner m:before=RUN:baseline -t TREE --resamples 5 --json",
+        "score diagnose RUN:baseline -t TREE --missing leave-out --resamples 5 --json",
+        "score measure RUN -m exact-match --missing leave-out --resamples 5 --json",
         "place -t TREE RUN:1 --json",
     ],
 )
@@ -264,18 +247,3 @@ def test_commands_take_runs(
     arguments = [word.replace("RUN", str(run)).replace("TREE", str(tree)) for word in command.split()]
     assert run_command(monkeypatch, *arguments) == 0
     assert json.loads(capsys.readouterr().out)
-
-
-@pytest.mark.parametrize("name", ["lmms-eval.jsonl", "vlmevalkit.xlsx", "inspect.json"])
-def test_commands_take_other_harnesses_files(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
-) -> None:
-    tree = tmp_path / "tree.csv"
-    tree.write_text("path\nlife/bird/duck/mallard\nlife/bird/thrush/blackbird\n")
-    options = ("-t", tree, "--missing", "leave-out", "--resamples", 5, "--json")
-    assert run_command(monkeypatch, "score", FILES / name, *options) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["left_out"]
-    assert "is read as" in captured.err
-    assert run_command(monkeypatch, "place", "-t", tree, FILES / name, "--json") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 4

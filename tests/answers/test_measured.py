@@ -90,14 +90,6 @@ def test_rows_that_cannot_be_measured_are_named(tmp_path: Path, record: dict[str
         read_file(lines(tmp_path / "a.jsonl", record))
 
 
-def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
-    file = lines(tmp_path / "a.jsonl", *[{"answer": None, "reference": "seal"}] * 30)
-    with pytest.raises(DataError, match=r"30 of 30 rows[\s\S]*and 25 more: answer is missing"):
-        read_file(file)
-    with pytest.raises(DataError, match=r"No usable rows are left.*30 no answer"):
-        read_file(file, missing="leave-out")
-
-
 def test_images_go_with_their_rows_and_rows_without_are_unscored(tmp_path: Path) -> None:
     for shade in (0, 255):
         Image.new("RGB", (8, 8), (shade,) * 3).save(tmp_path / f"{shade}.png")

@@ -35,12 +35,12 @@ def tree(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str) -> Done:
-    """Runs `taxtune diagnose ARGUMENTS` in this process."""
-    return run_captured("diagnose", *arguments)
+    """Runs `taxtune score diagnose ARGUMENTS` in this process."""
+    return run_captured("score", "diagnose", *arguments)
 
 
 def diagnosed(file: Path, tree: Path, *options: str) -> dict[str, Any]:
-    """What `taxtune diagnose FILE -t TREE OPTIONS --json` prints; it must end well."""
+    """What `taxtune score diagnose FILE -t TREE OPTIONS --json` prints; it must end well."""
     done = run(str(file), "-t", str(tree), *options, "--json")
     assert done.code == 0, done.err
     return dict(json.loads(done.out))
@@ -156,7 +156,7 @@ def test_targets_outside_the_root_are_left_out_and_listed(tree: Path, tmp_path: 
     file.write_text(rows(("mallard", "mallard"), ("duck", "duck")))
     done = run(str(file), "-t", str(tree), "--root", "songbird")
     assert done.code == 2
-    assert "No target lies below 'Passeriformes'" in done.err
+    assert "2 target outside Passeriformes" in done.err
 
 
 def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> None:

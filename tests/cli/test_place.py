@@ -71,11 +71,11 @@ def test_csv_and_jsonl(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonom
     table = write(tmp_path, "a.csv", '\ufeffid,answer\n1,"robin, American"\n2,\n\n4,"a\nduck"\n')
     assert run(monkeypatch, "-t", taxonomy, table, "--json") == 0
     found = records(capsys)
-    assert [r["answer"] for r in found] == ["robin, American", "", "", "a\nduck"]
-    assert [r["label"] for r in found] == ["thrush", "life", "life", "duck"]
+    assert [r["answer"] for r in found] == ["robin, American", "", "a\nduck"]
+    assert [r["label"] for r in found] == ["thrush", "life", "duck"]
     lines = write(tmp_path, "a.jsonl", '{"answer": "Turdus merula", "id": 1}\n\n{"answer": null}\n')
     assert run(monkeypatch, "-t", taxonomy, lines, "--json") == 0
-    assert [r["label"] for r in records(capsys)] == ["blackbird", "life", "life"]
+    assert [r["label"] for r in records(capsys)] == ["blackbird", "life"]
 
 
 def test_a_table_as_spreadsheets_save_it(
@@ -113,16 +113,14 @@ def test_the_preset_is_taken(monkeypatch: pytest.MonkeyPatch, capsys: Capture, t
     assert records(capsys)[0]["abstained"]
 
 
-@pytest.mark.parametrize("workers", [None, 1, 2])
 def test_a_file_is_written_whole_as_standard_output_is(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, tmp_path: Path, workers: int | None
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, tmp_path: Path
 ) -> None:
     lines = ['{"answer": "a duck \\udce9"}', '{"answer": "ünïcödé\\u2028"}', *['{"answer": "wild duck"}'] * 3_000]
     file, out = write(tmp_path, "a.jsonl", "\n".join(lines)), tmp_path / "deep" / "placed.tsv"
     assert run(monkeypatch, "-t", taxonomy, file) == 0
     expected = capsys.readouterr().out
-    given = () if workers is None else ("--workers", workers)
-    assert run(monkeypatch, "-t", taxonomy, file, "--out", out, *given) == 0
+    assert run(monkeypatch, "-t", taxonomy, file, "--out", out) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "3,002 answers placed" in captured.err
@@ -138,8 +136,6 @@ def test_what_stops_half_way_leaves_the_old_file(
         run(monkeypatch, "-t", taxonomy, file, "--out", out)
     assert out.read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "placed.tsv", "taxonomy.csv"]
-    assert run(monkeypatch, "-t", taxonomy, file, "--workers", 0) == 2
-    assert "at least one worker" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from PIL import Image
 from taxtune.data import Example, split
 from taxtune.data.splits import default_split, remaining
 from taxtune.errors import DataError, ImageError
-from tests.displays import Recorder
 
 
 def made(*sizes: int) -> list[Example]:
@@ -60,14 +59,6 @@ def test_what_remains_shows_no_image_that_was_used(used: int, most: int, seed: i
     assert len({example.sha256 for example in found}) == len(found)
     assert not {example.sha256 for example in examples[:used]} & {example.sha256 for example in found}
     assert found == remaining([*copies, *reversed(examples)], examples[:used], most=most, seed=seed)
-
-
-def test_as_many_species_as_there_can_be() -> None:
-    drawn = split(made(*[30] * 24), tuning=20, heldout=200, seed=3)
-    assert len({e.target for e in drawn.tuning}) == 20
-    counts = Counter(e.target for e in drawn.heldout)
-    assert set(counts) == set(range(24))
-    assert max(counts.values()) - min(counts.values()) <= 2
 
 
 def test_the_same_seed_gives_the_same_split_whatever_the_order() -> None:
@@ -158,11 +149,6 @@ def test_copies_are_found_as_they_are_drawn(unread: list[Example], notes: list[s
     assert {e.target for e in (*drawn.tuning, *drawn.heldout)} == {0, 1, 2, 3}
     with pytest.raises(DataError, match="there are 4"):
         split(unread, tuning=3, heldout=2, seed=0)
-
-
-def test_progress_is_reported(unread: list[Example], recorder: Recorder) -> None:
-    split(unread, tuning=2, heldout=3, seed=0)
-    assert recorder.of("reading images") == [(i, 5) for i in range(6)]
 
 
 @given(st.integers(2, 100_000))
