@@ -555,7 +555,6 @@ def place(
     taxonomy: Taxonomy | str | Path | Mapping[str, Any],
     *,
     mapper: Mapper | MapperConfig | None = None,
-    workers: int = 1,
 ) -> DataFrame:
     """Places free text on a taxonomy.
 
@@ -563,27 +562,24 @@ def place(
         answers: What was said; None for an answer that is missing.
         taxonomy: The label tree, as `tune` takes it.
         mapper: A `Mapper` of this tree, or its settings.
-        workers: In how many processes to place them. Each takes seconds to start, which pays for tens of thousands of
-            answers. A script that asks for several has its work below `if __name__ == "__main__":`.
 
     Returns:
         One row per answer: answer, placement (path), label, depth, stage, confidence, abstained, off_tree and evidence,
         of which a missing answer has none.
 
     Raises:
-        TaxtuneError: If the tree cannot be read, or the number of workers cannot be.
+        TaxtuneError: If the tree cannot be read.
     """
     import pandas as pd
 
-    from taxtune.answers.placing import number_of_workers, place_each
+    from taxtune.answers.scores import place_texts
     from taxtune.mapping import Mapper
 
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
     texts = [answers] if isinstance(answers, str) else list(answers)
     said = [str(text) for text in texts if text is not None]
-    workers = number_of_workers(workers, len(said), made.similarity.name)
-    placements = place_each(made, said, total=len(said), workers=workers)
+    placements = iter(place_texts(made, said))
     rows: list[dict[str, Any]] = []
     for text in texts:
         if text is None:

@@ -235,7 +235,7 @@ def measure_option(more: str) -> Any:
     Args:
         more: What the command has to add to its help, such as which measures it takes by default.
     """
-    text = "A measure (see `taxtune measure --list`); may be repeated."
+    text = "A measure (see `taxtune score measure --list`); may be repeated."
     return typer.Option("--measure", "-m", metavar="SPEC", help=f"{text} {more}")
 
 

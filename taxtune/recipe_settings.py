@@ -205,7 +205,7 @@ class ManifestData(_Splits):
     @field_validator("pattern")
     @classmethod
     def _finds_both(cls, value: str | None) -> str | None:
-        from taxtune.data.rows import line_pattern
+        from taxtune.data.sources import line_pattern
 
         try:
             return None if value is None else line_pattern(value).pattern

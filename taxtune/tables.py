@@ -1,4 +1,4 @@
-"""Reading text and CSV files as people have them: byte-order marks, any line ends, quotes, blank and ragged rows."""
+"""The one reading of tables: CSV, JSON, XLSX and Parquet, plain or packed, and the cells of label trees."""
 
 from __future__ import annotations
 
@@ -7,67 +7,29 @@ import codecs
 import csv
 import gzip
 import io
-import itertools
+import json
 import lzma
 import re
+import sys
 import unicodedata
+import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Any, cast
-from zipfile import ZipFile
+from typing import IO, Any, NamedTuple, cast
 
 from taxtune.errors import DataError, MissingExtraError, TaxonomyError, TaxtuneError
 
-__all__ = [
-    "MOST_UNPACKED",
-    "Padding",
-    "Row",
-    "Table",
-    "TableStream",
-    "clean",
-    "column_key",
-    "csv_delimiter",
-    "csv_text",
-    "decode_text",
-    "decoded_lines",
-    "join_cell",
-    "open_bytes",
-    "other_names",
-    "parse_table",
-    "read_bytes",
-    "read_rows",
-    "read_text",
-    "sheet_rows",
-    "split_aliases",
-    "split_cell",
-    "stream_table",
-    "unpacked",
-]
-
-#: Most bytes that are unpacked of any file; what is larger has to be unpacked by whoever knows what it is.
+#: Most bytes that are unpacked of any file; the user has to unpack what is larger.
 MOST_UNPACKED = 2**28
-# How much of a packed file is unpacked at once.
-_CHUNK = 2**18
-# Rows of a sheet: as many as Excel has; a file of a hundred bytes may name any number.
-_SHEET_ROWS = 2**20
-# The longest field of a table that is not tidy: what the csv module can count.
-_LONGEST = 2**31 - 1
-_DELIMITERS = (",", "\t", ";")
+_UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
+_FORMATS = {"tsv": "csv", "ndjson": "jsonl", "json": "jsonl"}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One record of a table.
-
-    Attributes:
-        line: The 1-based line of the file that it starts on.
-        cells: Its cells; as many as it has, which may be fewer or more than there are columns.
-    """
+class Row(NamedTuple):
+    """One record of a CSV table: the 1-based line that it starts on, and its cells, however many it has."""
 
     line: int
     cells: tuple[str, ...]
@@ -79,14 +41,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A CSV file.
-
-    Attributes:
-        file: Its name, for messages.
-        header: Its column names: trimmed, lower case, spaces as underscores.
-        header_line: The line that they are on.
-        rows: Its records; blank lines are left out.
-    """
+    """A CSV table: its file, its columns (see `column_key`) with the line that they are on, and its records."""
 
     file: str
     header: tuple[str, ...]
@@ -98,35 +53,288 @@ class Table:
         return next((self.header.index(name) for name in names if name in self.header), None)
 
 
-class Padding:
-    """Counts the cells that rows lack, which records of them are filled up with.
+# -- bytes and text ----------------------------------------------------------------------------------------------------
+
+
+def unpacked(raw: IO[bytes]) -> IO[bytes]:
+    """Returns the stream that a stream packs with gzip, bzip2 or xz, told by content; else the stream itself."""
+    start = raw.read(6)
+    raw.seek(0)
+    if start.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+    if start.startswith(b"BZh"):
+        return cast("IO[bytes]", bz2.BZ2File(raw))
+    return cast("IO[bytes]", lzma.LZMAFile(raw)) if start.startswith(b"\xfd7zXZ\x00") else raw
+
+
+def read_bytes(path: Path, *, error: type[TaxtuneError] = DataError, what: str) -> bytes:
+    """Returns the bytes of a file, unpacked where it is packed with gzip, bzip2 or xz.
+
+    Raises:
+        TaxtuneError: As `error`, if the file cannot be read or unpacked, or unpacks to more than `MOST_UNPACKED`.
+    """
+    packed = False
+    try:
+        with path.open("rb") as raw:
+            stream = unpacked(raw)
+            packed = stream is not raw
+            data = stream.read(MOST_UNPACKED + 1) if packed else raw.read()
+    except FileNotFoundError:
+        raise error(f"The {what} file does not exist.", file=path, remedy="Check the path.") from None
+    except IsADirectoryError:
+        raise error(f"This is a folder and no {what} file.", file=path, remedy="Give the file in it.") from None
+    except _UNREADABLE as problem:
+        remedy = "The compressed data are damaged or incomplete." if packed else None
+        raise error(f"The {what} file cannot be read: {problem}.", file=path, remedy=remedy) from None
+    if packed and len(data) > MOST_UNPACKED:
+        raise _too_large(path, what, error)
+    return data
+
+
+def _too_large(path: str | Path, what: str, error: type[TaxtuneError] = DataError) -> TaxtuneError:
+    size = f"{MOST_UNPACKED / 2**20:,.0f} MiB"
+    return error(f"The {what} file unpacks to more than {size}.", file=path, remedy="Unpack it, or save it as CSV.")
+
+
+def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: str = "taxonomy") -> str:
+    """Returns the text of a file, plain or packed, in UTF-8, or in UTF-16 with a byte-order mark.
+
+    Raises:
+        TaxtuneError: As `error`, if it cannot be read, is empty or is not such text; it names the row of the first bad
+            byte.
+    """
+    return _decoded(read_bytes(path, error=error, what=what), path, error, what)
+
+
+def _decoded(data: bytes, file: str | Path, error: type[TaxtuneError], what: str) -> str:
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as problem:
+        row, bad = data.count(b"\n", 0, problem.start) + 1, data[problem.start : problem.start + 8]
+        raise error(
+            f"The {what} file is not UTF-8 text.", file=file, row=row, value=bad, remedy="Save it as UTF-8."
+        ) from None
+    if not text.strip():
+        raise error(f"The {what} file is empty.", file=file)
+    return text
+
+
+# -- CSV ---------------------------------------------------------------------------------------------------------------
+
+
+def parse_table(
+    text: str, file: str, *, error: type[TaxtuneError] = TaxonomyError, tidy: bool = True, none: bool = False
+) -> Table:
+    """Returns the header and the rows of CSV text; the delimiter is the one the header has most of: "," tab or ";".
 
     Args:
-        file: The file, for messages.
+        text: The text; blank lines are left out.
+        file: Its file's name, for messages.
+        error: The error to raise.
+        tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks included.
+        none: Whether there may be no row below the header.
+
+    Raises:
+        TaxtuneError: As `error`, if a quote is never closed, two columns share a name or there is no row.
     """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=csv_delimiter(first_line(text)), strict=True)
+    usual, start, rows = csv.field_size_limit(2**31 - 1), 1, []
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                rows.append(Row(start, tuple(map(clean, cells) if tidy else cells)))
+            start = reader.line_num + 1
+    except csv.Error as problem:
+        raise error(
+            f"The row cannot be read as CSV: {problem}.",
+            file=file,
+            row=start,
+            remedy="Close its quotes, and double any quote inside a name.",
+        ) from None
+    finally:
+        csv.field_size_limit(usual)
+    return _table(rows, file, error, none)
 
-    # A sheet may have rows of one cell below a header of thousands.
-    _FREE, _TIMES = 10_000_000, 10
 
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._left = self._FREE
+def _table(rows: list[Row], file: str, error: type[TaxtuneError], none: bool = False) -> Table:
+    if not rows:
+        raise error("The file has no header.", file=file, row=1)
+    header = tuple(map(column_key, rows[0].cells))
+    if twice := [name for name, count in Counter(header).items() if name and count > 1]:
+        raise error("Two columns have the same name.", file=file, row=rows[0].line, value=twice[0])
+    if len(rows) == 1 and not none:
+        raise error("The file has a header but no rows.", file=file, row=rows[0].line, value=",".join(rows[0].cells))
+    return Table(file, header, rows[0].line, tuple(rows[1:]))
 
-    def add(self, row: int, cells: int, columns: int) -> None:
-        """Takes note of a row.
 
-        Raises:
-            DataError: If the rows so far lack many times the cells that they have.
-        """
-        self._left -= columns - cells * (self._TIMES + 1)
-        if self._left < 0:
+def first_line(text: str) -> str:
+    """Returns the first line of a text that is not blank; "" where there is none."""
+    return next((line for line in io.StringIO(text, newline=None) if line.strip()), "")
+
+
+def csv_delimiter(header: str) -> str:
+    """Returns the delimiter that a header line has most of: a comma, a tab or a semicolon."""
+    return max((",", "\t", ";"), key=header.count)
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Returns rows below a header as CSV with commas and line feeds."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
+
+
+def read_rows(
+    path: Path, needed: Sequence[str], others: Sequence[str] = (), *, what: str, remedy: str, none: bool = False
+) -> list[tuple[int, dict[str, str]]]:
+    """Returns the rows of a CSV file that has certain columns: the line of each, and its tidy cells by column.
+
+    Args:
+        path: The file.
+        needed: Columns that it must have.
+        others: Columns that it may have; the cells of one that is not there are "".
+        what: What the file holds, for messages.
+        remedy: What to do where a column is missing.
+        none: Whether it may have a header and no rows.
+
+    Raises:
+        DataError: If it cannot be read, lacks a column, or has no row and must have one.
+    """
+    table = parse_table(read_text(path, error=DataError, what=what), str(path), error=DataError, none=none)
+    if missing := [name for name in needed if name not in table.header]:
+        message = f"The {what} file has no column {' and no column '.join(missing)}."
+        raise DataError(message, file=path, row=table.header_line, value=",".join(table.header), remedy=remedy)
+    columns = {name: table.column(name) for name in (*needed, *others)}
+    return [(row.line, {name: row.cell(column) for name, column in columns.items()}) for row in table.rows]
+
+
+# -- records of any format ---------------------------------------------------------------------------------------------
+
+
+def read_table(
+    path: str | Path, format: str | None = None, *, what: str = "answers", other: str = "csv"
+) -> list[tuple[int, dict[str, Any]]]:
+    """Returns the records of a file: the row of each, and its values by column.
+
+    A row is the 1-based line of a text file or a sheet, else the number of the record. A value of CSV or XLSX stays the
+    text that it is ("001", "NA"), and an empty cell is None. One JSON document is a list of objects, or an object whose
+    `samples` are such a list.
+
+    Args:
+        path: The file, or "-" for standard input.
+        format: "csv", "jsonl", "xlsx", "parquet" or "text" (an answer a line); None goes by name, then by content.
+        what: What the file holds, for messages.
+        other: The format of what neither name nor content tells.
+
+    Raises:
+        DataError: If it cannot be read, is empty, or a row is no record.
+        MissingExtraError: If it is XLSX and openpyxl is not installed.
+    """
+    if str(path) == "-" and sys.stdin is None:
+        raise DataError("Standard input is closed.", remedy="Give a file, or pipe the answers to standard input.")
+    data = sys.stdin.buffer.read() if str(path) == "-" else read_bytes(Path(path), what=what)
+    file = "<stdin>" if str(path) == "-" else str(path)
+    format = format or table_format(file) or _content_format(data, other)
+    if format in ("xlsx", "parquet"):
+        return _binary_records(data, file, format)
+    if format == "text":
+        text = _decoded(data, file, DataError, what) if data.strip() else data.decode("utf-8-sig")
+        # Lines end in LF alone: a model may say any other end of a line.
+        lines = text.removesuffix("\n").split("\n") if text else []
+        return [(row, {"answer": line.removesuffix("\r")}) for row, line in enumerate(lines, start=1)]
+    text = _decoded(data, file, DataError, what)
+    if format == "csv":
+        return _records(parse_table(text, file, error=DataError, tidy=False))
+    return _json_records(text, file)
+
+
+def table_format(name: str | Path) -> str | None:
+    """Returns the format that the name of a file tells, whether it is packed or not; None where it tells none."""
+    suffixes = [suffix[1:].lower() for suffix in Path(name).suffixes if suffix not in (".gz", ".bz2", ".xz")]
+    found = _FORMATS.get(suffixes[-1], suffixes[-1]) if suffixes else None
+    return found if found in ("csv", "jsonl", "xlsx", "parquet") else None
+
+
+def _content_format(data: bytes, other: str) -> str:
+    if data.startswith(b"PAR1"):
+        return "parquet"
+    if data.startswith(b"PK\x03\x04"):
+        return "xlsx"
+    return "jsonl" if other == "csv" and data.lstrip()[:1] in (b"{", b"[") else other
+
+
+def _records(table: Table) -> list[tuple[int, dict[str, Any]]]:
+    for row in table.rows:
+        if any(map(str.strip, row.cells[len(table.header) :])):
             raise DataError(
-                f"The rows are far shorter than the header, which has {columns:,} columns.",
-                file=self._file,
-                row=row,
-                value=cells,
-                remedy="Remove the columns that are not needed.",
+                f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
+                file=table.file,
+                row=row.line,
+                value=row.cells[len(table.header)],
+                remedy="Put text that contains the delimiter in double quotes.",
             )
+    columns = [(i, name) for i, name in enumerate(table.header) if name]
+    return [
+        (row.line, {name: cell if (cell := row.cell(i)).strip() else None for i, name in columns}) for row in table.rows
+    ]
+
+
+def _json_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
+    document = _json_value(text)
+    if isinstance(document, dict) and isinstance(document.get("samples"), list):
+        document = document["samples"]
+    if isinstance(document, list):
+        records = list(enumerate(document, start=1))
+    else:
+        # Lines end in LF alone: other ends may stand unescaped in a JSON text.
+        lines = enumerate(text.split("\n"), start=1)
+        records = [(row, _json_value(line, line.strip())) for row, line in lines if line.strip()]
+    for row, record in records:
+        if not isinstance(record, dict):
+            remedy = "JSONL has one object per line, JSON one list of objects."
+            raise DataError("This is not a JSON object.", file=file, row=row, value=record, remedy=remedy)
+    return records
+
+
+def _json_value(text: str, default: object = None) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return default
+
+
+def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict[str, Any]]]:
+    try:
+        if format == "parquet":
+            from pyarrow import parquet
+
+            return list(enumerate(parquet.read_table(io.BytesIO(data)).to_pylist(), start=1))
+        from openpyxl import load_workbook
+
+        with zipfile.ZipFile(io.BytesIO(data)) as parts:
+            size = sum(part.file_size for part in parts.infolist())
+        if size <= MOST_UNPACKED:
+            sheet = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False).worksheets[0]
+            sheet.reset_dimensions()
+            cells = enumerate(sheet.iter_rows(values_only=True), start=1)
+            rows = [Row(row, tuple(map(_sheet_text, values))) for row, values in cells]
+    except ImportError:
+        raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
+    except Exception as error:  # damage shows as whatever zipfile, the XML parser, openpyxl and pyarrow raise
+        raise DataError(f"The {format} file cannot be read.", file=file, value=str(error)) from None
+    if size > MOST_UNPACKED:
+        raise _too_large(file, "XLSX")
+    return _records(_table([row for row in rows if any(map(str.strip, row.cells))], file, DataError))
+
+
+def _sheet_text(value: object) -> str:
+    """Returns a cell as its sheet shows it: 1 and not 1.0."""
+    whole = isinstance(value, float) and value.is_integer()
+    return "" if value is None else str(int(value) if whole else value)  # type: ignore[call-overload]
+
+
+# -- cells of label trees ----------------------------------------------------------------------------------------------
 
 
 def clean(text: str) -> str:
@@ -139,20 +347,8 @@ def column_key(name: str) -> str:
     return clean(name).lower().replace(" ", "_")
 
 
-def csv_delimiter(header: str) -> str:
-    """Returns the delimiter that a header line has most of: a comma, a tab or a semicolon."""
-    return max(_DELIMITERS, key=header.count)
-
-
 def split_cell(text: str, separators: str) -> list[str]:
-    """Returns the parts of a cell.
-
-    A backslash in front of a separator, or of another backslash, makes it a part of a name; elsewhere it is one itself.
-
-    Args:
-        text: The cell.
-        separators: The characters that part names.
-    """
+    """Returns the parts of a cell between separators; a separator after a backslash belongs to its part."""
     if "\\" not in text:
         return re.split(f"[{re.escape(separators)}]", text)
     parts = [""]
@@ -190,378 +386,3 @@ def split_aliases(text: str, latin: str = "") -> tuple[str, ...]:
     """
     names = dict.fromkeys(clean(name) for name in split_cell(text, ";|"))
     return tuple(name for name in names if name and name.casefold() != latin.casefold())
-
-
-def unpacked(raw: IO[bytes]) -> IO[bytes]:
-    """Returns the stream of what a stream packs with gzip, bzip2 or xz, which is told by content; else the stream."""
-    start = raw.read(6)
-    raw.seek(0)
-    if start.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
-    if start.startswith(b"BZh"):
-        return cast("IO[bytes]", bz2.BZ2File(raw))
-    if start.startswith(b"\xfd7zXZ\x00"):
-        return cast("IO[bytes]", lzma.LZMAFile(raw))
-    return raw
-
-
-def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: str = "taxonomy") -> str:
-    """Returns the text of a file in UTF-8, or in UTF-16 with a byte-order mark.
-
-    Args:
-        path: The file, plain or packed with gzip, bzip2 or xz.
-        error: The error to raise.
-        what: What the file is, for messages.
-
-    Raises:
-        TaxtuneError: As `error`, if there is no such file, it cannot be read or unpacked, is empty or is not text in
-            those encodings; the row is that of the first bad byte.
-    """
-    text = decode_text(read_bytes(path, error=error, what=what), path, error=error, what=what)
-    if not text.strip():
-        raise error(f"The {what} file is empty.", file=path)
-    return text
-
-
-def read_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> bytes:
-    """Returns the bytes of a file, unpacked where it is packed with gzip, bzip2 or xz.
-
-    Raises:
-        TaxtuneError: As `error`, if there is no such file, or it cannot be read or unpacked.
-    """
-    with open_bytes(path, error=error, what=what) as stream:
-        return stream.read()
-
-
-@contextmanager
-def open_bytes(path: Path, *, error: type[TaxtuneError], what: str) -> Iterator[IO[bytes]]:
-    """Opens a file to read its bytes, unpacked where it is packed with gzip, bzip2 or xz.
-
-    Raises:
-        TaxtuneError: As `error`, if there is no such file, or, here or while the stream is read, if it cannot be read
-            or unpacked.
-    """
-    try:
-        with path.open("rb") as raw:
-            stream = unpacked(raw)
-            if stream is raw:
-                yield raw
-            else:
-                packed = _Unpacking(cast("io.RawIOBase", stream), partial(error, file=path), what)
-                yield io.BufferedReader(packed, _CHUNK)
-    except FileNotFoundError:
-        raise error(f"The {what} file does not exist.", file=path, remedy="Check the path.") from None
-    except IsADirectoryError:
-        raise error(
-            f"This is a folder, not {_article(what)} {what} file.", file=path, remedy="Give the file in it."
-        ) from None
-    except OSError as problem:
-        raise error(f"The {what} file cannot be read: {problem.strerror or problem}.", file=path) from None
-
-
-class _Unpacking(io.RawIOBase):
-    """What a stream unpacks, until it is more than `MOST_UNPACKED`; see `open_bytes`."""
-
-    def __init__(self, stream: io.RawIOBase, error: Callable[..., TaxtuneError], what: str) -> None:
-        self._stream, self._left, self._error, self._what = stream, MOST_UNPACKED, error, what
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            data = self._stream.read(len(buffer)) or b""
-        except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
-            raise self._error(
-                f"The {self._what} file is compressed, but its data are damaged or incomplete: {problem}.",
-                remedy="Download the file again.",
-            ) from None
-        self._left -= len(data)
-        if self._left < 0:
-            raise self._error(
-                f"The {self._what} file unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB.",
-                remedy="If the file is as it should be, unpack it first.",
-            )
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def decode_text(data: bytes, path: str | Path, *, error: type[TaxtuneError], what: str, allow_nul: bool = False) -> str:
-    """Returns bytes as text: UTF-8, or UTF-16 with a byte-order mark.
-
-    Raises:
-        TaxtuneError: As `error`, if they are neither, or hold a NUL where none is allowed; the row is that of the first
-            bad byte.
-    """
-    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as problem:
-        raise error(
-            f"The {what} file is not UTF-8 text.",
-            file=path,
-            row=data.count(b"\n", 0, problem.start) + 1,
-            value=data[problem.start : problem.start + 8],
-            remedy="Save it as UTF-8.",
-        ) from None
-    if "\0" in text and not allow_nul:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise error(f"The {what} file contains a NUL character: it is not a text file.", file=path, row=line)
-    return text
-
-
-def decoded_lines(
-    stream: IO[bytes], path: str | Path, *, error: type[TaxtuneError], what: str, allow_nul: bool = False
-) -> Iterator[str]:
-    """Yields the lines of a stream as text, each with the line feed that ends it, as they are read.
-
-    Raises:
-        TaxtuneError: As `decode_text`, when the bad line is reached.
-    """
-    start = stream.readline()
-    decode = partial(decode_text, path=path, error=error, what=what, allow_nul=allow_nul)
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        yield from io.StringIO(decode(start + stream.read()), newline="\n")
-        return
-    for row, line in enumerate(itertools.chain([start.removeprefix(codecs.BOM_UTF8)] if start else [], stream)):
-        try:
-            text = line.decode()
-        except UnicodeDecodeError:
-            text = ""
-        if not text or (not allow_nul and "\0" in text):
-            # The message names the row in the file, and the first bad bytes.
-            decode(b"\n" * row + line + stream.read(8))
-        yield text
-
-
-def parse_table(
-    text: str,
-    file: str,
-    *,
-    error: type[TaxtuneError] = TaxonomyError,
-    tidy: bool = True,
-    blank: bool = False,
-    none: bool = False,
-) -> Table:
-    """Returns the header and the rows of CSV text; the delimiter is the one the header has most of: "," tab or ";".
-
-    Args:
-        text: The text.
-        file: Its file's name, for messages.
-        error: The error to raise.
-        tidy: Whether to clean the cells (see `clean`); otherwise they stay as they are, line breaks included, and may
-            be of any length: an answer can be of a megabyte, a name cannot.
-        blank: Whether a blank line below the header is a row without cells; otherwise it is none.
-        none: Whether there may be no row below the header.
-
-    Raises:
-        TaxtuneError: As `error`, if a quote is never closed, a tidy table's field is larger than 128 KiB, two columns
-            share a name or there is no row below the header.
-    """
-    table = stream_table(io.StringIO(text, newline="\n"), file, error=error, tidy=tidy, blank=blank, none=none)
-    return Table(file, table.header, table.header_line, tuple(table.rows))
-
-
-@dataclass(frozen=True, slots=True)
-class TableStream:
-    """A CSV file that is read row by row; see `Table`.
-
-    Attributes:
-        header: Its column names.
-        header_line: The line that they are on.
-        rows: Its records, once.
-    """
-
-    header: tuple[str, ...]
-    header_line: int
-    rows: Iterator[Row]
-
-
-def stream_table(
-    lines: Iterable[str],
-    file: str,
-    *,
-    error: type[TaxtuneError] = TaxonomyError,
-    tidy: bool = True,
-    blank: bool = False,
-    none: bool = False,
-) -> TableStream:
-    """Returns the header of CSV text and its rows as they are read; see `parse_table`.
-
-    Args:
-        lines: The lines of the text, each with the line feed that ends it.
-        file: Their file's name, for messages.
-        error: The error to raise.
-        tidy: Whether to clean the cells.
-        blank: Whether a blank line below the header is a row without cells.
-        none: Whether there may be no row below the header.
-
-    Raises:
-        TaxtuneError: As `parse_table`; what is wrong with a row is raised when it is reached.
-    """
-    lines = iter(lines)
-    above: list[str] = []
-    for line in lines:
-        above.append(line)
-        if line.strip():
-            break
-    first = next((part for line in above for part in line.splitlines() if part.strip()), "")
-    delimiter = csv_delimiter(first)
-    records = _records(itertools.chain(above, lines), file, delimiter, error, tidy=tidy, blank=blank)
-    header_line, cells = next(records, (0, ()))
-    if not header_line:
-        raise error("The file has no header.", file=file, row=1)
-    header = tuple(column_key(cell) for cell in cells)
-    repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
-    if repeated:
-        raise error(
-            "Two columns have the same name.", file=file, row=header_line, value=repeated[0], remedy="Rename one."
-        )
-
-    def rows() -> Iterator[Row]:
-        found = none
-        for line, row in records:
-            found = True
-            yield Row(line, tuple(map(clean, row) if tidy else row))
-        if not found:
-            raise error("The file has a header but no rows.", file=file, row=header_line, value=delimiter.join(cells))
-
-    return TableStream(header, header_line, rows())
-
-
-def read_rows(
-    path: Path, needed: Sequence[str], others: Sequence[str] = (), *, what: str, remedy: str, none: bool = False
-) -> list[tuple[int, dict[str, str]]]:
-    """Returns the rows of a CSV file that has certain columns: the line of each, and its tidy cells by column.
-
-    Args:
-        path: The file.
-        needed: Columns that it must have.
-        others: Columns that it may have; the cells of one that is not there are "".
-        what: What the file holds, for messages.
-        remedy: What to do where a column is missing.
-        none: Whether it may have a header and no rows.
-
-    Raises:
-        DataError: If it cannot be read, lacks a column, or has no row and must have one.
-    """
-    table = parse_table(read_text(path, error=DataError, what=what), str(path), error=DataError, none=none)
-    missing = [name for name in needed if table.column(name) is None]
-    if missing:
-        raise DataError(
-            f"The {what} file has no column {' and no column '.join(missing)}.",
-            file=path,
-            row=table.header_line,
-            value=",".join(table.header),
-            remedy=remedy,
-        )
-    places = {name: table.column(name) for name in (*needed, *others)}
-    return [(row.line, {name: row.cell(place) for name, place in places.items()}) for row in table.rows]
-
-
-def sheet_rows(data: bytes, file: str | Path) -> list[tuple[int, dict[str, str | None]]]:
-    """Returns the rows of the first sheet of an XLSX file: the number of each, and its cells by column.
-
-    The header is row 1. A blank row is left out, and an empty cell is None.
-
-    Args:
-        data: The file's bytes.
-        file: Its name, for messages.
-
-    Raises:
-        DataError: If it cannot be read, has no row, or is larger than is read.
-        MissingExtraError: If openpyxl is not installed.
-    """
-    try:
-        from openpyxl import load_workbook
-    except ImportError:
-        raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
-    rows: list[tuple[int, dict[str, str | None]]] = []
-    try:
-        with ZipFile(io.BytesIO(data)) as parts:
-            if sum(part.file_size for part in parts.infolist()) > MOST_UNPACKED:
-                raise DataError(
-                    f"The workbook unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB.",
-                    file=file,
-                    remedy="Save the sheet as CSV.",
-                )
-        book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-        sheet = book.worksheets[0]
-        sheet.reset_dimensions()
-        header: list[str] = []
-        padding = Padding(str(file))
-        for row, values in enumerate(sheet.iter_rows(values_only=True), start=1):
-            if row > _SHEET_ROWS:
-                raise DataError(f"The sheet has more than {_SHEET_ROWS:,} rows.", file=file)
-            cells = {place: text for place, value in enumerate(values) if (text := _sheet_text(value)).strip()}
-            padding.add(row, len(cells), max(len(header) if cells else 0, len(values)))
-            if row == 1:  # the header
-                header = [column_key(cells.get(place, f"Unnamed: {place}")) for place in range(len(values))]
-                if twice := [name for name, count in Counter(header).items() if count > 1]:
-                    message, remedy = "Two columns have the same name.", "Rename one."
-                    raise DataError(message, file=file, row=row, value=twice[0], remedy=remedy)
-            elif cells:  # a blank row is no record
-                names = {place: header[place] if place < len(header) else f"unnamed:_{place}" for place in cells}
-                rows.append((row, dict.fromkeys(header) | {names[place]: text for place, text in cells.items()}))
-    except DataError:
-        raise
-    except Exception as error:  # damage shows as whatever zipfile, the XML parser and openpyxl raise
-        raise DataError("The sheet cannot be read.", file=file, value=str(error)) from None
-    if not rows:
-        raise DataError("The sheet has no rows.", file=file)
-    return rows
-
-
-def _sheet_text(value: object) -> str:
-    """Returns a cell as its sheet shows it: 1 and not 1.0."""
-    if value is None:
-        return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Returns rows below a header as CSV with commas and line feeds."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    return text.getvalue()
-
-
-def _article(noun: str) -> str:
-    return "an" if noun[:1] in "aeiou" else "a"
-
-
-def _records(
-    lines: Iterable[str], file: str, delimiter: str, error: type[TaxtuneError], *, tidy: bool, blank: bool
-) -> Iterator[tuple[int, Sequence[str]]]:
-    reader = csv.reader(_csv_lines(lines), delimiter=delimiter, strict=True)
-    start, header = 1, False
-    usual = csv.field_size_limit()
-    while True:
-        try:
-            # The limit is one of the whole process, so it is lifted for no longer than a row takes.
-            csv.field_size_limit(usual if tidy else max(usual, _LONGEST))
-            cells = next(reader, None)
-        except csv.Error as problem:
-            raise error(
-                f"The row cannot be read as CSV: {problem}.",
-                file=file,
-                row=start,
-                remedy="Close its quotes, and double any quote inside a name.",
-            ) from None
-        finally:
-            csv.field_size_limit(usual)
-        if cells is None:
-            return
-        if any(cell.strip() for cell in cells) or (blank and header):
-            header = True
-            yield start, cells
-        start = reader.line_num + 1
-
-
-def _csv_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yields lines as the csv module takes them: it knows LF, CRLF and CR, and must see where each of them is."""
-    for line in lines:
-        if "\r" in line:
-            yield from io.StringIO(line, newline="")
-        else:
-            yield line

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from taxtune.answers.read import (
-    AnswerRow,
-    AnswerSchema,
-    AnswerStream,
-    AnswerTable,
-    Excluded,
-    open_answers,
-    read_answers,
-    rows_error,
-    split_by,
-)
+from taxtune.answers.read import AnswerRow, AnswerSchema, AnswerTable, Excluded, read_answers, rows_error, split_by
 from taxtune.answers.records import FORMATS, read_records
 
 __all__ = [
     "FORMATS",
     "AnswerRow",
     "AnswerSchema",
-    "AnswerStream",
     "AnswerTable",
     "Excluded",
-    "open_answers",
     "read_answers",
     "read_records",
     "rows_error",

@@ -19,7 +19,7 @@ from taxtune.answers.targets import target_finder
 from taxtune.errors import DataError
 from taxtune.metrics.information import Information, frequency_information, leaf_information
 from taxtune.progress import note
-from taxtune.tables import parse_table, read_text
+from taxtune.tables import read_rows
 
 if TYPE_CHECKING:
     from taxtune.taxonomy.domain import Domain
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TARGETS", "make_information", "read_frequencies"]
 
-#: In the place of a file: how often each node is a target.
+#: Instead of a file: how often each node is a target.
 TARGETS = "targets"
 
-FloatArray = NDArray[np.float64]
 
-
-def read_frequencies(path: str | Path, taxonomy: Taxonomy, *, part: Domain | None = None) -> tuple[FloatArray, int]:
+def read_frequencies(
+    path: str | Path, taxonomy: Taxonomy, *, part: Domain | None = None
+) -> tuple[NDArray[np.float64], int]:
     """Reads how often nodes occur.
 
     Args:
@@ -45,42 +45,34 @@ def read_frequencies(path: str | Path, taxonomy: Taxonomy, *, part: Domain | Non
         The count of each node itself, shape (nodes,), and how many rows name a node outside the part.
 
     Raises:
-        DataError: If the file cannot be read, lacks a column, or has rows that cannot be used (a node that is not on
-            the tree or is named twice, a count that is negative or no number); one message names them all, up to 20.
+        DataError: If the file cannot be read, lacks a column, or has rows that cannot be used: a node that is not on
+            the tree or is named twice, or a count that is negative or no number.
     """
-    file = str(path)
-    table = parse_table(read_text(Path(path), error=DataError, what="frequencies"), file, error=DataError)
-    node, count = table.column("node"), table.column("count")
-    if node is None or count is None:
-        raise DataError(
-            "The file needs the columns node and count.", file=file, row=table.header_line, value=list(table.header)
-        )
+    rows = read_rows(Path(path), ("node", "count"), what="frequencies", remedy="It needs the columns node and count.")
     find = target_finder(taxonomy, part)
     counts = np.zeros(len(taxonomy))
     first: dict[int, int] = {}
     problems: list[tuple[int, str]] = []
-    outside = 0
-    for row in table.rows:
-        name, written = row.cell(node), row.cell(count)
-        found = find(name)
-        number = _number(written)
-        if found.problem:
-            problems.append((row.line, f"node{found.problem_after}"))
-        elif number is None:
-            problems.append((row.line, f"count must be a number of at least 0, not {written!r}"))
-        elif found.node is None:
-            outside += 1
-        elif found.node in first:
-            problems.append((row.line, f"{name!r} already has a count, in row {first[found.node]}"))
-        else:
-            first[found.node] = row.line
-            counts[found.node] = number
+    for line, cells in rows:
+        target = find(cells["node"])
+        try:
+            count = float(cells["count"])
+        except ValueError:
+            count = math.nan
+        if target.problem:
+            problems.append((line, f"node{target.problem_after}"))
+        elif not 0 <= count < math.inf:
+            problems.append((line, f"count must be a number of at least 0, not {cells['count']!r}"))
+        elif target.node is not None and first.setdefault(target.node, line) != line:
+            problems.append((line, f"{cells['node']!r} already has a count, in row {first[target.node]}"))
+        elif target.node is not None:
+            counts[target.node] = count
     if problems:
-        raise rows_error(problems, file, len(table.rows), remedy="Correct or remove these rows.")
+        raise rows_error(problems, str(path), len(rows), remedy="Correct or remove these rows.")
     if not counts.any():
         where = "" if part is None else f" below {part.label!r}"
-        raise DataError(f"No node{where} has a count above 0, so all are equally likely.", file=file)
-    return counts, outside
+        raise DataError(f"No node{where} has a count above 0, so all are equally likely.", file=path)
+    return counts, len(rows) - len(first)
 
 
 def make_information(
@@ -91,13 +83,13 @@ def make_information(
     targets: ArrayLike = (),
     part: Domain | None = None,
 ) -> Information:
-    """Returns what the nodes of a tree weigh, as a user says it.
+    """Returns the weights of the nodes of a tree, from a user's settings.
 
     Args:
         taxonomy: The tree.
         frequencies: A file for `read_frequencies`, "targets" for how often each node is a target, or None for the
             share of leaves.
-        smoothing: What is added to each leaf's frequency, at least 0.
+        smoothing: Added to each leaf's frequency, at least 0.
         targets: The targets' node numbers, for "targets".
         part: What `taxonomy` is a part of.
 
@@ -109,11 +101,8 @@ def make_information(
         raise DataError("The smoothing must be a number of at least 0.", value=smoothing)
     if frequencies is None:
         if smoothing:
-            raise DataError(
-                "Smoothing applies only to given frequencies.",
-                value=smoothing,
-                remedy=f"Also give frequencies (a file, or {TARGETS!r}), or remove the smoothing.",
-            )
+            remedy = f"Also give frequencies (a file, or {TARGETS!r}), or remove the smoothing."
+            raise DataError("Smoothing applies only to given frequencies.", value=smoothing, remedy=remedy)
         return leaf_information(taxonomy)
     if frequencies == TARGETS:
         counts = np.bincount(np.asarray(targets, dtype=np.int64), minlength=len(taxonomy)).astype(np.float64)
@@ -122,11 +111,3 @@ def make_information(
         if outside and part is not None:
             note(f"{outside:,} rows of {frequencies} name nodes outside {part.label!r} and are left out.")
     return frequency_information(taxonomy, counts, smoothing=smoothing, source=str(frequencies))
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value >= 0 else None

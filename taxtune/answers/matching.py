@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from taxtune.answers.read import AnswerRow, AnswerTable, Excluded
 from taxtune.errors import DataError
@@ -12,8 +11,7 @@ from taxtune.errors import DataError
 __all__ = ["Aligned", "align", "excluded_records"]
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
+class Aligned(NamedTuple):
     """Several files' rows of the same examples.
 
     Attributes:
@@ -40,12 +38,9 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
         DataError: If examples do not match, or the same id has another target in another file, or none is common.
     """
     by_id = {name: {row.id: row for row in file.rows} for name, file in files.items()}
-    everywhere = [row.id for row in next(iter(files.values())).rows if all(row.id in part for part in by_id.values())]
-    lacking = {
-        name: [row.id for row in files[name].rows if any(row.id not in part for part in by_id.values())]
-        for name in files
-    }
-    surplus = {name: ids for name, ids in lacking.items() if ids}
+    common = set.intersection(*map(set, by_id.values()))
+    everywhere = [row.id for row in next(iter(files.values())).rows if row.id in common]
+    surplus = {name: ids for name, part in by_id.items() if (ids := [key for key in part if key not in common])}
     if surplus and rows == "error":
         lines = [
             f"\n  {name} ({files[name].file}): {len(ids):,} rows that another file lacks, such as "
@@ -59,27 +54,27 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
         )
     if not everywhere:
         raise DataError("The files have no examples in common.", value=list(files), remedy="Check their ids.")
-    for name, part in by_id.items():
-        for other, theirs in by_id.items():
-            wrong = [key for key in everywhere if _target(part[key]) != _target(theirs[key])]
-            if wrong:
-                raise DataError(
-                    f"{len(wrong):,} examples have a different target in {other} ({files[other].file}).",
-                    file=files[name].file,
-                    row=part[wrong[0]].row,
-                    value=wrong[0],
-                    remedy="Give files with the same examples.",
-                )
-    notes = [
-        f"{len(ids):,} of {len(files[name].rows):,} rows of {name} are left out because another file lacks them"
-        for name, ids in surplus.items()
-    ]
+    first = next(iter(files))
+    for other, part in by_id.items():
+        wrong = [key for key in everywhere if _target(by_id[first][key]) != _target(part[key])]
+        if wrong:
+            raise DataError(
+                f"{len(wrong):,} examples have a different target in {other} ({files[other].file}).",
+                file=files[first].file,
+                row=by_id[first][wrong[0]].row,
+                value=wrong[0],
+                remedy="Give files with the same examples.",
+            )
+    reason = "missing for another model or prompt"
     return Aligned(
         tuple(everywhere),
         {name: tuple(part[key] for key in everywhere) for name, part in by_id.items()},
-        tuple(notes),
         tuple(
-            (files[name].file, Excluded(by_id[name][key].row, key, "missing for another model or prompt"))
+            f"{len(ids):,} of {len(by_id[name]):,} rows of {name} are left out because another file lacks them"
+            for name, ids in surplus.items()
+        ),
+        tuple(
+            (files[name].file, Excluded(by_id[name][key].row, key, reason))
             for name, ids in surplus.items()
             for key in ids
         ),
@@ -105,9 +100,9 @@ def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = 
 def _left_out_elsewhere(ids: Sequence[str], files: Mapping[str, AnswerTable]) -> str:
     """Returns how many of some examples another file has, but in rows that were left out of it, and why."""
     wanted = set(ids)
-    found: dict[tuple[str, str], set[str]] = {}
+    counts: dict[tuple[str, str], set[str]] = {}
     for file in files.values():
         for row in file.excluded:
             if row.id in wanted:
-                found.setdefault((file.file, row.reason), set()).add(row.id)
-    return "".join(f"; {len(some):,} of them left out of {file}: {reason}" for (file, reason), some in found.items())
+                counts.setdefault((file.file, row.reason), set()).add(row.id)
+    return "".join(f"; {len(some):,} of them left out of {file}: {reason}" for (file, reason), some in counts.items())

@@ -1,7 +1,8 @@
-"""Measuring answers against their references: the best of several references, means with intervals."""
+"""Text measures of answers against their references: the score of each answer, and means with intervals."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,53 +12,35 @@ from numpy.typing import ArrayLike, NDArray
 from taxtune.answers.read import AnswerTable
 from taxtune.errors import DataError
 from taxtune.metrics.base import Measure
-from taxtune.metrics.registry import split_spec
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
+from taxtune.report.output import StudyReport, Table
 
-__all__ = [
-    "check_needs",
-    "mean_interval",
-    "measure_answers",
-]
+__all__ = ["check_needs", "mean_interval", "measure_answers", "measured_report"]
 
-FloatArray = NDArray[np.float64]
-
-# Images held in memory at a time, and random numbers drawn at a time.
-_IMAGES = 256
+_IMAGES = 256  # held in memory at a time
 
 
-def check_needs(spec: str, answers: AnswerTable) -> None:
+def check_needs(name: str, needs: Sequence[str], answers: AnswerTable) -> None:
     """Checks that a file has what a measure needs, before its model is loaded.
 
     Args:
-        spec: The measure's specification.
+        name: The measure.
+        needs: "question", "image", both or neither.
         answers: The answers.
 
     Raises:
-        DataError: If there is no such measure, or it needs questions or images and the file has none.
+        DataError: If a row has no question, or no row an image.
     """
-    kind, _ = split_spec(spec)
-    _check(spec, answers, questions="question" in kind.needs, images="image" in kind.needs)
-
-
-def _check(name: str, answers: AnswerTable, *, questions: bool, images: bool) -> None:
     lacking = next((row.row for row in answers.rows if row.question is None), None)
-    if questions and lacking is not None:
-        raise DataError(
-            f"{name} needs the question of every answer.",
-            file=answers.file,
-            row=lacking,
-            remedy="Give each row its question, or give the column with --question-column.",
-        )
-    if images and all(row.image is None for row in answers.rows):
-        raise DataError(
-            f"{name} needs images, but no row has one.",
-            file=answers.file,
-            remedy="Give each row its image, or give the column with --image-column.",
-        )
+    if "question" in needs and lacking is not None:
+        remedy = "Give each row its question, or give the column with --question-column."
+        raise DataError(f"{name} needs the question of every answer.", file=answers.file, row=lacking, remedy=remedy)
+    if "image" in needs and all(row.image is None for row in answers.rows):
+        remedy = "Give each row its image, or give the column with --image-column."
+        raise DataError(f"{name} needs images, but no row has one.", file=answers.file, remedy=remedy)
 
 
-def measure_answers(measure: Measure, answers: AnswerTable) -> FloatArray:
+def measure_answers(measure: Measure, answers: AnswerTable) -> NDArray[np.float64]:
     """Returns the score of each answer, shape (n,); NaN is unscored.
 
     Args:
@@ -69,32 +52,26 @@ def measure_answers(measure: Measure, answers: AnswerTable) -> FloatArray:
         ImageError: If an image cannot be read.
     """
     rows = answers.rows
-    _check(measure.name, answers, questions=measure.needs_questions, images=measure.needs_images)
-    if measure.needs_images:
-        return _with_images(measure, answers)
-    extra: dict[str, Any] = {"questions": [row.question for row in rows]} if measure.needs_questions else {}
-    return measure.scores_many([row.answer or "" for row in rows], [row.references for row in rows], **extra)
-
-
-def _with_images(measure: Measure, answers: AnswerTable) -> FloatArray:
+    needs = {"question": measure.needs_questions, "image": measure.needs_images}
+    check_needs(measure.name, [what for what, needed in needs.items() if needed], answers)
+    texts, references = [row.answer or "" for row in rows], [row.references for row in rows]
+    if not measure.needs_images:
+        extra: dict[str, Any] = {"questions": [row.question for row in rows]} if measure.needs_questions else {}
+        return measure.scores_many(texts, references, **extra)
     from taxtune.data.images import load_image
 
     by_image: dict[Path, list[int]] = {}
-    for i, row in enumerate(answers.rows):
+    for i, row in enumerate(rows):
         if row.image is not None:
             by_image.setdefault(row.image, []).append(i)
-    scores = np.full(len(answers.rows), np.nan)
+    scores = np.full(len(rows), np.nan)
     files = list(by_image)
     for start in range(0, len(files), _IMAGES):
-        block = [
-            (i, image)
-            for file in files[start : start + _IMAGES]
-            for image in (load_image(file),)
-            for i in by_image[file]
-        ]
-        rows = [answers.rows[i] for i, _ in block]
-        scores[[i for i, _ in block]] = measure.scores_many(
-            [row.answer or "" for row in rows], [row.references for row in rows], [image for _, image in block]
+        loaded = {file: load_image(file) for file in files[start : start + _IMAGES]}
+        images = {i: image for file, image in loaded.items() for i in by_image[file]}
+        block = list(images)
+        scores[block] = measure.scores_many(
+            [texts[i] for i in block], [references[i] for i in block], [images[i] for i in block]
         )
     return scores
 
@@ -118,3 +95,55 @@ def mean_interval(
     few = len(np.unique(values)) * 10 < len(values)
     sample = Sample({"mean": values}, keys=(values,) if few else None)
     return bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)["mean"]
+
+
+def measured_report(
+    answers: AnswerTable,
+    measures: Sequence[Measure],
+    *,
+    settings: Mapping[str, Any],
+    resamples: int = 2000,
+    seed: int = 0,
+) -> StudyReport:
+    """Returns the mean of each measure over the answers, and the score of every answer.
+
+    Args:
+        answers: The answers with their references; a missing answer counts as one that says nothing.
+        measures: The measures.
+        settings: Recorded in the report.
+        resamples: Bootstrap resamples of the means.
+        seed: Their seed.
+
+    Raises:
+        DataError: If a measure needs questions or images and the answers have none.
+        ImageError: If an image cannot be read.
+    """
+    scores = {measure.name: measure_answers(measure, answers) for measure in measures}
+    rows = []
+    for name, values in scores.items():
+        unscored = int(np.isnan(values).sum())
+        mean = mean_interval(values, resamples=resamples, seed=seed)
+        cells = (None, None, None) if mean is None else (mean.estimate, mean.low, mean.high)
+        rows.append((name, *cells, len(values) - unscored, unscored))
+    columns = ("measure", "mean", "low", "high", "scored", "unscored")
+    note = "low and high: 95 % bootstrap interval of the mean over the scored answers."
+    return StudyReport(
+        study="measure",
+        title="Text measures of answers",
+        settings={**settings, "measures": [measure.identity() for measure in measures]},
+        tables=(Table("measures", "Mean score", columns, tuple(rows), notes=(note,)),),
+        notes=(*answers.notes, *dict.fromkeys(note for measure in measures for note in measure.notes)),
+        data={
+            "n": len(answers.rows),
+            "left_out": list(answers.unanswered),
+            "rows": [
+                {
+                    "row": row.row,
+                    "answer": row.answer or "",
+                    "references": list(row.references),
+                    "scores": {name: values[i] for name, values in scores.items()},
+                }
+                for i, row in enumerate(answers.rows)
+            ],
+        },
+    )

@@ -1,51 +1,38 @@
 """Reading files of answers, with targets on a tree, references or neither; one or several models in a file.
 
-What a target may look like says `targets`; how many rows are found by the last name of another tree's path, and how
-many are outside the part of a taxonomy that a study is on, is said in the notes.
+`targets` says what a target may look like. The notes count rows whose target is found by the last name of another
+tree's path, and rows outside the part of a taxonomy that a study is on.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from taxtune.answers.harnesses import HARNESSES
-from taxtune.answers.records import Again, Source, open_table
+from taxtune.answers.records import HARNESSES, Source, open_table
 from taxtune.answers.targets import Target, target_finder
 from taxtune.errors import DataError
 from taxtune.tables import column_key
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = [
-    "AnswerRow",
-    "AnswerSchema",
-    "AnswerStream",
-    "AnswerTable",
-    "Excluded",
-    "open_answers",
-    "read_answers",
-    "rows_error",
-    "split_by",
-]
+__all__ = ["AnswerRow", "AnswerSchema", "AnswerTable", "Excluded", "read_answers", "rows_error", "split_by"]
 
-_LISTED = 20
+_LISTED = 5
 _NO_ANSWER = "no answer"
-_NAMED = ("answer", "truth", "placement", "reference", "question", "image")
 #: Names that other tools give these columns.
 _ALSO = {"truth": "target", "placement": "predicted"}
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSchema:
-    """Which columns of a file hold what, and what its rows must have.
+    """The columns of a file, and what its rows must have.
 
-    Columns that are named otherwise than here are those of the file itself; where none is, the columns of other
-    harnesses are known (see `taxtune.answers.harnesses`).
+    Where no column is named otherwise than here, those of other harnesses are known (see `taxtune.answers.records`).
 
     Attributes:
         answer: The answer: text, or a list of guesses, the best first.
@@ -55,7 +42,7 @@ class AnswerSchema:
             looks for one. Where no column has this name, "predicted" is read.
         reference: What an answer is compared with as text: one, or a list of them (in a table: a JSON list), in this
             column or in that of the plural name; None reads none.
-        question: What was asked; need not be there.
+        question: The question; need not be there.
         image: The image; need not be there. Its folder is `images`.
         id: What identifies the example, and must not come twice. Where there is no column "id" the row's number does;
             a column of another name must be there. None takes the number always.
@@ -65,8 +52,7 @@ class AnswerSchema:
         guesses: What a list of guesses means as one answer: its first entry, or all of them joined by ", ".
         missing: What to do with rows without an answer (null, an empty cell, a failed call): refuse the file, keep them
             as missing, or leave them out. None of these scores them.
-        off_tree: What to do with rows whose target is not on the tree, or is not there. Where the taxonomy is a part of
-            a whole, the tree is the whole.
+        off_tree: What to do with rows whose target is missing or not on the whole tree.
         taxonomy: The tree that targets are on; None reads none.
         part: What `taxonomy` is a part of; None where it is the whole. Rows whose target is elsewhere on the whole are
             left out and counted.
@@ -97,15 +83,16 @@ class AnswerSchema:
 
     @property
     def answers_alone(self) -> bool:
-        """Whether nothing but the answer is needed, so that a line of text, or a blank one, is a row."""
+        """Whether nothing but the answer is needed, so that a line of text is a row."""
         return self.taxonomy is None and self.reference is None
 
     @property
     def renamed(self) -> bool:
         """Whether a column has another name than taxtune gives it."""
+        given = (self.answer, self.truth, self.placement or "placement", self.question, self.image)
         # A target is a reference where there is no tree.
-        usual = AnswerSchema(placement="placement", reference="truth" if self.reference == "truth" else "reference")
-        return any(getattr(self, name) not in (None, getattr(usual, name)) for name in _NAMED)
+        own = given == ("answer", "truth", "placement", "question", "image")
+        return not own or self.reference not in (None, "reference", "truth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +102,14 @@ class AnswerRow:
     Attributes:
         row: The 1-based line of the file; of what has no lines, the number of the record.
         id: What identifies the example.
-        answer: What was said; None where the call failed. An empty text is an answer that says nothing.
+        answer: The answer; None where the call failed. An empty text is an answer that says nothing.
         guesses: The single guesses where the file holds lists, else the answer alone.
         target: The target node; -1 where none is read.
         target_text: The target as the file has it.
         fields: The whole record.
-        predicted: The predicted node, where the file has them in place of answers.
+        predicted: The predicted node, where the file has them instead of answers.
         references: What the answer is compared with; one or more where they are read.
-        question: What was asked, or None.
+        question: The question, or None.
         image: The image file, or None.
     """
 
@@ -139,8 +126,7 @@ class AnswerRow:
     image: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Excluded:
+class Excluded(NamedTuple):
     """A row that is left out, and why."""
 
     row: int
@@ -149,21 +135,19 @@ class Excluded:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerStream:
-    """The rows of a file that can be used, read anew whenever somebody goes through them.
+class AnswerTable:
+    """The usable rows of a file.
 
     Attributes:
         file: The file.
         rows: Its rows, in file order.
-        n: How many there are.
-        has_nodes: Whether they hold predicted nodes in place of answers.
-        excluded: What was left out, and why.
+        has_nodes: Whether they hold predicted nodes instead of answers.
+        excluded: The rows that are left out, and why.
         notes: The exclusions as sentences with their counts, and what else a reader should know.
     """
 
     file: str
-    rows: Iterable[AnswerRow]
-    n: int
+    rows: tuple[AnswerRow, ...]
     has_nodes: bool
     excluded: tuple[Excluded, ...]
     notes: tuple[str, ...]
@@ -179,17 +163,6 @@ class AnswerStream:
         return tuple(row.row for row in self.excluded if row.reason == _NO_ANSWER)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerTable(AnswerStream):
-    """The rows of a file that can be used, all in memory.
-
-    Attributes:
-        rows: Its rows, in file order.
-    """
-
-    rows: tuple[AnswerRow, ...]
-
-
 def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTable:
     """Reads answers, and what they are compared with.
 
@@ -197,146 +170,99 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
         source: A file in one of `taxtune.answers.FORMATS`, "-" for standard input, or the folder of a run of taxtune,
             as RUN (the winner on the held-out images), RUN:baseline, or RUN:N for iteration N on the tuning images; or
             a DataFrame or a list of records.
-        schema: Which columns hold what, and what is missing.
+        schema: Which columns hold what, and what to do with rows that lack something.
 
     Raises:
         DataError: If the file cannot be read, lacks a column, has no row that fits `where`, repeats an id, has rows
-            that cannot be used (one message names them all, up to 20), or no row is left.
-        MissingExtraError: If what reads the format is not installed.
+            that cannot be used (one message counts them and names the first problems), or no row is left.
+        MissingExtraError: If the package that reads the format is not installed.
     """
-    rows: list[AnswerRow] = []
-    found = _read(source, schema or AnswerSchema(), rows.append, in_memory=True)
-    return AnswerTable(found.file, tuple(rows), found.n, found.has_nodes, found.excluded, found.notes)
+    schema = schema or AnswerSchema()
+    opened = open_table(source, format=schema.format, text=schema.answers_alone, harnesses=not schema.renamed)
+    there = {name for _, record in opened.rows for name in record}
 
+    def known(name: str | None) -> Any:
+        also = _ALSO.get(name or "")
+        return also if also in there and name not in there else name
 
-def open_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerStream:
-    """Checks a whole file of answers and returns its rows as a stream.
-
-    Of a file of text, CSV, JSON lines or Parquet nothing is kept but what is left out; it is read again for the rows
-    and must stay as it is until then.
-
-    Args:
-        source: As for `read_answers`.
-        schema: As for `read_answers`. Where it names an `id`, all ids are kept.
-
-    Raises:
-        DataError: As `read_answers`.
-        MissingExtraError: As `read_answers`.
-    """
-    return _read(source, schema or AnswerSchema(), lambda row: None, in_memory=False)
-
-
-def _read(
-    source: Source, schema: AnswerSchema, keep: Callable[[AnswerRow], object], *, in_memory: bool
-) -> AnswerStream:
-    """Reads a file once, and returns what is known of it then, with its rows as a stream."""
-    alone = schema.answers_alone
-    found = open_table(source, format=schema.format, text=alone, harnesses=not schema.renamed)
-    records: Iterable[tuple[int, Mapping[str, Any]]] = [*found.rows] if in_memory else found.rows
-    there = {name for _, record in records for name in record}
-
-    def column(name: str | None) -> str | None:
-        also = None if name is None or name in there else _ALSO.get(name)
-        return also if also in there else name
-
-    columns: dict[str, Any] = {key: column(getattr(schema, key)) for key in ("truth", "placement", "reference")}
+    columns = {key: known(getattr(schema, key)) for key in ("truth", "placement", "reference")}
     schema = replace(schema, **columns)
-    predicted = schema.placement if schema.placement in there else None
-    _check_columns(found.file, there, schema, predicted)
-
-    def read(reader: _Rows) -> Iterator[AnswerRow]:
-        for line, record in records:
-            if (record or alone) and all(_as_text(record.get(name)) == value for name, value in schema.where.items()):
-                row = reader.read(line, record)
-                if row is not None:
-                    yield row
-
-    reader = _Rows(source, schema, predicted, there)
-    for row in read(reader):
-        keep(row)
-    if not reader.total and schema.where:
+    reader = _Reader(source, schema, there)
+    _check_columns(opened.file, there, schema, reader.predicted)
+    wanted = [(line, record) for line, record in opened.rows if _fits(record, schema.where)]
+    if schema.where and not wanted:
         said = ", ".join(f"{name}={value}" for name, value in schema.where.items())
-        raise DataError("No row matches the filter.", file=found.file, value=said, remedy="Check the values.")
+        raise DataError("No row matches the filter.", file=opened.file, value=said, remedy="Check the values.")
+    rows = tuple(row for line, record in wanted if (row := reader.read(line, record)) is not None)
     if reader.problems:
-        raise rows_error(reader.problems, found.file, reader.total, remedy=reader.remedy())
-    if not reader.n and not alone:
-        raise _none_left(found.file, reader.excluded, schema.part)
-    notes = (*found.notes, *reader.notes(found.file))
-    rows = Again(lambda: read(_Rows(source, schema, predicted, there)))
-    return AnswerStream(found.file, rows, reader.n, predicted is not None, tuple(reader.excluded), notes)
+        options = {schema.off_tree_option: reader.off_tree, schema.missing_option: reader.missing}
+        offered = " or ".join(option for option, helps in options.items() if option and helps)
+        remedy = "Correct or remove these rows" + (f", or use {offered}." if offered else ".")
+        raise rows_error(reader.problems, opened.file, len(wanted), remedy=remedy)
+    reasons = Counter(row.reason for row in reader.excluded)
+    if not rows and not schema.answers_alone:
+        counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons.items())
+        remedy = "Check the root." if schema.part is not None else "Check the taxonomy and the columns."
+        raise DataError("No usable rows are left.", file=opened.file, value=counted, remedy=remedy)
+    left_out = [f"{opened.file}: {n:,} of {len(wanted):,} rows are left out: {reason}" for reason, n in reasons.items()]
+    notes = (*opened.notes, *left_out, *reader.notes(opened.file, rows))
+    return AnswerTable(opened.file, rows, reader.predicted is not None, tuple(reader.excluded), notes)
 
 
-class _Rows:
-    """Reads one row after the other, and keeps what is wrong with them.
+class _Reader:
+    """Reads one record after the other, and collects what is wrong with them and what is left out."""
 
-    Attributes:
-        total: How many were read.
-        n: How many of these can be used.
-        excluded: Those that are left out.
-        problems: What is wrong, with the row.
-    """
-
-    def __init__(self, source: Source, schema: AnswerSchema, predicted: str | None, there: set[str]) -> None:
-        self.total = self.n = 0
-        self.excluded: list[Excluded] = []
+    def __init__(self, source: Source, schema: AnswerSchema, there: set[str]) -> None:
+        self.schema = schema
+        self.predicted = schema.placement if schema.placement in there else None
         self.problems: list[tuple[int, str]] = []
-        self._schema = schema
-        self._predicted = predicted
-        self._missing = self._off_tree = False
+        self.excluded: list[Excluded] = []
+        self.missing = self.off_tree = False
         self._moved: Counter[str] = Counter()
-        self._ignored = False
-        self._silent = self._several = 0
         self._seen: dict[tuple[str, ...], int] = {}
         self._images = schema.images or (Path(source).parent if isinstance(source, str | Path) else Path())
-        reference = schema.reference
         # A file may have both: "reference" where there is one and "references" where there are several.
-        self._references = [name for name in (reference, f"{reference}s") if reference is not None and name in there]
+        columns = () if schema.reference is None else (schema.reference, f"{schema.reference}s")
+        self._references = [name for name in columns if name in there]
         if schema.taxonomy is not None:
             suggest = _LISTED if schema.off_tree == "error" else 0
             self._find = target_finder(schema.taxonomy, schema.part, suggest)
 
     def read(self, line: int, record: Mapping[str, Any]) -> AnswerRow | None:
         """Returns a row; None where it is left out or cannot be used."""
-        schema = self._schema
-        self.total += 1
+        schema, sound = self.schema, len(self.problems)
         given = None if schema.id is None else record.get(schema.id)
         name = str(line) if given in (None, "") else str(given)
-        if schema.id is not None:
-            key = (name, *(str(record.get(column)) for column in schema.by))
-            if key in self._seen:
-                self.problems.append((line, f"{schema.id} {name!r} is already in row {self._seen[key]}"))
-                return None
-            self._seen[key] = line
-        sound = len(self.problems)
-        target = None if schema.taxonomy is None else self._target(line, name, record)
-        if target is None and schema.taxonomy is not None:
+        first = self._seen.setdefault((name, *(str(record.get(column)) for column in schema.by)), line)
+        if first != line:
+            self.problems.append((line, f"{schema.id} {name!r} is already in row {first}"))
             return None
-        predicted = Target("")
-        answer: str | None = None
-        single: tuple[str, ...] = ()
-        if self._predicted is not None:
-            predicted = self._node(line, record, self._predicted)
-        else:
-            answer, single, problem = _answer(record.get(schema.answer), schema.guesses)
-            if problem:
-                self.problems.append((line, f"{schema.answer} {problem}"))
-            elif answer is None and schema.missing == "leave-out":
-                if len(self.problems) == sound:
-                    self.excluded.append(Excluded(line, name, _NO_ANSWER))
-                return None
-            elif answer is None and schema.missing == "error":
-                self._missing = True
-                self.problems.append((line, f"{schema.answer} is missing"))
-        references = self._of_texts(line, record)
+        target = Target("") if schema.taxonomy is None else self._find(record.get(schema.truth))
+        predicted = Target("") if self.predicted is None else self._find(record.get(self.predicted))
+        left_out = None
+        if target.problem and schema.off_tree == "leave-out":
+            left_out = "target not on the tree" if target.text else "no target"
+        elif target.problem:
+            self.off_tree = True
+            self.problems.append((line, f"{schema.truth}{target.problem_after}"))
+        elif target.outside and schema.part is not None:
+            left_out = f"target outside {schema.part.label}"
+        if left_out is not None:
+            self.excluded.append(Excluded(line, name, left_out))
+            return None
+        if predicted.problem or predicted.outside:
+            label = None if schema.part is None else schema.part.label
+            outside = f": {predicted.text!r} is outside {label!r}"
+            self.problems.append((line, f"{self.predicted}{outside if predicted.outside else predicted.problem_after}"))
+        answer, single = (None, ()) if self.predicted else self._answer(line, record.get(schema.answer))
+        references = self._texts(line, record)
         if len(self.problems) > sound:
             return None
-        question, image = record.get(schema.question), record.get(schema.image)
-        target = target or Target("")
+        if answer is None and self.predicted is None and schema.missing == "leave-out":
+            self.excluded.append(Excluded(line, name, _NO_ANSWER))
+            return None
         self._moved.update(what for what, node in (("targets", target), ("predictions", predicted)) if node.moved)
-        self.n += 1
-        self._ignored = self._ignored or (self._predicted is not None and schema.answer in record)
-        self._silent += answer is not None and not answer.strip()
-        self._several += len(references) > 1
+        question, image = record.get(schema.question), record.get(schema.image)
         return AnswerRow(
             line,
             name,
@@ -351,62 +277,89 @@ class _Rows:
             None if image in (None, "") else self._images / str(image),
         )
 
-    def _target(self, line: int, name: str, record: Mapping[str, Any]) -> Target | None:
-        """Returns the target, with its problem kept; None if the row is left out."""
-        schema = self._schema
-        target = self._find(record.get(schema.truth))
-        if target.problem and schema.off_tree == "leave-out":
-            self.excluded.append(Excluded(line, name, "target not on the tree" if target.text else "no target"))
-            return None
-        if target.problem:
-            self._off_tree = True
-            self.problems.append((line, f"{schema.truth}{target.problem_after}"))
-        elif target.node is None and schema.part is not None:
-            self.excluded.append(Excluded(line, name, f"target outside {schema.part.label}"))
-            return None
-        return target
+    def _answer(self, line: int, value: object) -> tuple[str | None, tuple[str, ...]]:
+        if value is None:
+            if self.schema.missing == "error":
+                self.missing = True
+                self.problems.append((line, f"{self.schema.answer} is missing"))
+            return None, ()
+        single = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else None
+        if single is None or not all(isinstance(item, str) for item in single):
+            self.problems.append((line, f"{self.schema.answer} is not text: {value!r}"))
+            return None, ()
+        # A model that was asked and gave no guess said nothing.
+        return (", ".join(single) if self.schema.guesses == "join" else single[0] if single else ""), single
 
-    def _node(self, line: int, record: Mapping[str, Any], column: str) -> Target:
-        node = self._find(record.get(column))
-        if node.problem:
-            self.problems.append((line, f"{column}{node.problem_after}"))
-        elif node.outside and self._schema.part is not None:
-            self.problems.append((line, f"{column}: {node.text!r} is outside {self._schema.part.label!r}"))
-        return node
-
-    def _of_texts(self, line: int, record: Mapping[str, Any]) -> tuple[str, ...]:
+    def _texts(self, line: int, record: Mapping[str, Any]) -> tuple[str, ...]:
+        """Returns the references of a row: a text, or a list of them, which a table has as JSON."""
         if not self._references:
             return ()
         column = next((name for name in self._references if record.get(name) is not None), self._references[0])
-        texts = _texts(record.get(column))
-        if not texts:
+        value = record.get(column)
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            try:
+                listed = json.loads(value)
+            except (ValueError, RecursionError):
+                listed = None  # a text that begins with a bracket
+            value = listed if isinstance(listed, list) else value
+        texts = value if isinstance(value, list) else [value]
+        if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
             self.problems.append((line, f"{column} is not a text or a list of texts: {record.get(column)!r}"))
-        return texts
+            return ()
+        return tuple(texts)
 
-    def remedy(self) -> str:
-        """Returns what to do about the problems."""
-        options = ((self._schema.off_tree_option, self._off_tree), (self._schema.missing_option, self._missing))
-        offered = " or ".join(option for option, helps in options if option and helps)
-        return "Correct or remove these rows" + (f", or use {offered}." if offered else ".")
-
-    def notes(self, file: str) -> list[str]:
+    def notes(self, file: str, rows: Sequence[AnswerRow]) -> list[str]:
         """Returns what the user should know of the rows."""
-        reasons = _reasons(self.excluded)
-        notes = [f"{file}: {n:,} of {self.total:,} rows are left out: {reason}" for reason, n in reasons]
-        if self._ignored:
-            notes.append(f"The column {self._predicted} is scored; the column {self._schema.answer} is ignored.")
-        if self._silent and not self._schema.answers_alone:
-            notes.append(f"{file}: {self._silent:,} of {self.n:,} answers are empty")
-        for what, n in self._moved.items():
+        notes, n = [], f"{len(rows):,}"
+        if self.predicted is not None and any(self.schema.answer in row.fields for row in rows):
+            notes.append(f"The column {self.predicted} is scored; the column {self.schema.answer} is ignored.")
+        silent = sum(row.answer is not None and not row.answer.strip() for row in rows)
+        if silent and not self.schema.answers_alone:
+            notes.append(f"{file}: {silent:,} of {n} answers are empty")
+        for what, moved in self._moved.items():
             notes.append(
-                f"{file}: {n:,} of {self.n:,} {what} are paths of another tree; they were found by their last name"
+                f"{file}: {moved:,} of {n} {what} are paths of another tree; they were found by their last name"
             )
-        if self._several:
+        if several := sum(len(row.references) > 1 for row in rows):
             notes.append(
-                f"{self._several:,} of {self.n:,} answers have several references; an answer gets the score of its "
-                "best-matching reference, except for measures defined over all references at once."
+                f"{several:,} of {n} answers have several references; an answer gets the score of its best-matching "
+                "reference, except for measures defined over all references at once."
             )
         return notes
+
+
+def _fits(record: Mapping[str, Any], where: Mapping[str, str]) -> bool:
+    """Tells whether a record has certain values: JSON's true and false in their own spelling, no value as ""."""
+    values = {name: record.get(name) for name in where}
+    texts = {k: "" if v is None else json.dumps(v) if isinstance(v, bool) else str(v) for k, v in values.items()}
+    return all(texts[name] == value for name, value in where.items())
+
+
+def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: str | None) -> None:
+    needed = [] if predicted is not None else [schema.answer]
+    if schema.placement not in (None, "placement"):  # a name that a user wrote is meant
+        needed = [schema.placement]
+    if schema.taxonomy is not None:
+        needed.append(schema.truth)
+    if schema.reference is not None and f"{schema.reference}s" not in there:
+        needed.append(schema.reference)
+    # Files without ids are common.
+    named = () if schema.id in (None, "id") else (schema.id,)
+    for name in (*needed, *schema.where, *schema.by, *named) if there else ():
+        if name in there:
+            continue
+        # CSV headers are read in lower case, with underscores for spaces.
+        near = column_key(name)
+        remedy = f"Did you mean {near!r}?" if near in there else "Give the names of existing columns."
+        if name == schema.answer and schema.placement is not None:
+            remedy = (
+                f"It needs {schema.placement} (a node) or {schema.answer} (text). Columns of other names are given "
+                "with --placement-column, --answer-column and --truth-column."
+            )
+        elif name in needed and not schema.renamed:
+            known = "; ".join(f"{harness}: {', '.join(columns)}" for harness, (columns, _) in HARNESSES.items())
+            remedy += f" It does not have the columns of another harness either ({known})."
+        raise DataError(f"The file has no column {name!r}.", file=file, value=sorted(there), remedy=remedy)
 
 
 def split_by(answers: AnswerTable, column: str) -> dict[str, AnswerTable]:
@@ -421,11 +374,11 @@ def split_by(answers: AnswerTable, column: str) -> dict[str, AnswerTable]:
         if value in (None, ""):
             raise DataError(f"The row has no {column}.", file=answers.file, row=row.row)
         parts.setdefault(str(value), []).append(row)
-    return {value: replace(answers, rows=tuple(rows), n=len(rows)) for value, rows in parts.items()}
+    return {value: replace(answers, rows=tuple(rows)) for value, rows in parts.items()}
 
 
 def rows_error(problems: Sequence[tuple[int, str]], file: str, total: int, *, remedy: str) -> DataError:
-    """Returns one error that names what is wrong with the rows of a file, up to 20 problems.
+    """Returns one error for the rows of a file: their number and the first five problems.
 
     Args:
         problems: Each bad row, and what is wrong with it.
@@ -434,96 +387,14 @@ def rows_error(problems: Sequence[tuple[int, str]], file: str, total: int, *, re
         remedy: What to do.
     """
     # One line for all rows that have the same problem: a species that the tree lacks has many photos.
-    rows: dict[str, list[int]] = {}
+    rows: dict[str, list[str]] = {}
     for line, what in problems:
-        rows.setdefault(what, []).append(line)
-    lines = [f"\n  {_numbered(some)}: {what[:300]}" for what, some in list(rows.items())[:_LISTED]]
+        rows.setdefault(what[:300], []).append(str(line))
+    lines = []
+    for what, numbers in list(rows.items())[:_LISTED]:
+        more = f" and {len(numbers) - _LISTED:,} more" if len(numbers) > _LISTED else ""
+        lines.append(f"\n  row{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_LISTED])}{more}: {what}")
     if len(rows) > _LISTED:
-        lines.append(f"\n  and {sum(len(some) for some in list(rows.values())[_LISTED:]):,} more rows")
+        lines.append(f"\n  and {sum(map(len, list(rows.values())[_LISTED:])):,} more rows")
     bad = len({line for line, _ in problems})
     return DataError(f"{bad:,} of {total:,} rows cannot be used:{''.join(lines)}", file=file, remedy=f"\n{remedy}")
-
-
-def _numbered(rows: Sequence[int]) -> str:
-    if len(rows) == 1:
-        return f"row {rows[0]}"
-    more = f" and {len(rows) - 5:,} more" if len(rows) > 5 else ""
-    return f"rows {', '.join(map(str, rows[:5]))}{more}"
-
-
-def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: str | None) -> None:
-    needed = [] if predicted is not None else [schema.answer]
-    if schema.placement not in (None, "placement"):  # a name that somebody wrote is meant
-        needed = [schema.placement]
-    if schema.taxonomy is not None:
-        needed.append(schema.truth)
-    if schema.reference is not None and f"{schema.reference}s" not in there:
-        needed.append(schema.reference)
-    # Files without ids are common; a name that somebody wrote is meant.
-    named = () if schema.id in (None, AnswerSchema().id) else (schema.id,)
-    for name in (*needed, *schema.where, *schema.by, *named) if there else ():
-        if name in there:
-            continue
-        # CSV headers are read in lower case, with underscores for spaces.
-        near = column_key(name)
-        remedy = f"Did you mean {near!r}?" if near in there else "Give the names of existing columns."
-        if name == schema.answer and schema.placement is not None:
-            remedy = (
-                f"It needs {schema.placement} (a node) or {schema.answer} (text). Columns of other names are given "
-                "with --placement-column, --answer-column and --truth-column."
-            )
-        elif name in needed and not schema.renamed:
-            known = "; ".join(f"{harness}: {', '.join(columns)}" for harness, columns in HARNESSES.items())
-            remedy += f" It does not have the columns of another harness either ({known})."
-        raise DataError(f"The file has no column {name!r}.", file=file, value=sorted(there), remedy=remedy)
-
-
-def _as_text(value: object) -> str:
-    """Returns a value as `where` gives it: JSON's true and false in their own spelling, no value as an empty text."""
-    return "" if value is None else json.dumps(value) if isinstance(value, bool) else str(value)
-
-
-def _answer(value: object, guesses: str) -> tuple[str | None, tuple[str, ...], str | None]:
-    """Returns the answer, its single guesses, and what is wrong with it."""
-    if value is None:
-        return None, (), None
-    if isinstance(value, str):
-        return value, (value,), None
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        single = tuple(value)
-        if not single:
-            return "", (), None  # the model was asked and gave no guess: it said nothing
-        return (single[0] if guesses == "first" else ", ".join(single)), single, None
-    return None, (), f"is not text: {value!r}"
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    """Returns the texts of a cell: one, or a list of them, which a table has as JSON; none where it is neither."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            listed = json.loads(value)
-        except (json.JSONDecodeError, RecursionError):
-            listed = None  # a text that begins with a bracket
-        if isinstance(listed, list):
-            value = listed
-    if isinstance(value, str):
-        return (value,) if value.strip() else ()
-    if isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value):
-        return tuple(value)
-    return ()
-
-
-def _reasons(excluded: Iterable[Excluded]) -> list[tuple[str, int]]:
-    return list(Counter(row.reason for row in excluded).items())
-
-
-def _none_left(file: str, excluded: Sequence[Excluded], part: Domain | None) -> DataError:
-    outside = None if part is None else f"target outside {part.label}"
-    reasons = dict(_reasons(excluded))
-    if part is not None and list(reasons) == [outside]:
-        return DataError(
-            f"No target lies below {part.label!r}, so there is nothing to score.", file=file, remedy="Check the root."
-        )
-    counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons.items())
-    remedy = "Check the root." if outside in reasons else "Check the taxonomy and the columns."
-    return DataError("No usable rows are left.", file=file, value=counted, remedy=remedy)

@@ -1,295 +1,187 @@
-"""Reading the records of a file of answers, in whatever format they are; what its columns mean is not known here.
+"""The records of a file of answers, of a run of taxtune, or of another harness; their columns are read in `read`.
 
-Tables are CSV (comma, tab or semicolon), XLSX and Parquet; records JSON lines or one JSON list; text has an answer a
-line. Runs of taxtune are their folders, and other harnesses' files are known by their columns (`harnesses`). A value
-stays the text that it is: "001", "NA" and "null" are answers. An empty cell is no value.
+A function for each harness translates one record to the columns id, question, answer, truth and reference:
+
+- lmms-eval's `--log_samples` (`save_results_samples` in its `loggers/evaluation_tracker.py`, 0.7);
+- VLMEvalKit's predictions (`infer_data_job` in `vlmeval/inference.py`), whose column `answer` is the truth;
+- inspect_ai's logs as JSON (`EvalLog` in `inspect_ai/log`).
+
+All columns that the harness wrote stay. A call that failed, as each of them marks it, has no answer.
 """
 
 from __future__ import annotations
 
-import io
-import json
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path, PurePath
-from typing import IO, TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+import ast
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from taxtune.answers.harnesses import HARNESSES, eval_samples, harness_of, harness_records
 from taxtune.answers.runs import read_run_rows, split_run
 from taxtune.errors import DataError
-from taxtune.tables import Padding, decode_text, decoded_lines, open_bytes, sheet_rows, stream_table
+from taxtune.tables import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FORMATS", "Again", "Records", "Source", "open_table", "read_records"]
-
-#: What a file may be said to be; "auto" goes by its name and its content.
-FORMATS = ("auto", "text", "csv", "jsonl", "json", "xlsx", "parquet", *HARNESSES)
-
-Row = TypeVar("Row")
 Record = dict[str, Any]
 #: A file, "-" or a run; or the records themselves.
 Source: TypeAlias = "str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]"
-
-_BY_NAME = {
-    ".txt": "text",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".xlsx": "xlsx",
-    ".parquet": "parquet",
-    ".eval": "eval",
-}
-_PACKED = (".gz", ".bz2", ".xz")
-# How much of a file tells what it is, and how many rows of Parquet are read at once.
-_START = 2**16
-_PARQUET_ROWS = 10_000
-# The first bytes of Parquet, and of ZIP, which XLSX and inspect_ai's .eval are.
-_MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx"}
+_FAILED = ("[LMMS_EVAL_REQUEST_FAILED", "Failed to obtain answer")
+# A table with one of these names its columns as taxtune does.
+_OWN = frozenset({"target", "truth", "predicted", "placement", "reference", "references"})
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
-    """The records of a file.
-
-    Attributes:
-        file: The file, for messages.
-        rows: The row of each record (the 1-based line of a text file and of a sheet, else its number), and the record;
-            can be gone through more than once. What is wrong with a row is raised when it is reached.
-        notes: What the user should know.
-    """
+class Records(NamedTuple):
+    """The records of a file, for messages; the row of each and the record; and what the user should know."""
 
     file: str
-    rows: Iterable[tuple[int, Record]]
+    rows: list[tuple[int, Record]]
     notes: tuple[str, ...] = ()
 
 
 def read_records(source: str | Path, *, what: str = "answers") -> list[tuple[int, Record]]:
-    """Returns the row and the record of each line that is not blank, with the file's own columns alone.
-
-    Args:
-        source: The file, or the folder of a run.
-        what: What it holds, for messages.
+    """Returns the row and the record of each line of a file or run that is not blank, with its own columns alone.
 
     Raises:
-        DataError: If it cannot be read or a row is no record.
+        DataError: If it cannot be read or a row is no record; `what` says what the file holds.
     """
-    return [(row, record) for row, record in open_table(source, what=what, harnesses=False).rows if record]
+    return open_table(source, what=what, harnesses=False).rows
 
 
 def open_table(
     source: Source, *, format: str = "auto", what: str = "answers", text: bool = False, harnesses: bool = True
 ) -> Records:
-    """Opens the records of a file, or of a run of taxtune.
-
-    Text, CSV and JSON lines are read anew, line by line, whenever somebody goes through the records; Parquet, a batch
-    of rows at a time. Other formats, and what other harnesses write, are read here as a whole.
+    """Reads the records of a file, or of a run of taxtune.
 
     Args:
         source: The file; "-" for standard input; the folder of a run, as RUN, RUN:winner, RUN:baseline or RUN:N; or a
             DataFrame or list of records.
-        format: One of `FORMATS`.
+        format: One of `FORMATS`; "auto" goes by the file's name and its content.
         what: What the file holds, for messages.
-        text: Whether a file with an unknown suffix is text with one answer per line; otherwise it is CSV or JSON lines.
-            A blank line is an empty record, for there it may be an answer.
+        text: Whether a file of an unknown ending is text with one answer per line, and not CSV or JSON.
         harnesses: Whether "auto" looks for other harnesses' columns.
 
     Raises:
         DataError: If it cannot be read or a row is no record.
-        MissingExtraError: If what reads the format is not installed.
+        MissingExtraError: If it is XLSX and openpyxl is not installed.
     """
     if format not in FORMATS:
         raise DataError("Unknown input format.", value=format, remedy=f"Use {', '.join(FORMATS)}.")
     if not isinstance(source, str | Path):
-        return _given(source, format, harnesses=harnesses)
-    run = split_run(source)
-    if run is not None:
+        file, rows = "<records>", _given(source)
+    elif (run := split_run(source)) is not None:
         return _run(*run)
-    content = _Content(source, what)
-    with content.opened() as stream:
-        start = stream.read(_START)
-    container = _container(source, start, "auto" if format in HARNESSES else format, text=text)
-    rows: Iterable[tuple[int, Record]]
-    if container == "eval":
-        rows = list(enumerate(eval_samples(Path(source)), start=1))
-    elif container in ("xlsx", "json"):
-        with content.opened() as stream:
-            data = stream.read()
-        found = sheet_rows(data, content.file) if container == "xlsx" else _json_document(data, content.file, what)
-        rows = Again(partial(_json_lines, content, blank=text)) if found is None else found
     else:
-        reader = {"text": _text_rows, "csv": _csv, "jsonl": _json_lines, "parquet": _parquet}[container]
-        rows = Again(partial(reader, content, blank=text))
-    return _translated(rows, content.file, format, harnesses=harnesses)
-
-
-def _translated(rows: Iterable[tuple[int, Record]], file: str, format: str, *, harnesses: bool) -> Records:
-    found = format if format in HARNESSES else None
+        file = "<stdin>" if str(source) == "-" else str(source)
+        container = None if format == "auto" or format in HARNESSES else "jsonl" if format == "json" else format
+        rows = read_table(source, container, what=what, other="text" if text else "csv")
+    harness = format if format in HARNESSES else None
     if format == "auto" and harnesses:
-        found = harness_of(record for _, record in rows)
-    return Records(file, rows) if found is None else Records(file, *harness_records(found, [*rows], file))
+        first = rows[0][1] if rows else {}
+        known = (name for name, (columns, _) in HARNESSES.items() if all(column in first for column in columns))
+        harness = next((name for name in known if name != "vlmevalkit" or _OWN.isdisjoint(first)), None)
+    return Records(file, rows) if harness is None else _translated(harness, rows, file)
 
 
-def _given(source: pd.DataFrame | Iterable[Mapping[str, Any]], format: str, *, harnesses: bool) -> Records:
+def _given(source: pd.DataFrame | Iterable[Mapping[str, Any]]) -> list[tuple[int, Record]]:
     if hasattr(source, "to_dict"):
         frame = cast("pd.DataFrame", source)
-        # What pandas has for none is a number, and no answer.
+        # NaN is pandas' missing value, and no answer.
         source = cast("list[Record]", frame.astype(object).where(frame.notna(), None).to_dict("records"))
-    rows: list[tuple[int, Record]] = [(row, {**record}) for row, record in enumerate(source, start=1)]
-    return _translated(rows, "<records>", format, harnesses=harnesses)
-
-
-class Again(Generic[Row]):
-    """What a function yields, which is called again whenever somebody begins to go through it."""
-
-    def __init__(self, rows: Callable[[], Iterator[Row]]) -> None:
-        self._rows = rows
-
-    def __iter__(self) -> Iterator[Row]:
-        return self._rows()
-
-
-class _Content:
-    """The bytes of a file, or of standard input, which is read to its end at once."""
-
-    def __init__(self, source: str | Path, what: str) -> None:
-        self.file, self.what = str(source), what
-        self._given: bytes | None = None
-        if self.file == "-":
-            if sys.stdin is None:
-                raise DataError(
-                    "Standard input is closed.", remedy="Give a file, or pipe the answers to standard input."
-                )
-            self.file, self._given = "<stdin>", sys.stdin.buffer.read()
-
-    @contextmanager
-    def opened(self) -> Iterator[IO[bytes]]:
-        """Opens them, unpacked; a seekable stream where they are not packed."""
-        if self._given is not None:
-            yield io.BytesIO(self._given)
-        else:
-            with open_bytes(Path(self.file), error=DataError, what=self.what) as stream:
-                yield stream
-
-    def lines(self, *, allow_nul: bool = False) -> Iterator[str]:
-        """Yields them as lines of text, each with the line feed that ends it."""
-        with self.opened() as stream:
-            yield from decoded_lines(stream, self.file, error=DataError, what=self.what, allow_nul=allow_nul)
-
-    def filled_lines(self) -> Iterator[str]:
-        """Yields the lines, one of which must not be blank."""
-        blank = True
-        for line in self.lines():
-            blank = blank and not line.strip()
-            yield line
-        if blank:
-            raise DataError(f"The {self.what} file is empty.", file=self.file)
-
-
-def _container(source: str | Path, start: bytes, format: str, *, text: bool) -> str:
-    """Returns how the records are written: one of the values of `_BY_NAME`."""
-    if format != "auto":
-        return format
-    suffixes = [suffix.lower() for suffix in PurePath(source).suffixes]
-    if suffixes and suffixes[-1] in _PACKED:
-        suffixes.pop()
-    named = _BY_NAME.get(suffixes[-1]) if suffixes else None
-    if named is not None and not (named == "text" and not text):
-        return named
-    magic = next((found for magic, found in _MAGIC.items() if start.startswith(magic)), None)
-    if magic is not None or text:
-        return magic or "text"
-    return "json" if start.lstrip()[:1] in (b"{", b"[") else "csv"
+    return [(row, {**record}) for row, record in enumerate(source, start=1)]
 
 
 def _run(folder: Path, evaluation: str | None) -> Records:
     run = read_run_rows(folder, evaluation)
-    rows = [{**row, "id": str(row["example"]), "reference": str(row["truth"]).rpartition("/")[2]} for row in run.rows]
+    # Answers are placed again, and node numbers are those of the run's tree.
+    rows = [{key: value for key, value in row.items() if key not in ("placement", "target")} for row in run.rows]
     for row in rows:
-        # Answers are placed again; and the nodes' numbers are the run's own: another tree has others.
-        del row["placement"], row["target"]
-    return Records(
-        str(run.file),
-        list(enumerate(rows, start=1)),
-        (f"{folder}: the answers are those of {run.evaluation} on the {run.split} images",),
+        row |= {"id": str(row["example"]), "reference": str(row["truth"]).rpartition("/")[2]}
+    note = f"{folder}: the answers are those of {run.evaluation} on the {run.split} images"
+    return Records(str(run.file), list(enumerate(rows, start=1)), (note,))
+
+
+# -- other harnesses ---------------------------------------------------------------------------------------------------
+
+
+def _translated(harness: str, rows: list[tuple[int, Record]], file: str) -> Records:
+    columns, convert = HARNESSES[harness]
+    found = []
+    for row, record in rows:
+        try:
+            found.append((row, {**record, **convert(record)}))
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            message = f"This is not a sample that {harness} wrote, with the columns {', '.join(columns)}."
+            raise DataError(message, file=file, row=row, value=error) from None
+    notes = [f"{file} is read as output of {harness}"]
+    several = sum(isinstance(record["reference"], list) for _, record in found)
+    if several:
+        notes.append(f"{file}: {several:,} of {len(found):,} rows have several targets; the first one is used")
+    return Records(file, found, tuple(notes))
+
+
+def _truth(value: object) -> Record:
+    """Returns the truth, the first of several, and the reference, which is the list of them where it is one."""
+    if isinstance(value, str) and value.startswith("["):
+        with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # a text with a bracket
+            value = list(ast.literal_eval(value))  # lmms-eval writes str(target)
+    if isinstance(value, list):
+        texts = [str(item) for item in value]
+        return {"truth": texts[0] if texts else None, "reference": texts if len(texts) > 1 else "".join(texts) or None}
+    text = None if value is None else str(value)
+    return {"truth": text, "reference": text}
+
+
+def _answered(text: object) -> object:
+    return None if isinstance(text, str) and text.startswith(_FAILED) else text
+
+
+def _lmms_eval(record: Record) -> Record:
+    answer = record["filtered_resps"]
+    while isinstance(answer, list) and len(answer) == 1:
+        answer = answer[0]
+    if isinstance(answer, list):
+        if not all(isinstance(item, str) for item in answer):
+            raise ValueError("likelihoods of given options and no answer; log a task of the type generate_until")
+        answer = [item for item in answer if _answered(item) is not None] or None
+    question = record.get("input") if isinstance(record.get("input"), str) else None
+    return {"id": str(record["doc_id"]), "question": question, "answer": _answered(answer)} | _truth(
+        record.get("target")
     )
 
 
-def _text_rows(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
-    # A model says anything, NUL among it.
-    for row, line in enumerate(content.lines(allow_nul=True), start=1):
-        yield row, {"answer": line.removesuffix("\n").removesuffix("\r")}
+def _vlmevalkit(record: Record) -> Record:
+    options = {name.upper(): text for name, text in record.items() if len(name) == 1 and isinstance(text, str)}
+    answer, truth = (
+        options.get(value.strip(), value) if isinstance(value, str) else value
+        for value in (record["prediction"], record.get("answer"))
+    )
+    return {"id": str(record["index"]), "answer": _answered(answer)} | _truth(truth)
 
 
-def _csv(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
-    table = stream_table(content.filled_lines(), content.file, error=DataError, tidy=False, blank=blank)
-    padding = Padding(content.file)
-    for row in table.rows:
-        if any(cell.strip() for cell in row.cells[len(table.header) :]):
-            raise DataError(
-                f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
-                file=content.file,
-                row=row.line,
-                value=row.cells[len(table.header)],
-                remedy="Put text that contains a comma in double quotes.",
-            )
-        padding.add(row.line, len(row.cells), len(table.header))
-        # An empty cell is no value: CSV cannot tell an empty text from none.
-        yield row.line, {name: row.cell(i) if row.cell(i).strip() else None for i, name in enumerate(table.header)}
+def _inspect(record: Record) -> Record:
+    asked, epoch = record["input"], record["epoch"]
+    choices = record["output"].get("choices")
+    return {
+        **(record.get("metadata") or {}),
+        "id": str(record["id"]) if epoch == 1 else f"{record['id']}, epoch {epoch}",
+        "question": asked if isinstance(asked, str) else _message(asked[-1]["content"]),
+        # A sample that failed has an error and no choices; one that answered nothing has an empty text.
+        "answer": None if record.get("error") or not choices else _message(choices[0]["message"]["content"]),
+    } | _truth(record.get("target"))
 
 
-def _json_lines(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
-    # Lines end in LF alone: other ends may stand unescaped in a JSON text.
-    for line, source in enumerate(content.lines() if blank else content.filled_lines(), start=1):
-        try:
-            record = json.loads(source) if source.strip() else {}
-        except (json.JSONDecodeError, RecursionError):
-            record = None
-        if not isinstance(record, dict):
-            raise DataError(
-                "The line is not a JSON object.",
-                file=content.file,
-                row=line,
-                value=source.strip(),
-                remedy="JSONL has one object per line.",
-            )
-        yield line, record
+def _message(content: str | list[Record]) -> str:
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return "\n".join(part["text"] for part in parts if part["type"] == "text")
 
 
-def _json_document(data: bytes, file: str, what: str) -> list[tuple[int, Record]] | None:
-    """Returns the records of one JSON document: a list of them, or a log of inspect_ai; None if it is JSON lines."""
-    text = decode_text(data, file, error=DataError, what=what)
-    if not text.strip():
-        raise DataError(f"The {what} file is empty.", file=file)
-    try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        return None
-    if isinstance(document, dict) and "eval" in document and "version" in document:
-        if not isinstance(document.get("samples"), list):
-            raise DataError("The log of inspect_ai has no samples.", file=file, remedy="Log them with --log-samples.")
-        document = document["samples"]
-    if not isinstance(document, list):
-        return None  # one line of JSON lines
-    wrong = next((i for i, item in enumerate(document, 1) if not isinstance(item, dict)), None)
-    if wrong is not None:
-        raise DataError(f"Entry {wrong} of the list is not a JSON object.", file=file, value=document[wrong - 1])
-    return list(enumerate(document, start=1))
-
-
-def _parquet(content: _Content, *, blank: bool) -> Iterator[tuple[int, Record]]:
-    from pyarrow import parquet
-
-    try:
-        with content.opened() as stream:
-            table = parquet.ParquetFile(stream if stream.seekable() else io.BytesIO(stream.read()))
-            records = (record for batch in table.iter_batches(_PARQUET_ROWS) for record in batch.to_pylist())
-            yield from enumerate(records, start=1)
-    except Exception as error:  # as for a sheet
-        raise DataError("The Parquet file cannot be read.", file=content.file, value=str(error)) from None
+#: The columns that each harness is known by, and the function that translates a record of it.
+HARNESSES = {
+    "lmms-eval": (("doc_id", "filtered_resps"), _lmms_eval),
+    "vlmevalkit": (("index", "prediction"), _vlmevalkit),
+    "inspect": (("input", "output", "epoch"), _inspect),
+}
+#: What a file may be said to be; "auto" goes by its name and its content.
+FORMATS = ("auto", "text", "csv", "jsonl", "json", "xlsx", "parquet", *HARNESSES)

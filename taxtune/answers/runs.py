@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from taxtune.errors import DataError
 from taxtune.record_lines import current_row, read_lines
 
 __all__ = ["RunRows", "heldout_rows", "read_run_rows", "split_run"]
 
-_NEEDED = ("example", "truth", "placement", "node", "stage")
-_FINISH = "Finish it with taxtune tune --resume, or name an iteration: 0 is its baseline."
+_NEEDED = ("example", "truth", "placement", "node", "stage", "answer")
+_NO_RUN = "Give a folder written by taxtune tune or taxtune compare, or a file of answers."
+_UNFINISHED = "Finish it with taxtune tune --resume, or name an iteration: 0 is its baseline."
+_BROKEN = (OSError, ValueError, KeyError, TypeError)
 
 
-@dataclass(frozen=True, slots=True)
-class RunRows:
-    """What was answered to one template of a run.
+class RunRows(NamedTuple):
+    """The answers to one template of a run.
 
     Attributes:
         evaluation: Which template: "winner", "baseline", the objective that it won, or "iteration N".
         split: "held-out" or "tuning".
         file: Where it is recorded.
-        rows: One record an image, see `taxtune.tuning.records.ExampleRow`.
+        rows: One record per image, see `taxtune.tuning.records.ExampleRow`.
     """
 
     evaluation: str
@@ -56,24 +56,22 @@ def read_run_rows(folder: Path, evaluation: str | None = None) -> RunRows:
     """
     result, history = folder / "result.json", folder / "history.jsonl"
     if not result.exists() and not history.exists():
-        raise DataError(
-            "The folder does not contain a taxtune run.",
-            file=folder,
-            remedy="Give a folder written by taxtune tune or taxtune compare, or a file of answers.",
-        )
+        raise DataError("The folder does not contain a taxtune run.", file=folder, remedy=_NO_RUN)
     if evaluation is not None and evaluation.isdecimal():
-        return _iteration(history, int(evaluation))
+        try:
+            rows = [current_row(row) for row in read_lines(history)[int(evaluation)]["rows"]]
+        except _BROKEN as error:
+            remedy = "The iterations of a comparison are in the sub-folders of its objectives."
+            message = "The run has no answers for this iteration."
+            raise DataError(message, file=history, value=evaluation, remedy=remedy) from error
+        return _answered(f"iteration {evaluation}", "tuning", history, rows)
     if not result.exists():
-        raise DataError("The run is not finished: it has no held-out answers.", file=folder, remedy=_FINISH)
+        raise DataError("The run is not finished: it has no held-out answers.", file=folder, remedy=_UNFINISHED)
     held = dict(heldout_rows(result))
     name = evaluation or next((name for name in held if name != "baseline"), "winner")
     if name not in held:
-        raise DataError(
-            "The run has no such evaluation.",
-            file=result,
-            value=name,
-            remedy=f"Use {', '.join(held)}, or the number of an iteration.",
-        )
+        remedy = f"Use {', '.join(held)}, or the number of an iteration."
+        raise DataError("The run has no such evaluation.", file=result, value=name, remedy=remedy)
     return _answered(name, "held-out", result, held[name])
 
 
@@ -86,44 +84,13 @@ def heldout_rows(result: Path) -> Iterator[tuple[str, list[Any]]]:
     try:
         held = json.loads(result.read_text("utf-8"))["heldout"]
         yield from [(str(entry["name"]), [*map(current_row, entry["rows"])]) for entry in held]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _no_record(result, error) from error
-
-
-def _iteration(history: Path, number: int) -> RunRows:
-    try:
-        found = {number: [*map(current_row, record["rows"])] for number, record in read_lines(history).items()}
-    except FileNotFoundError:
-        raise DataError(
-            "The folder contains no iterations.",
-            file=history.parent,
-            remedy="The iterations of a comparison are in the sub-folders of its objectives.",
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _no_record(history, error) from error
-    rows = found.get(number)
-    if not rows:
-        have = ", ".join(str(key) for key, rows in found.items() if rows)
-        raise DataError(
-            "The run has no answers for this iteration.",
-            file=history,
-            value=str(number),
-            remedy=f"It has those of {have}.",
-        )
-    return _answered(f"iteration {number}", "tuning", history, rows)
+    except _BROKEN as error:
+        raise DataError("This is not a taxtune record.", file=result, value=str(error)) from error
 
 
 def _answered(evaluation: str, split: str, file: Path, rows: list[Any]) -> RunRows:
-    try:
-        if all(row["answer"] is None for row in rows):
-            raise DataError(f"No image of the {split} split has an answer.", file=file, remedy="Give another run.")
-        lacking = [name for row in rows for name in _NEEDED if name not in row]
-        if lacking:
-            raise KeyError(lacking[0])
-    except (KeyError, TypeError) as error:
-        raise _no_record(file, error) from error
+    if any(not isinstance(row, dict) or not row.keys() >= set(_NEEDED) for row in rows):
+        raise DataError("This is not a taxtune record.", file=file, remedy=f"Each row needs {', '.join(_NEEDED)}.")
+    if all(row["answer"] is None for row in rows):
+        raise DataError(f"No image of the {split} split has an answer.", file=file, remedy="Give another run.")
     return RunRows(evaluation, split, file, tuple(rows))
-
-
-def _no_record(file: Path, error: Exception) -> DataError:
-    return DataError("This is not a taxtune record.", file=file, value=str(error))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.domain import Domain
@@ -23,23 +23,25 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["Target", "target_finder"]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a target in a file is on the tree.
+class Target(NamedTuple):
+    """The meaning of a target on the tree.
 
     Attributes:
         text: The target as the file has it; "" where there is none.
         node: Its node; None where it is outside the part, off the tree or no name at all.
-        outside: Whether it is on the whole taxonomy, outside the part that counts.
         problem: What is wrong with it; "" where nothing is.
         moved: Whether it is the path of another tree, found by its last name.
     """
 
     text: str
     node: int | None = None
-    outside: bool = False
     problem: str = ""
     moved: bool = False
+
+    @property
+    def outside(self) -> bool:
+        """Whether it is on the whole taxonomy, outside the part that counts."""
+        return bool(self.text) and self.node is None and not self.problem
 
     @property
     def problem_after(self) -> str:
@@ -62,9 +64,10 @@ def target_finder(taxonomy: Taxonomy, part: Domain | None = None, suggest: int =
         nonlocal left
         if isinstance(value, list) and value and all(isinstance(label, str) and label.strip() for label in value):
             value = tuple(value)
-        if not isinstance(value, str | tuple) or (isinstance(value, str) and not value.strip()):
-            nothing = value is None or (isinstance(value, str) and not value.strip())
-            return Target("", problem="missing" if nothing else f"not a label or a path: {value!r}")
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return Target("", problem="missing")
+        if not isinstance(value, str | tuple):
+            return Target("", problem=f"not a label or a path: {value!r}")
         if value not in known:
             known[value] = _find(taxonomy, part, value, left > 0)
             left -= bool(known[value].problem)
@@ -77,28 +80,33 @@ def _find(taxonomy: Taxonomy, part: Domain | None, value: str | tuple[str, ...],
     text = value if isinstance(value, str) else "/".join(value)
     last = value if isinstance(value, str) else value[-1]
     is_path = not isinstance(value, str) and len(value) > 1
-    # Text with slashes is a path only where the tree has it: "cat/dog" may mean either.
-    candidates: list[tuple[str | tuple[str, ...], bool]] = [(value, False)] if is_path else []
-    candidates.append((last, is_path))
-    if "_" in last:
-        candidates.append((last.replace("_", " "), is_path))
     problem = ""
-    for candidate, moved in candidates:
+    # Text with slashes is a path only where the tree has it: "cat/dog" may mean either.
+    for candidate in dict.fromkeys((value if is_path else last, last, last.replace("_", " "))):
         if isinstance(candidate, str) and not _is_there(candidate, taxonomy, part):
             continue
         try:
             node = taxonomy.resolve(candidate) if part is None else part.locate(candidate)
         except TaxonomyError as error:  # no such path, or several nodes of that name
-            if isinstance(candidate, str):
-                problem = problem or f"{error.message} {error.remedy or ''}".strip()
+            problem = problem or ("" if isinstance(candidate, tuple) else _said(error))
             continue
-        return Target(text, node, outside=node is None, moved=moved)
-    problem = problem or _unknown(last, taxonomy if part is None else part.full, suggest)
+        return Target(text, node, moved=is_path and isinstance(candidate, str))
+    if not problem:
+        problem = f"{last!r} is not on the taxonomy."
+        if suggest:
+            try:
+                (taxonomy if part is None else part.full).resolve(last)
+            except TaxonomyError as error:
+                problem = _said(error)
     return Target(text, problem=f"no node has the path {text!r}, and {problem}" if is_path else problem)
 
 
+def _said(error: TaxonomyError) -> str:
+    return f"{error.message} {error.remedy or ''}".strip()
+
+
 def _is_there(name: str, taxonomy: Taxonomy, part: Domain | None) -> bool:
-    """Returns whether a name is on the tree or the whole of it: what is not, `resolve` compares with every name."""
+    """Tells whether a name is on the tree or the whole of it: `resolve` compares one that is not with every name."""
     for tree in (taxonomy,) if part is None else (taxonomy, part.full):
         if tree.find(name) or name.strip() in tree.by_id:
             return True
@@ -108,12 +116,3 @@ def _is_there(name: str, taxonomy: Taxonomy, part: Domain | None) -> bool:
                 tree.resolve(labels)
                 return True
     return False
-
-
-def _unknown(name: str, taxonomy: Taxonomy, suggest: bool) -> str:
-    if suggest:
-        try:
-            taxonomy.resolve(name)
-        except TaxonomyError as error:
-            return f"{error.message} {error.remedy or ''}".strip()
-    return f"{name!r} is not on the taxonomy."

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from taxtune.answers.records import Again, Records, open_table
+from taxtune.answers.records import Records, open_table
 from taxtune.data.folder import walk_images
 from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.errors import DataError
@@ -65,7 +65,7 @@ class Images:
 
     @cached_property
     def _sources(self) -> list[Iterable[Item]]:
-        """The images of each name; folders and tables are gone through anew each time, and not held in memory."""
+        """The images of each name; a folder or a table is read once."""
         return [source for name in self.given for source in _sources(name, self.find)]
 
     @cached_property
@@ -97,8 +97,8 @@ def _sources(name: str, find: Find | None) -> list[Iterable[Item]]:
     if name == "-":
         return [_listed(open_table("-", format="text", what="list of images", harnesses=False), find)]
     if path.is_dir():
-        found = Again(partial(_below, path))
-        if not any(True for _ in found):
+        found = list(_below(path))
+        if not found:
             raise DataError("There is no image in the folder or below it.", file=path, remedy=_ENDINGS)
         return [found]
     if has_magic(name) and not path.exists():
@@ -144,7 +144,7 @@ def _listed(records: Records, find: Find | None) -> Iterable[Item]:
                     known.append(os.path.expanduser(value.strip()))
         if values:
             column, folder = find(Path(records.file), values)
-    return Again(partial(_rows, records, None if text else column, folder))
+    return list(_rows(records, None if text else column, folder))
 
 
 def _rows(records: Records, column: str | None, folder: Path) -> Iterator[Item]:

@@ -14,7 +14,6 @@ from taxtune.cli.init import init
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.measure import measure
 from taxtune.cli.mlflow import mlflow
-from taxtune.cli.parity import parity
 from taxtune.cli.place import place
 from taxtune.cli.recipes import recipes
 from taxtune.cli.report import report
@@ -75,7 +74,10 @@ class _PlainCommand(_PlainTypes, TyperCommand):
 
 
 class _PlainGroup(_PlainTypes, TyperGroup):
-    pass
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Finds a command by one word or by two: `score measure FILE` has other options than `score FILE`."""
+        pair = " ".join(args[:2])
+        return super().resolve_command(ctx, [pair, *args[2:]] if pair in self.commands else args)
 
 
 def _with_plain_types(application: typer.Typer) -> None:
@@ -124,7 +126,7 @@ app.command()(mlflow)
 app.command()(stoppable(audit))
 app.command()(stoppable(place))
 app.command()(stoppable(score))
-app.command()(stoppable(measure))
-app.command("diagnose")(study_command("diagnosis"))
-app.command()(stoppable(parity))
+# Sub-commands of score in all but their parameters, see `_PlainGroup.resolve_command`.
+app.command("score measure", hidden=True)(stoppable(measure))
+app.command("score diagnose", hidden=True)(study_command("diagnosis"))
 _with_plain_types(app)

@@ -1,4 +1,4 @@
-"""`taxtune measure`: text measures of a file of answers and references."""
+"""`taxtune score measure`: text measures of a file of answers and references."""
 
 from __future__ import annotations
 
@@ -79,8 +79,7 @@ def measure(
         raise DataError("No file of answers was given.", remedy="Give one, or list the measures with --list.")
     check_out(out)
     from taxtune.answers import AnswerSchema, read_answers
-    from taxtune.answers.measured import check_needs
-    from taxtune.answers.measures import measured_report
+    from taxtune.answers.measured import check_needs, measured_report
     from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
 
     specs = dict.fromkeys(measures or _DEFAULT)
@@ -97,7 +96,7 @@ def measure(
     )
     answers = read_answers(file, schema)
     for spec in specs:
-        check_needs(spec, answers)
+        check_needs(spec, split_spec(spec)[0].needs, answers)
     # Models are loaded once the file is known to be in order.
     settings = MeasureSettings(
         device=device,

@@ -22,7 +22,6 @@ from taxtune.options import (
     RootLabelOption,
     SimilarityOption,
     TaxonomyOption,
-    WorkersOption,
 )
 from taxtune.progress import note
 from taxtune.untrusted import visible
@@ -49,7 +48,6 @@ def place(
     format: FormatOption = "auto",
     root_label: RootLabelOption = None,
     root: PlaceRootOption = None,
-    workers: WorkersOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Write to this file, whole or not at all, and not to stdout."),
@@ -62,28 +60,24 @@ def place(
     tabs; a blank answer has a line too and is an abstention. An answer that asserts something that the taxonomy lacks
     is off_tree, on the root.
     """
-    from taxtune.answers import AnswerSchema, open_answers
-    from taxtune.answers.placing import number_of_workers, place_each
+    from taxtune.answers import AnswerSchema, read_answers
+    from taxtune.answers.scores import place_texts
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset)
-    number_of_workers(workers, 0, similarity)  # what cannot be is said before the file is read
-    answers = open_answers(file, AnswerSchema(id=None, missing="keep", format=input))
+    answers = read_answers(file, AnswerSchema(id=None, missing="keep", format=input))
     for text in answers.notes:
         note(text)
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
     keep_work([similarity])
     mapper = Mapper(tree, similarity, config)
-    texts = (row.answer or "" for row in answers.rows)
-    abstained = off = 0
-    processes = number_of_workers(workers, answers.n, similarity)
+    placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
     with nullcontext(sys.stdout) if out is None else _written(out) as stream:
-        for placement in place_each(mapper, texts, total=answers.n, workers=processes):
+        for placement in placements:
             print(_json_line(tree, placement) if as_json else _text_line(tree, placement), file=stream)
-            abstained += placement.abstained
-            off += placement.off_tree
-    counted = f"{answers.n:,} answer{'' if answers.n == 1 else 's'} placed"
+    abstained, off = sum(one.abstained for one in placements), sum(one.off_tree for one in placements)
+    counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
     looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
     print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
 

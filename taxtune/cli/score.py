@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -27,7 +26,6 @@ from taxtune.options import (
     SmoothingOption,
     TaxonomyOption,
     TruthColumnOption,
-    WorkersOption,
     missing_answers,
 )
 from taxtune.progress import note
@@ -58,12 +56,14 @@ def score(
     smoothing: SmoothingOption = 0.0,
     resamples: ResamplesOption = 2000,
     seed: SeedOption = 0,
-    workers: WorkersOption = None,
     as_json: JsonRowsOption = False,
 ) -> None:
-    """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals."""
-    from taxtune.answers import AnswerSchema, open_answers
-    from taxtune.answers.placing import number_of_workers
+    """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals.
+
+    `taxtune score measure FILE` prints text measures against references instead, and `taxtune score diagnose FILE` what
+    goes wrong, where on the taxonomy, and what it costs; both have their own --help.
+    """
+    from taxtune.answers import AnswerSchema, read_answers
     from taxtune.answers.scores import score_answers
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy.domain import read_part
@@ -80,8 +80,7 @@ def score(
         off_tree_option="",
         **missing_answers(missing),
     )
-    number_of_workers(workers, 0, similarity)  # what cannot be is said before the file is read
-    answers = open_answers(file, schema)
+    answers = read_answers(file, schema)
     for text in answers.notes:
         note(text)
     keep_work([similarity])
@@ -94,30 +93,9 @@ def score(
         smoothing=smoothing,
         resamples=resamples,
         seed=seed,
-        workers=workers,
     )
     if as_json:
-        summary = {"file": answers.file, "taxonomy": taxonomy, **scored.as_dict()}
-        for text in _json_parts(summary, "rows", scored.records()):
-            print(text, end="")
-        print()
+        record = {"file": answers.file, "taxonomy": taxonomy, **scored.summary, "rows": scored.rows}
+        print(json.dumps(record, ensure_ascii=False, indent=2))
     else:
-        print(*scored.lines(), sep="\n")
-
-
-def _json_parts(document: dict[str, Any], last: str, items: Iterable[Any]) -> Iterator[str]:
-    """Yields the parts of a JSON document whose last member is a list, item by item: all of it may not fit in memory.
-
-    Args:
-        document: Its other members.
-        last: The name of the list.
-        items: What is in it, one or more.
-    """
-    yield _json(document).removesuffix("\n}") + f",\n  {_json(last)}: ["
-    for i, item in enumerate(items):
-        yield ("," if i else "") + f"\n{_json(item)}".replace("\n", "\n    ")
-    yield "\n  ]\n}"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+        print(*scored.lines, sep="\n")

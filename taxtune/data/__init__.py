@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from taxtune.data.collection import Example, Examples
-from taxtune.data.examples import load_examples
+from taxtune.data.examples import Example, load_examples
 from taxtune.data.images import check_images, content_hash, load_image
 from taxtune.data.splits import Splits, SplitSizes, default_split, split, split_sizes
 
 __all__ = [
     "Example",
-    "Examples",
     "SplitSizes",
     "Splits",
     "check_images",

@@ -1,36 +1,48 @@
-"""Reading examples, images with the node that they show, from any of the sources that taxtune knows."""
+"""Examples, images with the node that they show, from any of the sources that taxtune knows."""
 
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
-from taxtune.data.collection import Example, Examples, merge_duplicates, some
-from taxtune.data.folder import read_folder
-from taxtune.data.images import DEFAULT_MAX_PIXELS, hash_images, is_image_data, store_image
-from taxtune.data.inat21 import read_inat21
-from taxtune.data.rows import read_rows
-from taxtune.data.sources import Record, Source, find_kind, source_name
+from taxtune.data.folder import Record, Reference
+from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images, is_image_data, store_image
+from taxtune.data.sources import Source, find_kind, read_source, source_name
 from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
 from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Example", "Examples", "UnknownLabelsError", "load_examples"]
+__all__ = ["Example", "UnknownLabelsError", "distinct", "load_examples", "note_repeated"]
 
-# In place of a node: the label is on the whole tree, outside the part that counts.
-_OUTSIDE = "outside"
-
-# In larger data sets only the images that are drawn are decoded.
+# Of more images only those that are drawn are read.
 _LARGE = 10_000
-
 # Looking for near names costs tens of milliseconds a label on a large tree.
 _SUGGESTIONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An image and the node that it shows.
+
+    Attributes:
+        id: The image's name as the source writes it; unique among the examples of a source.
+        image: The image file.
+        label: The label as the source writes it.
+        target: Number of the node that the label names on the taxonomy.
+        sha256: SHA-256 of the image file's bytes; "" until the file is read, which for large sources is when the
+            example is drawn into a split.
+    """
+
+    id: str
+    image: Path
+    label: str
+    target: int
+    sha256: str = ""
 
 
 class UnknownLabelsError(DataError):
@@ -65,17 +77,17 @@ def load_examples(
     folder: str | Path | None = None,
     domain: int | None = None,
     part: Domain | None = None,
-    check: Literal["all", "content", "drawn"] | None = None,
+    check: Literal["all", "drawn"] | None = None,
     max_pixels: int = DEFAULT_MAX_PIXELS,
     skip_broken: bool = False,
-) -> Examples:
+) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
 
     Args:
         source: One of these:
 
-            - a path: a manifest (CSV, TSV or JSONL with an image and a label a row, or any text file with `pattern`), a
-              folder with a sub-folder a class, or iNaturalist's COCO-style JSON;
+            - a path: a manifest (CSV, TSV, XLSX, Parquet or JSONL with an image and a label per row, or any text file
+              with `pattern`), a folder with a sub-folder per class, or iNaturalist's COCO-style JSON;
             - a list of pairs (image, label);
             - a pandas `DataFrame`, or a Hugging Face `Dataset`, with a column of images and one of labels.
 
@@ -90,247 +102,193 @@ def load_examples(
         label_column: Column of the labels.
         pattern: A regular expression with the groups `image` and `label` that matches each line of a manifest without
             columns.
-        image_suffix: What is added to the images' names, such as ".jpg".
+        image_suffix: Added to the images' names, such as ".jpg".
         folder: Where images that are in no file are written, each once, under a name made of its content. Needed if
             there are any.
         domain: Keep only examples whose node is this one or below it.
         part: What `taxonomy` is a part of. Examples whose label is elsewhere on the whole tree are left out.
-        check: "all" decodes every image at once, so that all unreadable ones are named. "content" reads them all, so
-            that no two examples show the same image, and leaves decoding to `taxtune.data.splits.split`, for those it
-            draws; "drawn" leaves reading to it as well. By default "drawn" for "inat21", and otherwise "all" up to
-            10,000 images and "content" for more. What was found out about a file is kept in the user's cache folder,
-            and the file is not read again until it changes.
+        check: "all" decodes every image at once, so that all unreadable ones are named and no two examples show the
+            same image; "drawn" leaves that to `taxtune.data.splits.split`, for those it draws. By default "drawn" for
+            "inat21" and for more than 10,000 images, and otherwise "all".
         max_pixels: Largest width times height of an image.
         skip_broken: Leave out images that are missing or unreadable, and note how many and which; all are decoded.
 
     Returns:
-        The examples, in the order of the source: a sequence in columns, which makes an example when it is asked for
-            one. An image that is listed twice with the same label is kept once.
+        The examples, in the order of the source. An image that is listed twice with the same label is kept once.
 
     Raises:
         DataError: If the source is malformed, or labels are not on the taxonomy (all are listed, with the nearest
             names), or an image has two labels, or there are images in no file and `folder` is not given.
-        ImageError: If images are missing or unreadable (all are listed), or with `skip_broken` all of them are.
+        ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
-    if isinstance(source, str):
-        source = Path(source)
+    source = Path(source) if isinstance(source, str) else source
     if isinstance(source, Path):
         kind = find_kind(source, kind)
     elif kind is not None:
         raise DataError("`kind` applies only to data given as a path.", value=kind, remedy="Leave `kind` out.")
-    name = source_name(source)
-    how = {"image_column": image_column, "label_column": label_column, "image_suffix": image_suffix}
-    root = None if images is None else Path(images)
-    if root is not None and not root.is_dir():
-        raise DataError("The folder of the images does not exist.", file=root, remedy="Check `images`.")
-    base = root or Path()
-    if isinstance(source, Path) and kind == "folder":
-        if root is not None:
-            raise DataError(
-                "Data of the kind 'folder' takes no `images`: the images are in the folder itself.", file=source
-            )
-        records, base = read_folder(source), source
+    name, base = source_name(source), Path()
+    if images is not None and kind == "folder":
+        message = "Data of the kind 'folder' takes no `images`: the images are in the folder itself."
+        raise DataError(message, file=name)
+    if images is not None:
+        base = Path(images)
+        if not base.is_dir():
+            raise DataError("The folder of the images does not exist.", file=base, remedy="Check `images`.")
     elif isinstance(source, Path):
-        base = root or source.parent
-        records = read_inat21(source) if kind == "inat21" else read_rows(source, pattern=pattern, **how)
-    else:
-        records = read_rows(source, **how)
-
-    found = _Found(base)
-    for record, node in _place(records, taxonomy, part, source=name):
-        found.add(record, node)
+        base = source if kind == "folder" else source.parent
+    columns = {"image_column": image_column, "label_column": label_column, "image_suffix": image_suffix}
+    records = list(read_source(source, kind, pattern=pattern, **columns))
+    if not records:
+        raise DataError("There are no images in the data.", file=name)
+    nodes = _find_nodes(records, taxonomy, part, name)
+    placed = [(record, node) for record in records if (node := nodes[record.references]) is not None]
+    if part is not None:
+        outside = Counter(record.label for record in records if nodes[record.references] is None)
+        _note_outside(outside, len(records), part.label, name)
     if domain is not None:
-        found.keep_below(taxonomy, domain, source=name)
-    found.store_images(None if folder is None else Path(folder), source=name)
-    examples = found.examples()
-    if skip_broken:
-        check = "all"
+        inside = {node for node in set(nodes.values()) if node is not None and taxonomy.is_ancestor(domain, node)}
+        outside = Counter(record.label for record, node in placed if node not in inside)
+        _note_outside(outside, len(placed), taxonomy.labels[domain], name)
+        placed = [(record, node) for record, node in placed if node in inside]
+    files = _stored([record for record, _ in placed], base, None if folder is None else Path(folder), name)
+    examples = [Example(id, file, record.label, node) for (id, file), (record, node) in zip(files, placed, strict=True)]
     if check is None:
-        check = "drawn" if kind == "inat21" else "all" if len(examples) <= _LARGE else "content"
-    if check != "drawn":
+        check = "drawn" if kind == "inat21" or len(examples) > _LARGE else "all"
+    if check == "all" or skip_broken:
         short = source.name if isinstance(source, Path) else name
         listed = kind in (None, "manifest")
-        hashes = hash_images(
-            examples.images,
-            max_pixels=max_pixels if check == "all" else None,
-            named_in=lambda place: f"{short}, {found.where[place]}" if listed else None,
-            skip_broken=skip_broken,
+        named = {e.image: f"{short}, {r.where}" for e, (r, _) in zip(examples, placed, strict=True)} if listed else {}
+        hashes = check_images(
+            [example.image for example in examples], max_pixels=max_pixels, named_in=named, skip_broken=skip_broken
         )
-        sound = np.flatnonzero(hashes.any(axis=1))
-        if not len(sound):
-            raise ImageError(f"None of the {len(hashes):,} images can be used.", file=name, remedy="Check the paths.")
-        examples = examples.take(sound).with_hashes(hashes[sound], checked=check == "all")
-    return merge_duplicates(examples, source=name)
+        if not hashes:
+            raise ImageError(f"None of the {len(examples):,} images can be used.", file=name, remedy="Check the paths.")
+        examples = [Example(e.id, e.image, e.label, e.target, hashes[e.image]) for e in examples if e.image in hashes]
+    kept, repeated = distinct(examples, source=name)
+    note_repeated(repeated)
+    return kept
 
 
-class _Found:
-    """The examples of a source as they are found, in columns.
+def distinct(examples: Sequence[Example], *, source: str | None = None) -> tuple[list[Example], list[Example]]:
+    """Returns the first of the examples that show each image, and the others.
 
-    Attributes:
-        where: The row of each, for messages.
+    Images are the same that have the same content where it is known, or else are the same file.
+
+    Raises:
+        DataError: If the same image has two labels; it names such pairs.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._ids: list[str] = []
-        self._labels: dict[str, int] = {}
-        self._label, self._target = array("i"), array("i")
-        self._unstored: dict[int, Callable[[], object]] = {}
-        self._files: dict[int, str] = {}
-        self.where: list[str] = []
-
-    def add(self, record: Record, node: int) -> None:
-        """Adds an example; an image that is in no file waits for `store_images`."""
-        if callable(record.image):
-            self._unstored[len(self._ids)] = record.image
-        self._ids.append("" if callable(record.image) else record.image)
-        self._label.append(self._labels.setdefault(record.label, len(self._labels)))
-        self._target.append(node)
-        self.where.append(record.where)
-
-    def keep_below(self, taxonomy: Taxonomy, domain: int, *, source: str) -> None:
-        """Leaves out the examples whose node is not at or below a domain.
-
-        Raises:
-            DataError: If none is left.
-        """
-        total, name = len(self._ids), taxonomy.labels[domain]
-        kept = np.flatnonzero(taxonomy.is_ancestor(domain, np.array(self._target))).tolist()
-        if not kept:
-            raise DataError(
-                f"None of the {total} images shows anything below {name!r}.",
-                file=source,
-                remedy="Choose another domain.",
-            )
-        if len(kept) < total:
-            note(f"{total - len(kept)} of {total} images are outside the domain {name!r} and are left out.")
-        self._ids, self.where = [self._ids[i] for i in kept], [self.where[i] for i in kept]
-        self._label, self._target = (array("i", (column[i] for i in kept)) for column in (self._label, self._target))
-        self._unstored = {to: self._unstored[i] for to, i in enumerate(kept) if i in self._unstored}
-
-    def store_images(self, folder: Path | None, *, source: str) -> None:
-        """Writes the images that are in no file to a folder.
-
-        Raises:
-            DataError: If there are any and no folder.
-            ImageError: If some cannot be written or are no images; it names them all.
-        """
-        faults: list[str] = []
-        for place, image in self._unstored.items():
-            value = image()
-            path = value.get("path") if isinstance(value, dict) else None
-            if is_image_data(value):
-                if folder is None:
-                    raise DataError(
-                        "Some images are not stored in files.",
-                        file=source,
-                        remedy="Give `folder`, the folder to write them to.",
-                    )
-                try:
-                    file = store_image(value, folder)
-                except ImageError as error:
-                    faults.append(f"  {self.where[place]}: {error}")
-                    continue
-                self._ids[place], self._files[place] = file.name, str(file)
-            elif isinstance(path, str):
-                self._ids[place] = self._files[place] = path
-            else:
-                faults.append(f"  {self.where[place]}: no image")
-        if faults:
-            raise ImageError(
-                f"{len(faults)} of {len(self._ids)} images cannot be used:\n" + "\n".join(shortened(faults)),
-                file=source,
-            )
-
-    def examples(self) -> Examples:
-        """Returns the examples."""
-        columns = (np.array(column, dtype=np.int64) for column in (self._label, self._target))
-        return Examples(self._folder, self._ids, list(self._labels), *columns, files=self._files)
+    first: dict[str, Example] = {}
+    others = [e for e in examples if first.setdefault(e.sha256 or str(e.image), e) is not e]
+    pairs = [(first[e.sha256 or str(e.image)], e) for e in others]
+    conflicts = [f"  {a.id} is {a.label!r}, {b.id} is {b.label!r}" for a, b in pairs if a.target != b.target]
+    if conflicts:
+        listed = "\n".join(shortened(conflicts, 20))
+        raise DataError(f"The same image has two labels:\n{listed}\nKeep one row of each pair.", file=source)
+    return list(first.values()), others
 
 
-def _place(
-    records: Iterable[Record], taxonomy: Taxonomy, part: Domain | None, *, source: str
-) -> Iterator[tuple[Record, int]]:
-    """Yields the records whose label is on the taxonomy, with its node; labels that are not are raised at the end."""
-    nodes: dict[tuple[str | tuple[str, ...], ...], int | str] = {}
-    outside: dict[str, int] = {}
-    rows: dict[str, list[str]] = {}
-    reasons: dict[str, str] = {}
-    total = kept = 0
+def note_repeated(repeated: Sequence[Example]) -> None:
+    """Notes which images are passed over since others show the same."""
+    if repeated:
+        count = "1 image is" if len(repeated) == 1 else f"{len(repeated)} images are"
+        names = _some([example.id for example in repeated])
+        note(f"{count} listed more than once with the same label: {names}. Each is used once.")
+
+
+def _some(names: Sequence[str], limit: int = 5) -> str:
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: str) -> list[tuple[str, Path]]:
+    """Returns the id and the file of each image; those that are in no file are written to a folder."""
+    files: list[tuple[str, Path]] = []
+    faults: list[str] = []
     for record in records:
-        total += 1
-        node = nodes.get(record.references)
-        if node is None:
-            node = _lookup(record.references, taxonomy)
-            if node == "" and part is not None:
-                node = _lookup_on_whole(record.references, part)
-            nodes[record.references] = node
-        if node == _OUTSIDE:
-            outside[record.label] = outside.get(record.label, 0) + 1
-        elif isinstance(node, str):
-            rows.setdefault(record.label, []).append(record.where)
-            reasons[record.label] = node
+        if isinstance(record.image, str):
+            files.append((record.image, base / record.image))
+            continue
+        value = record.image()
+        path = value.get("path") if isinstance(value, dict) else None
+        if is_image_data(value):
+            if folder is None:
+                remedy = "Give `folder`, the folder to write them to."
+                raise DataError("Some images are not stored in files.", file=source, remedy=remedy)
+            try:
+                file = store_image(value, folder)
+                files.append((file.name, file))
+            except ImageError as error:
+                faults.append(f"  {record.where}: {error}")
+        elif isinstance(path, str):
+            files.append((path, Path(path)))
         else:
-            kept += 1
-            yield record, node
-    if not total:
-        raise DataError("There are no images in the data.", file=source)
-    if rows:
-        raise _unknown_labels(rows, reasons, taxonomy, source)
-    if outside and part is not None:
-        left_out = sum(outside.values())
-        if not kept:
-            raise DataError(
-                f"None of the {left_out} images shows anything below {part.label!r}, the root of the selected part "
-                "of the taxonomy.",
-                file=source,
-                remedy="Choose another root.",
-            )
-        note(
-            f"{left_out} of {total} images are outside {part.label!r} and cannot be scored on it; they are left "
-            f"out: {some(sorted(outside))}."
-        )
+            faults.append(f"  {record.where}: no image")
+    if faults:
+        listed = "\n".join(shortened(faults, 20))
+        raise ImageError(f"{len(faults)} of {len(records)} images cannot be used:\n{listed}", file=source)
+    return files
 
 
-def _lookup_on_whole(references: tuple[str | tuple[str, ...], ...], part: Domain) -> int | str:
-    """Returns the node in the part of a reference that the whole tree has, or `_OUTSIDE`, or "" if it has none."""
-    node = _lookup(references, part.full)
-    if node == "":
-        return ""
-    inside = part.inside(node) if isinstance(node, int) else None
-    return _OUTSIDE if inside is None else inside
+# -- labels ------------------------------------------------------------------------------------------------------------
 
 
-def _lookup(references: tuple[str | tuple[str, ...], ...], taxonomy: Taxonomy) -> int | str:
+def _find_nodes(
+    records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, source: str
+) -> Mapping[tuple[Reference, ...], int | None]:
+    """Returns the node of what each label refers to; None where it is on the whole tree, outside the part.
+
+    Raises:
+        UnknownLabelsError: If labels name no single node.
+    """
+    nodes: dict[tuple[Reference, ...], int | None] = {}
+    reasons: dict[tuple[Reference, ...], str] = {}
+    for references in dict.fromkeys(record.references for record in records):
+        node: int | str | None = _lookup(references, taxonomy)
+        if node == "" and part is not None:
+            whole = _lookup(references, part.full)
+            node = whole if isinstance(whole, str) else part.inside(whole)
+        if isinstance(node, str):
+            reasons[references] = node
+        else:
+            nodes[references] = node
+    if reasons:
+        rows: dict[str, list[str]] = {}
+        for record in records:
+            if record.references in reasons:
+                rows.setdefault(record.label, []).append(record.where)
+        said = {record.label: reasons.get(record.references, "") for record in records}
+        raise UnknownLabelsError(list(rows), _label_lines(rows, said, taxonomy), source)
+    return nodes
+
+
+def _lookup(references: tuple[Reference, ...], taxonomy: Taxonomy) -> int | str:
     """Returns the node of the first reference that is on the taxonomy, or why none is."""
     reason = ""
     for reference in references:
-        if not isinstance(reference, str):
-            paths = [reference]
-        elif taxonomy.find(reference):
-            try:
-                return taxonomy.resolve(reference)
-            except TaxonomyError as error:  # several nodes have this name; the error lists their paths
-                leaf = _leaf_of_its_group(reference, taxonomy)
-                if leaf is not None:
-                    return leaf
-                reason = reason or f"{error.message} {error.remedy or ''}".strip()
+        path = reference
+        if isinstance(reference, str):
+            if taxonomy.find(reference):
+                try:
+                    return taxonomy.resolve(reference)
+                except TaxonomyError as error:  # several nodes have this name; the error lists their paths
+                    leaf = _leaf_of_its_group(reference, taxonomy)
+                    if leaf is not None:
+                        return leaf
+                    reason = reason or f"{error.message} {error.remedy or ''}".strip()
+                    continue
+            if reference in taxonomy.by_id:
+                return taxonomy.by_id[reference]
+            path = tuple(part.strip() for part in reference.split("/") if part.strip())
+            if len(path) < 2:
                 continue
-        elif reference in taxonomy.by_id:
-            return taxonomy.by_id[reference]
-        else:
-            parts = tuple(part.strip() for part in reference.split("/") if part.strip())
-            paths = [parts] if len(parts) > 1 else []
-        for candidate in paths:
-            try:
-                return taxonomy.resolve(candidate)
-            except TaxonomyError:
-                continue
+        try:
+            return taxonomy.resolve(path)
+        except TaxonomyError:
+            continue
     return reason
 
 
 def _leaf_of_its_group(name: str, taxonomy: Taxonomy) -> int | None:
-    """Returns the leaf called so if all other nodes called so are above it: the class "pizza" in the group "pizza"."""
+    """Returns the leaf of a name if all other nodes of that name are above it: the class "pizza" in a group "pizza"."""
     nodes = [i for i in taxonomy.find(name) if taxonomy.labels[i].casefold() == name.strip().casefold()]
     lowest = max(nodes, key=lambda i: int(taxonomy.depth[i]), default=None)
     if lowest is None or len(taxonomy.children(lowest)) or not taxonomy.is_ancestor(nodes, lowest).all():
@@ -338,16 +296,28 @@ def _leaf_of_its_group(name: str, taxonomy: Taxonomy) -> int | None:
     return lowest
 
 
-def _unknown_labels(rows: dict[str, list[str]], reasons: dict[str, str], taxonomy: Taxonomy, source: str) -> DataError:
+def _label_lines(rows: Mapping[str, Sequence[str]], reasons: Mapping[str, str], taxonomy: Taxonomy) -> list[str]:
     lines: list[str] = []
     for number, (label, where) in enumerate(rows.items()):
-        places = ", ".join(where[:5]) + (f" and {len(where) - 5} more" if len(where) > 5 else "")
-        line = f"  {label!r} ({places})"
+        line = f"  {label!r} ({_some(where)})"
         if reasons[label]:
             line += f": {reasons[label]}"
         elif number < _SUGGESTIONS:
-            name = re.sub(r"[_\s]+", " ", label.rsplit("/", 1)[-1])
-            meant = taxonomy.suggest(name)
+            meant = taxonomy.suggest(re.sub(r"[_\s]+", " ", label.rsplit("/", 1)[-1]))
             line += f": {meant[0].lower()}{meant[1:]}"
         lines.append(line)
-    return UnknownLabelsError(list(rows), lines, source)
+    return lines
+
+
+def _note_outside(outside: Counter[str], total: int, label: str, source: str) -> None:
+    """Notes the images that are left out since their label is not below a node.
+
+    Raises:
+        DataError: If none is left.
+    """
+    if outside.total() == total:
+        message = f"None of the {total} images shows anything below {label!r}."
+        raise DataError(message, file=source, remedy="Choose another root or domain.")
+    if outside:
+        labels = _some(sorted(outside))
+        note(f"{outside.total()} of {total} images are outside {label!r} and are left out: {labels}.")

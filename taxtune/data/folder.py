@@ -1,33 +1,48 @@
-"""A folder a class: the images of a class lie in a folder that is named after its node."""
+"""A folder per class: the images of a class lie in a folder that is named after its node."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from taxtune.data.images import IMAGE_SUFFIXES
-from taxtune.data.sources import Record
 from taxtune.errors import DataError
 from taxtune.progress import note
 
-__all__ = ["label_references", "read_folder", "walk_images"]
+__all__ = ["Record", "label_references", "read_folder", "walk_images"]
+
+#: What may name a node: a label, alias or id, or a path of labels.
+Reference = str | tuple[str, ...]
+
+
+class Record(NamedTuple):
+    """One row of a source, before its label is looked up.
+
+    Attributes:
+        image: The image's name as the source writes it, relative to the folder of the images, or a function that
+            returns an image that is in no file: a PIL image or the bytes of an image file.
+        label: The label as the source writes it.
+        where: The row, for messages ("row 12").
+        references: What to look up on the taxonomy; the first that is there counts.
+    """
+
+    image: str | Callable[[], object]
+    label: str
+    where: str
+    references: tuple[Reference, ...]
 
 
 def read_folder(path: Path) -> Iterator[Record]:
-    """Yields the images of one folder for each class.
+    """Yields the images of one folder for each class, ordered by path.
 
-    The name of a class folder is a node's label, alias, id or, in nested folders, path. If the name as written is on no
-    node, underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id
-    may be filled up with zeros ("0817" for "817", as NABirds has it).
+    The name of a class folder is a node's label, alias, id or, in nested folders, path; see `label_references`.
 
     Args:
         path: The folder that holds the class folders.
-
-    Yields:
-        One record an image, ordered by path.
 
     Raises:
         DataError: If the folder is missing, or images lie in no class folder.
@@ -43,8 +58,7 @@ def read_folder(path: Path) -> Iterator[Record]:
             continue
         references = label_references(label)
         for name in images:
-            image = f"{label}/{name}"
-            yield Record(image, label, image, references)
+            yield Record(f"{label}/{name}", label, f"{label}/{name}", references)
     if stray:
         raise DataError(
             f"{len(stray)} images are not in a class folder: "
@@ -58,7 +72,7 @@ def read_folder(path: Path) -> Iterator[Record]:
 
 
 def walk_images(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yields what is in a folder and in each folder below it: its path from there, its images and its other files.
+    """Yields for a folder and each folder below it: its path from there, its images and its other files.
 
     What is hidden is passed over, and links are followed, but to no folder twice. All is sorted by name.
     """
@@ -77,7 +91,11 @@ def walk_images(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def label_references(label: str) -> tuple[str, ...]:
-    """Returns what the name of a class folder may refer to on a taxonomy, as it is written first."""
+    """Returns what the name of a class folder may refer to on a taxonomy, the most literal first.
+
+    Underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id may be
+    filled up with zeros ("0817" for "817", as NABirds has it).
+    """
     spaced = label.replace("_", " ").strip()
     bare = "/".join(re.sub(r"^\d+[.\s-]+", "", part) for part in spaced.split("/"))
     unfilled = (label.lstrip("0") or "0",) if label.isdecimal() else ()

@@ -9,24 +9,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.data.hashes import ImageHashes, stamp
 from taxtune.errors import ImageError, shortened
 from taxtune.progress import note, track
-from taxtune.store import Identity
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from PIL import Image
 
 __all__ = [
@@ -36,7 +31,6 @@ __all__ = [
     "MIN_SIDE",
     "check_images",
     "content_hash",
-    "hash_images",
     "is_image_data",
     "load_image",
     "store_image",
@@ -52,9 +46,6 @@ MAX_FILE_BYTES = 512 * 1024 * 1024
 IMAGE_SUFFIXES = frozenset(
     (".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 )
-
-# Files that are looked up and kept together, and how many there must be for that: few are as soon read.
-_BLOCK, _WORTH_KEEPING = 1_000, 1_000
 
 # Formats that Pillow decodes itself. EPS and the like, for which it starts an interpreter, are left out on purpose.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF")
@@ -96,121 +87,58 @@ def check_images(
     paths: Iterable[str | Path],
     *,
     max_pixels: int = DEFAULT_MAX_PIXELS,
+    named_in: Mapping[Path, str] | None = None,
+    skip_broken: bool = False,
 ) -> dict[Path, str]:
-    """Reads every image to its end and returns the content hashes.
+    """Reads every image to its end, in a few threads, and returns the content hashes.
 
     Args:
         paths: The files; one named twice is read once.
         max_pixels: Largest width times height of an image.
+        named_in: Where a file is named ("manifest.csv, row 3"), for messages.
+        skip_broken: Whether images that cannot be used are left out and noted.
 
     Returns:
         The SHA-256 of each file's bytes, by path, in the order given.
 
     Raises:
-        ImageError: If any image cannot be used; it names all of them, each with the reason.
+        ImageError: If any image cannot be used, unless they are skipped; it names them, each with the reason.
     """
     files = list(dict.fromkeys(map(Path, paths)))
-    hashes = hash_images(lambda: files, max_pixels=max_pixels)
-    return {file: digest.tobytes().hex() for file, digest in zip(files, hashes, strict=True)}
 
-
-def hash_images(
-    files: Callable[[], Iterable[Path]],
-    *,
-    max_pixels: int | None,
-    named_in: Callable[[int], str | None] = lambda place: None,
-    skip_broken: bool = False,
-) -> NDArray[np.uint8]:
-    """Returns the content hashes of image files, most of them from disk if they were read before.
-
-    Files are read in a few threads. The hashes are kept from thousand to thousand, so that after an end before the time
-    the work goes on there. A file that has changed in any way since is read again.
-
-    Args:
-        files: Returns the files, each time from the first on; they are not held together.
-        max_pixels: Largest width times height of an image; None to read the files without decoding them.
-        named_in: Returns where the file at a place is named ("manifest.csv, row 3"), for the message, or None.
-        skip_broken: Whether images that cannot be used are noted, each with the reason, and get a hash of zeros.
-
-    Returns:
-        SHA-256 of each file's bytes, shape (files, 32).
-
-    Raises:
-        ImageError: If any image cannot be used, unless they are skipped; it names all of them, each with the reason.
-    """
-    import numpy as np
-
-    total = sum(1 for _ in files())
-    hashes = np.zeros((total, 32), dtype=np.uint8)
-    faults: dict[Path, tuple[int, ImageError]] = {}
-    store = ImageHashes() if total >= _WORTH_KEEPING else None
-    identity: Identity = {"max_pixels": max_pixels, "decoder": _decoder() if max_pixels is not None else None}
-
-    def examine(path: Path) -> bytes | ImageError:
+    def examine(path: Path) -> str | ImageError:
         try:
             data = _read(path)
-            if max_pixels is not None:
-                _decode(data, path, max_pixels)
+            _decode(data, path, max_pixels)
         except ImageError as error:
             return error
-        return hashlib.sha256(data).digest()
+        return hashlib.sha256(data).hexdigest()
 
+    hashes: dict[Path, str] = {}
+    faults: list[ImageError] = []
     # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the memory as well.
-    workers = min(8, 2 * (os.cpu_count() or 1))
-    with ThreadPoolExecutor(workers) as pool, track("reading images", total) as task:
-        start, every = 0, iter(files())
-        while block := list(itertools.islice(every, _BLOCK)):
-            # Before they are read: a file that changes meanwhile is not taken for what it was.
-            stamps = [stamp(path) if store is not None else "" for path in block]
-            none: list[bytes | None] = [None] * len(block)
-            known = none if store is None else store.get(identity, stamps)
-            fresh = [place for place, digest in enumerate(known) if digest is None]
-            task.advance(len(block) - len(fresh), stored=len(block) - len(fresh))
-            for place, found in zip(fresh, pool.map(examine, [block[place] for place in fresh]), strict=True):
-                if isinstance(found, ImageError):
-                    faults.setdefault(block[place], (start + place, found))
-                else:
-                    known[place] = found
-                task.advance()
-            if store is not None:
-                store.put(identity, [(stamps[place], digest) for place in fresh if (digest := known[place])])
-            for place, digest in enumerate(known, start=start):
-                if digest is not None:
-                    hashes[place] = np.frombuffer(digest, dtype=np.uint8)
-            start += len(block)
-    if faults:
-        unusable = [(fault, named_in(place)) for place, fault in faults.values()]
-        if not skip_broken:
-            raise _unusable(unusable, files)
-        count = f"{len(unusable):,} images cannot be used and are"
-        count = "1 image cannot be used and is" if len(unusable) == 1 else count
-        note(f"{count} left out:\n" + "\n".join(shortened(_lines(unusable), 20)))
+    with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1))) as pool, track("reading images", len(files)) as task:
+        for file, digest in zip(files, pool.map(examine, files), strict=True):
+            if isinstance(digest, ImageError):
+                faults.append(digest)
+            else:
+                hashes[file] = digest
+            task.advance()
+    if not faults:
+        return hashes
+    named = {str(file): f" ({where})" for file, where in (named_in or {}).items()}
+    if len(faults) == 1 and not skip_broken:
+        fault = faults[0]
+        where = named.get(str(fault.file), "")
+        raise ImageError(
+            f"{fault.message.rstrip('.')}{where}.", file=fault.file, value=fault.value, remedy=fault.remedy
+        )
+    lines = [f"  {fault.file}{named.get(str(fault.file), '')}: {fault.message}" for fault in faults]
+    listed = "\n".join(shortened(lines, 20))
+    if not skip_broken:
+        raise ImageError(f"{len(faults)} of {len(files)} images cannot be used:\n{listed}\nFix or remove these files.")
+    note(f"{len(faults):,} image{' is' if len(faults) == 1 else 's are'} left out, unusable:\n{listed}")
     return hashes
-
-
-def _lines(faults: Sequence[tuple[ImageError, str | None]]) -> list[str]:
-    return [f"  {fault.file}{f' ({where})' if where else ''}: {fault.message}" for fault, where in faults]
-
-
-def _unusable(faults: Sequence[tuple[ImageError, str | None]], files: Callable[[], Iterable[Path]]) -> ImageError:
-    """Returns one error for all images that cannot be used, each with where it is named."""
-    if len(faults) == 1:
-        ((fault, where),) = faults
-        if where is None:
-            return fault
-        return ImageError(f"{fault.message.rstrip('.')} ({where}).", file=fault.file, remedy=fault.remedy)
-    return ImageError(
-        f"{len(faults)} of {len(set(files()))} images cannot be used:\n"
-        + "\n".join(shortened(_lines(faults)))
-        + "\nFix these files or remove them from the data."
-    )
-
-
-def _decoder() -> str:
-    """Returns what decides whether an image can be decoded."""
-    import PIL
-
-    return f"1, Pillow {PIL.__version__}, {' '.join(_formats())}"
 
 
 def is_image_data(value: object) -> bool:

@@ -1,57 +1,277 @@
-"""The kinds of sources of labelled images, and the one form in which their readers hand over what they find."""
+"""Readers of labelled images: tables, text lines, iNaturalist's JSON, lists, data frames and data sets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import difflib
+import json
+import numbers
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast, get_args
 
-from taxtune.errors import DataError
+from taxtune.data.folder import Record, Reference, label_references, read_folder
+from taxtune.data.images import is_image_data
+from taxtune.errors import DataError, shortened
+from taxtune.progress import note
+from taxtune.tables import column_key, read_table, read_text
 
-__all__ = ["KINDS", "Kind", "Record", "Source", "find_kind", "source_name"]
+__all__ = ["LISTS", "Kind", "Source", "find_kind", "line_pattern", "read_rows", "read_source", "source_name"]
 
 Kind = Literal["manifest", "folder", "inat21"]
-
-#: The kinds of sources that lie on the disk.
-KINDS: tuple[Kind, ...] = ("manifest", "folder", "inat21")
-
 #: What images are read from: a path, a list of (image, label), a pandas `DataFrame` or a Hugging Face `Dataset`.
 Source = object
+#: The endings of lists of images.
+LISTS = (".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".ndjson")
 
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One row of a source, before its label is looked up.
-
-    Attributes:
-        image: The image's name as the source writes it, relative to the folder of the images, or a function that
-            returns an image that is in no file: a PIL image or the bytes of an image file.
-        label: The label as the source writes it.
-        where: The row, for messages ("row 12").
-        references: What to look up on the taxonomy, a label or a path of labels, the first that is there counts.
-    """
-
-    image: str | Callable[[], object]
-    label: str
-    where: str
-    references: tuple[str | tuple[str, ...], ...]
+_RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
+# A row's place for messages, its image (a path, an image, or a function that returns either) and its label.
+Row = tuple[str, object, object]
 
 
 def find_kind(path: Path, kind: str | None) -> Kind:
-    """Returns the kind of a source on the disk: the one asked for, else the one that its name tells.
+    """Returns the kind of a source on the disk: the given one, else the one that its name tells.
 
     Raises:
         DataError: If there is no such kind.
     """
     if kind is None:
         return "folder" if path.is_dir() else "inat21" if path.suffix.lower() == ".json" else "manifest"
-    for known in KINDS:
+    for known in get_args(Kind):
         if kind == known:
-            return known
-    raise DataError("There is no such kind of data.", value=kind, remedy="Use 'manifest', 'folder' or 'inat21'.")
+            return cast("Kind", known)
+    raise DataError("There is no such kind of data.", value=kind, remedy=f"Use {', '.join(get_args(Kind))}.")
 
 
 def source_name(source: Source) -> str:
-    """Returns how messages call a source: its path, or what it is."""
+    """Returns the name of a source in messages: its path, or its type."""
     return str(source) if isinstance(source, (str, Path)) else type(source).__name__
+
+
+def read_source(source: Source, kind: str | None, *, pattern: str | None = None, **columns: str) -> Iterator[Record]:
+    """Yields the records of a source of any kind; see `taxtune.data.load_examples`."""
+    if kind == "folder" and isinstance(source, Path):
+        return read_folder(source)
+    return (
+        _read_inat21(source)
+        if kind == "inat21" and isinstance(source, Path)
+        else read_rows(source, pattern=pattern, **columns)
+    )
+
+
+def read_rows(
+    source: Source,
+    *,
+    image_column: str = "image",
+    label_column: str = "label",
+    pattern: str | None = None,
+    image_suffix: str = "",
+) -> Iterator[Record]:
+    """Yields rows of an image and a label, in order.
+
+    Args:
+        source: A path that ends in one of `LISTS`; a list of pairs (image, label); a pandas `DataFrame`; or a Hugging
+            Face `Dataset`, in which a column of class labels gives the classes' names. Images that are not in a file
+            may be PIL images, bytes, or objects with the key "bytes", as data sets store them.
+        image_column: Column (in JSONL: key) of the image; in CSV and XLSX upper and lower case do not count.
+        label_column: Column of the label.
+        pattern: For a text file of any name, instead of the columns: a regular expression that matches every line that
+            is not blank, with the groups `image` and `label`, one of which may be within the other. In the label,
+            which is often a part of the image's name, underscores may stand for spaces, as in the names of folders.
+        image_suffix: Added to the images' names: ".jpg" where a file has them without.
+
+    Raises:
+        DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it names the rows.
+    """
+    name, columns = source_name(source), (image_column, label_column)
+    if isinstance(source, Path):
+        rows = _file_rows(source, columns) if pattern is None else _matched_rows(source, line_pattern(pattern))
+    elif hasattr(source, "features") and hasattr(source, "column_names"):
+        rows = _dataset_rows(source, columns, name)
+    elif hasattr(source, "columns") and hasattr(source, "iloc"):
+        rows = _frame_rows(source, columns, name)
+    else:
+        rows = _pairs(source, name)
+    faults: list[str] = []
+    for where, image, written in rows:
+        label, held = _text(written), is_image_data(image)
+        if isinstance(image, dict) and not held:  # a data set's reference to a file
+            image = image.get("path")
+        file = str(image) if isinstance(image, Path) else _text(image)
+        missing = [] if held or callable(image) or file else [image_column]
+        missing += [] if label else [label_column]
+        if missing:
+            said = next((f" (got {value!r:.60})" for value in (image, written) if _is_odd(value)), "")
+            faults.append(f"  {where}: no {' and '.join(missing)}{said}")
+            continue
+        references = label_references(label) if pattern else (label,)
+        stored = image if callable(image) else (lambda image=image: image) if held else file + image_suffix
+        yield Record(stored, label, where, references)
+    if faults:
+        raise DataError(
+            f"{len(faults)} {'row lacks' if len(faults) == 1 else 'rows lack'} a value:\n"
+            + "\n".join(shortened(faults, 20))
+            + "\nFill in the values or remove the rows.",
+            file=name,
+        )
+
+
+def _text(value: object) -> str:
+    # A number is a legitimate label ("12"); a list, an object, true and null are not.
+    if isinstance(value, bool) or value != value or not isinstance(value, (str, numbers.Real)):
+        return ""
+    return str(value).strip()
+
+
+def _is_odd(value: object) -> bool:
+    """Tells whether a value is there and of no use."""
+    there = value is not None and not isinstance(value, str | float) and not callable(value)
+    return there and not _text(value) and not is_image_data(value)
+
+
+# -- in memory ---------------------------------------------------------------------------------------------------------
+
+
+def _pairs(source: Any, name: str) -> Iterator[Row]:
+    if isinstance(source, dict) or not isinstance(source, Iterable):
+        splits = f"Choose one of its splits: {', '.join(map(repr, source))}." if isinstance(source, dict) else ""
+        remedy = splits or "Give a path, a list of (image, label), a DataFrame or a Dataset."
+        raise DataError(f"A {name} cannot be used as a source of images.", remedy=remedy)
+    for number, pair in enumerate(source):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            message = f"Item {number} is not a pair of an image and a label."
+            raise DataError(message, file=name, value=pair, remedy="Give both.")
+        yield f"item {number}", pair[0], pair[1]
+
+
+def _frame_rows(frame: Any, columns: tuple[str, str], name: str) -> Iterator[Row]:
+    _check_columns(columns, list(frame.columns), name)
+    for index, image, label in zip(frame.index, *(frame[column] for column in columns), strict=True):
+        yield f"row {index}", image, label
+
+
+def _dataset_rows(dataset: Any, columns: tuple[str, str], name: str) -> Iterator[Row]:
+    if not hasattr(dataset, "__len__"):
+        remedy = "Load it without streaming=True."
+        raise DataError("A streamed data set can be read only once.", file=name, remedy=remedy)
+    image_column, label_column = columns
+    _check_columns(columns, list(dataset.column_names), name)
+    names: list[str] | None = getattr(dataset.features[label_column], "names", None)
+    dataset = dataset.with_format(None)
+    stored, feature = dataset.select_columns([image_column]), dataset.features[image_column]
+    if not hasattr(feature, "decode"):
+        images = iter(stored[image_column])
+    else:
+        # The stored bytes rather than decoded pixels need not be encoded again. They are fetched one by one when they
+        # are needed: all together may be more than fits in memory.
+        stored = stored.cast_column(image_column, type(feature)(decode=False))
+        images = (lambda number=number: stored[number][image_column] for number in range(len(stored)))
+    for number, (image, label) in enumerate(zip(images, dataset[label_column], strict=True)):
+        if names is not None and isinstance(label, int):
+            label = names[label] if 0 <= label < len(names) else None
+        yield f"row {number}", image, label
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _file_rows(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
+    if path.exists() and path.suffix.lower() not in LISTS:
+        raise DataError(
+            f"The name of a manifest must end in {', '.join(LISTS)}, not in {path.suffix or 'nothing'!r}.",
+            file=path,
+            remedy="Rename it, or say with `pattern` where image and label stand in its lines.",
+        )
+    for number, record in read_table(path, what="manifest"):
+        keys = [column if column in record else column_key(column) for column in columns]
+        _check_columns(keys, list(record), path, number)
+        yield f"row {number}", record[keys[0]], record[keys[1]]
+
+
+def line_pattern(pattern: str) -> re.Pattern[str]:
+    """Returns the regular expression that finds the image and the label in a line.
+
+    Raises:
+        DataError: If it is none, or lacks one of the two groups.
+    """
+    example = r"For lines such as '0034309 707-320': (?P<image>\d+) (?P<label>.+)"
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise DataError(f"The pattern is not a regular expression: {error}.", value=pattern, remedy=example) from None
+    for group in ("image", "label"):
+        if group not in expression.groupindex:
+            raise DataError(f"The pattern has no group {group!r}.", value=pattern, remedy=example)
+    return expression
+
+
+def _matched_rows(path: Path, pattern: re.Pattern[str]) -> Iterator[Row]:
+    lines = enumerate(read_text(path, error=DataError, what="manifest").split("\n"), start=1)
+    matches = [(number, line.strip(), pattern.fullmatch(line.strip())) for number, line in lines if line.strip()]
+    yield from ((f"row {number}", match["image"], match["label"]) for number, _, match in matches if match)
+    faults = [f"  row {number}: {line[:60]!r}" for number, line, match in matches if not match]
+    if faults:
+        raise DataError(
+            f"The pattern {pattern.pattern!r} does not match {len(faults)} {'line' if len(faults) == 1 else 'lines'}:\n"
+            + "\n".join(shortened(faults, 20))
+            + "\nIt must match each line that is not blank from its start to its end.",
+            file=path,
+        )
+
+
+def _check_columns(columns: Iterable[str], names: list[str], file: str | Path, row: int | None = None) -> None:
+    for column in columns:
+        if column not in names:
+            near = difflib.get_close_matches(column.lower(), list(map(str, names)), n=1)
+            remedy = f"There {'is' if len(names) == 1 else 'are'} {', '.join(map(repr, names)) or 'none'}."
+            remedy += f" Did you mean {near[0]!r}?" if near else ""
+            raise DataError(f"There is no column {column!r}.", file=file, row=row, remedy=remedy)
+
+
+def _read_inat21(path: Path) -> Iterator[Record]:
+    """Yields the images of iNaturalist 2021's COCO-style JSON (`train.json`, `val.json`) with their categories.
+
+    The label of an image is its category's path from the kingdom down to the species, so that names which occur twice
+    on the tree are no trouble. A category without ranks, as in other COCO files, is looked up by its name.
+    """
+    remedy = "Give iNaturalist's train.json or val.json."
+    try:
+        data = json.loads(read_text(path, error=DataError, what="JSON"), object_hook=_needed)
+        names: dict[Any, str] = {row["id"]: str(row["file_name"]) for row in data["images"]}
+        categories = {row["id"]: _category(row) for row in data["categories"]}
+        pairs = [(row["image_id"], row["category_id"]) for row in data["annotations"]]
+    except (KeyError, TypeError) as error:
+        message = f"images, annotations and categories must be lists of objects; there is a problem with {error}."
+        raise DataError(message, file=path, remedy=remedy) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"The file is not valid JSON: {error}.", file=path, remedy=remedy) from None
+    chosen: dict[Any, Any] = {}
+    for number, (image, category) in enumerate(pairs, start=1):
+        for key, value, known in (("image_id", image, names), ("category_id", category, categories)):
+            if value not in known:
+                raise DataError(f"Annotation {number} has an unknown {key}.", file=path, value=value)
+        first = chosen.setdefault(image, category)
+        if first != category:
+            message = f"The image has two categories, {categories[first][0]!r} and {categories[category][0]!r}."
+            raise DataError(message, file=path, value=names[image], remedy="Keep one category per image.")
+    for image, category in chosen.items():
+        label, references = categories[category]
+        yield Record(names[image], label, f"image {image}", references)
+    if len(chosen) < len(names):
+        note(f"{len(names) - len(chosen)} of {len(names)} images have no annotation and are left out.")
+
+
+def _category(row: Mapping[str, Any]) -> tuple[str, tuple[Reference, ...]]:
+    name = str(row["name"])
+    if all(isinstance(row.get(rank), str) and row[rank] for rank in _RANKS):
+        path = tuple(str(row[rank]) for rank in _RANKS)
+        return "/".join(path), (path, name)
+    return name, (name,)
+
+
+def _needed(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns the needed members of an object as soon as it is read: an image has ten, of which two are used."""
+    for name in ("file_name", "category_id"):
+        if name in row:
+            return {key: row[key] for key in ("id", "file_name", "image_id", "category_id") if key in row}
+    return row

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from taxtune.data.collection import Example, Examples, distinct, note_repeated
+from taxtune.data.examples import Example, distinct, note_repeated
 from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
 from taxtune.errors import DataError
 
@@ -116,17 +115,17 @@ def split(
     if tuning < 0 or heldout < 0 or tuning + heldout == 0:
         raise DataError(f"The splits cannot have {tuning} and {heldout} images.", remedy="Give sizes of at least 1.")
     wanted = tuning + heldout
-    order = _stratified(examples, seed)
+    order = iter(_stratified(examples, seed))
     taken: list[Example] = []
     drawn: list[Example] = []
+    repeated: list[Example] = []
     while len(drawn) < wanted:
-        batch = [examples[i] for i in itertools.islice(order, wanted - len(drawn))]
+        batch = list(itertools.islice(order, wanted - len(drawn)))
         if not batch:
             raise _too_few(tuning, heldout, len(drawn))
         taken += _checked(batch, max_pixels)
-        kept, passed_over = distinct(taken)
-        drawn = [taken[i] for i in kept]
-    note_repeated([taken[i].id for i in passed_over])
+        drawn, repeated = distinct(taken)
+    note_repeated(repeated)
     return Splits(tuple(drawn[:tuning]), tuple(drawn[tuning:]))
 
 
@@ -154,44 +153,31 @@ def remaining(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     gone = {example.sha256 for example in used}
-    order = iter(_ranked(seed, "remaining", _ids(examples)).tolist())
+    order = iter(sorted(examples, key=lambda e: _rank(seed, "remaining", e.id)))
     found: list[Example] = []
-    while len(found) < most and (batch := [examples[i] for i in itertools.islice(order, most - len(found))]):
+    while len(found) < most and (batch := list(itertools.islice(order, most - len(found)))):
         found += [example for example in _checked(batch, max_pixels) if example.sha256 not in gone]
-        found = [found[i] for i in distinct(found)[0]]
+        found = distinct(found)[0]
     return tuple(found)
 
 
 def _checked(batch: Sequence[Example], max_pixels: int) -> list[Example]:
-    """Returns examples with their content hashes, once the files that were not checked yet were decoded."""
-    unread = [example.image for example in batch if not (example.sha256 and example.checked)]
+    """Returns examples with their content hashes, once the files that were not read yet were decoded."""
+    unread = [example.image for example in batch if not example.sha256]
     hashes = check_images(unread, max_pixels=max_pixels) if unread else {}
-    return [replace(e, sha256=hashes[e.image], checked=True) if e.image in hashes else e for e in batch]
+    return [replace(e, sha256=hashes[e.image]) if e.image in hashes else e for e in batch]
 
 
-def _stratified(examples: Sequence[Example], seed: int) -> Iterator[int]:
-    """Yields the places of the examples in rounds, one of every target that has any left."""
+def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:
+    """Returns the examples in rounds, one of every target that has any left."""
     # Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
-    order = _ranked(seed, "example", _ids(examples))
-    target = examples.target if isinstance(examples, Examples) else np.array([e.target for e in examples], dtype=int)
-    by_target = order[np.argsort(target[order], kind="stable")]
-    targets, starts, sizes = np.unique(target[by_target], return_index=True, return_counts=True)
-    groups = {t: (start, size) for t, start, size in zip(*(a.tolist() for a in (targets, starts, sizes)), strict=True)}
-    for number in range(int(sizes.max(initial=0))):
-        for each in sorted(groups, key=lambda t: (_rank(seed, f"round {number}", str(t)), t)):
-            start, size = groups[each]
-            if number < size:
-                yield int(by_target[start + number])
-
-
-def _ids(examples: Sequence[Example]) -> Sequence[str]:
-    return examples.ids if isinstance(examples, Examples) else [example.id for example in examples]
-
-
-def _ranked(seed: int, what: str, names: Sequence[str]) -> NDArray[np.int64]:
-    """Returns the places of names in the order of their ranks; equal names stay in theirs."""
-    ranks = np.frombuffer(b"".join(_rank(seed, what, name) for name in names), dtype=">u8").reshape(-1, 4)
-    return np.lexsort(ranks.T[::-1])
+    taken: Counter[int] = Counter()
+    rounds: list[tuple[int, Example]] = []
+    for example in sorted(examples, key=lambda e: _rank(seed, "example", e.id)):
+        rounds.append((taken[example.target], example))
+        taken[example.target] += 1
+    rank = cache(lambda number, target: _rank(seed, f"round {number}", str(target)))
+    return [e for _, e in sorted(rounds, key=lambda pair: (pair[0], rank(pair[0], pair[1].target), pair[1].target))]
 
 
 def _rank(seed: int, what: str, name: str) -> bytes:

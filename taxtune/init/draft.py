@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from taxtune.data import Examples, SplitSizes, default_split, load_examples
+from taxtune.data import Example, SplitSizes, default_split, load_examples
 from taxtune.data.examples import UnknownLabelsError
 from taxtune.data.splits import CALIBRATION_FROM
 from taxtune.errors import DataError, ImageError
@@ -59,7 +59,7 @@ class Draft:
     """
 
     source: Source
-    examples: Examples
+    examples: list[Example]
     tree: Taxonomy
     subject: Subject
     sizes: SplitSizes
@@ -104,7 +104,7 @@ class Draft:
         return {
             "images": found,
             "listed": self.source.labels.total(),
-            "labels": len(set(self.examples.target.tolist())),
+            "labels": len({example.target for example in self.examples}),
             "nodes": len(self.tree),
             **self.sizes._asdict(),
             "hp_target": aims.hp_target,
@@ -168,13 +168,13 @@ def make_draft(source: Source, tree: Taxonomy, *, skip_broken: bool = False) -> 
             file=source.path,
             remedy=f"Label at least {_FEWEST}, better {_proving(found)}: these can prove an hP of {Aims().hp_target}.",
         )
-    if len(set(examples.target.tolist())) == 1:
+    if len({example.target for example in examples}) == 1:
         raise DataError(
             f"All {found:,} images have the label {examples[0].label!r}, so that there is nothing to tell apart.",
             file=source.path,
             remedy="Add images with other labels.",
         )
-    subject = find_subject(tree, examples.target.tolist())
+    subject = find_subject(tree, [example.target for example in examples])
     return Draft(source, examples, tree, subject, default_split(found), skip_broken)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
 from collections import Counter
@@ -14,10 +13,10 @@ from typing import Literal
 
 from taxtune.data.folder import read_folder
 from taxtune.data.images import IMAGE_SUFFIXES
-from taxtune.data.rows import LISTS, file_records, read_rows
+from taxtune.data.sources import LISTS, read_rows
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.progress import Display, showing
-from taxtune.tables import column_key
+from taxtune.tables import column_key, read_table
 from taxtune.taxonomy import Taxonomy
 
 __all__ = ["Source", "find_images", "find_source"]
@@ -212,7 +211,7 @@ def _columns(path: Path) -> dict[str, list[str]]:
         DataError: If the file cannot be read, or is empty.
     """
     found: dict[str, list[str]] = {}
-    for _, record in itertools.islice(file_records(path), _LOOKED_AT):
+    for _, record in read_table(path, what="manifest")[:_LOOKED_AT]:
         for name, value in record.items():
             known = found.setdefault(name, [])
             if isinstance(value, str) and value.strip():

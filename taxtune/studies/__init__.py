@@ -1,4 +1,4 @@
-"""The papers' experiments: a package a study, which `run` or `taxtune study NAME` (or `taxtune diagnose`) runs.
+"""The papers' experiments: a package a study, which `run` or `taxtune study NAME` (or `taxtune score diagnose`) runs.
 
     report = taxtune.studies.run("correlation", taxonomy="tree.csv", measure=["rouge-1", "meteor"], pairs=10_000)
     report.tables[0].records()

@@ -251,8 +251,8 @@ def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
     [
         "score RUN -t TREE --missing leave-out --resamples 5 --json",
         "score RUN:baseline -t TREE --missing abstain --resamples 5 --json",
-        "diagnose RUN:baseline -t TREE --missing leave-out --resamples 5 --json",
-        "measure RUN -m exact-match --missing leave-out --resamples 5 --json",
+        "score diagnose RUN:baseline -t TREE --missing leave-out --resamples 5 --json",
+        "score measure RUN -m exact-match --missing leave-out --resamples 5 --json",
         "study ranking tuned=RUN before=RUN:baseline -t TREE -m exact-match --resamples 5 --json",
         "study prompts m:tuned=RUN:winner m:before=RUN:baseline -t TREE --resamples 5 --json",
         "place -t TREE RUN:1 --json",

@@ -35,12 +35,12 @@ def tree(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str) -> Done:
-    """Runs `taxtune diagnose ARGUMENTS` in this process."""
-    return run_captured("diagnose", *arguments)
+    """Runs `taxtune score diagnose ARGUMENTS` in this process."""
+    return run_captured("score", "diagnose", *arguments)
 
 
 def diagnosed(file: Path, tree: Path, *options: str) -> dict[str, Any]:
-    """What `taxtune diagnose FILE -t TREE OPTIONS --json` prints; it must end well."""
+    """What `taxtune score diagnose FILE -t TREE OPTIONS --json` prints; it must end well."""
     done = run(str(file), "-t", str(tree), *options, "--json")
     assert done.code == 0, done.err
     return dict(json.loads(done.out))

@@ -74,3 +74,13 @@ def test_completion_is_installed_by_a_script(monkeypatch, capsys, shell):
     monkeypatch.setenv("_TAXTUNE_COMPLETE", f"source_{shell}")
     assert run_command(monkeypatch) == 0
     assert f"_TAXTUNE_COMPLETE=complete_{shell}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("command", "option"), [("measure", "--reference-column"), ("diagnose", "--inclusion")])
+def test_score_has_subcommands(monkeypatch, capsys, command, option):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run_command(monkeypatch, "score", command, "--help") == 0
+    shown = capsys.readouterr().out
+    assert f"taxtune score {command} " in shown
+    assert option in shown
+    assert run_command(monkeypatch, command) == 2

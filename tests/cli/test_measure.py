@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_means_with_intervals_and_what_is_unscored(file: Path) -> None:
-    done = run.invoke(app, ["measure", str(file), "-m", "rouge-1", "-m", "exact-match"])
+    done = run.invoke(app, ["score", "measure", str(file), "-m", "rouge-1", "-m", "exact-match"])
     assert done.exit_code == 0, done.output
     (rouge,) = [line.split() for line in done.output.splitlines() if line.strip().startswith("rouge-1 ")]
     # Two of three are contained in whole, one not at all; the fourth has no word to compare with.
@@ -36,7 +36,7 @@ def test_means_with_intervals_and_what_is_unscored(file: Path) -> None:
 
 
 def test_json_has_a_record_for_each_row_and_depends_on_the_seed(file: Path, tmp_path: Path) -> None:
-    command = ["measure", str(file), "-m", "rouge-1", "-m", "meteor", "--json"]
+    command = ["score", "measure", str(file), "-m", "rouge-1", "-m", "meteor", "--json"]
     first, second = (run.invoke(app, [*command, *more]).stdout for more in (["--out", str(tmp_path / "out")], []))
     assert first == second
     record = json.loads(first)
@@ -51,17 +51,17 @@ def test_json_has_a_record_for_each_row_and_depends_on_the_seed(file: Path, tmp_
 def test_all_answers_empty_is_a_score_and_all_unscored_is_none(tmp_path: Path) -> None:
     path = tmp_path / "answers.csv"
     path.write_text("answer,reference\n,seal\n,walrus\n", encoding="utf-8")
-    record = json.loads(run.invoke(app, ["measure", str(path), "--missing", "abstain", "--json"]).stdout)
+    record = json.loads(run.invoke(app, ["score", "measure", str(path), "--missing", "abstain", "--json"]).stdout)
     assert {row["mean"] for row in record["tables"]["measures"]} == {0.0}
     path.write_text("answer,reference\nseal,?\n", encoding="utf-8")
-    record = json.loads(run.invoke(app, ["measure", str(path), "-m", "meteor", "--json"]).stdout)
+    record = json.loads(run.invoke(app, ["score", "measure", str(path), "-m", "meteor", "--json"]).stdout)
     (row,) = record["tables"]["measures"]
     assert (row["mean"], row["low"], row["scored"], row["unscored"]) == (None, None, 0, 1)
 
 
 def test_the_list_names_every_measure_with_source_model_and_extra() -> None:
-    text = run.invoke(app, ["measure", "--list"]).stdout
-    records = json.loads(run.invoke(app, ["measure", "--list", "--json"]).stdout)
+    text = run.invoke(app, ["score", "measure", "--list"]).stdout
+    records = json.loads(run.invoke(app, ["score", "measure", "--list", "--json"]).stdout)
     assert [record["kind"] for record in records] == list(MEASURES)
     for kind in MEASURES.values():
         assert f"{kind.kind} ({kind.label}; {kind.source})" in text
@@ -74,7 +74,7 @@ def test_the_list_names_every_measure_with_source_model_and_extra() -> None:
     [("clip-i2t:hf-hub:no/such", "--image-column"), ("lave:local:no/such", "--question-column")],
 )
 def test_what_a_measure_needs_is_asked_for_before_its_model_is_loaded(file: Path, spec: str, text: str) -> None:
-    done = run.invoke(app, ["measure", str(file), "-m", spec])
+    done = run.invoke(app, ["score", "measure", str(file), "-m", spec])
     assert isinstance(done.exception, DataError)  # and no ModelError
     assert text in str(done.exception)
 
@@ -90,6 +90,6 @@ def test_what_a_measure_needs_is_asked_for_before_its_model_is_loaded(file: Path
     ],
 )
 def test_what_is_wrong_is_said(file: Path, options: list[str], text: str) -> None:
-    done = run.invoke(app, ["measure", *(str(file) if option == "FILE" else option for option in options)])
+    done = run.invoke(app, ["score", "measure", *(str(file) if option == "FILE" else option for option in options)])
     assert isinstance(done.exception, DataError)
     assert text in str(done.exception)

@@ -94,7 +94,7 @@ def test_place(run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 @pytest.mark.parametrize("way", ["child", "root"])
 def test_diagnose(run: Run, way: str) -> None:
-    found = run("diagnose", "answers.csv", "-t", "tree.csv", "--off-tree-as", way, "--least", "1")
+    found = run("score", "diagnose", "answers.csv", "-t", "tree.csv", "--off-tree-as", way, "--least", "1")
     hp, hr, _ = WHOLE[way]
     assert (found["scores"]["hp"], found["scores"]["hr"]) == (pytest.approx(hp), pytest.approx(hr))
     assert (found["scores"]["abstained"], found["scores"]["off_tree"]) == (1 / 4, 2 / 4)
@@ -106,7 +106,17 @@ def test_diagnose(run: Run, way: str) -> None:
     if way == "child":
         assert found["tables"]["clades"][0]["most often"].startswith("off the tree")
     both = run(
-        "diagnose", "answers.csv", "-t", "tree.csv", "--off-tree-as", way, "--root", "bird", "--off-tree", "leave-out"
+        "score",
+        "diagnose",
+        "answers.csv",
+        "-t",
+        "tree.csv",
+        "--off-tree-as",
+        way,
+        "--root",
+        "bird",
+        "--off-tree",
+        "leave-out",
     )
     (row,) = both["tables"]["both-trees"]
     assert row["hP on life"] == pytest.approx(2.5 / 3 if way == "child" else 1)
@@ -176,7 +186,7 @@ def test_a_dry_run_says_when_the_run_would_end(tmp_path: Path, run: Run) -> None
 def test_a_convention_that_there_is_not(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command in (["score"], ["diagnose"]):
+    for command in (["score"], ["score", "diagnose"]):
         code = run_command(monkeypatch, *command, "answers.csv", "-t", "tree.csv", "--off-tree-as", "leaf")
         assert code == 2
         assert "child, root" in capsys.readouterr().err

@@ -28,14 +28,14 @@ NAMES = ("cat", "dog", "apple", "bread")
 # Each asks a model four times, at most two calls in a batch of replies that is kept.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "judge": ("study", "judge", "rated.jsonl", "--judge", "openai/x", "--resamples", "20"),
-    "measure": ("measure", "rated.jsonl", "-m", "lave:openai/x", "--reference-column", "references"),
+    "measure": ("score", "measure", "rated.jsonl", "-m", "lave:openai/x", "--reference-column", "references"),
     "ranking": (
         "study", "ranking", "a.jsonl", "b.jsonl", "-t", "tree.csv", "-m", "lave:openai/x", "--question-column",
         "question", "--resamples", "20",
     ),
     "diagnose": (
-        "diagnose", "rated.jsonl", "-t", "tree.csv", "--inclusion", "llama-inclusion:openai/x", "--concept", "rouge-1",
-        "--question", "What is it?",
+        "score", "diagnose", "rated.jsonl", "-t", "tree.csv", "--inclusion", "llama-inclusion:openai/x",
+        "--concept", "rouge-1", "--question", "What is it?",
     ),
     "granularity": (
         "study", "granularity", "-t", "tree.csv", "--form", "language", "--coarse-level", "1", "--model",

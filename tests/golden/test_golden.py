@@ -62,16 +62,17 @@ CASES = {
         "score careful.csv -t birds.csv --resamples 50 --missing abstain --preset paper-listing --json",
     ),
     "measure": (
-        "measure measured.jsonl --resamples 100 --out out",
-        "measure measured.jsonl --resamples 50 -m cider -m cider-d -m text-inclusion -m text-inclusion-literal "
+        "score measure measured.jsonl --resamples 100 --out out",
+        "score measure measured.jsonl --resamples 50 -m cider -m cider-d -m text-inclusion -m text-inclusion-literal "
         "-m vqa-accuracy --json",
     ),
     "diagnose": (
-        "diagnose bold.csv -t birds.csv --least 1 --resamples 100 --out out",
-        "diagnose careful.csv -t birds.csv --missing leave-out --root Aves --off-tree leave-out --resamples 50 --json",
-        "diagnose terse.csv -t birds.csv --inclusion text-inclusion --concept rouge-1 --tags tags.csv "
+        "score diagnose bold.csv -t birds.csv --least 1 --resamples 100 --out out",
+        "score diagnose careful.csv -t birds.csv --missing leave-out --root Aves --off-tree leave-out "
         "--resamples 50 --json",
-        "diagnose guesses.jsonl -t birds.csv --guesses join --frequencies frequencies.csv "
+        "score diagnose terse.csv -t birds.csv --inclusion text-inclusion --concept rouge-1 --tags tags.csv "
+        "--resamples 50 --json",
+        "score diagnose guesses.jsonl -t birds.csv --guesses join --frequencies frequencies.csv "
         "--smoothing 1 --resamples 50 --json",
     ),
     "place": (

@@ -159,9 +159,9 @@ def test_a_measure_of_ones_own_on_the_command_line(own: MutableMapping[str, Meas
     measure("longer")(longer)
     file = tmp_path / "answers.csv"
     file.write_text("answer,reference\nabc,a\nb,b\n")
-    done = CliRunner().invoke(app, ["measure", str(file), "-m", "longer", "--json"])
+    done = CliRunner().invoke(app, ["score", "measure", str(file), "-m", "longer", "--json"])
     assert json.loads(done.stdout)["tables"]["measures"][0]["mean"] == 1
-    assert "longer" in CliRunner().invoke(app, ["measure", "--list"]).stdout
+    assert "longer" in CliRunner().invoke(app, ["score", "measure", "--list"]).stdout
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What kinds of mistakes the answers are: `taxtune diagnose` (paper 2, and the placements)."""
+"""What kinds of mistakes the answers are: `taxtune score diagnose` (paper 2, and the placements)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MEASURED = ("high", "question", "question_column", "reference")
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, TreeSettings):
-    """What is diagnosed, and with what: see `taxtune diagnose --help`.
+    """What is diagnosed, and with what: see `taxtune score diagnose --help`.
 
     Raises:
         DataError: If a value is out of range, or one excludes another or needs it.

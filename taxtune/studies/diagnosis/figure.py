@@ -1,4 +1,4 @@
-"""The figures of `taxtune diagnose`: how often each type occurs and what it costs, and precision and recall by rank."""
+"""The figures of `taxtune score diagnose`: how often each type occurs, its cost, and precision and recall by rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong, where on the tree, and what it costs: the report of `taxtune diagnose`."""
+"""What goes wrong, where on the tree, and what it costs: the report of `taxtune score diagnose`."""
 
 from __future__ import annotations
 

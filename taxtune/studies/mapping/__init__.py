@@ -54,7 +54,7 @@ class MappingSettings(ModelSettings, TreeSettings):
             "--measure",
             "-m",
             metavar="[NAME=]SPEC",
-            help="A measure (see `taxtune measure --list`) or lexical, repeatable. "
+            help="A measure (see `taxtune score measure --list`) or lexical, repeatable. "
             "Default: exact-match, contained, bleu-2, rouge-1, meteor and lexical.",
         ),
         Recorded("measures"),
