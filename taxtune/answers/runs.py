@@ -59,7 +59,7 @@ def read_run_rows(folder: Path, evaluation: str | None = None) -> RunRows:
         raise DataError("The folder does not contain a taxtune run.", file=folder, remedy=_NO_RUN)
     if evaluation is not None and evaluation.isdecimal():
         try:
-            rows = {number: [*map(current_row, record["rows"])] for number, record in read_lines(history).items()}
+            rows = {number: record["rows"] for number, record in read_lines(history).items()}
         except FileNotFoundError:
             remedy = "The iterations of a comparison are in the sub-folders of its objectives."
             raise DataError("The folder contains no iterations.", file=folder, remedy=remedy) from None

@@ -1,342 +1,282 @@
-"""Labels in a file: a row an image as CSV, JSON lines or Parquet, and the rows that somebody should look at."""
+"""Labels of many images: from the names of images, folders and tables to one row per image, and to files."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import sqlite3
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from taxtune.atomic import writing
+from taxtune import atomic
 from taxtune.classifier.classifier import Classification, Classifier
-from taxtune.classifier.images import Images, Item
+from taxtune.data.folder import walk_images
+from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.errors import DataError, ModelError
-from taxtune.progress import Display, Task, showing, track
+from taxtune.progress import Display, showing, track
+from taxtune.tables import read_table
 from taxtune.untrusted import spreadsheet_cell
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from taxtune.models import AnswerStore
 
-__all__ = ["COLUMNS", "FORMATS", "Labelled", "Review", "format_of", "label_images"]
+__all__ = ["COLUMNS", "FORMATS", "check_format", "csv_of", "jsonl_of", "label_images", "list_images", "write_labels"]
 
-#: The columns of a row, after which come those of the tables that named the images.
+#: The columns of a row, after which come those of the tables that name the images.
 COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
-#: The formats of files of labels, by suffix.
-FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+#: The column of the images' files, which no table has: names of columns do not begin with a space.
+FILE = " file"
+FORMATS = (".csv", ".jsonl", ".parquet")
 
-_BATCH = 512  # images that a model is given at a time; what the interpreter holds of them is small
-_STOPPED = 16  # failures in a batch without an answer after which there is no point in going on
-_SURE_DIGITS = 4
-
-Row = dict[str, Any]
-Write = Callable[[Sequence[Row]], None]
-
-
-@dataclass(frozen=True)
-class Review:
-    """Which labels somebody should look at, and why.
-
-    Attributes:
-        below: The confidence below which a label is unsure, in [0, 1]; the root is none.
-    """
-
-    below: float
-
-    def why(self, found: Classification) -> str | None:
-        """Returns why a label should be looked at; None if it need not.
-
-        "failed", "not the subject", "off the tree", "no label" or "unsure".
-        """
-        if found.failure is not None:
-            return "failed"
-        if found.not_subject:
-            return "not the subject"
-        if found.off_tree:
-            return "off the tree"
-        if len(found.path) == 1:
-            return "no label"
-        return "unsure" if found.confidence is not None and found.confidence < self.below else None
+_BATCH = 512  # images that a model is given at a time
+_STOPPED = 16  # failures in a batch without an answer after which the work ends
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx")
+_LISTS = (".txt", ".lst")
+_ENDINGS = f"Images end in {', '.join(sorted(IMAGE_SUFFIXES))}."
+#: Tells the column of a table that has the images, and the folder that their names are relative to.
+Find = Callable[[Path, dict[str, list[str]]], tuple[str, Path]]
 
 
-@dataclass
-class Labelled:
-    """What came of images.
+def list_images(names: Sequence[str], find: Find) -> pd.DataFrame:
+    """Lists the images that names stand for, in the order given; one that is named twice has two rows.
 
-    Attributes:
-        images: How many there were.
-        ranks: How many went to each rank, the broadest first; to a level where the tree has no ranks.
-        reasons: How many are to be looked at, by why.
-        again: How many have no answer for a reason that may pass.
-        unknown: How many are somewhere below the root with no confidence known.
-    """
+    Args:
+        names: Image files; folders, searched with all below them; patterns with `*`, `?`, `[...]` and `**`; tables
+            (CSV, JSONL, Parquet, XLSX) with a column of images; text files (.txt) with one path per line; and "-",
+            which is such a text on standard input.
+        find: Tells which column of a table has the images, from the file and the values of its first rows by column.
 
-    images: int = 0
-    ranks: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    again: int = 0
-    unknown: int = 0
-
-
-def format_of(path: Path) -> str:
-    """Returns the format that a file of labels is to be written in.
+    Returns:
+        The columns image (as it was written), `FILE` (its path) and those that the tables have besides.
 
     Raises:
-        DataError: If its name does not say.
+        DataError: If there is nothing of that name, a pattern or folder has no image, a table has no column of images
+            or a column of one of the labels' names, or a row names no image.
     """
-    found = FORMATS.get(path.suffix.lower())
-    if found is None:
+    import pandas as pd
+
+    rows = [row for name in names for row in _rows_of(name, find)]
+    frame = pd.DataFrame(rows, dtype=object)
+    taken = [name for name in frame.columns if name in (*COLUMNS[1:], "nodes", "why")]
+    if taken:
+        raise DataError(f"The list of images has a column {taken[0]!r} already.", remedy="Rename or remove it.")
+    return frame
+
+
+def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
+    path = Path(name)
+    suffix = path.suffix.lower()
+    if name == "-" or (suffix in _LISTS and path.is_file()):
+        lines = read_table(name, "text", what="list of images")
+        folder = Path() if name == "-" else path.parent
+        return [
+            _row(name, number, line, line["answer"], folder) for number, line in lines if str(line["answer"]).strip()
+        ]
+    if path.is_dir():
+        files = [path / label / file for label, files, _ in walk_images(path) for file in files]
+        if not files:
+            raise DataError("There is no image in the folder or below it.", file=path, remedy=_ENDINGS)
+        return [{"image": str(file), FILE: file} for file in files]
+    if has_magic(name) and not path.exists():
+        matches = sorted(glob(name, recursive=True))
+        if not matches:
+            raise DataError("No file matches this.", value=name, remedy="Check the pattern; ** stands for any folders.")
+        return [row for match in matches for row in _rows_of(match, find)]
+    if suffix in _TABLES and path.is_file():
+        records = read_table(path, what="list of images")
+        columns: dict[str, list[str]] = {}
+        for _, record in records:
+            for column, value in record.items():
+                known = columns.setdefault(column, [])
+                if isinstance(value, str) and value.strip():
+                    known.append(os.path.expanduser(value.strip()))
+        column, folder = find(path, columns)
+        return [_row(name, number, record, record.get(column), folder, column) for number, record in records]
+    if suffix in IMAGE_SUFFIXES and path.exists():
+        return [{"image": name, FILE: path}]
+    if suffix in IMAGE_SUFFIXES:
+        raise DataError("The image does not exist.", file=path, remedy="Check the path.")
+    raise DataError(
+        "This is neither an image, nor a folder, nor a list of images." if path.exists() else "There is no such file.",
+        file=path,
+        remedy=f"{_ENDINGS} Lists end in {', '.join(sorted((*_TABLES, *_LISTS)))}.",
+    )
+
+
+def _row(
+    file: str, number: int, record: dict[str, Any], image: Any, folder: Path, column: str = "answer"
+) -> dict[str, Any]:
+    if not isinstance(image, str) or not image.strip() or "\0" in image:
         raise DataError(
-            "The name of the file does not tell its format.", file=path, remedy=f"Use {', '.join(FORMATS)}."
+            "The row names no image.", file=file, row=number, value=image, remedy="Give a path, or remove the row."
         )
-    return found
+    others = {key: value for key, value in record.items() if key != column}
+    return {"image": image, FILE: folder / os.path.expanduser(image), **others}
 
 
 def label_images(
     classifier: Classifier,
-    images: Images,
+    images: pd.DataFrame,
     *,
-    out: Path | None,
-    stdout: str = "csv",
-    review: Review,
-    review_out: Path | None,
-    store: AnswerStore | None,
-) -> Labelled:
-    """Labels images and writes a row for each, in their order; rows are written as they come.
-
-    A file takes its place when all rows are written: if the work ends before, it is not there, and the same call goes
-    on with the answers in the store.
+    review_below: float,
+    store: AnswerStore | None = None,
+    write: Callable[[pd.DataFrame], None] | None = None,
+) -> pd.DataFrame:
+    """Labels images.
 
     Args:
-        classifier: What labels them.
-        images: The images.
-        out: The file of all labels, in the format that its name tells; None for standard output.
-        stdout: The format of standard output: "csv" or "jsonl".
-        review: Which labels are written to the second file.
-        review_out: That file, the least sure first; None for none.
+        classifier: The classifier.
+        images: See `list_images`.
+        review_below: Confidence in [0, 1] below which a label is unsure.
         store: Where answers are kept and looked for first.
+        write: Called with the rows of each batch as they come.
+
+    Returns:
+        One row per image, in the order given: `COLUMNS`, the other columns of `images`, nodes (the path with the
+        confidence of each node), again (whether the image may get an answer later), and why the label should be
+        reviewed: "failed", "not the subject", "off the tree", "no label", "unsure", or None.
 
     Raises:
-        DataError: If tables of images have a column of the same name as one of the labels'.
         ModelError: If the model cannot answer at all, or has stopped answering.
-        TaxtuneError: If a file cannot be written whole.
     """
-    total, others = images.count, images.columns
-    taken = next((name for name in others if name in (*COLUMNS, "nodes", "why")), None)
-    if taken is not None:
-        raise DataError(f"The list of images has a column {taken!r} already.", remedy="Rename or remove it.")
-    columns = (*COLUMNS, *others)
-    done = Labelled()
-    with ExitStack() as open_files:
-        write = open_files.enter_context(_writer(out, stdout, columns))
-        # Rows to be looked at are sorted at the end; there may be too many for the memory.
-        kept = None if review_out is None else open_files.enter_context(closing(_Sorted()))
-        task = open_files.enter_context(track("classifying", total))
-        for batch in _batches(images):
-            with _within(task, classifier.policy.calls, len(batch)):
-                found = classifier.classify([item.file for item in batch], store)
-            _check_answering(found, before=done.images > done.reasons["failed"])
-            rows = []
-            for item, one in zip(batch, found, strict=True):
-                why = review.why(one)
-                _count(done, classifier, one, why)
-                rows.append(_row(item, one))
-                if kept is not None and why is not None:
-                    sure = one.confidence if why == "unsure" else None
-                    kept.add(-1.0 if sure is None else sure, {**rows[-1], "why": why})
-            write(rows)
-        if kept is not None and review_out is not None:
-            with _writer(review_out, stdout, ("why", *columns)) as write_review:
-                for some in kept.rows():
-                    write_review(some)
-    return done
+    import pandas as pd
+
+    others = [column for column in images.columns if column not in ("image", FILE)]
+    batches: list[pd.DataFrame] = []
+    answered = False
+    with track("classifying", len(images)) as task:
+        for start in range(0, len(images), _BATCH):
+            batch = images.iloc[start : start + _BATCH]
+            with showing(_Notes(task.display)):
+                found = classifier.classify(batch[FILE].tolist(), store)
+            asked = [one for one in found if one.failure is None or one.again]
+            # A few images that a model never gets done with must not keep the labels of all others from being written.
+            if all(one.again for one in asked) and len(asked) >= (_STOPPED if answered else 2):
+                raise ModelError(
+                    f"The model has stopped answering: {asked[0].failure}",
+                    remedy="Run the same command again when it answers; answers so far are saved.",
+                )
+            answered |= any(one.failure is None for one in found)
+            rows = [
+                {**_cells(one, review_below), "image": image} for one, image in zip(found, batch["image"], strict=True)
+            ]
+            labelled = pd.DataFrame(rows, index=batch.index, dtype=object)
+            batches.append(
+                pd.concat([labelled[list(COLUMNS)], batch[others], labelled[["nodes", "again", "why"]]], axis=1)
+            )
+            if write is not None:
+                write(batches[-1])
+            task.advance(len(batch))
+    return pd.concat(batches)
 
 
-def _batches(images: Iterable[Item]) -> Iterator[list[Item]]:
-    batch: list[Item] = []
-    for item in images:
-        batch.append(item)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+class _Notes(Display):
+    """Passes notes on and shows no progress: the answers of a batch are not those of all images."""
 
-
-@contextmanager
-def _within(task: Task, calls: int, images: int) -> Iterator[None]:
-    """Shows what is asked within the block as progress of one task, which counts images."""
-    start, stored = task.done, task.stored
-    with showing(_Images(task, calls)):
-        yield
-    task.advance(start + images - task.done, stored=max(task.stored, stored) - task.stored)
-
-
-class _Images(Display):
-    """Turns the answers of a batch into images of a task."""
-
-    def __init__(self, task: Task, calls: int) -> None:
-        self._task, self._calls, self._start, self._stored = task, calls, task.done, task.stored
+    def __init__(self, display: Display) -> None:
+        self._display = display
 
     def note(self, text: str) -> None:
-        self._task.display.note(text)
-
-    def update(self, task: Task) -> None:
-        if task.what != "answers":
-            self._task.display.update(task)
-            return
-        done, stored = task.done // self._calls, task.stored // self._calls
-        self._task.advance(
-            max(0, self._start + done - self._task.done), stored=max(0, self._stored + stored - self._task.stored)
-        )
+        """Passes a note on."""
+        self._display.note(text)
 
 
-def _check_answering(found: Sequence[Classification], *, before: bool) -> None:
-    """Raises an error where a model answers nothing of a batch, for reasons that may pass, or nothing at all.
-
-    A few images that a model never gets done with must not keep the labels of all others from being written.
-
-    Args:
-        found: The batch.
-        before: Whether the model has answered anything before it.
-    """
-    asked = [one for one in found if one.failure is None or one.again]
-    if all(one.again for one in asked) and len(asked) >= (_STOPPED if before else 2):
-        raise ModelError(
-            f"The model has stopped answering: {asked[0].failure}",
-            remedy="Run the same command again when it answers; answers so far are saved.",
-        )
-
-
-def _count(done: Labelled, classifier: Classifier, one: Classification, why: str | None) -> None:
-    done.images += 1
-    done.again += one.again
-    if why is not None:
-        done.reasons[why] += 1
-    if len(one.path) > 1:
-        done.ranks[one.rank or f"level {len(one.path) - 1}"] += 1
-        done.unknown += one.confidence is None
-
-
-def _row(item: Item, one: Classification) -> Row:
-    nodes = [{**asdict(step), "confidence": _rounded(step.confidence)} for step in one.path]
+def _cells(found: Classification, review_below: float) -> dict[str, Any]:
+    confidence = None if found.confidence is None else round(found.confidence, 4)
+    nodes = [asdict(step) for step in found.path]
+    for node in nodes:
+        node["confidence"] = None if node["confidence"] is None else round(node["confidence"], 4)
+    unsure = found.confidence is not None and found.confidence < review_below
+    reasons = {
+        "failed": found.failure is not None,
+        "not the subject": found.not_subject,
+        "off the tree": found.off_tree,
+        "no label": len(found.path) == 1,
+        "unsure": unsure,
+    }
+    values = {name: getattr(found, name) for name in COLUMNS}
     return {
-        "image": item.image,
-        "placement": one.placement,
-        "rank": one.rank,
-        "confidence": _rounded(one.confidence),
-        "answer": one.answer,
-        "off_tree": one.off_tree,
-        "not_subject": one.not_subject,
-        "failure": one.failure,
-        **item.others,
+        **values,
+        "confidence": confidence,
         "nodes": nodes,
+        "again": found.again,
+        "why": next((reason for reason, holds in reasons.items() if holds), None),
     }
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, _SURE_DIGITS)
+# -- files -------------------------------------------------------------------------------------------------------------
 
 
-class _Sorted:
-    """Rows sorted on disk, in a file that nobody else sees."""
+def check_format(path: Path) -> None:
+    """Checks that the name of a file of labels tells its format.
 
-    def __init__(self) -> None:
-        self._base = sqlite3.connect("")
-        self._base.execute("CREATE TABLE kept (place INTEGER PRIMARY KEY, key REAL, row TEXT)")
-
-    def add(self, key: float, row: Row) -> None:
-        self._base.execute("INSERT INTO kept (key, row) VALUES (?, ?)", (key, json.dumps(row, default=str)))
-
-    def rows(self) -> Iterator[list[Row]]:
-        """Yields the rows by key, those of one key in the order in which they came, some at a time."""
-        cursor = self._base.execute("SELECT row FROM kept ORDER BY key, place")
-        while some := cursor.fetchmany(_BATCH):
-            yield [json.loads(row) for (row,) in some]
-
-    def close(self) -> None:
-        self._base.close()
+    Raises:
+        DataError: If it does not.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise DataError(
+            "The name of the file does not tell its format.", file=path, remedy=f"Use {', '.join(FORMATS)}."
+        )
 
 
-# -- formats -----------------------------------------------------------------------------------------------------------
-
-
-def _writer(path: Path | None, stdout: str, columns: Sequence[str]) -> AbstractContextManager[Write]:
-    """Opens a file of rows, or standard output in a format; yields what writes some rows."""
-    format = stdout if path is None else format_of(path)
-    if path is not None and format == "parquet":
-        return _parquet(path, columns)
-    return (_csv if format == "csv" else _jsonl)(path, columns)
-
-
-@contextmanager
-def _text(path: Path | None) -> Iterator[TextIO]:
-    """Opens a file in UTF-8, or standard output; what of a file's name is no text is written with a backslash."""
-    with nullcontext() if path is None else writing(path) as file:
-        if file is None:
-            yield sys.stdout
-            return
-        stream = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="\n")
-        yield stream
-        stream.detach()
-
-
-@contextmanager
-def _csv(path: Path | None, columns: Sequence[str]) -> Iterator[Write]:
-    with _text(path) as stream:
-        table = csv.DictWriter(stream, columns, lineterminator="\n", extrasaction="ignore")
-        table.writeheader()
-        yield lambda rows: table.writerows(map(_flat, rows))
-
-
-def _flat(row: Row) -> Row:
-    return {key: _cell(value) for key, value in row.items() if key != "nodes"}
+def csv_of(labels: pd.DataFrame, *, header: bool = True) -> str:
+    """Labels as CSV, without the nodes; cells that a spreadsheet would take for a formula are made harmless."""
+    text: str = labels.drop(columns="nodes").map(_cell).to_csv(index=False, header=header, lineterminator="\n")
+    return text
 
 
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
-    nested = isinstance(value, list | dict)
-    return json.dumps(value, ensure_ascii=False, default=str) if nested else spreadsheet_cell(value)
+    return (
+        json.dumps(value, ensure_ascii=False, default=str)
+        if isinstance(value, list | dict)
+        else spreadsheet_cell(value)
+    )
 
 
-@contextmanager
-def _jsonl(path: Path | None, columns: Sequence[str]) -> Iterator[Write]:
-    with _text(path) as stream:
-
-        def write(rows: Sequence[Row]) -> None:
-            for row in rows:
-                line = json.dumps(row, ensure_ascii=False, default=str)
-                # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
-                stream.write(line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}) + "\n")
-
-        yield write
+def jsonl_of(labels: pd.DataFrame) -> str:
+    """Labels as JSON lines."""
+    lines = (json.dumps(_plain(row), ensure_ascii=False, default=str) for row in labels.to_dict("records"))
+    # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
+    return "".join(line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}) + "\n" for line in lines)
 
 
-@contextmanager
-def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Write]:
+def _plain(row: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: None if isinstance(value, float) and value != value else value for key, value in row.items()}
+
+
+def write_labels(labels: pd.DataFrame, path: Path) -> None:
+    """Writes labels in the format that the name of the file tells.
+
+    Raises:
+        TaxtuneError: If the file cannot be written whole.
+    """
+    if path.suffix.lower() != ".parquet":
+        text = csv_of(labels) if path.suffix.lower() == ".csv" else jsonl_of(labels)
+        atomic.write_bytes(path, text.encode("utf-8", "backslashreplace"))
+        return
     import pyarrow as pa
     from pyarrow import parquet
 
     types = {"confidence": pa.float64(), "off_tree": pa.bool_(), "not_subject": pa.bool_()}
     step = pa.struct([("label", pa.string()), ("rank", pa.string()), ("confidence", pa.float64())])
-    # What a table says besides may be of another type in every row.
-    schema = pa.schema([(name, types.get(name, pa.string())) for name in columns] + [("nodes", pa.list_(step))])
-
-    def plain(row: Mapping[str, Any], name: str) -> Any:
-        value = row.get(name)
-        if name in types or name == "nodes" or value is None:
-            return value
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        return text.encode("utf-8", "backslashreplace").decode()
-
-    with writing(path) as file, parquet.ParquetWriter(file, schema) as table:
-        yield lambda rows: table.write_table(
-            pa.table({name: [plain(row, name) for row in rows] for name in schema.names}, schema)
-        )
+    columns = {}
+    for name in labels.columns:
+        values = [_plain({"": value})[""] for value in labels[name]]
+        kind = pa.list_(step) if name == "nodes" else types.get(name, pa.string())
+        if kind == pa.string():  # a table may hold values of any type
+            values = [
+                value if value is None else str(_cell(value) if not isinstance(value, str) else value)
+                for value in values
+            ]
+            values = [
+                value if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values
+            ]
+        columns[name] = pa.array(values, kind)
+    with atomic.writing(path) as file:
+        parquet.write_table(pa.table(columns), file)

@@ -12,8 +12,9 @@ import typer
 from taxtune.progress import note
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from taxtune.classifier.classifier import Classifier, Promise
-    from taxtune.classifier.labels import Labelled
     from taxtune.policies import Policy
 
 __all__ = ["ClassifierBaseOption", "ModelSetOption", "PolicyOption", "classify", "named_classifier"]
@@ -113,8 +114,7 @@ def classify(
     from contextlib import nullcontext
     from functools import partial
 
-    from taxtune.classifier.images import Images
-    from taxtune.classifier.labels import Review, label_images
+    from taxtune.classifier.labels import csv_of, jsonl_of, label_images, list_images, write_labels
     from taxtune.cli.interrupts import keep_replies
     from taxtune.errors import DataError
     from taxtune.init.source import find_images
@@ -128,35 +128,45 @@ def classify(
     _check_files([file for file in (out, review) if file is not None], images, force=force)
     classifier = named_classifier(run, policy, settings, api_base)
     if review_below is None:
-        # No label of a calibrated vote has less than its share, and with that share the promise was made.
+        # No label of a calibrated vote has less than its share, and with that share the guarantee was made.
         review_below = _UNSURE if classifier.promise is None else 0.0
     if policy == "run" and classifier.promise is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the promise")
-    wanted = Images(images, partial(find_images, image_column=image_column))
-    count, calls = wanted.count, classifier.policy.calls
+    listed = list_images(images, partial(find_images, image_column=image_column))
     for text in check_model(classifier.model):
         note(text)
-    place = _answers(run, out)
+    place, calls = _answers(run, out), classifier.policy.calls
     note(
-        f"{count:,} image{'' if count == 1 else 's'}"
-        + (f" × {calls} answers = {count * calls:,} VLM calls" if calls > 1 else "")
+        f"{len(listed):,} image{'' if len(listed) == 1 else 's'}"
+        + (f" × {calls} answers = {len(listed) * calls:,} VLM calls" if calls > 1 else "")
         + ("" if place is None else f"; answers are kept in {place}")
     )
+    printed = 0
+
+    def show(rows: pd.DataFrame) -> None:
+        nonlocal printed
+        rows = rows.drop(columns=["again", "why"])
+        print(jsonl_of(rows) if as_json else csv_of(rows, header=not printed), end="")
+        printed += len(rows)
+
     with nullcontext() if place is None else AnswerStore(place) as store:
         if place is not None:
             keep_replies()
-        done = label_images(
-            classifier,
-            wanted,
-            out=out,
-            stdout="jsonl" if as_json else "csv",
-            review=Review(review_below),
-            review_out=review,
-            store=store,
+        labels = label_images(
+            classifier, listed, review_below=review_below, store=store, write=show if out is None else None
         )
-    for text in _said(done, classifier, out, review, review_below):
+    if out is not None:
+        write_labels(labels.drop(columns=["again", "why"]), out)
+    if review is not None:
+        # The least sure first: what has no label, then labels by their confidence.
+        sure = labels["confidence"].where(labels["why"] == "unsure", -1.0).astype(float)
+        looked = labels[labels["why"].notna()].assign(sure=sure).sort_values("sure", kind="stable")
+        why = looked.pop("why")
+        looked.insert(0, "why", why)
+        write_labels(looked.drop(columns=["again", "sure"]), review)
+    for text in _summary(labels, classifier, out, review, review_below):
         print(f"taxtune: {text}", file=sys.stderr)
-    if done.reasons["failed"] == done.images:
+    if labels["failure"].notna().all():
         raise typer.Exit(1)
 
 
@@ -182,12 +192,12 @@ def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
         TaxtuneError: If one has no format, cannot be written to, is there already, or is one of the inputs.
     """
     from taxtune.atomic import check_folder
-    from taxtune.classifier.labels import format_of
+    from taxtune.classifier.labels import check_format
     from taxtune.errors import DataError
 
     named = {Path(name).resolve() for name in images if name != "-"}
     for file in files:
-        format_of(file)
+        check_format(file)
         if file.resolve() in named:
             raise DataError("The labels would replace the list of images.", file=file, remedy="Choose another name.")
         if file.exists() and not force:
@@ -235,31 +245,39 @@ def _answers(run: Path, out: Path | None) -> Path | None:
     return None if out is None else out.with_name(f"{out.stem}-answers.db")
 
 
-def _said(done: Labelled, classifier: Classifier, out: Path | None, review: Path | None, below: float) -> list[str]:
-    """Returns the lines that sum up what came of the images."""
-    order = list(dict.fromkeys(classifier.taxonomy.ranks))
-    by_rank = sorted(done.ranks.items(), key=lambda item: (order.index(item[0]) if item[0] in order else -1, item[0]))
-    parts = [f"{n:,} at {rank}" for rank, n in by_rank]
+def _summary(
+    labels: pd.DataFrame, classifier: Classifier, out: Path | None, review: Path | None, below: float
+) -> list[str]:
+    """The lines that sum up the labels."""
     names = {
         "no label": "at the root",
         "not the subject": "not of the subject",
         "off the tree": "off the tree",
         "failed": "without an answer",
     }
-    parts += [f"{done.reasons[why]:,} {text}" for why, text in names.items() if done.reasons[why]]
-    lines = [f"{done.images:,} image{'' if done.images == 1 else 's'}: {', '.join(parts)}"]
+    why = labels["why"].value_counts()
+    below_root = labels[labels["nodes"].map(len) > 1]
+    order = list(dict.fromkeys(classifier.taxonomy.ranks))
+    ranks = below_root["rank"].where(
+        below_root["rank"].notna(), "level " + (below_root["nodes"].map(len) - 1).astype(str)
+    )
+    counts = sorted(
+        ranks.value_counts().items(), key=lambda one: (order.index(one[0]) if one[0] in order else -1, one[0])
+    )
+    parts = [f"{count:,} at {rank}" for rank, count in counts]
+    parts += [f"{why[reason]:,} {text}" for reason, text in names.items() if reason in why]
+    lines = [f"{len(labels):,} image{'' if len(labels) == 1 else 's'}: {', '.join(parts)}"]
     if out is not None:
         lines.append(f"the labels are in {out}")
-    looked = done.reasons.total()
-    if looked:
-        unsure = f" ({done.reasons['unsure']:,} with a confidence below {below:g})" if done.reasons["unsure"] else ""
+    if why.sum():
+        unsure = f" ({why['unsure']:,} with a confidence below {below:g})" if "unsure" in why else ""
         where = "" if review is None else f"; they are in {review}, the least sure first"
-        lines.append(f"{looked:,} to be looked at{unsure}{where}")
+        lines.append(f"{why.sum():,} to review{unsure}{where}")
     if classifier.promise is not None:
         lines.append(f"on images like those of the calibration {_promised(classifier.promise)}")
-    if done.again:
-        lines.append(f"{done.again:,} may get an answer if you run the same command again (with --force)")
-    if done.unknown:
+    if labels["again"].any():
+        lines.append(f"{labels['again'].sum():,} may get an answer if you run the same command again (with --force)")
+    if below_root["confidence"].isna().any():
         lines.append("no confidence is known: the run has no judged answers")
     return lines
 
