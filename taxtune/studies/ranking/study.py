@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
 from taxtune.report.output import Cell, StudyReport, Table, numbered
-from taxtune.studies.both_trees import both_trees_table
-from taxtune.studies.placing import COUNTS, missing_note, trivial_answer
+from taxtune.studies.placing import COUNTS, both_trees_table, missing_note, trivial_answer
 from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.ranking.bootstrap import MeasuredModels, RankStatistics, rank_models
 from taxtune.studies.ranking.data_sets import DataSet, read_data_sets

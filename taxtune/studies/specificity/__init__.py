@@ -12,8 +12,7 @@ import typer
 from taxtune.errors import DataError
 from taxtune.options import SeedOption
 from taxtune.report.output import StudyReport
-from taxtune.studies.checks import check_once, check_written
-from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Recorded
+from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Recorded, check_once, check_written
 
 __all__ = ["SpecificitySettings", "run"]
 
@@ -61,7 +60,7 @@ class SpecificitySettings(ModelSettings):
         int, typer.Option(metavar="N", min=1, help="Number of wrong texts of each kind for an image.")
     ] = 100
     sample: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of images to draw at random. Default: all.")
+        int | None, typer.Option(metavar="N", min=2, help="Number of images to draw at random. Default: all.")
     ] = None
     templates: Annotated[
         str, typer.Option(metavar="SET|FILE", help="The prompt template for labels: photo, label, or a file with one.")
@@ -85,36 +84,27 @@ class SpecificitySettings(ModelSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for spec in self.model:
-            if not spec.removeprefix("clip:").strip():
-                raise DataError("--model is empty.", value=spec, remedy="Use one of the forms listed by `--help`.")
-            if spec.startswith(("sentence:", "llm:")):
-                raise DataError("This model does not take images.", value=spec, remedy="Use a CLIP model.")
+            if not spec.removeprefix("clip:").strip() or spec.startswith(("sentence:", "llm:")):
+                raise DataError("--model takes no such model.", value=spec, remedy="Use a CLIP model, see --help.")
         check_once("--model", self.model)
         check_once("--scored", self.scored)
-        read = (self.captions, self.instances, self.narratives, self.words, *self.scored)
-        check_written(self.pairs, "--pairs", ".jsonl", read)
+        inputs = (self.captions, self.instances, self.narratives, self.words, *self.scored)
+        check_written(self.pairs, "--pairs", ".jsonl", inputs)
+        wrong = None
         if (self.captions is None) != (self.instances is None):
-            raise DataError("--captions and --instances must be given together.", remedy="Give both.")
-        if self.captions is None:
-            if self.model or self.pairs or self.narratives or self.images or self.sample is not None:
-                raise DataError("No texts were given.", remedy="Give --captions and --instances.")
-            if not self.scored:
-                raise DataError(
-                    "Nothing to study was given.",
-                    remedy="Give --captions and --instances with a --model, or --scored FILE.",
-                )
-            return
-        if self.model and self.images is None:
-            raise DataError("A --model needs the images.", remedy="Give their folder with --images.")
-        if not self.model and self.pairs is None:
-            raise DataError(
-                "There are texts but nothing to score them with.",
-                remedy="Give a --model, or write them with --pairs FILE.",
-            )
-        if self.images is not None and not self.model:
-            raise DataError("--images needs a --model.", file=self.images)
-        if self.pairs is not None and len(self.model) > 1:
-            raise DataError("--pairs works with one --model only.", value=list(self.model))
+            wrong = "--captions and --instances must be given together."
+        elif self.captions is None and (self.model or self.pairs or self.narratives or self.images or self.sample):
+            wrong = "No texts were given: --model, --pairs and the like need --captions and --instances."
+        elif self.captions is None and not self.scored:
+            wrong = "Nothing to study was given: give --captions and --instances, or --scored FILE."
+        elif self.captions is not None and not self.model and self.pairs is None:
+            wrong = "There is nothing to score the texts with: give a --model, or write them with --pairs FILE."
+        elif (self.images is None) != (not self.model):
+            wrong = "A --model needs the images, and --images needs a --model."
+        elif self.pairs is not None and len(self.model) > 1:
+            wrong = "--pairs works with one --model only."
+        if wrong is not None:
+            raise DataError(wrong)
 
     def works(self) -> Sequence[str]:
         """Returns the models, whose embeddings and scores are kept."""
