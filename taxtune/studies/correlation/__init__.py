@@ -21,11 +21,7 @@ _DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelationSettings(ModelSettings, TreeSettings):
-    """What is drawn and measured: see `taxtune study correlation --help`.
-
-    Raises:
-        DataError: If a value is out of range, or the range of distances is empty.
-    """
+    """What is drawn and measured: see `taxtune study correlation --help`."""
 
     root: Annotated[
         str | None,
@@ -75,13 +71,10 @@ class CorrelationSettings(ModelSettings, TreeSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.farthest < self.nearest:
-            raise DataError(
-                "The smallest distance must be at least 0, and the largest at least 1 and not below it.",
-                value=(self.nearest, self.farthest),
-            )
+            raise DataError("The largest distance must be at least the smallest.", value=(self.nearest, self.farthest))
 
     def works(self) -> Sequence[str]:
-        """Returns the measures, whose scores and embeddings are kept."""
+        """Returns the measures, whose scores and embeddings are cached."""
         return [spec for spec in self.measure if isinstance(spec, str)]
 
 
@@ -91,11 +84,8 @@ def run(settings: CorrelationSettings) -> StudyReport:
     The reference is a leaf's label, the answer that of a node 1 to 7 edges away (for hP) or of an ancestor (for hR).
     Prints Kendall's τ beside the paper's, with intervals and p-values; with --out also draws the figure.
 
-    Args:
-        settings: What is drawn and measured.
-
     Raises:
-        DataError: If a measure needs questions, or images and there are none.
+        DataError: If a measure needs questions, or images and none were given.
         TaxonomyError: If the taxonomy cannot be read, or a leaf has no node in the range of distances.
     """
     from taxtune.studies.correlation.study import correlation
