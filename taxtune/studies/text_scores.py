@@ -38,7 +38,7 @@ def check_measures(measures: Sequence[str | Measure], question_column: str | Non
         if "image" in needs:
             raise DataError(
                 f"The measure {name} needs images, which files of answers do not contain.",
-                remedy="Remove it here; taxtune measure can use images.",
+                remedy="Remove it here; taxtune score measure can use images.",
             )
         if "question" in needs and question_column is None:
             raise DataError(
