@@ -49,16 +49,16 @@ def check_measures(measures: Sequence[str | Measure], question_column: str | Non
     return judges
 
 
-def check_headings(measures: Sequence[Measure]) -> None:
-    """Checks that the headings of measures differ.
+def check_headings(measures: Sequence[Measure], reserved: Sequence[str] = ()) -> None:
+    """Checks that the headings of measures differ, from each other and from the other columns of a table.
 
     Raises:
         DataError: If two are the same.
     """
-    headings = [measure.label for measure in measures]
+    headings = [*reserved, *(measure.label for measure in measures)]
     doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
     if doubled:
-        raise DataError("Two measures have the same heading.", value=doubled, remedy="Choose one of them.")
+        raise DataError("Two columns have the same heading.", value=doubled, remedy="Choose one of these measures.")
 
 
 def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) -> None:

@@ -136,7 +136,7 @@ def run(settings: RankingSettings) -> StudyReport:
         TaxtuneError: If files do not fit together or there are fewer than two models, a measure needs what is not
             there, or no model has an answer.
     """
-    from taxtune.studies.ranking.score_tables import ranking_of_scores
+    from taxtune.studies.ranking.score_table import ranking_of_scores
     from taxtune.studies.ranking.study import ranking
 
     return ranking(settings) if settings.scores is None else ranking_of_scores(settings.scores)
