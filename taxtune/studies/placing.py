@@ -1,4 +1,4 @@
-"""Placing the answers of several models, each distinct text once, and sentences and tables on what was placed."""
+"""Placing the answers of several models, each distinct text once, and sentences on the result."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow
 from taxtune.answers.scores import as_child
-from taxtune.metrics.hierarchical import flags, score
+from taxtune.metrics.hierarchical import score
 from taxtune.progress import track
-from taxtune.report.output import Cell, Table
-from taxtune.taxonomy import Domain, Taxonomy
+from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
 
-__all__ = ["COUNTS", "PlacedAnswers", "both_trees_table", "missing_note", "place_rows", "place_texts", "trivial_answer"]
+__all__ = ["COUNTS", "PlacedAnswers", "missing_note", "place_rows", "place_texts", "trivial_answer"]
 
 Key = TypeVar("Key")
 
@@ -111,44 +110,4 @@ def trivial_answer(taxonomy: Taxonomy, targets: NDArray[np.int64], name: str | N
     return (
         f"{'' if name is None else f'{name}: '}Always answering {taxonomy.labels[node]!r}, the lowest node above all "
         f"targets, would have hP {scores.hp:.3f}, hR {scores.hr:.3f}, hF {scores.hf:.3f}."
-    )
-
-
-def both_trees_table(
-    part: Domain,
-    placed: Mapping[str, tuple[ArrayLike, ArrayLike]],
-    what: str = "model",
-    *,
-    off_tree: Mapping[str, ArrayLike] | None = None,
-) -> Table:
-    """Returns hP, hR and hF of the same placements on a part of a taxonomy and on the whole of it.
-
-    Args:
-        part: The part.
-        placed: Nodes of answers and of their targets on the part by name, each of shape (n,); -1 is no answer.
-        what: Heading of the names.
-        off_tree: Which answers are scored as a child of the root that is never right, by name, each of shape (n,).
-    """
-    rows: list[tuple[Cell, ...]] = []
-    for name, (nodes, targets) in placed.items():
-        predicted: NDArray[np.int64] = np.asarray(nodes, dtype=np.int64)
-        known = predicted >= 0
-        predicted, truth = predicted[known], np.asarray(targets, dtype=np.int64)[known]
-        if not len(predicted):
-            rows.append((name, 0, *(None,) * 6))
-            continue
-        off = flags(None if off_tree is None else off_tree.get(name), len(known))[known]
-        here = score(part.tree, predicted, truth, off_tree=off)
-        there = score(part.full, part.on_full(predicted), part.on_full(truth), off_tree=off)
-        rows.append((name, len(predicted), here.hp, here.hr, here.hf, there.hp, there.hr, there.hf))
-    columns = [f"{metric} on {label}" for label in (part.label, part.full_label) for metric in ("hP", "hR", "hF")]
-    return Table(
-        "both-trees",
-        f"The same placements on {part.label} and on the whole taxonomy",
-        (what, "answers", *columns),
-        tuple(rows),
-        notes=(
-            f"In all other tables, hP, hR and hF are counted from {part.label}; counted from {part.full_label}, every "
-            "path also includes the nodes above it, which all placements share.",
-        ),
     )

@@ -35,6 +35,7 @@ from taxtune.metrics.statistics import (
     information_sample,
 )
 from taxtune.report.output import Cell, StudyReport, Table, node_name
+from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.diagnosis import DiagnosisSettings
 from taxtune.studies.diagnosis.by_measures import (
     costs_table,
@@ -44,7 +45,7 @@ from taxtune.studies.diagnosis.by_measures import (
     measured_table,
 )
 from taxtune.studies.diagnosis.tags import read_tags, tagged, tags_table
-from taxtune.studies.placing import both_trees_table, place_texts
+from taxtune.studies.placing import place_texts
 
 if TYPE_CHECKING:
     from taxtune.mapping import Placement

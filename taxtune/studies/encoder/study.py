@@ -12,11 +12,11 @@ import numpy as np
 
 from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.report.output import Cell, StudyReport, Table
+from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.encoder import EncoderSettings
 from taxtune.studies.encoder.figure import draw_language, draw_levels
 from taxtune.studies.encoder.placement import MAPPER, IntArray, LanguageTask, PlacedTexts, place_texts_by_encoder
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, AnnotatedColumns, read_annotated
-from taxtune.studies.placing import both_trees_table
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 

@@ -26,6 +26,7 @@ from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.progress import track
 from taxtune.report.output import Cell, StudyReport, Table
+from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.mapping import MappingSettings
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, AnnotatedColumns, read_annotated
 from taxtune.studies.mapping.nearest import UNPLACED, NodeNames, nearest_nodes, score_table, tree_names
@@ -39,7 +40,7 @@ from taxtune.studies.mapping.scorers import (
     split_name,
     unique_names,
 )
-from taxtune.studies.placing import both_trees_table, place_texts
+from taxtune.studies.placing import place_texts
 from taxtune.studies.published import published
 from taxtune.taxonomy import Domain, Taxonomy
 

@@ -17,8 +17,9 @@ from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.progress import track_each
 from taxtune.report.output import StudyReport, Table
+from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import named_paths, read_prompts
-from taxtune.studies.placing import COUNTS, PlacedAnswers, both_trees_table, missing_note, place_rows, trivial_answer
+from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
 from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.prompts.figure import draw_arrows, draw_gains
 from taxtune.studies.prompts.gains import gains_table, measured_gains, placed_gains

@@ -11,7 +11,8 @@ import pandas as pd
 
 from taxtune.errors import DataError
 from taxtune.report.output import Cell, StudyReport, Table, numbered
-from taxtune.studies.placing import COUNTS, both_trees_table, missing_note, trivial_answer
+from taxtune.studies.both_trees import both_trees_table
+from taxtune.studies.placing import COUNTS, missing_note, trivial_answer
 from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.ranking.figure import draw_bump
 from taxtune.studies.ranking.ranks import Measured, RankStatistics, rank_models
