@@ -6,18 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
 from taxtune.errors import DataError
 from taxtune.options import SeedOption, measure_option, taxonomy_option
 from taxtune.report.output import StudyReport
-from taxtune.studies.settings import (
-    NOT_RECORDED,
-    ContestantSettings,
-    MapperSettings,
-    TextMeasureSettings,
-    TreeSettings,
-)
+from taxtune.studies.settings import NOT_RECORDED, ContestantSettings, MapperSettings, TextMeasureSettings, TreeSettings
 
 __all__ = ["RankingSettings", "run"]
 
@@ -26,7 +20,7 @@ _DEFAULT = ("exact-match", "contained", "rouge-1", "meteor")
 
 @dataclass(frozen=True, kw_only=True)
 class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, TreeSettings):
-    """Who is ranked, and under what: see `taxtune study ranking --help`.
+    """The models and measures: see `taxtune study ranking --help`.
 
     Raises:
         DataError: If there is neither a taxonomy nor a table of scores, or both.
@@ -34,57 +28,41 @@ class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
 
     files: Annotated[
         tuple[str, ...],
-        typer.Argument(
-            metavar="MODEL=FILE...", help="CSV or JSONL with the columns answer and truth, one for each model."
-        ),
+        Argument(metavar="MODEL=FILE...", help="Files with the columns answer and truth, one per model."),
     ] = ()
     taxonomy: Annotated[Any, taxonomy_option("Needed unless --scores is given.")] = None
     measure: Annotated[tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = _DEFAULT
-    by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that splits the file into models.")] = None
+    by: Annotated[str | None, Option(metavar="COLUMN", help="Column that splits the file into models.")] = None
     guess: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            metavar="WHICH", help="For lists of guesses: 1, 2, top-3 or all, each ranked as a model; repeatable."
-        ),
+        tuple[str, ...], Option(help="For lists of guesses: 1, 2, top-3 or all, each ranked as a model; repeatable.")
     ] = ()
     group: Annotated[
         Mapping[str, str],
-        typer.Option(
-            metavar="NAME=DATASET,...",
-            help="Average over these data sets, each with files MODEL:DATASET=FILE; repeatable.",
+        Option(
+            metavar="NAME=DATASET,...", help="Average over data sets, each with files MODEL:DATASET=FILE; repeatable."
         ),
         NOT_RECORDED,
     ] = field(default_factory=dict)
     dataset_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="With --group: column with the data set, for files MODEL=FILE."),
-        NOT_RECORDED,
+        str | None, Option(metavar="COLUMN", help="With --group: column with the data set."), NOT_RECORDED
     ] = None
     tree: Annotated[
-        Mapping[str, str],
-        typer.Option(
-            metavar="DATASET=TREE",
-            help="With --group: the tree of a data set; without it --taxonomy or, for text measures alone, none.",
-        ),
-        NOT_RECORDED,
+        Mapping[str, str], Option(metavar="DATASET=TREE", help="With --group: the tree of a data set."), NOT_RECORDED
     ] = field(default_factory=dict)
     unit: Annotated[
-        Literal["example", "target"],
-        typer.Option(metavar="WHAT", help="Compare by example or, if the files have different images, by target."),
+        Literal["example", "target"], Option(help="Compare by example or, if the images differ, by target.")
     ] = "example"
     scores: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TABLE",
-            help="Instead of files: a CSV with model and one column for each measure, or paper1-table4, "
-            "paper1-table5 or paper2-main; TABLE-exchanged reads hP and hR exchanged.",
+            help="Instead of files: a CSV with model and one column per measure, or paper1-table4, paper1-table5 or "
+            "paper2-main; TABLE-exchanged reads hP and hR exchanged.",
         ),
         NOT_RECORDED,
     ] = None
-    resamples: Annotated[int, typer.Option(min=1, max=100_000, help="Number of bootstrap resamples of the ranks.")] = (
-        2000
-    )
-    seed: Annotated[int, SeedOption] = 0
+    resamples: Annotated[int, Option(min=1, max=100_000, help="Bootstrap resamples of the ranks.")] = 2000
+    seed: SeedOption = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,28 +76,26 @@ class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
                 raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
             return
         measure = self.measure if self.measure != _DEFAULT else None
-        given = self.files or self.taxonomy or self.root or measure or self.by or self.guess or self.where
-        given = given or self.group or self.dataset_column or self.tree
-        if given:
-            raise DataError(
-                "--scores ranks only the models of a table.", value=given, remedy="Remove the other options."
-            )
+        given = (self.files, self.taxonomy, self.root, measure, self.by, self.guess, self.where)
+        if other := next(filter(None, (*given, self.group, self.dataset_column, self.tree)), None):
+            remedy = "Remove the other options."
+            raise DataError("--scores ranks only the models of a table.", value=other, remedy=remedy)
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """The data sets of each group; nothing where all answers are of one.
+        """The data sets of each group; none where all answers are of one.
 
         Raises:
             DataError: If a group has none, or one twice.
         """
-        found = {name: tuple(one.strip() for one in given.split(",")) for name, given in self.group.items()}
-        for name, members in found.items():
+        groups = {name: tuple(map(str.strip, members.split(","))) for name, members in self.group.items()}
+        for name, members in groups.items():
             if not all(members) or len(set(members)) < len(members):
                 raise DataError("--group takes NAME=DATASET,DATASET,...", value=f"{name}={self.group[name]}")
-        return found
+        return groups
 
     def works(self) -> Sequence[str]:
-        """Returns the measures and the similarity, whose work is kept."""
+        """Returns the measures and the similarity, whose work is cached."""
         return [spec for spec in (*self.measure, self.similarity) if isinstance(spec, str)]
 
 
@@ -129,12 +105,9 @@ def run(settings: RankingSettings) -> StudyReport:
     Prints the scores, the ranks, how sure they are (paired bootstrap) and how far each measure's ranking agrees with
     that of hF; with --out also draws the rank-shift chart.
 
-    Args:
-        settings: Who is ranked, and under what.
-
     Raises:
-        TaxtuneError: If files do not fit together or there are fewer than two models, a measure needs what is not
-            there, or no model has an answer.
+        TaxtuneError: If files do not fit together, there are fewer than two models, a measure lacks an input, or no
+            model has an answer.
     """
     from taxtune.studies.ranking.score_table import ranking_of_scores
     from taxtune.studies.ranking.study import ranking

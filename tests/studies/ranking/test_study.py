@@ -14,7 +14,6 @@ from taxtune.errors import DataError
 from taxtune.metrics.registry import FloatArray, Measure, PairwiseMeasure, make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
-from taxtune.studies.placing import trivial_answer
 from taxtune.studies.published import published
 from taxtune.studies.ranking.score_table import ranking_of_scores
 from taxtune.taxonomy import Taxonomy
@@ -205,11 +204,6 @@ def test_what_cannot_be_ranked_is_refused(study: Study) -> None:
         study(MODELS, Same(), Same())
 
 
-def test_the_trivial_answer_is_what_targets_share(birds: Taxonomy) -> None:
-    assert trivial_answer(birds, np.array([4, 5, 5])).startswith("Always answering 'Turdidae'")
-    assert trivial_answer(birds, np.array([8]), "m").startswith("m: Always answering 'Anas platyrhynchos'")
-
-
 # -- a table of scores alone -------------------------------------------------------------------------------------------
 
 
@@ -250,13 +244,3 @@ def test_the_papers_tables_say_where_their_hp_and_hr_cannot_both_be_right() -> N
         "hR is below EM in 7 of 8 rows",
         "Exchanging hP and hR does not explain all of it.",
     ]
-
-
-def test_exchanging_hp_and_hr_changes_no_other_rank_and_not_hf() -> None:
-    for name in ("paper1-table4", "paper1-table5"):
-        printed, other = (records(ranking_of_scores(name + how), "ranks") for how in ("", "-exchanged"))
-        for row in other:
-            row["hP"], row["hR"] = row["hR"], row["hP"]
-        assert other == printed
-    with pytest.raises(DataError, match="no hP and hR to exchange"):
-        ranking_of_scores("paper2-main-exchanged")
