@@ -251,7 +251,7 @@ def judge_answers(
         vqa = known.iloc[:, kinds.index("vqa-accuracy")]
         tables.append(_missed_table(kept, known, vqa, categories))
     paper = {"paper4-table1": bool(categories), "paper4-table2": True, "paper4-table3": settings.ablations}
-    replies = {name: said for name, (_, said) in made.items() if said is not None}
+    rationales = {name: texts for name, (_, texts) in made.items() if texts is not None}
     return StudyReport(
         study="judge",
         title="How well measures agree with people",
@@ -267,7 +267,7 @@ def judge_answers(
             "groups": {group: _numbers(names, inside) for group, inside in groups.items()},
             "answers": [
                 {"id": row["id"], "row": row["row"], "human": row["human"], "scores": values}
-                | ({"rationales": {name: said[i] for name, said in replies.items()}} if replies else {})
+                | ({"rationales": {name: texts[i] for name, texts in rationales.items()}} if rationales else {})
                 for i, (row, values) in enumerate(
                     zip(answers.to_dict("records"), scores.to_dict("records"), strict=True)
                 )

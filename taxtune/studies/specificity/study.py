@@ -6,6 +6,7 @@ above its wrong texts of one kind; the mean over images of the average precision
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ _LARGEST = 1e100  # scores beyond this overflow in a mean
 
 def specificity(settings: SpecificitySettings) -> StudyReport:
     """Makes and scores the texts and returns the report; see `taxtune.studies.specificity.run`."""
-    scored: dict[str, pd.DataFrame] = {str(path): read_pairs(path) for path in settings.scored}
+    scored = [(str(path), read_pairs(path)) for path in settings.scored]
     notes: list[str] = []
     if settings.captions is not None:
         texts, notes = _texts(settings, settings.captions)
@@ -48,7 +49,7 @@ def specificity(settings: SpecificitySettings) -> StudyReport:
         for spec in settings.model:
             encoder = make_clip(spec, settings)
             pairs = score(encoder, texts, Path(settings.images or "."))
-            scored[shown_name(encoder.name)] = pairs
+            scored.append((shown_name(encoder.name), pairs))
             notes += _truncated(encoder, texts)
         if settings.pairs is not None:
             atomic.write_text(settings.pairs, pairs.to_json(orient="records", lines=True, force_ascii=False))
@@ -151,9 +152,9 @@ def read_pairs(path: Path) -> pd.DataFrame:
         (pairs.duplicated(["image", "kind", "text"]), "repeats a pair"),
     ):
         if wrong.any():
-            row = lines[int(wrong.to_numpy().argmax())]
+            i = int(wrong.to_numpy().argmax())
             count = "" if wrong.sum() == 1 else f" ({int(wrong.sum()):,} such rows)"
-            raise DataError(f"The row {problem}{count}.", file=path, row=row, value=records[lines.index(row)])
+            raise DataError(f"The row {problem}{count}.", file=path, row=lines[i], value=records[i])
     for kinds, side in ((POSITIVES, "right"), (NEGATIVES, "wrong")):
         if not pairs["kind"].isin(kinds).any():
             raise DataError(f"The file has no {side} texts.", file=path, remedy=f"Their kinds are {', '.join(kinds)}.")
@@ -184,14 +185,17 @@ def precisions(pairs: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
 # -- the report -------------------------------------------------------------------------------------------------------
 
 
-def report(scored: dict[str, pd.DataFrame], settings: SpecificitySettings, notes: list[str]) -> StudyReport:
-    """Returns the tables and figures of one or more scored sets of pairs, by name."""
+def report(
+    scored: Sequence[tuple[str, pd.DataFrame]], settings: SpecificitySettings, notes: Sequence[str]
+) -> StudyReport:
+    """Returns the tables and figures of one or more scored sets of pairs with their names."""
     columns = [f"vs {shown}" for shown in NEGATIVES.values()]
     table: list[tuple[Cell, ...]] = []
     shapes: list[tuple[Cell, ...]] = []
     intervals: list[tuple[tuple[Cell, ...], Interval]] = []
     notes = list(notes)
-    for name, pairs in zip(distinct_names(list(scored)), scored.values(), strict=True):
+    names = distinct_names([name for name, _ in scored])
+    for name, (_, pairs) in zip(names, scored, strict=True):
         values = {" ".join(key): by_image.to_numpy() for key, by_image in precisions(pairs).items()}
         means = bootstrap(Sample(values), resamples=settings.resamples, seed=settings.seed)
         for right, shown in POSITIVES.items():
@@ -251,7 +255,7 @@ def report(scored: dict[str, pd.DataFrame], settings: SpecificitySettings, notes
         ),
         figures={
             stem: partial(draw, pairs)
-            for stem, pairs in zip(numbered("specificity-scores", len(scored)), scored.values(), strict=True)
+            for stem, (_, pairs) in zip(numbered("specificity-scores", len(scored)), scored, strict=True)
         },
         notes=tuple(notes),
     )

@@ -37,7 +37,7 @@ def frame(scores: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
 
 
 def study(pairs: pd.DataFrame, resamples: int = 10) -> StudyReport:
-    return report({"made": pairs}, SpecificitySettings(scored=(Path("made.csv"),), resamples=resamples), [])
+    return report([("made", pairs)], SpecificitySettings(scored=(Path("made.csv"),), resamples=resamples), [])
 
 
 def test_tables_by_hand() -> None:
@@ -60,6 +60,12 @@ def test_tables_by_hand() -> None:
     assert wrong["captions"]["n"] == 3
     assert any('1 of 2 images have no text of the kind "related images\'"' in note for note in made.notes)
     assert any("1 of 2 images have the same score for all their texts" in note for note in made.notes)
+
+
+def test_two_sources_of_one_name_stay_apart() -> None:
+    settings = SpecificitySettings(scored=(Path("a.csv"),), resamples=0)
+    table = report([("a/b", frame(SCORES)), ("a/b", frame(SCORES))], settings, []).tables[0]
+    assert {row["scores"] for row in table.records()} == {"a/b", "a/b (2)"}
 
 
 def test_means_lie_in_their_intervals() -> None:
