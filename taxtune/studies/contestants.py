@@ -13,7 +13,7 @@ from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from taxtune.studies.prompts import PromptsSettings
-    from taxtune.studies.ranking import RankingSettings
+    from taxtune.studies.ranking.settings import RankingSettings
 
 __all__ = ["guess_name", "named_paths", "read_models", "read_prompts", "with_guess"]
 

@@ -23,8 +23,8 @@ from taxtune.metrics.registry import Measure, split_spec
 from taxtune.progress import track_each
 from taxtune.report.drawing import CYCLE, FAINT, GREY, MARKER_CYCLE, PAPER
 from taxtune.report.output import Cell, StudyReport, Table
-from taxtune.studies.correlation import CorrelationSettings
 from taxtune.studies.correlation.pairs import PairSampler
+from taxtune.studies.correlation.settings import CorrelationSettings
 from taxtune.studies.embedding import images_by_node
 from taxtune.studies.published import published
 from taxtune.studies.settings import needs_of

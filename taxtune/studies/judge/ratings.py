@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from taxtune.answers import read_records
 from taxtune.errors import DataError
-from taxtune.studies.judge import JudgeSettings
+from taxtune.studies.judge.settings import JudgeSettings
 
 __all__ = ["krippendorff_alpha", "quality", "read_rated_answers"]
 

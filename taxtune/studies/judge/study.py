@@ -25,8 +25,8 @@ from taxtune.metrics.statistics import interval_and_p, percentiles, resample
 from taxtune.progress import track
 from taxtune.report.drawing import CYCLE, FAINT, GREY, INK, MARKER_CYCLE
 from taxtune.report.output import Cell, StudyReport, Table
-from taxtune.studies.judge import JudgeSettings
 from taxtune.studies.judge.ratings import read_rated_answers
+from taxtune.studies.judge.settings import JudgeSettings
 from taxtune.studies.published import published
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure
 from taxtune.studies.contestants import named_paths, read_models
 from taxtune.studies.placing import PlacedAnswers, place_rows
-from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.ranking.ranks import Measured
+from taxtune.studies.ranking.settings import RankingSettings
 from taxtune.studies.text_scores import text_scores
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.taxonomy.domain import read_part

@@ -13,10 +13,10 @@ from taxtune.errors import DataError
 from taxtune.report.output import Cell, StudyReport, Table, numbered
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.placing import COUNTS, missing_note, trivial_answer
-from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.ranking.figure import draw_bump
 from taxtune.studies.ranking.ranks import Measured, RankStatistics, rank_models
 from taxtune.studies.ranking.scoring import METRICS, DataSet, measured, read_data_sets, score_models
+from taxtune.studies.ranking.settings import RankingSettings
 from taxtune.studies.text_scores import check_headings, check_measures, check_questions, measure_notes
 
 __all__ = ["TITLE", "ranking", "ranks_table"]

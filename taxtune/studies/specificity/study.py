@@ -21,7 +21,7 @@ from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.progress import track
 from taxtune.report.output import Cell, StudyReport, Table, intervals_table, numbered
 from taxtune.studies.embedding import check_vectors, distinct_names, make_clip, read_label_prompts, rounded, shown_name
-from taxtune.studies.specificity import SpecificitySettings
+from taxtune.studies.specificity.settings import SpecificitySettings
 from taxtune.studies.specificity.texts import make_texts, read_images, read_words
 
 if TYPE_CHECKING:
