@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from pathlib import Path
@@ -29,7 +30,7 @@ def study_command(name: str) -> Callable[..., None]:
     """Returns the command of a study: an option for each of its settings, --out and --json.
 
     Args:
-        name: The study's package in `taxtune.studies`, whose `run` takes the settings. What `run` says of itself, up to
+        name: The study's package in `taxtune.studies`, whose `run` takes the settings. The docstring of `run`, up to
             its arguments, is the command's help.
     """
     study = importlib.import_module(f"taxtune.studies.{name}")
@@ -48,7 +49,7 @@ def study_command(name: str) -> Callable[..., None]:
     parameters.append(_parameter("out", OutOption, None))
     parameters.append(_parameter("as_json", JsonRowsOption if kind.rows_in_json else JsonOption, False))
     command.__name__ = name
-    command.__doc__ = inspect.cleandoc(study.run.__doc__).partition("\n\nArgs:")[0]
+    command.__doc__ = re.split(r"\n\n(?:Args|Raises):", inspect.cleandoc(study.run.__doc__))[0]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return stoppable(command)

@@ -25,24 +25,22 @@ def both_trees_table(
 
     Args:
         part: The part.
-        placed: By name, the nodes of answers and of their targets on the part, each of shape (n,); a node of -1, no
-            answer, is left out.
-        what: What the names are of.
-        off_tree: By name, which answers are scored as a child of the root that is never right, each of shape (n,); of
-            the root of the tree that is scored on, since what the part lacks may be anywhere outside of it.
+        placed: Nodes of answers and of their targets on the part by name, each of shape (n,); -1 is no answer.
+        what: Heading of the names.
+        off_tree: Which answers are scored as a child of the root that is never right, by name, each of shape (n,).
     """
     rows: list[tuple[Cell, ...]] = []
     for name, (nodes, targets) in placed.items():
-        found: NDArray[np.int64] = np.asarray(nodes, dtype=np.int64)
-        known = found >= 0
-        found, wanted = found[known], np.asarray(targets, dtype=np.int64)[known]
-        if not len(found):
+        predicted: NDArray[np.int64] = np.asarray(nodes, dtype=np.int64)
+        known = predicted >= 0
+        predicted, truth = predicted[known], np.asarray(targets, dtype=np.int64)[known]
+        if not len(predicted):
             rows.append((name, 0, *(None,) * 6))
             continue
         off = flags(None if off_tree is None else off_tree.get(name), len(known))[known]
-        here = score(part.tree, found, wanted, off_tree=off)
-        there = score(part.full, part.on_full(found), part.on_full(wanted), off_tree=off)
-        rows.append((name, len(found), here.hp, here.hr, here.hf, there.hp, there.hr, there.hf))
+        here = score(part.tree, predicted, truth, off_tree=off)
+        there = score(part.full, part.on_full(predicted), part.on_full(truth), off_tree=off)
+        rows.append((name, len(predicted), here.hp, here.hr, here.hf, there.hp, there.hr, there.hf))
     columns = [f"{metric} on {label}" for label in (part.label, part.full_label) for metric in ("hP", "hR", "hF")]
     return Table(
         "both-trees",

@@ -1,4 +1,4 @@
-"""Who is compared in a study: files given as NAME=FILE, columns that part a file, guesses that part its lists."""
+"""The models or prompts that a study compares: NAME=FILE arguments, columns that split a file, lists of guesses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from taxtune.studies.prompts import PromptsSettings
-    from taxtune.studies.ranking import RankingSettings
+    from taxtune.studies.ranking.settings import RankingSettings
 
 __all__ = ["guess_name", "named_paths", "read_models", "read_prompts", "with_guess"]
 
 
 def named_paths(arguments: Sequence[str]) -> dict[str, str]:
-    """Returns the files by name: "NAME=FILE", or a file alone, which is called by its own name without the ending.
+    """Returns files by name: "NAME=FILE", or a file alone, named after itself without the ending.
 
     Raises:
         DataError: If there is none, or two have the same name.
@@ -30,14 +30,13 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
     for argument in arguments:
         name, equals, path = argument.partition("=")
         if not equals or Path(argument).exists():
-            # The name of the folder itself where it is given as "." or with a slash at its end.
+            # resolve() gives a folder its own name where it is given as "." or with a slash at its end.
             name, path = Path(argument).resolve().stem, argument
         if not name.strip() or not path:
             raise DataError("The argument is not NAME=FILE.", value=argument)
         if name in files:
-            raise DataError(
-                "Two files have the same name.", value=name, remedy="Give each a different name, as NAME=FILE."
-            )
+            remedy = "Give each a different name, as NAME=FILE."
+            raise DataError("Two files have the same name.", value=name, remedy=remedy)
         files[name] = path
     return files
 
@@ -45,43 +44,41 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
 def read_models(
     settings: RankingSettings, taxonomy: Taxonomy | None, part: Domain | None = None, *, named: bool = False
 ) -> dict[str, AnswerTable]:
-    """Returns the answers of each model.
+    """Returns the answers by model, or by model and choice of guesses.
 
     Args:
-        settings: The files as NAME=FILE or a file alone, the column that parts the one file into models, the choices of
-            guesses that part every model into one for each choice, and how files are read.
-        taxonomy: The tree that the targets are on; None where they are texts alone.
-        part: What it is a part of; None where it is the whole.
+        settings: The files, the column that splits the one file into models, and the choices of guesses.
+        taxonomy: The tree of the targets; None where they are texts.
+        part: The domain that the tree is a part of; None where it is the whole.
         named: Whether a model is named beside its guesses even if it is the only one.
 
     Raises:
-        DataError: If a file cannot be used, or a column parts several files.
+        DataError: If a file cannot be used, or a column splits several files.
     """
     files = named_paths(settings.files)
     if settings.by is None:
         models = {name: settings.read_answers(path, taxonomy, part) for name, path in files.items()}
     else:
-        file = settings.read_answers(_only(files, "--by"), taxonomy, part, (settings.by,))
-        models = split_by(file, settings.by)
+        models = split_by(settings.read_answers(_only(files, "--by"), taxonomy, part, (settings.by,)), settings.by)
     if not settings.guess:
         return models
     return {
-        said if len(models) == 1 and not named else f"{name}, {said}": answers
+        guess if len(models) == 1 and not named else f"{name}, {guess}": answers
         for name, model in models.items()
-        for said, answers in _by_guess(model, settings.guess).items()
+        for guess, answers in _by_guess(model, settings.guess).items()
     }
 
 
 def read_prompts(
     settings: PromptsSettings, taxonomy: Taxonomy, part: Domain | None = None
 ) -> dict[str, dict[str, AnswerTable]]:
-    """Returns the answers under each prompt, by model and prompt.
+    """Returns the answers by model and prompt.
 
     Args:
-        settings: MODEL:PROMPT=FILE for each file; or one file, as MODEL=FILE or alone, with the columns of its models
-            and prompts, or with choices of guesses that stand for prompts; and how files are read.
-        taxonomy: The tree that the targets are on.
-        part: What it is a part of; None where it is the whole.
+        settings: MODEL:PROMPT=FILE arguments; or one file (MODEL=FILE or alone) with the columns of its models and
+            prompts, or with choices of guesses that stand for prompts.
+        taxonomy: The tree of the targets.
+        part: The domain that the tree is a part of; None where it is the whole.
 
     Raises:
         DataError: If a file cannot be used, or the names are not MODEL:PROMPT.
@@ -95,8 +92,8 @@ def read_prompts(
             raise DataError("--model-column needs --prompt-column, or --guess.", value=by_model)
         by_name: dict[str, dict[str, AnswerTable]] = {}
         for name, path in files.items():
-            model, colon, prompt = name.partition(":")
-            if not colon or not model.strip() or not prompt.strip():
+            model, _, prompt = name.partition(":")
+            if not model.strip() or not prompt.strip():
                 raise DataError(
                     "The argument does not say which model and prompt the file is for.",
                     value=f"{name}={path}",
@@ -128,9 +125,8 @@ def _by_guess(answers: AnswerTable, guesses: Sequence[str]) -> dict[str, AnswerT
 def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
     """Returns the same rows with one guess, or several joined by ", ", as the answer.
 
-    A row whose only text is a list with commas ("Boxer, Bulldog, Boxador") is taken as that list. A row that has no
-    guess of the number asked for has no answer there: it is kept as missing and counted. A row that has no guess at
-    all remains an answer that says nothing.
+    A single text with commas ("Boxer, Bulldog") is read as a list. A row with fewer guesses has no answer and is
+    counted as missing; a row without any guess remains an answer that says nothing.
 
     Args:
         answers: The rows.
@@ -139,15 +135,14 @@ def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
     Raises:
         DataError: If there is no such choice.
     """
-    first, count = _guess_range(guess)
+    chosen = _guess_range(guess)
     rows = []
     missing = 0
     for row in answers.rows:
-        single = row.guesses
-        if len(single) == 1:
-            single = tuple(part.strip() for part in single[0].split(",") if part.strip()) or single
-        chosen = single[first : None if count is None else first + count]
-        answer = row.answer if not single else ", ".join(chosen) if chosen else None
+        guesses = row.guesses
+        if len(guesses) == 1:
+            guesses = tuple(part.strip() for part in guesses[0].split(",") if part.strip()) or guesses
+        answer = row.answer if not guesses else ", ".join(guesses[chosen]) or None
         missing += answer is None and row.answer is not None
         rows.append(replace(row, answer=answer))
     notes = answers.notes
@@ -156,19 +151,16 @@ def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
     return replace(answers, rows=tuple(rows), notes=notes)
 
 
-def _guess_range(guess: str) -> tuple[int, int | None]:
-    """Returns the first guess, counted from 0, and how many of them; None for all."""
+def _guess_range(guess: str) -> slice:
     if guess == "all":
-        return 0, None
+        return slice(None)
     number = guess.removeprefix("top-")
     if not number.isascii() or not number.isdigit() or int(number) < 1:
         raise DataError("Unknown guess.", value=guess, remedy="Use a number (such as 2), top-3 or all.")
-    return (0, int(number)) if guess.startswith("top-") else (int(number) - 1, 1)
+    return slice(0 if guess.startswith("top-") else int(number) - 1, int(number))
 
 
 def guess_name(guess: str) -> str:
-    """Returns what a choice of guesses is called in tables: "guess 2", "top 3", "all guesses"."""
-    first, count = _guess_range(guess)
-    if count is None:
-        return "all guesses"
-    return f"top {count}" if guess.startswith("top-") else f"guess {first + 1}"
+    """Returns the name of a choice of guesses in tables: "guess 2", "top 3", "all guesses"."""
+    last = _guess_range(guess).stop
+    return "all guesses" if last is None else f"top {last}" if guess.startswith("top-") else f"guess {last}"

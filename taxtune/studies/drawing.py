@@ -1,4 +1,4 @@
-"""What the studies' figures are made of."""
+"""Marks that the figures of several studies share."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["draw_intervals"]
 
 
 def draw_intervals(
-    axes: Axes, rows: Iterable[float], found: Sequence[Interval | None], *, scale: float = 1.0, **look: Any
+    axes: Axes, rows: Iterable[float], intervals: Sequence[Interval | None], *, scale: float = 1.0, **look: Any
 ) -> None:
-    """Draws a dot with its interval in each row, and the dot alone where there is no interval.
+    """Draws a dot with its interval in each row, and the dot alone where the interval has no ends.
 
     Args:
-        axes: Where to draw.
+        axes: The axes.
         rows: The height of each dot.
-        found: What is drawn; None and NaN are not.
-        scale: What values are multiplied with, such as 100 for %.
-        **look: As `Axes.errorbar` takes it.
+        intervals: The estimates with their intervals; None and NaN are not drawn.
+        scale: The factor of the values, such as 100 for %.
+        **look: Passed to `Axes.errorbar`.
     """
-    known = [(row, one) for row, one in zip(rows, found, strict=True) if one and np.isfinite(one.estimate)]
+    known = [(row, one) for row, one in zip(rows, intervals, strict=True) if one and np.isfinite(one.estimate)]
     if not known:
         return
     values = scale * np.array([[one.low, one.estimate, one.high] for _, one in known])

@@ -1,11 +1,10 @@
-"""What several studies embed: labels in prompts, whose embeddings are averaged, and images with their nodes."""
+"""Encoders, label prompts, whose embeddings are averaged, and images by node, for several studies."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,26 +36,16 @@ __all__ = [
 ]
 
 _SLOT = "{label}"
-# Decimals of a score. Float noise, which depends on the batch that a text or an image is encoded in and on the threads,
-# is up to 5e-7 in a cosine of all-MiniLM-L6-v2: a sixth decimal would be noise.
+# Decimals of a score: float noise, which depends on batches and threads, reaches 5e-7 in a cosine of all-MiniLM-L6-v2.
 _DECIMALS = 5
 
 
-class _Models(Protocol):
-    """Where models run, as studies' settings and measures' settings say it."""
+def make_encoder(spec: str, settings: Any) -> TextEncoder:
+    """Returns the encoder "sentence:MODEL", "clip:MODEL" or a model as open_clip names it.
 
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def cache_dir(self) -> Path | None: ...
-
-    @property
-    def batch_size(self) -> int: ...
-
-
-def make_encoder(spec: str, settings: _Models) -> TextEncoder:
-    """Returns the encoder that "sentence:MODEL", "clip:MODEL" or a model as open_clip names it stands for.
+    Args:
+        spec: The encoder.
+        settings: Settings of a study or of measures, with `device`, `cache_dir` and `batch_size`.
 
     Raises:
         ModelError: If its model cannot be loaded.
@@ -70,8 +59,8 @@ def make_encoder(spec: str, settings: _Models) -> TextEncoder:
     return SentenceEncoder(model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size)
 
 
-def make_clip(spec: str, settings: _Models) -> ClipEncoder:
-    """Returns the CLIP model that "clip:MODEL" or a model as open_clip names it stands for.
+def make_clip(spec: str, settings: Any) -> ClipEncoder:
+    """Returns the CLIP model "clip:MODEL" or a model as open_clip names it; see `make_encoder`.
 
     Raises:
         ModelError: If it cannot be loaded.
@@ -88,13 +77,13 @@ def make_clip(spec: str, settings: _Models) -> ClipEncoder:
 
 
 def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path | None, **more: Any) -> list[Example]:
-    """Returns the images of a manifest (image, label), a folder with one folder for each class, or iNaturalist's JSON.
+    """Returns the images of a manifest (image, label), a folder with one folder per class, or iNaturalist's JSON.
 
     Args:
         path: The file or folder.
-        taxonomy: The tree that the labels are on.
-        part: What it is a part of, whose other images are left out; None where it is the whole.
-        root: The folder that a manifest's image names start from; None for that of the file.
+        taxonomy: The tree of the labels.
+        part: The domain that the tree is a part of; images elsewhere are left out. None where it is the whole.
+        root: The folder that a manifest's image names are relative to; None for that of the file.
         **more: As `taxtune.data.load_examples` takes it.
 
     Raises:
@@ -107,7 +96,7 @@ def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path 
 
 
 def images_by_node(path: Path, taxonomy: Taxonomy, *, part: Domain | None, root: Path | None) -> dict[int, list[Path]]:
-    """Returns the image files of each node that has any, see `read_images`; images are read where they are drawn."""
+    """Returns the image files of each node that has any, see `read_images`; images are read when they are used."""
     files: dict[int, list[Path]] = {}
     for example in read_images(path, taxonomy, part, root, check="drawn"):
         files.setdefault(example.target, []).append(example.image)
@@ -118,11 +107,11 @@ def images_by_node(path: Path, taxonomy: Taxonomy, *, part: Domain | None, root:
 
 
 def read_label_prompts(name: str) -> tuple[str, ...]:
-    """Reads a set of prompt templates, in which `{label}` stands for the label.
+    """Returns a set of prompt templates, in which `{label}` stands for the label.
 
     Args:
-        name: "label", "photo" or "photos", which come with taxtune, or a text file: a template a line, with `{label}`
-            where the label belongs; empty lines and lines that begin with # are passed over.
+        name: "label", "photo" or "photos", which come with taxtune, or a text file with one template per line; empty
+            lines and lines that begin with # are skipped.
 
     Raises:
         DataError: If there is no such set or file, it holds no template, or a line lacks `{label}`.
@@ -130,18 +119,16 @@ def read_label_prompts(name: str) -> tuple[str, ...]:
     known = {path.stem: path for path in sorted((prompts_dir() / "encoders").glob("*.txt"))}
     path = known.get(name, Path(name))
     if not path.is_file():
-        raise DataError(
-            "Unknown prompt templates.", value=name, remedy=f"Use {', '.join(known)} or the name of a file."
-        )
+        remedy = f"Use {', '.join(known)} or the name of a file."
+        raise DataError("Unknown prompt templates.", value=name, remedy=remedy)
     templates: dict[str, None] = {}
     for row, line in enumerate(read_text(path, error=DataError, what="prompt template").splitlines(), start=1):
         template = line.strip()
         if not template or template.startswith("#"):
             continue
         if _SLOT not in template:
-            raise DataError(
-                f"The template does not contain {_SLOT}.", file=path, row=row, value=template, remedy="Add it."
-            )
+            message = f"The template does not contain {_SLOT}."
+            raise DataError(message, file=path, row=row, value=template, remedy="Add it.")
         templates[template] = None
     if not templates:
         raise DataError("The file contains no prompt template.", file=path, remedy=f"Write one per line, with {_SLOT}.")
@@ -149,30 +136,15 @@ def read_label_prompts(name: str) -> tuple[str, ...]:
 
 
 def label_texts(taxonomy: Taxonomy, names: str = "common") -> list[str]:
-    """Returns the name of every node as it stands in a prompt; underscores become spaces.
-
-    Args:
-        taxonomy: The tree.
-        names: "common" (the preferred common name where there is one) or "label".
-    """
+    """Returns the label of every node, or with "common" its preferred common name, with spaces for underscores."""
     chosen = taxonomy.labels if names == "label" else [taxonomy.common_name(i) for i in range(len(taxonomy))]
     return [" ".join(name.replace("_", " ").split()) or name for name in chosen]
 
 
-def embed_labels(
-    encoder: TextEncoder,
-    templates: Sequence[str],
-    labels: Sequence[str],
-) -> FloatMatrix:
-    """Returns a unit vector for each label: the normalised mean of the unit vectors of its prompts, kept on disk.
+def embed_labels(encoder: TextEncoder, templates: Sequence[str], labels: Sequence[str]) -> FloatMatrix:
+    """Returns the normalised mean of the unit vectors of each label's prompts, shape (labels, dimensions).
 
-    Args:
-        encoder: What embeds the prompts.
-        templates: The prompts, with `{label}`.
-        labels: The labels; repeated ones are embedded once.
-
-    Returns:
-        Shape (labels, dimensions).
+    Vectors are cached on disk; repeated labels are embedded once.
     """
     row = {label: i for i, label in enumerate(dict.fromkeys(labels))}
     vectors = []
@@ -188,19 +160,15 @@ def unit(vectors: FloatMatrix) -> FloatMatrix:
 
 
 def rounded(scores: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Returns cosines as they are ranked: rounded to five decimals.
-
-    Of what is one text to the encoder, two batches make two vectors that differ by float noise. Rounded, their scores
-    are the tie that they are, and no rank rests on the noise.
-    """
+    """Returns cosines rounded to five decimals, so that no rank depends on the float noise between two batches."""
     return np.round(scores, _DECIMALS)
 
 
 def check_vectors(model: str, vectors: Mapping[str, FloatMatrix]) -> None:
-    """Checks that a model gave a direction for everything: of NaN no rank can be made, of zeros a false one.
+    """Checks that no vector is zero or has NaN, which could not be ranked.
 
     Raises:
-        ModelError: If not; it counts what is without.
+        ModelError: If one is; they are counted.
     """
     for what, rows in vectors.items():
         lost = int((~np.isfinite(rows).all(axis=1) | ~rows.any(axis=1)).sum())
@@ -212,11 +180,8 @@ def check_vectors(model: str, vectors: Mapping[str, FloatMatrix]) -> None:
             )
 
 
-# -- what encoders are called -----------------------------------------------------------------------------------------
-
-
 def shown_name(spec: str) -> str:
-    """Returns how a model is called in tables: of a path on this machine the last two parts are enough."""
+    """Returns a model's name in tables: of a path on this machine the last two parts."""
     before, _, path = spec.rpartition(":")
     if not before or "/" not in path or not Path(path).exists():
         return spec
@@ -224,10 +189,6 @@ def shown_name(spec: str) -> str:
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Returns names by which several sources of scores can be distinguished: a second "a/b" becomes "a/b (2)"."""
-    seen: Counter[str] = Counter()
-    distinct = []
-    for name in names:
-        seen[name] += 1
-        distinct.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return distinct
+    """Returns names that differ: a second "a/b" becomes "a/b (2)"."""
+    times = [names[: i + 1].count(name) for i, name in enumerate(names)]
+    return [name if n == 1 else f"{name} ({n})" for name, n in zip(names, times, strict=True)]

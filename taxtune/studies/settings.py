@@ -1,11 +1,8 @@
-"""What a study can be told: one declaration for the command line, for the record in study.json and for Python.
+"""The settings of the studies: one declaration for the command line, for the record in study.json and for Python.
 
-A study's settings are a frozen dataclass that derives from `Settings`. The annotation of a field says all that there is
-to say about it: its type, and with `typer.Option` or `typer.Argument` its names on the command line, its help and its
-range; the default stands beside it. `taxtune.cli.study` makes the command from these fields, `Settings.record` what the
-report says of them, and a value is checked in the same way whichever way it comes.
-
-What several studies can be told is declared here once, in the classes that they inherit from.
+A study's settings are a frozen dataclass that derives from `Settings`. The annotation of a field holds its type and,
+with `typer.Option` or `typer.Argument`, its names on the command line, its help and its range. `taxtune.cli.study`
+makes the command from these fields, and a value is checked in the same way whether it comes from there or from Python.
 """
 
 from __future__ import annotations
@@ -20,31 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from taxtune import options
+from taxtune.atomic import check_folder
 from taxtune.errors import DataError
-from taxtune.options import (
-    AnswerColumnOption,
-    ApiBaseOption,
-    BatchSizeOption,
-    CacheDirOption,
-    ConcurrencyOption,
-    DeviceOption,
-    FormatOption,
-    GuessesOption,
-    IdColumnOption,
-    MissingKeptOption,
-    OffTreeAsOption,
-    OffTreeOption,
-    OtherGuessesOption,
-    PresetOption,
-    RootOption,
-    RowsOption,
-    SimilarityOption,
-    TaxonomyOption,
-    TruthColumnOption,
-    WhereOption,
-    choice,
-    pairs,
-)
 
 if TYPE_CHECKING:
     from taxtune.answers import AnswerTable
@@ -66,6 +41,8 @@ __all__ = [
     "TaxonomySource",
     "TextMeasureSettings",
     "TreeSettings",
+    "check_once",
+    "check_written",
     "declarations",
     "needs_of",
 ]
@@ -73,30 +50,30 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Where the record of a study has a field that does not stand under its own name.
+    """The key of a field in the record of a study, where it is not the field's name.
 
     Attributes:
-        key: The key, with dots between those of objects inside objects; None leaves the field out.
+        key: The key, with dots between those of nested objects; None leaves the field out.
     """
 
     key: str | None
 
 
-#: Marks what changes no result, such as the device, and what the report says in its own words.
+#: Marks a field that changes no result, such as the device, or that the report states elsewhere.
 NOT_RECORDED = Recorded(None)
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the annotation of a field says.
+    """A field of the settings, as its annotation declares it.
 
     Attributes:
         name: The field's name.
-        type: Its type, without None and without what is only for the command line.
+        type: Its type, without None and without metadata.
         optional: Whether it may be None.
         default: Its default; `dataclasses.MISSING` where it must be given.
         info: Its names on the command line, help and range.
-        key: Where the record has it, see `Recorded`.
+        key: Its key in the record, see `Recorded`.
     """
 
     name: str
@@ -108,17 +85,17 @@ class Declared:
 
     @property
     def option(self) -> str:
-        """What the field is called on the command line."""
+        """Its name on the command line."""
         if isinstance(self.info, ArgumentInfo):
             return str(self.info.metavar or self.name.upper())
         names = [name for name in self.info.param_decls or () if name.startswith("--")]
         return names[0].split("/")[0] if names else f"--{self.name.replace('_', '-')}"
 
     def checked(self, value: Any) -> Any:
-        """Returns a value as the settings hold it.
+        """Returns a value in the field's type.
 
         Raises:
-            DataError: If it is not among the values that there are, or out of range.
+            DataError: If it is not one of the allowed values, or out of range.
         """
         if value is None and self.optional:
             return None
@@ -126,9 +103,9 @@ class Declared:
         if origin is tuple:
             return (value,) if isinstance(value, str | Path) or not isinstance(value, Iterable) else tuple(value)
         if origin is Literal:
-            return choice(value, get_args(self.type), self.option)
+            return options.choice(value, get_args(self.type), self.option)
         if isinstance(origin, type) and issubclass(origin, Mapping):
-            return dict(value) if isinstance(value, Mapping) else pairs(value, self.option)
+            return dict(value) if isinstance(value, Mapping) else options.pairs(value, self.option)
         if self.type is Path:
             return Path(value)
         low, high = self.info.min, self.info.max
@@ -140,25 +117,20 @@ class Declared:
 
 
 def declarations(settings: type[Settings]) -> dict[str, Declared]:
-    """Returns what the fields of a class of settings say, by name, in the order of the command line.
-
-    What must be given comes first, then the study's own fields, then those that it inherits.
-    """
+    """Returns the fields of a class of settings by name: required ones first, then its own, then inherited ones."""
     hints = get_type_hints(settings, include_extras=True)
     own = inspect.get_annotations(settings)
-    found = [_declared(field, hints[field.name]) for field in fields(settings)]
-    return {one.name: one for one in sorted(found, key=lambda one: (one.default is not MISSING, one.name not in own))}
+    declared = [_declared(field, hints[field.name]) for field in fields(settings)]
+    return {one.name: one for one in sorted(declared, key=lambda d: (d.default is not MISSING, d.name not in own))}
 
 
 def _declared(field: Field[Any], hint: Any) -> Declared:
-    kind, *said = get_args(hint)
-    # A type may be narrowed beside the option that several share: Annotated[Literal["error"], OffTreeOption].
-    metadata = [more for item in said for more in (get_args(item)[1:] if get_origin(item) is Annotated else (item,))]
-    if get_origin(kind) in (Union, types.UnionType):
-        inner = [part for part in get_args(kind) if part is not type(None)]
-        kind, optional = inner[0], True
-    else:
-        optional = False
+    kind, *more = get_args(hint)
+    # A type may be narrowed beside the option that several share: Annotated[Literal["error"], options.OffTreeOption].
+    metadata = [part for item in more for part in (get_args(item)[1:] if get_origin(item) is Annotated else (item,))]
+    optional = get_origin(kind) in (Union, types.UnionType)
+    if optional:
+        kind = next(part for part in get_args(kind) if part is not type(None))
     return Declared(
         field.name,
         kind,
@@ -174,10 +146,10 @@ class Settings:
     """The settings of a study.
 
     Raises:
-        DataError: If a value is not one of those that there are, or out of range.
+        DataError: If a value is not one of the allowed ones, or out of range.
     """
 
-    #: Whether the report's JSON has a record for each answer, which the help of --json says.
+    #: Whether the report's JSON has a record per answer, which the help of --json says.
     rows_in_json: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -190,23 +162,20 @@ class Settings:
         for name, declared in declarations(type(self)).items():
             if declared.key is not None:
                 *outer, last = declared.key.split(".")
-                place = record
+                inner = record
                 for key in outer:
-                    place = place.setdefault(key, {})
-                place[last] = getattr(self, name)
+                    inner = inner.setdefault(key, {})
+                inner[last] = getattr(self, name)
         return record
 
     def works(self) -> Sequence[str]:
-        """Returns the specifications of the measures and similarities whose work is kept on disk as it is made."""
+        """Returns the specifications of measures and similarities whose work is cached on disk."""
         return ()
 
 
-# What a measure is told, where a study can be told it.
-_TOLD = ("device", "batch_size", "cache_dir", "api_base", "concurrency", "chunker")
-
 #: The taxonomy: a file, "builtin:fieldguide", or a `Taxonomy`.
-TaxonomySource = Annotated[Any, TaxonomyOption]
-BatchSize = Annotated[int, BatchSizeOption, NOT_RECORDED]
+TaxonomySource = Annotated[Any, options.TaxonomyOption]
+BatchSize = Annotated[int, options.BatchSizeOption, NOT_RECORDED]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,14 +183,14 @@ class TreeSettings(Settings):
     """A study on a taxonomy, or on a part of it."""
 
     taxonomy: TaxonomySource
-    format: FormatOption = "auto"
-    root: RootOption = None
+    format: options.FormatOption = "auto"
+    root: options.RootOption = None
 
     def read_tree(self, *, names: bool = True) -> tuple[Taxonomy, Domain | None]:
-        """Returns the tree that the study is on, and what it is a part of, or None where it is the whole taxonomy.
+        """Returns the tree of the study, and the domain that it is a part of; None where it is the whole taxonomy.
 
         Args:
-            names: Whether the English names that come with taxtune are added to a tree that is read from a file.
+            names: Whether to add the English names that come with taxtune to a tree that is read from a file.
 
         Raises:
             TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
@@ -231,7 +200,7 @@ class TreeSettings(Settings):
         return read_part(self.taxonomy, self.format, self.root, names=names)
 
     def record(self) -> dict[str, Any]:
-        """Returns the fields as the report records them, a taxonomy in memory as the file that it is from."""
+        """Returns the fields as the report records them, a taxonomy in memory as its source file."""
         return super().record() | {"taxonomy": getattr(self.taxonomy, "source", self.taxonomy)}
 
 
@@ -239,30 +208,30 @@ class TreeSettings(Settings):
 class ModelSettings(Settings):
     """A study with models on this machine."""
 
-    device: Annotated[str, DeviceOption, NOT_RECORDED] = "auto"
-    cache_dir: Annotated[Path | None, CacheDirOption, NOT_RECORDED] = None
+    device: Annotated[str, options.DeviceOption, NOT_RECORDED] = "auto"
+    cache_dir: Annotated[Path | None, options.CacheDirOption, NOT_RECORDED] = None
 
     def measure_settings(self) -> MeasureSettings:
-        """Returns what every measure is told of these settings."""
+        """Returns the settings that all measures share."""
         from taxtune.metrics.registry import MeasureSettings
 
-        told = {name: getattr(self, name) for name in _TOLD if hasattr(self, name)}
-        return MeasureSettings(**told)
+        names = ("device", "batch_size", "cache_dir", "api_base", "concurrency", "chunker")
+        return MeasureSettings(**{name: getattr(self, name) for name in names if hasattr(self, name)})
 
     def measures(self, specs: Iterable[str | Measure]) -> list[Measure]:
-        """Returns the measures, each once; one that is given in place of a specification is taken as it is."""
+        """Returns the measures of specifications, each once; a measure is returned as it is."""
         from taxtune.metrics.registry import make_measure
 
-        told = self.measure_settings()
-        return [make_measure(spec, told) if isinstance(spec, str) else spec for spec in dict.fromkeys(specs)]
+        settings = self.measure_settings()
+        return [make_measure(spec, settings) if isinstance(spec, str) else spec for spec in dict.fromkeys(specs)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApiSettings(ModelSettings):
     """A study with language models as judges, which may be behind an API."""
 
-    api_base: Annotated[str | None, ApiBaseOption, NOT_RECORDED] = None
-    concurrency: Annotated[int, ConcurrencyOption, NOT_RECORDED] = 8
+    api_base: Annotated[str | None, options.ApiBaseOption, NOT_RECORDED] = None
+    concurrency: Annotated[int, options.ConcurrencyOption, NOT_RECORDED] = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,8 +239,7 @@ class TextMeasureSettings(ApiSettings):
     """A study that compares answers with names of their targets as text."""
 
     question_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column with the prompt, for measures that are judges."),
+        str | None, typer.Option(metavar="COLUMN", help="Column with the prompt, for measures that are judges.")
     ] = None
     reference: Annotated[
         Literal["common-name", "label", "any-name"],
@@ -286,9 +254,9 @@ class TextMeasureSettings(ApiSettings):
 class MapperSettings(ModelSettings):
     """A study that places answers with taxtune's mapper, whose identity stands in the record."""
 
-    similarity: Annotated[str, SimilarityOption, NOT_RECORDED] = "lexical"
-    preset: Annotated[str, PresetOption, NOT_RECORDED] = "default"
-    off_tree_as: Annotated[str, OffTreeAsOption, NOT_RECORDED] = "child"
+    similarity: Annotated[str, options.SimilarityOption, NOT_RECORDED] = "lexical"
+    preset: Annotated[str, options.PresetOption, NOT_RECORDED] = "default"
+    off_tree_as: Annotated[str, options.OffTreeAsOption, NOT_RECORDED] = "child"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -317,15 +285,15 @@ class MapperSettings(ModelSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerSettings(Settings):
-    """A study of files of answers with their targets; `taxtune.answers.AnswerSchema` says what each choice means."""
+    """A study of files of answers with their targets; `taxtune.answers.AnswerSchema` documents the choices."""
 
-    where: Annotated[Mapping[str, str], WhereOption] = field(default_factory=dict)
-    guesses: Annotated[Literal["first", "join"], GuessesOption] = "first"
-    answer_column: Annotated[str, AnswerColumnOption, Recorded("columns.answer")] = "answer"
-    truth_column: Annotated[str, TruthColumnOption, Recorded("columns.truth")] = "truth"
-    id_column: Annotated[str, IdColumnOption, Recorded("columns.id")] = "id"
-    off_tree: Annotated[Literal["error", "leave-out"], OffTreeOption] = "error"
-    missing: Annotated[Literal["keep", "error", "leave-out"], MissingKeptOption] = "keep"
+    where: Annotated[Mapping[str, str], options.WhereOption] = field(default_factory=dict)
+    guesses: Annotated[Literal["first", "join"], options.GuessesOption] = "first"
+    answer_column: Annotated[str, options.AnswerColumnOption, Recorded("columns.answer")] = "answer"
+    truth_column: Annotated[str, options.TruthColumnOption, Recorded("columns.truth")] = "truth"
+    id_column: Annotated[str, options.IdColumnOption, Recorded("columns.id")] = "id"
+    off_tree: Annotated[Literal["error", "leave-out"], options.OffTreeOption] = "error"
+    missing: Annotated[Literal["keep", "error", "leave-out"], options.MissingKeptOption] = "keep"
 
     def read_answers(
         self, path: str | Path, taxonomy: Taxonomy | None, part: Domain | None = None, by: Sequence[str] = ()
@@ -334,8 +302,8 @@ class AnswerSettings(Settings):
 
         Args:
             path: The file.
-            taxonomy: The tree that the targets are on; None where they are texts, the references of the rows.
-            part: What it is a part of; None where it is the whole.
+            taxonomy: The tree of the targets; None where they are texts, the references of the rows.
+            part: The domain that the tree is a part of; None where it is the whole.
             by: Columns that tell several models or prompts in the file apart.
 
         Raises:
@@ -361,17 +329,17 @@ class AnswerSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class ContestantSettings(AnswerSettings):
-    """A study that compares models or prompts: several files, or one file parted by a column or by its guesses."""
+    """A study that compares models or prompts: several files, or one file split by a column or by its guesses."""
 
-    guesses: Annotated[Literal["first", "join"], OtherGuessesOption] = "first"
-    rows: Annotated[Literal["error", "common"], RowsOption] = "error"
+    guesses: Annotated[Literal["first", "join"], options.OtherGuessesOption] = "first"
+    rows: Annotated[Literal["error", "common"], options.RowsOption] = "error"
+
+
+# -- checks before anything long is done ------------------------------------------------------------------------------
 
 
 def needs_of(measure: str | Measure) -> tuple[str, ...]:
-    """Returns what a measure scores with besides texts: "image", "question", none or both.
-
-    Args:
-        measure: The measure, or its specification, of which no model is loaded.
+    """Returns the inputs that a measure needs besides texts ("image", "question"), without loading its model.
 
     Raises:
         DataError: If there is no such measure.
@@ -381,4 +349,33 @@ def needs_of(measure: str | Measure) -> tuple[str, ...]:
     if isinstance(measure, str):
         return split_spec(measure)[0].needs
     needs = {"image": measure.needs_images, "question": measure.needs_questions}
-    return tuple(what for what, needed in needs.items() if needed)
+    return tuple(name for name, needed in needs.items() if needed)
+
+
+def check_written(path: Path | None, option: str, ending: str, inputs: Iterable[Any]) -> None:
+    """Checks that a file can be written, has the given ending (".npz") and is none of the inputs.
+
+    Raises:
+        DataError: If its ending is another, it is a folder, or it is an input.
+        TaxtuneError: If it cannot be written.
+    """
+    if path is None:
+        return
+    if path.suffix.lower() != ending:
+        raise DataError(f"The file for {option} must end in {ending}.", value=str(path), remedy="Rename it.")
+    if path.is_dir():
+        raise DataError(f"This is a folder, but {option} needs a file.", file=path)
+    if path.resolve() in {Path(other).resolve() for other in inputs if isinstance(other, str | Path)}:
+        raise DataError(f"{option} names a file that is also an input.", file=path, remedy="Choose another.")
+    check_folder(path.parent)
+
+
+def check_once(option: str, values: Sequence[Any]) -> None:
+    """Checks that the values of an option differ.
+
+    Raises:
+        DataError: If two are the same.
+    """
+    repeated = [str(value) for i, value in enumerate(values) if value in values[:i]]
+    if repeated:
+        raise DataError(f"{option} contains the same value twice.", value=repeated[0], remedy="Give it once.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -24,13 +23,13 @@ Key = TypeVar("Key")
 
 
 def check_measures(measures: Sequence[str | Measure], question_column: str | None) -> bool:
-    """Checks that files of answers hold what measures need, before a model is loaded.
+    """Checks that files of answers hold the inputs of measures, before a model is loaded.
 
     Returns:
-        Whether one of them is a judge, which is shown the question.
+        Whether one of the measures is a judge, which reads the question.
 
     Raises:
-        DataError: If one needs images, or the question and there is no column of it.
+        DataError: If one needs images, or the question and no column with it was named.
     """
     judges = False
     for measure in measures:
@@ -50,35 +49,33 @@ def check_measures(measures: Sequence[str | Measure], question_column: str | Non
     return judges
 
 
-def check_headings(measures: Sequence[Measure]) -> None:
-    """Checks that a table can tell measures apart.
+def check_headings(measures: Sequence[Measure], reserved: Sequence[str] = ()) -> None:
+    """Checks that the headings of measures differ, from each other and from the other columns of a table.
 
     Raises:
-        DataError: If two have the same heading.
+        DataError: If two are the same.
     """
-    headings = [measure.label for measure in measures]
+    headings = [*reserved, *(measure.label for measure in measures)]
     doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
     if doubled:
-        raise DataError("Two measures have the same heading.", value=doubled, remedy="Choose one of them.")
+        raise DataError("Two columns have the same heading.", value=doubled, remedy="Choose one of these measures.")
 
 
 def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) -> None:
-    """Checks that every answer has the prompt that was asked.
+    """Checks that every answer of a file has its prompt.
 
     Raises:
         DataError: If one has none.
     """
     for row in rows:
         if row.answer is not None and not _question(row, column).strip():
-            raise DataError(
-                f"{name}: Row {row.row} has no {column}.",
-                value=row.fields.get(str(column)),
-                remedy="Give the prompt that was asked.",
-            )
+            value = row.fields.get(str(column))
+            remedy = "Give the prompt that was asked."
+            raise DataError(f"{name}: Row {row.row} has no {column}.", value=value, remedy=remedy)
 
 
 def measure_notes(measures: Iterable[Measure]) -> list[str]:
-    """Returns what measures have to tell, each note with the heading of its measure in front."""
+    """Returns the notes of measures, each with the heading of its measure in front."""
     return [
         note if note.startswith(measure.label) else f"{measure.label}: {note}"
         for measure in measures
@@ -95,54 +92,45 @@ def text_scores(
     question_column: str | None = None,
     read: Callable[[str], str] = str,
 ) -> dict[Key, FloatArray]:
-    """Returns the measure's score of every answer of each model or prompt; NaN where there is none.
+    """Returns the measure's score of every answer of each model or prompt; NaN is unscored.
 
     Args:
         rows: The rows by model or prompt.
-        measure: The measure.
-        taxonomy: The tree that the targets are on; without one an answer is compared with the references of its row.
-        reference: Which of a target's names an answer is compared with, see `target_names`; the one that it fits best.
-        question_column: The column with the prompt that was asked, for judges.
-        read: What of an answer is compared; all of it where left out.
+        measure: The measure. Each distinct comparison is scored once.
+        taxonomy: The tree of the targets; None compares an answer with the references of its row.
+        reference: The names of a target that an answer is compared with, see `target_names`; the best one counts.
+        question_column: The column with the prompt, for judges.
+        read: The part of an answer that is compared; by default all of it.
     """
-    references = _references(rows, taxonomy, reference)
+
+    def references(row: AnswerRow) -> tuple[str, ...]:
+        return row.references if taxonomy is None else names[row.target]
+
+    every = [row for some in rows.values() for row in some]
+    names = {} if taxonomy is None else {t: target_names(taxonomy, t, reference) for t in {row.target for row in every}}
     if isinstance(measure, Cider):
-        # A document a target: what one model is given must not depend on which answers the others gave.
-        documents = {(row.target, references(row)): references(row) for some in rows.values() for row in some}
-        measure.fit(list(documents.values()))
-    # Each distinct comparison once: models often say the same.
-    asked = {
+        # One document per target, so that a model's score does not depend on the answers of the others.
+        measure.fit(list({(row.target, references(row)): references(row) for row in every}.values()))
+    compared = {
         name: [
             None if row.answer is None else (read(row.answer), references(row), _question(row, question_column))
             for row in some
         ]
         for name, some in rows.items()
     }
-    distinct = dict.fromkeys(one for some in asked.values() for one in some if one is not None)
-    scores = np.empty(0)
-    if distinct:
-        answers, compared, questions = zip(*distinct, strict=True)
-        given = questions if measure.needs_questions else None
-        if taxonomy is None:
-            scores = measure.scores_many(answers, compared, questions=given)
-        else:
-            scores = name_scores(measure, answers, compared, questions=given)
-    known = dict(zip(distinct, scores.tolist(), strict=True))
+    distinct = list(dict.fromkeys(one for some in compared.values() for one in some if one is not None))
+    answers, wanted, questions = ([one[i] for one in distinct] for i in range(3))
+    given = questions if measure.needs_questions else None
+    scores: Sequence[float] = ()
+    if distinct and taxonomy is None:
+        scores = measure.scores_many(answers, wanted, questions=given).tolist()  # type: ignore[arg-type]
+    elif distinct:
+        scores = name_scores(measure, answers, wanted, questions=given).tolist()  # type: ignore[arg-type]
+    known = dict(zip(distinct, scores, strict=True))
     return {
-        name: np.array([math.nan if one is None else known[one] for one in some], dtype=np.float64)
-        for name, some in asked.items()
+        name: np.array([np.nan if one is None else known[one] for one in some], dtype=np.float64)
+        for name, some in compared.items()
     }
-
-
-def _references(
-    rows: Mapping[Key, Sequence[AnswerRow]], taxonomy: Taxonomy | None, reference: str
-) -> Callable[[AnswerRow], tuple[str, ...]]:
-    """Returns what gives the names that a row's answer is compared with."""
-    if taxonomy is None:
-        return lambda row: row.references
-    targets = dict.fromkeys(row.target for some in rows.values() for row in some)
-    references = {target: target_names(taxonomy, target, reference) for target in targets}
-    return lambda row: references[row.target]
 
 
 def target_names(taxonomy: Taxonomy, target: int, reference: str) -> tuple[str, ...]:

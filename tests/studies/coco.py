@@ -8,48 +8,26 @@ from typing import Any
 
 __all__ = ["CAPTIONS", "INSTANCES", "NARRATIVES", "write_coco"]
 
+_TEXTS = """1 A dog sits on an orange couch.
+1 An  old dog resting indoors
+2 Two dogs and a cat near a hot dog stand
+2 Pets on a sidewalk
+3 A man holding an umbrella in the rain
+4 A quiet street"""
+_NAMES = {1: "person", 17: "cat", 18: "dog", 28: "umbrella", 58: "hot dog", 63: "couch", 35: "skis"}
+_OBJECTS = ((1, 18), (1, 63), (1, 18), (2, 18), (2, 17), (3, 1), (3, 28), (99, 28))
 CAPTIONS: dict[str, Any] = {
-    "images": [
-        {"id": 1, "file_name": "000000000001.jpg"},
-        {"id": 2, "file_name": "000000000002.jpg"},
-        {"id": 3, "file_name": "000000000003.jpg"},
-        {"id": 4, "file_name": "000000000004.jpg"},
-        {"id": 5, "file_name": "000000000005.jpg"},
-    ],
-    "annotations": [
-        {"id": 10, "image_id": 1, "caption": "A dog sits on an orange couch."},
-        {"id": 11, "image_id": 1, "caption": "An  old dog resting\n indoors"},
-        {"id": 12, "image_id": 2, "caption": "Two dogs and a cat near a hot dog stand"},
-        {"id": 13, "image_id": 2, "caption": "Pets on a sidewalk"},
-        {"id": 14, "image_id": 3, "caption": "A man holding an umbrella in the rain"},
-        {"id": 15, "image_id": 4, "caption": "A quiet street"},
-    ],
+    "images": [{"id": i, "file_name": f"00000000000{i}.jpg"} for i in range(1, 6)],
+    "annotations": [{"image_id": int(line[0]), "caption": line[2:]} for line in _TEXTS.splitlines()],
 }
 INSTANCES: dict[str, Any] = {
-    "categories": [
-        {"id": 1, "name": "person"},
-        {"id": 17, "name": "cat"},
-        {"id": 18, "name": "dog"},
-        {"id": 28, "name": "umbrella"},
-        {"id": 58, "name": "hot dog"},
-        {"id": 63, "name": "couch"},
-        {"id": 35, "name": "skis"},
-    ],
-    "annotations": [
-        {"id": 1, "image_id": 1, "category_id": 18},
-        {"id": 2, "image_id": 1, "category_id": 63},
-        {"id": 3, "image_id": 1, "category_id": 18, "iscrowd": 1},
-        {"id": 4, "image_id": 2, "category_id": 18},
-        {"id": 5, "image_id": 2, "category_id": 17},
-        {"id": 6, "image_id": 3, "category_id": 1},
-        {"id": 7, "image_id": 3, "category_id": 28},
-        {"id": 8, "image_id": 99, "category_id": 28},
-    ],
+    "categories": [{"id": i, "name": name} for i, name in _NAMES.items()],
+    "annotations": [{"image_id": image, "category_id": category} for image, category in _OBJECTS],
 }
 NARRATIVES = [
-    {"dataset_id": "made", "image_id": "1", "caption": "In the middle there is a dog and behind it a wall."},
-    {"dataset_id": "made", "image_id": "000000000003", "caption": "A person with a hat stands in the rain."},
-    {"dataset_id": "made", "image_id": "77", "caption": "Of another image."},
+    {"image_id": "1", "caption": "In the middle there is a dog and behind it a wall."},
+    {"image_id": "000000000003", "caption": "A person with a hat stands in the rain."},
+    {"image_id": "77", "caption": "Of another image."},
 ]
 
 

@@ -1,4 +1,4 @@
-"""Tests of choosing guesses and of naming who is compared."""
+"""Choosing guesses and naming the models and prompts that are compared."""
 
 from __future__ import annotations
 
@@ -24,46 +24,34 @@ def read(kind: type[Any], birds: Taxonomy, files: list[str], **more: Any) -> dic
 
 @pytest.fixture
 def guesses(tmp_path: Path) -> Path:
-    path = tmp_path / "guesses.jsonl"
     answers = [["thrush", "duck", "mallard"], ["duck"], [], ["robin, duck,thrush"], None]
-    path.write_text(
-        "".join(
-            json.dumps({"id": i, "answer": answer, "target": "mallard", "model": "m", "prompt": "p"}) + "\n"
-            for i, answer in enumerate(answers)
-        ),
-        encoding="utf-8",
-    )
-    return path
+    shared = {"target": "mallard", "model": "m", "prompt": "p"}
+    lines = [json.dumps({"id": i, "answer": answer, **shared}) for i, answer in enumerate(answers)]
+    (tmp_path / "guesses.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return tmp_path / "guesses.jsonl"
 
 
 @pytest.mark.parametrize(
-    ("guess", "expected"),
+    ("guess", "name", "expected"),
     [
-        ("1", ["thrush", "duck", "", "robin", None]),
-        ("2", ["duck", None, "", "duck", None]),
-        ("top-2", ["thrush, duck", "duck", "", "robin, duck", None]),
-        ("all", ["thrush, duck, mallard", "duck", "", "robin, duck, thrush", None]),
+        ("1", "guess 1", ["thrush", "duck", "", "robin", None]),
+        ("2", "guess 2", ["duck", None, "", "duck", None]),
+        ("top-2", "top 2", ["thrush, duck", "duck", "", "robin, duck", None]),
+        ("all", "all guesses", ["thrush, duck, mallard", "duck", "", "robin, duck, thrush", None]),
     ],
 )
-def test_guesses_are_chosen(birds: Taxonomy, guesses: Path, guess: str, expected: list[str | None]) -> None:
-    chosen = with_guess(read_file(guesses, birds, missing="keep"), guess)
+def test_guesses_are_chosen_and_missing_ones_counted(
+    birds: Taxonomy, guesses: Path, guess: str, name: str, expected: list[str | None]
+) -> None:
+    answers = read_file(guesses, birds, missing="keep")
+    chosen = with_guess(answers, guess)
     assert [row.answer for row in chosen.rows] == expected
-
-
-def test_a_guess_that_is_not_there_is_counted(birds: Taxonomy, guesses: Path) -> None:
-    read = read_file(guesses, birds, missing="keep")
-    assert with_guess(read, "2").notes[-1].endswith("1 of 5 rows have no guess 2 and count as missing")
-    assert with_guess(read, "all").notes == read.notes
-
-
-@pytest.mark.parametrize("guess", ["0", "top-0", "-1", "first", "top-", "²", ""])
-def test_no_such_guess(birds: Taxonomy, guesses: Path, guess: str) -> None:
-    with pytest.raises(DataError, match="Unknown guess"):
-        with_guess(read_file(guesses, birds, missing="keep"), guess)
-
-
-def test_guesses_have_names() -> None:
-    assert [guess_name(guess) for guess in ("1", "top-3", "all")] == ["guess 1", "top 3", "all guesses"]
+    assert guess_name(guess) == name
+    missing = any("1 of 5 rows have no guess 2 and count as missing" in note for note in chosen.notes)
+    assert missing == (guess == "2")
+    for wrong in ("0", "top-0", "-1", "first", "top-", "²", ""):
+        with pytest.raises(DataError, match="Unknown guess"):
+            with_guess(answers, wrong)
 
 
 def test_files_are_named_by_their_argument_or_by_themselves(tmp_path: Path) -> None:
@@ -74,37 +62,30 @@ def test_files_are_named_by_their_argument_or_by_themselves(tmp_path: Path) -> N
         "llava": "x/llava.jsonl",
         "a=b": str(odd),
     }
-    with pytest.raises(DataError, match="same name"):
-        named_paths(["m=a.csv", "m=b.csv"])
-    with pytest.raises(DataError, match="not NAME=FILE"):
-        named_paths(["=a.csv"])
-    with pytest.raises(DataError, match="No file"):
-        named_paths([])
+    for wrong, message in ((["m=a", "m=b"], "same name"), (["=a.csv"], "not NAME=FILE"), ([], "No file")):
+        with pytest.raises(DataError, match=message):
+            named_paths(wrong)
 
 
-def test_models_come_from_files_columns_and_guesses(birds: Taxonomy, guesses: Path) -> None:
-    assert list(read(RankingSettings, birds, [f"a={guesses}", f"b={guesses}"])) == ["a", "b"]
+def test_models_and_prompts_come_from_files_columns_and_guesses(birds: Taxonomy, guesses: Path) -> None:
+    two = [f"a={guesses}", f"b={guesses}"]
+    assert list(read(RankingSettings, birds, two)) == ["a", "b"]
     assert list(read(RankingSettings, birds, [str(guesses)], by="model")) == ["m"]
     assert list(read(RankingSettings, birds, [str(guesses)], guess=["1", "all", "1"])) == ["guess 1", "all guesses"]
-    both = read(RankingSettings, birds, [f"a={guesses}", f"b={guesses}"], guess=["1", "2"])
+    both = read(RankingSettings, birds, two, guess=["1", "2"])
     assert list(both) == ["a, guess 1", "a, guess 2", "b, guess 1", "b, guess 2"]
     with pytest.raises(DataError, match="--by splits one file, but 2 were given"):
-        read(RankingSettings, birds, [f"a={guesses}", f"b={guesses}"], by="model")
-
-
-def test_prompts_come_from_names_columns_and_guesses(birds: Taxonomy, guesses: Path) -> None:
+        read(RankingSettings, birds, two, by="model")
     by_name = read(PromptsSettings, birds, [f"m:short={guesses}", f"m:long:er={guesses}", f"n:short={guesses}"])
     assert {model: list(prompts) for model, prompts in by_name.items()} == {"m": ["short", "long:er"], "n": ["short"]}
     by_column = read(PromptsSettings, birds, [str(guesses)], model_column="model", prompt_column="prompt")
     assert {model: list(prompts) for model, prompts in by_column.items()} == {"m": ["p"]}
     by_guess = read(PromptsSettings, birds, [f"x={guesses}"], guess=["1", "all"])
     assert {model: list(prompts) for model, prompts in by_guess.items()} == {"x": ["guess 1", "all guesses"]}
-
-
-def test_prompts_that_are_not_said_are_refused(birds: Taxonomy, guesses: Path) -> None:
-    with pytest.raises(DataError, match="does not say which model and prompt"):
-        read(PromptsSettings, birds, [f"m={guesses}"])
-    with pytest.raises(DataError, match="needs --prompt-column"):
-        read(PromptsSettings, birds, [f"m={guesses}"], model_column="model", prompt_column=None)
-    with pytest.raises(DataError, match="exclude each other"):
-        read(PromptsSettings, birds, [f"m={guesses}"], model_column=None, prompt_column="prompt", guess=["1"])
+    for wrong, message in (
+        ({"files": [f"m={guesses}"]}, "does not say which model and prompt"),
+        ({"files": [f"m={guesses}"], "model_column": "model"}, "needs --prompt-column"),
+        ({"files": [str(guesses)], "prompt_column": "prompt", "guess": ["1"]}, "exclude each other"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read(PromptsSettings, birds, **wrong)

@@ -1,3 +1,5 @@
+"""Label prompts, their embeddings, and the plurals and names that studies make."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,75 +10,81 @@ import pytest
 
 from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError
-from taxtune.studies.embedding import embed_labels, label_texts, read_label_prompts, shown_name, unit
+from taxtune.studies.embedding import (
+    distinct_names,
+    embed_labels,
+    label_texts,
+    read_label_prompts,
+    shown_name,
+    unit,
+)
+from taxtune.studies.plurals import plural
 from taxtune.taxonomy import Taxonomy
 
 
 class Lengths:
-    """An encoder whose vectors follow the texts' letters; remembers what it was asked."""
+    """An encoder whose vectors follow the texts' letters; remembers the texts."""
 
     name = "lengths"
 
     def __init__(self) -> None:
         self.identity: dict[str, str | int | None] = {}
-        self.asked: list[str] = []
+        self.encoded: list[str] = []
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        self.asked += texts
+        self.encoded += texts
         return unit(np.array([[len(t), t.count("a") + 1, t.count("b")] for t in texts], dtype=np.float32))
 
     stored = texts
 
 
-@pytest.mark.parametrize("name", ["label", "photo", "photos"])
-def test_the_sets_that_come_with_taxtune(name: str) -> None:
-    templates = read_label_prompts(name)
-    assert len(templates) == (8 if name == "photos" else 1)
-    assert all("{label}" in template for template in templates)
-
-
 def test_the_embedding_is_the_mean_of_unit_vectors_at_length_one() -> None:
     encoder = Lengths()
     ours = embed_labels(encoder, ("{label}", "a big {label}"), ["abba", "bob", "abba"])
-    first, second = encoder.texts(["abba"])[0], encoder.texts(["a big abba"])[0]
-    expected = (first + second) / 2
+    expected = encoder.texts(["abba"])[0] + encoder.texts(["a big abba"])[0]
     assert ours[0] == pytest.approx(expected / np.linalg.norm(expected))
     assert np.array_equal(ours[0], ours[2])
-    assert encoder.asked[:4] == ["abba", "bob", "a big abba", "a big bob"]  # the repeated label once
+    assert encoder.encoded[:4] == ["abba", "bob", "a big abba", "a big bob"]  # the repeated label once
 
 
-def test_a_file_of_templates(tmp_path: Path) -> None:
+def test_sets_and_files_of_templates(tmp_path: Path) -> None:
+    sets = {name: read_label_prompts(name) for name in ("label", "photo", "photos")}
+    assert list(map(len, sets.values())) == [1, 1, 8]
+    assert all("{label}" in template for templates in sets.values() for template in templates)
     path = tmp_path / "mine.txt"
     path.write_text("# mine\n\n  {label}, drawn \n{label} — 🦊\n{label}, drawn\n", encoding="utf-8")
     assert read_label_prompts(str(path)) == ("{label}, drawn", "{label} — 🦊")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"), [("a photo\n", "does not contain {label}"), ("# none\n", "no prompt template"), ("", "empty")]
-)
-def test_bad_files(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "mine.txt"
-    path.write_text(text)
-    with pytest.raises(DataError, match=said):
-        read_label_prompts(str(path))
-
-
-def test_no_such_set() -> None:
+    for text, message in (
+        ("a\n", "mine.txt:1: .*does not contain {label}"),
+        ("# a\n", "no prompt template"),
+        ("", "empty"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DataError, match=message):
+            read_label_prompts(str(path))
     with pytest.raises(DataError, match="Use label, photo, photos"):
         read_label_prompts("imagenet")
 
 
-def test_names_of_nodes() -> None:
+def test_names_of_nodes_and_models(tmp_path: Path) -> None:
     tree = Taxonomy(["food", "apple_pie", "Quercus"], [-1, 0, 0], aliases=[(), (), ("oak",)])
     assert label_texts(tree) == ["food", "apple pie", "oak"]
     assert label_texts(tree, "label") == ["food", "apple pie", "Quercus"]
-
-
-def test_paths_are_shown_by_their_last_parts(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    assert shown_name(f"sentence:{tmp_path}/a/b") == "sentence:a/b"
-    assert shown_name(f"clip:local-dir:{tmp_path}/a/b") == "clip:local-dir:a/b"
-    (tmp_path / "a" / "model.gguf").touch()
-    assert shown_name(f"llm:local:{tmp_path}/a/model.gguf") == "llm:local:a/model.gguf"
+    for kind in ("sentence", "clip:local-dir"):
+        assert shown_name(f"{kind}:{tmp_path}/a/b") == f"{kind}:a/b"
     assert shown_name("clip:hf-hub:laion/CLIP-ViT") == "clip:hf-hub:laion/CLIP-ViT"
-    assert shown_name("sentence:all-MiniLM-L6-v2") == "sentence:all-MiniLM-L6-v2"
+    assert distinct_names(["a", "b", "a"]) == ["a", "b", "a (2)"]
+
+
+@pytest.mark.parametrize(
+    ("one", "several"),
+    [
+        ("song sparrow", "song sparrows"), ("thrush", "thrushes"), ("Red Fox", "Red Foxes"), ("jay", "jays"),
+        ("butterfly", "butterflies"), ("Snow Goose", "Snow Geese"), ("harvestman", "harvestmen"), ("ducks", "ducks"),
+        ("catfish", "catfish"), ("walrus", "walruses"), ("苍鹭", "苍鹭"), ("spectacled caiman", "spectacled caimans"),
+        ("", ""), ("Type 2", "Type 2"), ("dormouse", "dormice"), ("fly", "flies"), ("person", "people"),
+    ],
+)  # fmt: skip
+def test_plurals(one: str, several: str) -> None:
+    assert plural(one) == several

@@ -31,30 +31,21 @@ class Made(Base):
     how: Annotated[Literal["near", "far"], Shared] = "near"
     where: Annotated[Mapping[str, str] | None, typer.Option("--where")] = None
     answer_column: Annotated[str, typer.Option(), Recorded("columns.answer")] = "answer"
-    id_column: Annotated[str, typer.Option(), Recorded("columns.id")] = "id"
 
 
-def test_what_is_needed_comes_first_then_the_studys_own() -> None:
-    assert list(declarations(Made)) == ["files", "how", "where", "answer_column", "id_column", "n", "device"]
+def test_required_fields_come_first_then_own_ones_and_the_record_leaves_out_devices() -> None:
+    assert list(declarations(Made)) == ["files", "how", "where", "answer_column", "n", "device"]
     options = [one.option for one in declarations(Made).values()]
-    assert options == ["FILE...", "--how", "--where", "--answer-column", "--id-column", "--number", "--device"]
-
-
-def test_values_become_what_the_fields_hold() -> None:
-    made = Made(files="a.csv", where=["x=1", "y="])  # type: ignore[arg-type]
+    assert options == ["FILE...", "--how", "--where", "--answer-column", "--number", "--device"]
+    made = Made(files="a.csv", where=["x=1", "y="], n=3)  # type: ignore[arg-type]
     assert made.files == ("a.csv",)
     assert made.where == {"x": "1", "y": ""}
-    assert Made(files=[Path("a"), Path("b")], where={"x": "1"}).files == (Path("a"), Path("b"))  # type: ignore[arg-type]
-
-
-def test_the_record_leaves_out_what_changes_no_result() -> None:
-    assert Made(files=(Path("a.csv"),), n=3).record() == {
-        "files": (Path("a.csv"),), "how": "near", "where": None, "columns": {"answer": "answer", "id": "id"}, "n": 3,
-    }  # fmt: skip
+    columns = {"answer": "answer"}
+    assert made.record() == {"files": ("a.csv",), "how": "near", "where": made.where, "columns": columns, "n": 3}
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"how": "nearby"}, "--how has no such value.*'nearby'.*near, far"),
         ({"n": 0}, "--number must be at least 1"),
@@ -63,40 +54,30 @@ def test_the_record_leaves_out_what_changes_no_result() -> None:
         ({"where": ["x"]}, "--where takes NAME=VALUE"),
     ],
 )
-def test_what_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_bad_values_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
         Made(files=(), **wrong)
 
 
-def test_a_part_of_a_tree_in_memory(birds: Taxonomy) -> None:
+def test_settings_of_trees_mappers_and_measures(birds: Taxonomy) -> None:
     tree, part = TreeSettings(taxonomy=birds, root="thrush").read_tree()
     assert part is not None
     assert (len(tree), len(part.full)) == (3, len(birds))
     assert TreeSettings(taxonomy=birds).read_tree() == (birds, None)
     assert TreeSettings(taxonomy=birds).record()["taxonomy"] is None
-
-
-def test_the_mappers_settings_are_checked_at_once(birds: Taxonomy) -> None:
     with pytest.raises(MapperError, match="no such preset"):
         RankingSettings(taxonomy=birds, preset="mine")
     with pytest.raises(DataError, match="--scores ranks only the models of a table"):
         RankingSettings(taxonomy=birds, scores="paper1-table4")
+    needs = {spec: needs_of(spec) for spec in ("rouge-1", "lave:no/such", "clip-i2t:no/such")}
+    assert needs == {"rouge-1": (), "lave:no/such": ("question",), "clip-i2t:no/such": ("image",)}
 
 
-def test_what_a_measure_needs_is_known_before_it_is_made() -> None:
-    assert needs_of("rouge-1") == ()
-    assert needs_of("lave:no/such") == ("question",)
-    assert needs_of("clip-i2t:no/such") == ("image",)
-
-
-def test_run_names_what_there_is() -> None:
+def test_run_is_the_command_and_names_what_there_is() -> None:
+    report = run("correlation", taxonomy="builtin:fieldguide", measure="rouge-1", pairs=50)
+    assert report.settings["pairs"] == 50
+    assert [row["measure"] for row in report.tables[0].records()] == ["ROUGE"]
     with pytest.raises(DataError, match=r"no such study.*'corelation'.*'correlation'"):
         run("corelation")
     with pytest.raises(DataError, match=r"no such setting of the study correlation.*Did you mean 'measure'"):
         run("correlation", taxonomy="builtin:fieldguide", measures=["rouge-1"])
-
-
-def test_run_is_the_command() -> None:
-    report = run("correlation", taxonomy="builtin:fieldguide", measure="rouge-1", pairs=50)
-    assert report.settings["pairs"] == 50
-    assert [row["measure"] for row in report.tables[0].records()] == ["ROUGE"]

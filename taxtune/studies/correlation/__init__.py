@@ -2,87 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import typer
-
-from taxtune.errors import DataError
-from taxtune.options import EnglishNamesOption, ImageRootOption, measure_option
 from taxtune.report.output import StudyReport
-from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, TreeSettings
+from taxtune.studies.correlation.settings import CorrelationSettings
 
 __all__ = ["CorrelationSettings", "run"]
-
-_DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorrelationSettings(ModelSettings, TreeSettings):
-    """What is drawn and measured: see `taxtune study correlation --help`.
-
-    Raises:
-        DataError: If a value is out of range, or the range of distances is empty.
-    """
-
-    root: Annotated[
-        str | None,
-        typer.Option(
-            "--root",
-            metavar="NODE",
-            help="Draw pairs from the part of the taxonomy below this node (a label or path), which becomes the root.",
-        ),
-    ] = None
-    measure: Annotated[tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = _DEFAULT
-    pairs: Annotated[
-        int, typer.Option("-n", "--pairs", min=2, help="Number of pairs to draw for each of hP and hR.")
-    ] = 100_000
-    labels: Annotated[
-        Literal["common", "canonical"],
-        typer.Option(help="Which name of a node to use: common (the first common name, if there is one) or canonical."),
-    ] = "common"
-    nearest: Annotated[
-        int, typer.Option(min=0, help="Smallest distance of a pair, in edges; 0 pairs leaves with themselves.")
-    ] = 1
-    farthest: Annotated[int, typer.Option(min=1, help="Largest distance of a pair, in edges.")] = 7
-    draw: Annotated[
-        Literal["nodes", "steps"],
-        typer.Option(
-            help="How to draw a node for hP: uniformly among the nodes at the distance, or first uniformly "
-            "among the steps up."
-        ),
-    ] = "nodes"
-    names: EnglishNamesOption = True
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Images of the nodes, for clip-i2t: a manifest (image, label), one folder for each class, or "
-            "iNat21's JSON.",
-        ),
-    ] = None
-    image_root: Annotated[Path | None, ImageRootOption, NOT_RECORDED] = None
-    seed: Annotated[int, typer.Option(min=0, help="Seed for drawing pairs and images.")] = 0
-    batch_size: BatchSize = 64
-    save_pairs: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", dir_okay=False, help="Write all pairs with their scores to this file."),
-        NOT_RECORDED,
-    ] = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.farthest < self.nearest:
-            raise DataError(
-                "The smallest distance must be at least 0, and the largest at least 1 and not below it.",
-                value=(self.nearest, self.farthest),
-            )
-
-    def works(self) -> Sequence[str]:
-        """Returns the measures, whose scores and embeddings are kept."""
-        return [spec for spec in self.measure if isinstance(spec, str)]
 
 
 def run(settings: CorrelationSettings) -> StudyReport:
@@ -91,11 +14,8 @@ def run(settings: CorrelationSettings) -> StudyReport:
     The reference is a leaf's label, the answer that of a node 1 to 7 edges away (for hP) or of an ancestor (for hR).
     Prints Kendall's τ beside the paper's, with intervals and p-values; with --out also draws the figure.
 
-    Args:
-        settings: What is drawn and measured.
-
     Raises:
-        DataError: If a measure needs questions, or images and there are none.
+        DataError: If a measure needs questions, or images and none were given.
         TaxonomyError: If the taxonomy cannot be read, or a leaf has no node in the range of distances.
     """
     from taxtune.studies.correlation.study import correlation

@@ -1,117 +1,62 @@
 """Do text measures tell how near two labels are on the tree? Kendall's τ with hP and hR (paper 1, §5, Table 1).
 
-The reference is a leaf's label and the answer that of another node, so nothing need be placed. For hP the other
-node lies at a distance of 1 to 7 edges; for hR it is an ancestor of the leaf, so that hP = 1 and hR alone varies.
+Everything works on one frame of pairs: metric, leaf, node, distance, value of the metric, reference (the leaf's label),
+answer (the other node's label), and a column of scores per measure. For hP the other node is 1 to 7 edges away; for hR
+it is an ancestor of the leaf, so that hP = 1 and hR alone varies.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from taxtune import atomic
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure, split_spec
 from taxtune.progress import track_each
+from taxtune.report.drawing import CYCLE, FAINT, GREY, MARKER_CYCLE, PAPER
 from taxtune.report.output import Cell, StudyReport, Table
-from taxtune.studies.correlation import CorrelationSettings
-from taxtune.studies.correlation.kendall import LEAST_P, Correlation, kendall, p_text
-from taxtune.studies.correlation.pairs import Pairs, PairSampler
+from taxtune.studies.correlation.pairs import PairSampler
+from taxtune.studies.correlation.settings import CorrelationSettings
 from taxtune.studies.embedding import images_by_node
 from taxtune.studies.published import published
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "METRICS",
-    "MeasureCorrelation",
-    "PairSet",
-    "correlate",
-    "correlation",
-    "draw_pairs",
-    "write_pairs",
-]
+__all__ = ["LEAST_P", "correlate", "correlation", "draw_correlation", "draw_pairs", "kendall", "score_pairs"]
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Metric = Literal["hp", "hr"]
 
-#: The metrics that measures are correlated with: hP of nodes anywhere, hR of ancestors.
-METRICS: tuple[Metric, ...] = ("hp", "hr")
-# Scores are compared at this many decimals: what lies below is the rounding of single-precision arithmetic, and would
-# put pairs in order that are tied.
+#: p-values that a double cannot hold are given as this, never as 0.
+LEAST_P = 1e-300
+_METRICS = {"hp": "hP", "hr": "hR"}
+# Scores are compared at this many decimals: the rounding of single-precision arithmetic would put ties in order.
 _DECIMALS = 6
-# Images held in memory at a time.
-_IMAGES = 256
-
-_SHOWN = {"hp": "hP", "hr": "hR"}
-_CONSTANT = "A measure or metric with the same value for all pairs has no correlation (–)."
-
-
-@dataclass(frozen=True, slots=True)
-class PairSet:
-    """The pairs drawn for one metric.
-
-    Attributes:
-        metric: "hp" or "hr".
-        pairs: The nodes.
-        values: hP or hR of the candidate node given the leaf, shape (n,).
-    """
-
-    metric: Metric
-    pairs: Pairs
-    values: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class MeasureCorrelation:
-    """One measure on one set of pairs.
-
-    Attributes:
-        measure: The measure's specification.
-        metric: "hp" or "hr".
-        correlation: Kendall's τ, over the pairs that are scored.
-        unscored: Pairs without a score, which are left out.
-        curve: For each value of the metric: the value, the number of scored pairs, and the mean and standard deviation
-            of their scores.
-        scores: The score of each pair, shape (n,), as it is compared; NaN is unscored.
-    """
-
-    measure: str
-    metric: Metric
-    correlation: Correlation
-    unscored: int
-    curve: tuple[tuple[float, int, float, float], ...]
-    scores: FloatArray = field(repr=False, compare=False)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the correlation for JSON."""
-        return {
-            "measure": self.measure,
-            "metric": self.metric,
-            **asdict(self.correlation),
-            "p_value_is_a_bound": self.correlation.p_value <= LEAST_P,
-            "unscored": self.unscored,
-            "curve": [dict(zip(("value", "n", "mean", "std"), point, strict=True)) for point in self.curve],
-        }
+_IMAGES = 256  # images held in memory at a time
+# The time of the interval grows with the number of pairs times that of distinct values of the variable with fewer.
+_MOST_VALUES = 5000
+_MOST_POINTS = 10  # of a curve; above this many, neighbouring values share a point
 
 
 def correlation(settings: CorrelationSettings) -> StudyReport:
     """Draws the pairs, correlates the measures and returns the report; see `taxtune.studies.correlation.run`."""
-    # What is wrong is said before anything long is done.
     for spec in settings.measure:
-        _check(spec, images=settings.images is not None)
+        name, needs = spec if isinstance(spec, str) else spec.name, needs_of(spec)
+        if "question" in needs:
+            raise DataError("This measure judges answers to a question, but labels do not answer one.", value=name)
+        if "image" in needs and settings.images is None:
+            raise DataError("This measure needs images.", value=name, remedy="Give them with --images.")
     if settings.save_pairs is not None:
         atomic.check_folder(settings.save_pairs.parent)
     taxonomy, part = settings.read_tree(names=settings.names)
@@ -119,16 +64,16 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
     images = None
     if settings.images is not None:
         images = images_by_node(settings.images, taxonomy, root=settings.image_root, part=part)
-    sets, found = correlate(taxonomy, measures, settings, images=images)
+    pairs = score_pairs(draw_pairs(taxonomy, settings), measures, images or {}, settings.seed)
     if settings.save_pairs is not None:
-        write_pairs(settings.save_pairs, taxonomy, settings, sets, found)
-    by_key: dict[tuple[str, str], MeasureCorrelation] = {(one.measure, one.metric): one for one in found}
-    figures: dict[str, Callable[[], Figure]] = {}
-    drawn = [measure for measure in measures if any(by_key[measure.name, metric].curve for metric in _SHOWN)]
-    if drawn:
-        from taxtune.studies.correlation.figure import draw_correlation
-
-        figures["correlation"] = partial(draw_correlation, _names(drawn), found)
+        paths = {node: "/".join(taxonomy.path(node)) for node in pd.unique(pairs[["leaf", "node"]].to_numpy().ravel())}
+        written = pairs.assign(leaf=pairs["leaf"].map(paths), node=pairs["node"].map(paths))
+        atomic.make_folder(settings.save_pairs.parent)
+        atomic.write_text(settings.save_pairs, written.to_csv(index=False, lineterminator="\n"))
+    found = correlate(pairs, measures)
+    labels = [measure.label for measure in measures]
+    names = {m.name: m.label if labels.count(m.label) == 1 else m.name for m in measures}
+    curves = {name: shown for name, shown in names.items() if any(one["curve"] for one in _of(found, name))}
     return StudyReport(
         study="correlation",
         title="Do text measures reflect how close two labels are on the tree? (paper 1, §5)",
@@ -140,38 +85,23 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
             "nodes_with_common_name": sum(len(taxonomy.names(v)) > 1 for v in range(len(taxonomy))),
             "measures": [measure.identity() for measure in measures],
         },
-        tables=(_table_1(measures, by_key), _details(measures, by_key), _drawn(taxonomy, sets)),
-        figures=figures,
-        notes=_notes(measures, sets, found),
-        data={"correlations": [one.as_dict() for one in found]},
+        tables=_tables(taxonomy, pairs, measures, names, found),
+        figures={"correlation": partial(draw_correlation, curves, found)} if curves else {},
+        notes=_notes(pairs, measures, found),
+        data={"correlations": found},
     )
 
 
-def _check(measure: str | Measure, *, images: bool) -> None:
-    """Checks that a measure can score labels, before its model is loaded.
-
-    Raises:
-        DataError: If there is no such measure, or it needs questions, or images and there are none.
-    """
-    needs = needs_of(measure)
-    name = measure if isinstance(measure, str) else measure.name
-    if "question" in needs:
-        raise DataError("This measure judges answers to a question, but labels do not answer one.", value=name)
-    if "image" in needs and not images:
-        raise DataError("This measure needs images.", value=name, remedy="Give them with --images.")
-
-
-def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> tuple[PairSet, ...]:
-    """Draws the pairs for hP and for hR.
+def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> pd.DataFrame:
+    """Returns the pairs drawn for hP and then those for hR: metric, leaf, node, distance, value, reference and answer.
 
     Raises:
         TaxonomyError: If a leaf has no node in the range of distances.
     """
-    sampler = PairSampler(taxonomy)
-    sets = []
+    sampler, frames = PairSampler(taxonomy), []
     # A generator for each, so that neither set depends on how much the other draws.
-    for metric, seed in zip(METRICS, np.random.SeedSequence(settings.seed).spawn(2), strict=True):
-        pairs = sampler.sample(
+    for metric, seed in zip(_METRICS, np.random.SeedSequence(settings.seed).spawn(2), strict=True):
+        drawn = sampler.sample(
             settings.pairs,
             np.random.default_rng(seed),
             nearest=settings.nearest,
@@ -179,260 +109,277 @@ def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> tuple[PairS
             ancestors=metric == "hr",
             draw=settings.draw,
         )
-        hp, hr = precision_recall(taxonomy, pairs.nodes, pairs.leaves)
-        sets.append(PairSet(metric, pairs, hp if metric == "hp" else hr))
-    return tuple(sets)
+        hp, hr = precision_recall(taxonomy, drawn["node"], drawn["leaf"])
+        frames.append(drawn.assign(metric=metric, value=hp if metric == "hp" else hr))
+    name = taxonomy.common_name if settings.labels == "common" else taxonomy.labels.__getitem__
+    pairs = pd.concat(frames, ignore_index=True)
+    labels = {node: name(node) for node in pd.unique(pairs[["leaf", "node"]].to_numpy().ravel()).tolist()}
+    pairs = pairs.assign(reference=pairs["leaf"].map(labels), answer=pairs["node"].map(labels))
+    return pairs[["metric", "leaf", "node", "reference", "answer", "distance", "value"]]
 
 
-def correlate(
-    taxonomy: Taxonomy,
-    measures: Sequence[Measure],
-    settings: CorrelationSettings,
-    *,
-    images: Mapping[int, Sequence[Path]] | None = None,
-) -> tuple[tuple[PairSet, ...], tuple[MeasureCorrelation, ...]]:
-    """Draws pairs and correlates every measure of their labels with hP and hR.
+def score_pairs(
+    pairs: pd.DataFrame, measures: Sequence[Measure], images: Mapping[int, Sequence[Path]], seed: int
+) -> pd.DataFrame:
+    """Returns the pairs with a column of scores per measure; NaN is unscored. Equal pairs are scored once.
 
     Args:
-        taxonomy: The tree.
-        measures: The measures; judges, which need the question that was asked, have no place here.
-        settings: What is drawn.
-        images: Image files by node, for measures that need images; leaves without any are unscored by those.
-
-    Returns:
-        The pairs drawn, and a correlation for each measure and metric, in the order of the measures.
-
-    Raises:
-        TaxonomyError: If a leaf has no node in the range of distances.
+        pairs: The pairs, see `draw_pairs`.
+        measures: The measures.
+        images: Image files by node, for measures that need them; one of the leaf's is drawn for each pair.
+        seed: Seed of the images drawn.
     """
-    sets = draw_pairs(taxonomy, settings)
-    name = _naming(taxonomy, settings)
-    found = []
+    # The third of the seeds spawned; the first two draw the pairs.
+    draws = np.random.default_rng(np.random.SeedSequence(seed).spawn(3)[2]).random(len(pairs))
+    own = [images.get(leaf, ()) for leaf in pairs["leaf"].tolist()]
+    files = [some[int(draw * len(some))] if some else None for some, draw in zip(own, draws, strict=True)]
+    pairs = pairs.copy()
     for measure in measures:
+        keys = pairs[["answer", "reference"]]
         if measure.needs_images:
-            scores = _image_scores(measure, sets, name, images or {}, settings.seed)
+            keys = keys.assign(file=pd.Series(files, index=keys.index)).dropna()
+        distinct = keys.drop_duplicates(ignore_index=True)
+        if measure.needs_images:
+            distinct["score"] = _image_scores(measure, distinct)
         else:
-            scores = _text_scores(measure, sets, name)
-        found += [_correlation(measure, part, part_scores) for part, part_scores in zip(sets, scores, strict=True)]
-    return sets, tuple(found)
+            distinct["score"] = measure.scores(distinct["answer"].tolist(), distinct["reference"].tolist())
+        scores = keys.merge(distinct, how="left").set_axis(keys.index)["score"].astype(float)
+        pairs[measure.name] = scores.round(_DECIMALS).reindex(pairs.index)
+    return pairs
 
 
-def _naming(taxonomy: Taxonomy, settings: CorrelationSettings) -> Callable[[int], str]:
-    return taxonomy.common_name if settings.labels == "common" else taxonomy.labels.__getitem__
-
-
-def write_pairs(
-    file: Path,
-    taxonomy: Taxonomy,
-    settings: CorrelationSettings,
-    sets: Sequence[PairSet],
-    found: Sequence[MeasureCorrelation],
-) -> Path:
-    """Writes every pair that was drawn, with its scores, as CSV: what τ is computed from.
-
-    The columns are the metric that the pair is for, the paths of the leaf and of the other node, their labels as
-    reference and answer, the distance, the metric's value, and one column for each measure; an empty cell is unscored.
-
-    Args:
-        file: The file.
-        taxonomy: The tree.
-        settings: What was drawn.
-        sets: The pairs.
-        found: The correlations.
-
-    Raises:
-        TaxtuneError: If the file cannot be written.
-    """
-    import pandas as pd
-
-    name = _naming(taxonomy, settings)
-    frames = []
-    for part in sets:
-        leaves, nodes = part.pairs.leaves.tolist(), part.pairs.nodes.tolist()
-        path = {node: "/".join(taxonomy.path(node)) for node in {*leaves, *nodes}}
-        columns: dict[str, Any] = {
-            "metric": part.metric,
-            "leaf": [path[leaf] for leaf in leaves],
-            "node": [path[node] for node in nodes],
-            "reference": [name(leaf) for leaf in leaves],
-            "answer": [name(node) for node in nodes],
-            "distance": part.pairs.distances,
-            "value": part.values,
-        }
-        scores = {one.measure: one.scores for one in found if one.metric == part.metric}
-        frames.append(pd.DataFrame(columns | scores))
-    atomic.make_folder(file.parent)
-    return atomic.write_text(file, pd.concat(frames).to_csv(index=False, lineterminator="\n"))
-
-
-def _text_scores(measure: Measure, sets: Sequence[PairSet], name: Callable[[int], str]) -> list[FloatArray]:
-    """Returns the scores of each set; a pair of labels that is drawn often is scored once, for both sets together."""
-    place: dict[tuple[str, str], int] = {}
-    rows = [
-        np.array(
-            [
-                place.setdefault((name(node), name(leaf)), len(place))
-                for leaf, node in zip(part.pairs.leaves.tolist(), part.pairs.nodes.tolist(), strict=True)
-            ]
-        )
-        for part in sets
-    ]
-    scores = measure.scores([answer for answer, _ in place], [reference for _, reference in place])
-    return [scores[row] for row in rows]
-
-
-def _image_scores(
-    measure: Measure,
-    sets: Sequence[PairSet],
-    name: Callable[[int], str],
-    images: Mapping[int, Sequence[Path]],
-    seed: int,
-) -> list[FloatArray]:
-    """Returns the scores of each set, with an image of the leaf drawn for each pair."""
+def _image_scores(measure: Measure, pairs: pd.DataFrame) -> pd.Series:
     from taxtune.data.images import load_image
 
-    place: dict[tuple[Path, str, str], int] = {}
-    rows = []
-    # The third of the seeds spawned; the first two draw the pairs.
-    rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(3)[2])
-    for part in sets:
-        drawn = rng.random(len(part.values)).tolist()
-        row = np.full(len(part.values), -1)
-        for i, (leaf, node) in enumerate(zip(part.pairs.leaves.tolist(), part.pairs.nodes.tolist(), strict=True)):
-            files = images.get(leaf, ())
-            if files:
-                file = files[int(drawn[i] * len(files))]
-                row[i] = place.setdefault((file, name(node), name(leaf)), len(place))
-        rows.append(row)
-    # The last entry is that of pairs without an image.
-    scores = np.full(len(place) + 1, np.nan)
-    by_image: dict[Path, list[tuple[int, str, str]]] = {}
-    for (file, answer, reference), i in place.items():
-        by_image.setdefault(file, []).append((i, answer, reference))
-    files = sorted(by_image)
+    files = sorted(pairs["file"].unique())
+    scores = pd.Series(np.nan, index=pairs.index)
     for start in track_each(range(0, len(files), _IMAGES), f"{measure.label}: batches of images"):
-        block = [
-            (i, answer, reference, image)
-            for file in files[start : start + _IMAGES]
-            for image in (load_image(file),)
-            for i, answer, reference in by_image[file]
-        ]
-        indices, answers, references, pictures = map(list, zip(*block, strict=True))
-        scores[indices] = measure.scores(answers, references, pictures)
-    return [scores[row] for row in rows]
+        pictures = {file: load_image(file) for file in files[start : start + _IMAGES]}
+        some = pairs[pairs["file"].isin(list(pictures))]
+        shown = [pictures[file] for file in some["file"]]
+        scores[some.index] = measure.scores(some["answer"].tolist(), some["reference"].tolist(), shown)
+    return scores
 
 
-def _correlation(measure: Measure, part: PairSet, scores: FloatArray) -> MeasureCorrelation:
-    scored, scores = ~np.isnan(scores), np.round(scores, _DECIMALS)
-    values, rounded = part.values[scored], scores[scored]
-    levels, level = np.unique(values, return_inverse=True)
-    counts = np.bincount(level, minlength=len(levels))
-    means = np.bincount(level, rounded, minlength=len(levels)) / counts
-    spread = np.sqrt(np.bincount(level, (rounded - means[level]) ** 2, minlength=len(levels)) / counts)
-    curve = zip(levels.tolist(), counts.tolist(), means.tolist(), spread.tolist(), strict=True)
-    tau = kendall(values, rounded)
-    return MeasureCorrelation(measure.name, part.metric, tau, int((~scored).sum()), tuple(curve), scores)
+def correlate(pairs: pd.DataFrame, measures: Sequence[Measure]) -> list[dict[str, Any]]:
+    """Returns Kendall's τ, its interval and the curve of each measure and metric, over the pairs that are scored.
 
-
-def _names(measures: Sequence[Measure]) -> dict[str, str]:
-    """Returns the label of each measure; its specification where two have one label."""
-    labels = [measure.label for measure in measures]
-    return {m.name: m.label if labels.count(m.label) == 1 else m.name for m in measures}
-
-
-def _table_1(measures: Sequence[Measure], found: Mapping[tuple[str, str], MeasureCorrelation]) -> Table:
-    printed = {row["measure"]: row for row in published("paper1-table1")}
-    rows = []
+    The curve has the value of the metric, the number of pairs, and mean and standard deviation of their scores.
+    """
+    correlations = []
     for measure in measures:
-        theirs = printed.get(measure.label, {})
-        cells: list[Cell] = [_names(measures)[measure.name]]
-        for metric in _SHOWN:
-            cells += [found[measure.name, metric].correlation.tau, theirs.get(f"inat21_{metric}")]
-            cells.append(theirs.get(f"oven_{metric}"))
-        rows.append(tuple(cells))
-    columns = ["measure"]
-    for shown in _SHOWN.values():
-        columns += [f"τ-{shown}", f"τ-{shown} paper, iNat21", f"τ-{shown} paper, OVEN"]
-    constant = any(math.isnan(one.correlation.tau) for one in found.values())
-    return Table(
-        "correlation",
-        "Kendall's τ of measures with hP and hR, and Table 1 of the paper",
-        tuple(columns),
-        tuple(rows),
-        dict.fromkeys(columns[1:], 2),
-        (_CONSTANT,) if constant else (),
-    )
-
-
-def _details(measures: Sequence[Measure], found: Mapping[tuple[str, str], MeasureCorrelation]) -> Table:
-    rows = []
-    for metric, shown in _SHOWN.items():
-        for measure in measures:
-            one = found[measure.name, metric]
-            tau = one.correlation
-            name = _names(measures)[measure.name]
-            rows.append((shown, name, tau.tau, tau.low, tau.high, p_text(tau.p_value), tau.n, one.unscored))
-    return Table(
-        "intervals",
-        "The same with 95 % intervals of the sampling and p-values",
-        ("metric", "measure", "τ", "low", "high", "p", "pairs", "unscored"),
-        tuple(rows),
-        notes=("The intervals cover other draws of pairs from the same tree, not other trees.",),
-    )
-
-
-def _drawn(taxonomy: Taxonomy, sets: Sequence[PairSet]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for part in sets:
-        hp_is_1 = taxonomy.is_ancestor(part.pairs.nodes, part.pairs.leaves)
-        for distance in np.unique(part.pairs.distances).tolist():
-            there = part.pairs.distances == distance
-            nodes = part.pairs.leaves[there] * len(taxonomy) + part.pairs.nodes[there]
-            rows.append(
-                (
-                    _SHOWN[part.metric],
-                    distance,
-                    int(there.sum()),
-                    len(np.unique(nodes)),
-                    float(hp_is_1[there].mean()),
-                    float(part.values[there].mean()),
-                )
+        for metric in _METRICS:
+            own = pairs.loc[pairs["metric"] == metric, ["value", measure.name]].set_axis(["value", "score"], axis=1)
+            scored = own.dropna()
+            tau = kendall(scored["value"], scored["score"])
+            curve = scored.groupby("value")["score"].agg(n="count", mean="mean", std=partial(np.std, ddof=0))
+            correlations.append(
+                {"measure": measure.name, "metric": metric, **tau, "p_value_is_a_bound": tau["p_value"] <= LEAST_P}
+                | {"unscored": len(own) - len(scored), "curve": curve.reset_index().to_dict("records")}
             )
-    return Table(
-        "pairs",
-        "The pairs drawn",
-        ("for", "distance", "pairs", "different pairs", "share of ancestors", "mean hP or hR"),
-        tuple(rows),
+    return correlations
+
+
+def _of(correlations: Sequence[dict[str, Any]], measure: str) -> list[dict[str, Any]]:
+    return [one for one in correlations if one["measure"] == measure]
+
+
+# -- Kendall's τ ------------------------------------------------------------------------------------------------------
+
+
+def kendall(x: ArrayLike, y: ArrayLike) -> dict[str, float]:
+    """Returns Kendall's τ-b, its 95 % interval, its two-sided p-value (at least `LEAST_P`) and the number of pairs.
+
+    τ and p are SciPy's. The interval is τ ± 1.96 standard errors of the delta method and supposes independent examples;
+    it is NaN where both variables have more than 5,000 values. All is NaN where a variable is constant.
+
+    Args:
+        x: Values, shape (n,), none of them NaN.
+        y: As many values.
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    n = len(x)
+    if n < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return {**dict.fromkeys(("tau", "low", "high", "p_value"), np.nan), "n": n}
+    from scipy.stats import kendalltau
+
+    result = kendalltau(x, y, variant="b")
+    tau, error = float(result.statistic), 1.959964 * _standard_error(x, y)
+    low, high = max(-1.0, tau - error), min(1.0, tau + error)
+    return {"tau": tau, "low": low, "high": high, "p_value": max(float(result.pvalue), LEAST_P), "n": n}
+
+
+def _standard_error(x: FloatArray, y: FloatArray) -> float:
+    """Returns the asymptotic standard error of τ-b; NaN where it would take too long."""
+    n = len(x)
+    sides = [np.unique(side, return_inverse=True, return_counts=True)[1:] for side in (x, y)]
+    (x_code, x_counts), (y_code, y_counts) = sorted(sides, key=lambda side: len(side[1]))
+    if len(x_counts) > _MOST_VALUES:
+        return float("nan")
+    # For each example: the number of examples that it agrees with in order, less those that it disagrees with.
+    agreed = np.zeros(n)
+    for value in range(len(x_counts)):
+        counts = np.bincount(y_code[x_code == value], minlength=len(y_counts))
+        up_to = counts.cumsum()
+        agreed += np.sign(x_code - value) * (2 * up_to - counts - counts.sum())[y_code]
+    agreement = agreed / n
+    apart_x, apart_y = 1 - x_counts[x_code] / n, 1 - y_counts[y_code] / n
+    mean, mean_x, mean_y = agreement.mean(), apart_x.mean(), apart_y.mean()
+    root = np.sqrt(mean_x * mean_y)
+    share = 2 * (agreement - mean) / root - mean / root * ((apart_x - mean_x) / mean_x + (apart_y - mean_y) / mean_y)
+    return float(np.sqrt((share**2).mean() / n))
+
+
+def _p_text(p: float) -> str | None:
+    if np.isnan(p):
+        return None
+    return f"< {LEAST_P:.0e}" if p <= LEAST_P else f"{p:.1e}" if p < 0.001 else f"{p:.3f}"
+
+
+# -- the report -------------------------------------------------------------------------------------------------------
+
+
+def _tables(
+    taxonomy: Taxonomy,
+    pairs: pd.DataFrame,
+    measures: Sequence[Measure],
+    names: Mapping[str, str],
+    found: Sequence[dict[str, Any]],
+) -> tuple[Table, ...]:
+    printed = {row["measure"]: row for row in published("paper1-table1")}
+    columns = [f"τ-{metric}{of}" for metric in _METRICS.values() for of in ("", " paper, iNat21", " paper, OVEN")]
+    taus: list[tuple[Cell, ...]] = []
+    for measure in measures:
+        paper = printed.get(measure.label, {})
+        cells: list[Cell] = [names[measure.name]]
+        for one in _of(found, measure.name):
+            cells += [one["tau"], paper.get(f"inat21_{one['metric']}"), paper.get(f"oven_{one['metric']}")]
+        taus.append(tuple(cells))
+    keys = ("tau", "low", "high", "p_value", "n", "unscored")
+    by_distance = pairs.assign(hp_is_1=taxonomy.is_ancestor(pairs["node"], pairs["leaf"])).groupby(
+        ["metric", "distance"]
+    )
+    return (
+        Table(
+            "correlation",
+            "Kendall's τ of measures with hP and hR, and Table 1 of the paper",
+            ("measure", *columns),
+            tuple(taus),
+            dict.fromkeys(columns, 2),
+            ("A measure or metric with the same value for all pairs has no correlation (–).",)
+            if any(np.isnan(one["tau"]) for one in found)
+            else (),
+        ),
+        Table(
+            "intervals",
+            "The same with 95 % intervals of the sampling and p-values",
+            ("metric", "measure", "τ", "low", "high", "p", "pairs", "unscored"),
+            tuple(
+                (shown, names[one["measure"]], *(_p_text(one[key]) if key == "p_value" else one[key] for key in keys))
+                for metric, shown in _METRICS.items()
+                for one in found
+                if one["metric"] == metric
+            ),
+            notes=("The intervals cover other draws of pairs from the same tree, not other trees.",),
+        ),
+        Table(
+            "pairs",
+            "The pairs drawn",
+            ("for", "distance", "pairs", "different pairs", "share of ancestors", "mean hP or hR"),
+            tuple(
+                (
+                    _METRICS[some["metric"].iloc[0]],
+                    int(some["distance"].iloc[0]),
+                    len(some),
+                    len(some[["leaf", "node"]].drop_duplicates()),
+                    float(some["hp_is_1"].mean()),
+                    float(some["value"].mean()),
+                )
+                for _, some in by_distance
+            ),
+        ),
     )
 
 
-def _notes(
-    measures: Sequence[Measure], sets: Sequence[PairSet], found: Sequence[MeasureCorrelation]
-) -> tuple[str, ...]:
-    notes = dict.fromkeys(note for measure in measures for note in measure.notes)
+def _notes(pairs: pd.DataFrame, measures: Sequence[Measure], found: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    notes = [note for measure in measures for note in measure.notes]
     for one in found:
-        if one.unscored:
-            total = one.unscored + one.correlation.n
-            left_out = f"{one.unscored:,} of {total:,} pairs for {_SHOWN[one.metric]} are unscored and left out."
-            notes[f"{one.measure}: {left_out}"] = None
-    for part in sets:
-        shown = _SHOWN[part.metric]
-        without = [one for one in found if one.metric == part.metric and math.isnan(one.correlation.tau)]
-        if (part.values == part.values[0]).all():
-            notes[
-                f"{shown} is {part.values[0]:.3f} for all pairs drawn, so nothing can correlate with it: the tree "
-                "is too small or has no branches."
-            ] = None
-            continue
-        for said, names in (
-            ("gives all pairs the same score", [one.measure for one in without if len(one.curve) > 1]),
-            ("scores pairs of a single value only, or none", [one.measure for one in without if len(one.curve) < 2]),
-        ):
-            if names:
-                notes[f"No correlation with {shown} where a measure {said}: {', '.join(names)}."] = None
-    printed = {str(row["measure"]) for row in published("paper1-table1")}
+        if one["unscored"]:
+            pairs_of = f"{one['unscored']:,} of {one['unscored'] + one['n']:,} pairs for {_METRICS[one['metric']]}"
+            notes.append(f"{one['measure']}: {pairs_of} are unscored and left out.")
+    for metric, values in pairs.groupby("metric")["value"]:
+        constant = [one["measure"] for one in found if one["metric"] == metric and np.isnan(one["tau"])]
+        shown = _METRICS[str(metric)]
+        if values.nunique() == 1:
+            notes.append(
+                f"{shown} is {values.iloc[0]:.3f} for all pairs drawn, so nothing can correlate with it: the tree is "
+                "too small or has no branches."
+            )
+        elif constant:
+            notes.append(
+                f"No correlation with {shown} where a measure gives all pairs the same score, or scores pairs of a "
+                f"single value only: {', '.join(constant)}."
+            )
+    printed = {row["measure"] for row in published("paper1-table1")}
     for measure in measures:
         kind, model = split_spec(measure.name)
-        if measure.label in printed and kind.default_model is not None and model != kind.default_model:
-            notes[f"{measure.label}: the paper used {kind.default_model}; this table uses {model}."] = None
-    return tuple(notes)
+        if measure.label in printed and kind.default_model not in (None, model):
+            notes.append(f"{measure.label}: the paper used {kind.default_model}; this table uses {model}.")
+    return tuple(dict.fromkeys(notes))
+
+
+def draw_correlation(names: Mapping[str, str], found: Sequence[dict[str, Any]]) -> Figure:
+    """Draws the mean of each measure over hP (top) and hR (bottom), with a fifth of the standard deviation.
+
+    Args:
+        names: The measures' names in the legend, by specification.
+        found: The correlations with their curves, see `correlate`.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.6, 6.4), layout="constrained")
+    panels = figure.subplots(2, 1)
+    for axes, metric, which in zip(panels, _METRICS, ("any node", "ancestors only, hP = 1"), strict=True):
+        for i, name in enumerate(names):
+            curve = next(one["curve"] for one in _of(found, name) if one["metric"] == metric)
+            _draw_curve(axes, i, len(names), names[name], curve)
+        axes.set_xlabel(f"{_METRICS[metric]} ({which})")
+        axes.set_ylabel("score: mean, bars ± std/5")
+        axes.grid(axis="y", color=FAINT, lw=0.6)
+        axes.set_axisbelow(True)
+        axes.margins(x=0.03)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", title="τ-hP, τ-hR", title_fontsize=9, alignment="left")
+    for text, name in zip(figure.legends[0].get_texts(), names, strict=True):
+        taus = ["–" if np.isnan(one["tau"]) else f"{one['tau']:.2f}".replace("-", "−") for one in _of(found, name)]
+        text.set_text(f"{text.get_text()}  {', '.join(taus)}")
+    return figure
+
+
+def _draw_curve(axes: Axes, i: int, measures: int, label: str, points: list[dict[str, float]]) -> None:
+    curve = pd.DataFrame(points, columns=["value", "n", "mean", "std"], dtype=float)
+    if len(curve) > _MOST_POINTS:
+        # Mean square and mean of a group of points are those of their pairs.
+        group = np.minimum((curve["value"] * _MOST_POINTS).astype(int), _MOST_POINTS - 1)
+        curve["square"] = curve["std"] ** 2 + curve["mean"] ** 2
+        sums = curve[["value", "mean", "square"]].mul(curve["n"], axis=0).groupby(group).sum()
+        curve = sums.div(curve["n"].groupby(group).sum(), axis=0)
+        curve["std"] = np.sqrt(np.maximum(curve["square"] - curve["mean"] ** 2, 0))
+    # Measures stand beside each other, not on one spot.
+    shift = (i - (measures - 1) / 2) * 0.006 * (np.ptp(curve["value"]) if len(curve) else 0)
+    colour = CYCLE[i % len(CYCLE)]
+    axes.errorbar(
+        curve["value"] + shift,
+        curve["mean"],
+        yerr=curve["std"] / 5,  # as in the paper
+        label=label,
+        color=colour,
+        marker=MARKER_CYCLE[(i + i // len(CYCLE)) % len(MARKER_CYCLE)],
+        ms=7,
+        mec=PAPER,
+        mew=0.6,
+        lw=1.5,
+        elinewidth=1.1,
+        ecolor=colour if measures <= 4 else GREY,
+        capsize=0,
+    )

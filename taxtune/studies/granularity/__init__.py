@@ -12,13 +12,14 @@ import typer
 from taxtune.errors import DataError
 from taxtune.options import BatchSizeOption, EnglishNamesOption, MissingOption, SeedOption
 from taxtune.report.output import StudyReport
-from taxtune.studies.checks import check_once, check_written
 from taxtune.studies.settings import (
     NOT_RECORDED,
     AnswerSettings,
     ApiSettings,
     Recorded,
     TreeSettings,
+    check_once,
+    check_written,
 )
 
 __all__ = ["GranularitySettings", "run"]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
-from taxtune.studies.json_files import coco_caption, parse_object, read_coco
+from taxtune.studies.coco import CaptionTexts, parse_json, parse_object
 from taxtune.tables import column_key, csv_delimiter, read_text
 from taxtune.taxonomy import Domain, Taxonomy
 
@@ -311,8 +311,8 @@ def _json_lines(path: Path, column: str) -> Iterator[str]:
 
 
 def _coco(path: Path, column: str) -> Iterator[str]:
-    for i, entry in enumerate(read_coco(path, "captions", ("annotations",))["annotations"]):
-        yield coco_caption(entry, i, path)
+    for entry in parse_json(path, CaptionTexts).annotations:
+        yield entry.caption
 
 
 def _no_column(path: Path, row: int, column: str, names: list[str], before: str = "") -> DataError:

@@ -1,6 +1,7 @@
 """Correlating measures with people: Spearman's and Kendall's correlation with human ratings, and their differences.
 
-All measures are compared on the answers that all of them scored, so that differences are paired.
+Everything works on two frames with a row per answer: the rated answers, and the scores with a column per measure. All
+measures are compared on the answers that all of them scored, so that differences are paired.
 """
 
 from __future__ import annotations
@@ -8,34 +9,39 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
 from taxtune.metrics.base import Measure
 from taxtune.metrics.lave import Lave, LaveOptions, make_lave
 from taxtune.metrics.registry import split_spec
-from taxtune.metrics.statistics import interval_and_p, percentiles
+from taxtune.metrics.statistics import interval_and_p, percentiles, resample
+from taxtune.progress import track
+from taxtune.report.drawing import CYCLE, FAINT, GREY, INK, MARKER_CYCLE
 from taxtune.report.output import Cell, StudyReport, Table
-from taxtune.studies.judge import JudgeSettings
-from taxtune.studies.judge.bootstrap import Correlations, bootstrap_correlations
-from taxtune.studies.judge.figure import draw_correlations
-from taxtune.studies.judge.human_ratings import RatedAnswer, RatedAnswers, read_rated_answers
+from taxtune.studies.judge.ratings import read_rated_answers
+from taxtune.studies.judge.settings import JudgeSettings
 from taxtune.studies.published import published
 
-__all__ = ["Rater", "judge", "judge_answers", "score_answers"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["Correlations", "Rater", "correlate", "draw_correlations", "judge", "judge_answers", "score_answers"]
 
 FloatArray = NDArray[np.float64]
 
 _BASELINES = ("vqa-accuracy", "soft-vqa-accuracy")
-# An answer that people call correct is missed by VQA accuracy below this (paper 4, "Does LAVE Fix VQA Accuracy's
-# Failures?").
+# VQA accuracy below this misses an answer that people call correct (paper 4, "Does LAVE Fix VQA Accuracy's Failures?").
 _MISSED = 0.5
-_RHO, _TAU = ("Spearman ρ", "ρ low", "ρ high"), ("Kendall τ", "τ low", "τ high")
+_INTERVALS = ("Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high")
+_CELLS = 200_000  # of a table of two columns' values; beyond, SciPy sorts each resample
 _PAPER = {
     "paper4-table1": "Paper 4, Table 1: correct answers that VQA accuracy misses, by category",
     "paper4-table2": "Paper 4, Table 2: Spearman's ρ × 100 by VQA model and data set",
@@ -43,15 +49,8 @@ _PAPER = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Rater:
-    """A measure in the study.
-
-    Attributes:
-        name: As it is printed; each rater's its own.
-        measure: The measure.
-        captions: Whether it is shown descriptions of the images.
-    """
+class Rater(NamedTuple):
+    """A measure under the name that tables show, and whether it reads descriptions of the images."""
 
     name: str
     measure: Measure
@@ -63,97 +62,157 @@ class Rater:
         return self.measure.name.partition(":")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rated:
-    """What the raters make of the answers.
+class Correlations(NamedTuple):
+    """Correlations of measures with human ratings.
 
     Attributes:
-        raters: The measures.
-        rows: The answers.
-        scores: Shape (raters, answers); NaN is unscored.
-        replies: The rationales of raters that give some, an entry an answer, by name.
-        common: The answers that are compared: those that all scored, but for raters that scored none.
-        found: The correlations over these.
-        groups: The correlations and the number of answers by group.
+        answers: Number of answers.
+        values: Spearman's ρ and Kendall's τ-b, shape (2, measures); NaN where a side is constant or unscored.
+        drawn: The same in each resample, shape (resamples, 2, measures).
     """
 
-    raters: Sequence[Rater]
-    rows: Sequence[RatedAnswer]
-    scores: FloatArray
-    replies: Mapping[str, Sequence[str | None]]
-    common: NDArray[np.bool_]
-    found: Correlations
-    groups: Mapping[str, tuple[Correlations, int]]
+    answers: int
+    values: FloatArray
+    drawn: FloatArray
 
-    @property
-    def names(self) -> list[str]:
-        """The raters' names."""
-        return [rater.name for rater in self.raters]
-
-    @property
-    def human(self) -> FloatArray:
-        """The ratings, shape (answers,)."""
-        return np.array([row.human for row in self.rows])
-
-    @property
-    def unscored(self) -> list[int]:
-        """How many answers each rater left unscored."""
-        return [int(count) for count in np.isnan(self.scores).sum(axis=1)]
+    def cells(self, i: int, which: int) -> tuple[float, float, float]:
+        """Returns ρ (0) or τ (1) of a measure with its 95 % interval."""
+        value = float(self.values[which, i])
+        return (value, *percentiles(self.drawn[:, which, i])) if np.isfinite(value) else (np.nan,) * 3
 
 
 def judge(settings: JudgeSettings) -> StudyReport:
     """Reads the answers, scores them and returns the report; see `taxtune.studies.judge.run`."""
-    answers = read_rated_answers(settings)
-    return judge_answers(answers, _raters(settings), settings)
+    answers, notes = read_rated_answers(settings)
+    return judge_answers(answers, _raters(settings), settings, notes)
 
 
 def _raters(settings: JudgeSettings) -> list[Rater]:
-    """Returns the baselines, the measures and LAVE with each judge, every one under a name of its own."""
-    told = settings.measure_settings()
-    shown = settings.caption_column is not None
+    """Returns the baselines, the measures and LAVE with each judge, every one under its own name."""
+    shared, captions = settings.measure_settings(), settings.caption_column is not None
     options = LaveOptions(demonstrations=settings.demonstrations, yes_no_demonstrations=settings.yes_no_demonstrations)
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
     kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
-    if "clip-i2t" in kinds:  # said before its weights are fetched
+    if "clip-i2t" in kinds:  # before its weights are fetched
         raise DataError("clip-i2t needs images, but rated answers have none.", remedy="Remove it.")
+
+    def lave(model: str | None, options: LaveOptions) -> Lave:
+        made = make_lave(model, shared, options)
+        made.check()  # before a call is paid for
+        return made
+
     raters = []
     for spec, kind in zip(specs, kinds, strict=True):
-        if kind == "lave":
-            made: Measure = _checked(make_lave(split_spec(spec)[1], told, options))
-        else:
-            (made,) = settings.measures([spec])
+        made = lave(split_spec(spec)[1], options) if kind == "lave" else settings.measures([spec])[0]
         name = made.label if kinds.count(kind) == 1 else f"{made.label} ({spec.partition(':')[2] or 'default'})"
-        raters.append(Rater(name, made, captions=shown and kind == "lave"))
+        raters.append(Rater(name, made, captions and kind == "lave"))
     for model in dict.fromkeys(settings.judge):
-        _checked(make_lave(model, told, options))
         name = f"LAVE ({model.removeprefix('local:').rsplit('/', 1)[-1]})"
-        variants = {name: (options, shown and not settings.ablations)}
+        raters.append(Rater(name, lave(model, options), captions and not settings.ablations))
         if settings.ablations:
-            variants |= {
-                f"{name}, 1-shot": (replace(options, shots=1), False),
-                f"{name}, 4-shot": (replace(options, shots=4), False),
-                f"{name}, without rationale": (replace(options, rationale=False), False),
-                f"{name}, without filtering references": (replace(options, filter_references=False), False),
+            variants: dict[str, dict[str, Any]] = {
+                "1-shot": {"shots": 1},
+                "4-shot": {"shots": 4},
+                "without rationale": {"rationale": False},
+                "without filtering references": {"filter_references": False},
+                **({"with caption": {}} if captions else {}),
             }
-            variants |= {f"{name}, with caption": (options, True)} if shown else {}
-        raters += [
-            Rater(label, make_lave(model, told, varied), captions) for label, (varied, captions) in variants.items()
-        ]
+            raters += [
+                Rater(f"{name}, {variant}", lave(model, replace(options, **changes)), not changes)
+                for variant, changes in variants.items()
+            ]
     return raters
 
 
-def _checked(lave: Lave) -> Lave:
-    lave.check()  # before a call is paid for
-    return lave
+def score_answers(rater: Rater, answers: pd.DataFrame) -> tuple[FloatArray, Sequence[str | None] | None]:
+    """Returns a measure's score of each answer, shape (n,), NaN where unscored; and a judge's rationales, or None.
+
+    A measure of one reference counts with its largest score over the references (paper 4, "Baselines"); LAVE, VQA
+    accuracy and CIDEr are defined for all references at once.
+
+    Raises:
+        DataError: If the measure needs images.
+    """
+    measure = rater.measure
+    if measure.needs_images:
+        raise DataError(f"{rater.name} needs images, but rated answers have none.", remedy="Remove it.")
+    texts, references = answers["answer"].tolist(), answers["references"].tolist()
+    questions = answers["question"].tolist() if measure.needs_questions else None
+    if isinstance(measure, Lave):
+        captions = [caption or None for caption in answers["caption"]] if rater.captions else None
+        verdicts = measure.rate(texts, references, questions, captions)
+        return verdicts.values, verdicts.replies
+    return measure.scores_many(texts, references, questions=questions), None
 
 
-def judge_answers(answers: RatedAnswers, raters: Sequence[Rater], settings: JudgeSettings) -> StudyReport:
-    """Scores rated answers and correlates the scores with the ratings.
+def correlate(scores: FloatArray, human: FloatArray, *, resamples: int, seed: int) -> Correlations:
+    """Returns ρ and τ-b of each measure with the human ratings, and in each resample of the answers.
+
+    The same draws serve every measure, which makes the differences between measures paired.
 
     Args:
-        answers: The rated answers.
+        scores: Shape (measures, answers); a measure's are all NaN, or none is.
+        human: Shape (answers,), without NaN.
+        resamples: Number of resamples, at least 1.
+        seed: Seed of the draws.
+    """
+    scored = ~np.isnan(scores).any(axis=1)
+    codes = [np.unique(row, return_inverse=True)[1].ravel() for row in (human, *scores[scored])]
+
+    def statistic(counts: FloatArray) -> FloatArray:
+        values = np.full((len(counts), 2, len(scores)), np.nan)
+        values[:, :, scored] = [
+            np.transpose([_rank_correlations(code, codes[0], drawn) for code in codes[1:]]) for drawn in counts
+        ]
+        return values
+
+    def counted(counts: FloatArray) -> FloatArray:
+        task.advance(len(counts))
+        return statistic(counts)
+
+    with track("resamples", resamples) as task:
+        drawn = resample(counted, len(human), resamples=resamples, seed=seed)
+    return Correlations(len(human), statistic(np.ones((1, len(human))))[0], drawn)
+
+
+def _rank_correlations(x: NDArray[np.int64], y: NDArray[np.int64], counts: FloatArray) -> tuple[float, float]:
+    """Returns ρ and τ-b of two columns of ranks from how often each row is drawn; NaN where a side is constant."""
+    shape = (int(x.max()) + 1, int(y.max()) + 1)
+    n = counts.sum()
+    if shape[0] * shape[1] > _CELLS:
+        from scipy import stats
+
+        rows = np.repeat(np.arange(len(counts)), counts.astype(np.int64))
+        a, b = x[rows], y[rows]
+        if not np.ptp(a) or not np.ptp(b):
+            return np.nan, np.nan
+        return float(stats.spearmanr(a, b).statistic), float(stats.kendalltau(a, b).statistic)
+    table = np.bincount(x * shape[1] + y, counts, shape[0] * shape[1]).reshape(shape)
+    totals = table.sum(axis=1), table.sum(axis=0)
+    ranks = [total.cumsum() - (total - 1) / 2 - (n + 1) / 2 for total in totals]  # mid-ranks, less their mean
+    spread = np.prod([(total * rank**2).sum() for total, rank in zip(totals, ranks, strict=True)])
+    below = table.cumsum(axis=0) - table
+    left = below.cumsum(axis=1) - below
+    agreed = (table * (2 * left + below - below.sum(axis=1, keepdims=True))).sum()
+    untied = np.prod([(n * (n - 1) - (total * (total - 1)).sum()) / 2 for total in totals])
+    if spread <= 0 or untied <= 0:
+        return np.nan, np.nan
+    return float(ranks[0] @ table @ ranks[1] / np.sqrt(spread)), float(agreed / np.sqrt(untied))
+
+
+# -- the report -------------------------------------------------------------------------------------------------------
+
+
+def judge_answers(
+    answers: pd.DataFrame, raters: Sequence[Rater], settings: JudgeSettings, notes: Sequence[str] = ()
+) -> StudyReport:
+    """Scores rated answers, correlates the scores with the ratings and returns the report.
+
+    Args:
+        answers: The rated answers, see `read_rated_answers`.
         raters: The measures, one or more.
-        settings: Resamples and seed, and what the report records.
+        settings: Resamples, seed and what the report records.
+        notes: Notes on the answers.
 
     Raises:
         DataError: If there is no measure, two have one name, or no answer was scored by all of them.
@@ -161,163 +220,117 @@ def judge_answers(answers: RatedAnswers, raters: Sequence[Rater], settings: Judg
     names = [rater.name for rater in raters]
     if not names or len(set(names)) < len(names):
         raise DataError("Give at least one measure, and each only once.", value=", ".join(names))
-    rated = _rate(answers, raters, settings)
-    paper = [
-        *(("paper4-table1",) if any(row.category for row in answers.rows) else ()),
-        "paper4-table2",
-        *(("paper4-table3",) if settings.ablations else ()),
-    ]
-    tables = [
-        _main_table(rated),
-        _differences_table(rated),
-        _groups_table(rated),
-        _missed_table(rated),
-        *map(_paper_table, paper),
-    ]
+    made = {rater.name: score_answers(rater, answers) for rater in raters}
+    scores = pd.DataFrame({name: values for name, (values, _) in made.items()}, index=answers.index)
+    unscored = scores.isna().sum()
+    # A measure without any score has no correlation; it must not leave the others without answers.
+    common = scores.loc[:, unscored < len(answers)].notna().all(axis=1)
+    if (unscored == len(answers)).all() or not common.any():
+        raise DataError(
+            "No answer was scored by all measures.",
+            file=settings.file,
+            value={name: f"{count} of {len(answers)} unscored" for name, count in unscored.items()},
+            remedy="Remove the measure that scored the fewest answers. "
+            + " ".join(note for rater in raters for note in rater.measure.notes),
+        )
+    kept, known = answers[common], scores[common]
+    found = _correlated(known, kept["human"], settings)
+    groups = {
+        group: _correlated(known[kept["group"] == group], kept.loc[kept["group"] == group, "human"], settings)
+        for group in kept["group"].unique()
+        if group
+    }
+    categories = [name for name in answers["category"].unique() if name]
+    tables = [_main_table(raters, found, unscored, known.mean())]
+    if (differences := _differences_table(found, names, unscored < len(answers))) is not None:
+        tables.append(differences)
+    if groups:
+        tables.append(_groups_table(names, groups, found))
+    kinds = [rater.kind for rater in raters]
+    if "vqa-accuracy" in kinds and answers["human"].min() >= 0 and answers["human"].max() == 1:
+        vqa = known.iloc[:, kinds.index("vqa-accuracy")]
+        tables.append(_missed_table(kept, known, vqa, categories))
+    paper = {"paper4-table1": bool(categories), "paper4-table2": True, "paper4-table3": settings.ablations}
+    rationales = {name: texts for name, (_, texts) in made.items() if texts is not None}
     return StudyReport(
         study="judge",
         title="How well measures agree with people",
         settings={**settings.record(), "measures": {rater.name: rater.measure.identity() for rater in raters}},
-        tables=tuple(table for table in tables if table is not None),
-        figures={"correlations": partial(draw_correlations, names, rated.found, rated.groups)},
+        tables=(*tables, *(_paper_table(name) for name, wanted in paper.items() if wanted)),
+        figures={"correlations": partial(draw_correlations, names, found, groups)},
         notes=(
-            *answers.notes,
-            *_notes(rated, settings.resamples),
+            *notes,
+            *_notes(names, found, unscored, common, kept["human"], settings.resamples),
             *(n if n.startswith(r.name) else f"{r.name}: {n}" for r in raters for n in r.measure.notes),
         ),
         data={
-            "groups": {group: _numbers(names, *found) for group, found in rated.groups.items()},
-            "answers": [_answer(rated, place) for place in range(len(rated.rows))],
+            "groups": {group: _numbers(names, inside) for group, inside in groups.items()},
+            "answers": [
+                {"id": row["id"], "row": row["row"], "human": row["human"], "scores": values}
+                | ({"rationales": {name: texts[i] for name, texts in rationales.items()}} if rationales else {})
+                for i, (row, values) in enumerate(
+                    zip(answers.to_dict("records"), scores.to_dict("records"), strict=True)
+                )
+            ],
         },
     )
 
 
-def _rate(answers: RatedAnswers, raters: Sequence[Rater], settings: JudgeSettings) -> _Rated:
-    rows = answers.rows
-    scored = [score_answers(rater, rows) for rater in raters]
-    scores = np.stack([values for values, _ in scored])
-    unscored = np.isnan(scores).sum(axis=1)
-    # A measure without any score has no correlation; it must not leave the others without answers.
-    live = unscored < len(rows)
-    common: NDArray[np.bool_] = np.asarray(~np.isnan(scores[live]).any(axis=0))
-    if not live.any() or not common.any():
-        raise DataError(
-            "No answer was scored by all measures.",
-            file=answers.file,
-            value={r.name: f"{count} of {len(rows)} unscored" for r, count in zip(raters, unscored, strict=True)},
-            remedy="Remove the measure that scored the fewest answers. "
-            + " ".join(note for rater in raters for note in rater.measure.notes),
-        )
-    human = np.array([row.human for row in rows])
-    parts = {"": common}
-    for group in dict.fromkeys(row.group for row in rows if row.group):
-        parts[group] = common & np.array([row.group == group for row in rows])
-    parts = {group: chosen for group, chosen in parts.items() if chosen.any()}
-    told = {"resamples": settings.resamples, "seed": settings.seed}
-    found = {
-        group: (bootstrap_correlations(scores[:, chosen], human[chosen], **told), int(chosen.sum()))
-        for group, chosen in parts.items()
-    }
-    replies = {rater.name: said for rater, (_, said) in zip(raters, scored, strict=True) if said is not None}
-    return _Rated(raters, rows, scores, replies, common, found.pop("")[0], found)
+def _correlated(scores: pd.DataFrame, human: pd.Series[float], settings: JudgeSettings) -> Correlations:
+    columns = np.vstack([human, scores.to_numpy().T])
+    return correlate(columns[1:], columns[0], resamples=settings.resamples, seed=settings.seed)
 
 
-def score_answers(rater: Rater, rows: Sequence[RatedAnswer]) -> tuple[FloatArray, tuple[str | None, ...] | None]:
-    """Returns a measure's score of each answer, shape (n,), NaN where unscored; and a judge's rationales, or None.
-
-    A measure of one reference is asked about each reference, and the largest score counts (paper 4, "Baselines"); one
-    that is defined for all references at once (LAVE, VQA accuracy, CIDEr) is given them, and so is Llama inclusion,
-    which knows that a call that failed is no "no".
-
-    Raises:
-        DataError: If the measure needs images or questions that the file does not have.
-    """
-    measure = rater.measure
-    if measure.needs_images:
-        raise DataError(f"{rater.name} needs images, but rated answers have none.", remedy="Remove it.")
-    answers = [row.answer for row in rows]
-    references = [row.references for row in rows]
-    questions = [row.question for row in rows] if measure.needs_questions else None
-    if isinstance(measure, Lave):
-        verdicts = measure.rate(
-            answers, references, questions, [row.caption for row in rows] if rater.captions else None
-        )
-        return verdicts.values, verdicts.replies
-    return measure.scores_many(answers, references, questions=questions), None
-
-
-def _answer(rated: _Rated, place: int) -> dict[str, Any]:
-    """Returns what is said about one answer: its rating, its scores and the judges' rationales."""
-    row = rated.rows[place]
-    rationales = {name: said[place] for name, said in rated.replies.items()}
-    return {
-        "id": row.id,
-        "row": row.row,
-        "human": row.human,
-        "scores": dict(zip(rated.names, rated.scores[:, place].tolist(), strict=True)),
-        **({"rationales": rationales} if rationales else {}),
+def _numbers(names: Sequence[str], found: Correlations) -> dict[str, Any]:
+    cells = {name: [found.cells(i, which) for which in (0, 1)] for i, name in enumerate(names)}
+    return {"answers": found.answers} | {
+        name: {"rho": rho[0], "rho_interval": rho[1:], "tau": tau[0], "tau_interval": tau[1:]}
+        for name, (rho, tau) in cells.items()
     }
 
 
-def _numbers(names: Sequence[str], found: Correlations, count: int) -> dict[str, Any]:
-    """Returns a group's correlations with their intervals, by measure."""
-    return {
-        "answers": count,
-        **{
-            name: {
-                "rho": found.rho[i],
-                "rho_interval": percentiles(found.rho_resamples[:, i]),
-                "tau": found.tau[i],
-                "tau_interval": percentiles(found.tau_resamples[:, i]),
-            }
-            for i, name in enumerate(names)
-        },
-    }
-
-
-def _notes(rated: _Rated, resamples: int) -> list[str]:
+def _notes(
+    names: Sequence[str],
+    found: Correlations,
+    unscored: pd.Series[int],
+    common: pd.Series[bool],
+    human: pd.Series[float],
+    resamples: int,
+) -> list[str]:
     notes = []
-    unscored = dict(zip(rated.names, rated.unscored, strict=True))
-    if not rated.common.all():
+    if not common.all():
         causes = ", ".join(f"{name} {count:,}" for name, count in unscored.items() if count)
         notes.append(
-            f"{int((~rated.common).sum()):,} of {len(rated.rows):,} answers are left out because not every measure "
-            f"scored them (unscored: {causes})."
+            f"{int((~common).sum()):,} of {len(common):,} answers are left out because not every measure scored them "
+            f"(unscored: {causes})."
         )
-    notes += [
-        f"{name} scored no answer, so it has no correlation."
-        for name, count in unscored.items()
-        if count == len(rated.rows)
-    ]
-    if np.ptp(rated.human[rated.common]) == 0:
+    silent = unscored.index[unscored == len(common)]
+    notes += [f"{name} scored no answer, so it has no correlation." for name in silent]
+    if human.nunique() == 1:
         notes.append("The human ratings are all the same, so correlations are undefined.")
-    for i, name in enumerate(rated.names):
-        undefined = int(np.isnan(rated.found.rho_resamples[:, i]).sum())
-        if np.isfinite(rated.found.rho[i]) and undefined:
-            notes.append(
-                f"{name}: constant in {undefined:,} of {resamples:,} resamples, which are left out of its interval."
-            )
+    undefined = np.isnan(found.drawn[:, 0]).sum(axis=0)
+    for name, rho, times in zip(names, found.values[0], undefined, strict=True):
+        if np.isfinite(rho) and times:
+            constant = f"{name}: constant in {times:,} of {resamples:,} resamples"
+            notes.append(f"{constant}, which are left out of its interval.")
     return notes
 
 
-def _main_table(rated: _Rated) -> Table:
+def _main_table(
+    raters: Sequence[Rater], found: Correlations, unscored: pd.Series[int], means: pd.Series[float]
+) -> Table:
     # LAVE's own row depends on the language model, and none of the paper's three need be the one used here.
     printed = {row["measure"]: row["overall"] for row in published("paper4-table2") if row["measure"] != "lave"}
     rows: list[tuple[Cell, ...]] = []
-    for i, rater in enumerate(rated.raters):
-        cells: list[Cell] = [rater.name, int(rated.common.sum()), rated.unscored[i]]
-        cells.append(float(rated.scores[i, rated.common].mean()))  # NaN, a dash, where the measure scored nothing
-        for value, resamples in (
-            (rated.found.rho[i], rated.found.rho_resamples[:, i]),
-            (rated.found.tau[i], rated.found.tau_resamples[:, i]),
-        ):
-            cells += [float(value), *(percentiles(resamples) if np.isfinite(value) else (None, None))]
+    for i, rater in enumerate(raters):
         paper = printed.get(rater.kind)
-        rows.append((*cells, paper / 100 if isinstance(paper, float) else None))
+        beside = paper / 100 if isinstance(paper, float) else None
+        counts = (found.answers, int(unscored[rater.name]), float(means[rater.name]))
+        rows.append((rater.name, *counts, *found.cells(i, 0), *found.cells(i, 1), beside))
     return Table(
         "correlations",
         "Correlation with human ratings",
-        ("measure", "answers", "unscored", "mean score", *_RHO, *_TAU, "paper 4 ρ"),
+        ("measure", "answers", "unscored", "mean score", *_INTERVALS, "paper 4 ρ"),
         tuple(rows),
         notes=(
             "ρ and τ (tau-b) over the answers that every measure scored, with 95 % percentile bootstrap intervals.",
@@ -327,35 +340,33 @@ def _main_table(rated: _Rated) -> Table:
     )
 
 
-def _differences_table(rated: _Rated) -> Table | None:
-    """Returns the difference of ρ of each pair of measures with scores, or None where there are no two."""
+def _differences_table(found: Correlations, names: Sequence[str], live: pd.Series[bool]) -> Table | None:
+    """Returns the difference of ρ of each pair of measures with scores, or None where there is no pair."""
     from scipy import stats
 
-    live = [i for i, count in enumerate(rated.unscored) if count < len(rated.rows)]
-    if len(live) < 2:
-        return None
     rows: list[tuple[Cell, ...]] = []
-    p_values: list[float] = []
-    t_tests: list[float] = []
-    for a, b in itertools.combinations(live, 2):
-        first, second = rated.found.rho_resamples[:, a], rated.found.rho_resamples[:, b]
+    p_values = []
+    for a, b in itertools.combinations(np.flatnonzero(live).tolist(), 2):
+        first, second = found.drawn[:, 0, a], found.drawn[:, 0, b]
         both = np.isfinite(first) & np.isfinite(second)
         change = first[both] - second[both]
-        estimate = float(rated.found.rho[a] - rated.found.rho[b])
-        known = bool(np.isfinite(estimate) and change.size)
-        *ends, p_value = interval_and_p(change) if known else (None, None, float("nan"))
-        p_values.append(p_value)
-        t_tests.append(float("nan"))
-        if known and np.ptp(change) > 0:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # a correlation of 1 in every resample
-                t_tests[-1] = float(stats.ttest_ind(first[both], second[both], equal_var=False).pvalue)
-        rows.append((rated.names[a], rated.names[b], estimate if known else None, *ends))
+        estimate = float(found.values[0, a] - found.values[0, b])
+        low = high = p = t_test = np.nan
+        if np.isfinite(estimate) and change.size:
+            low, high, p = interval_and_p(change)
+            if np.ptp(change) > 0:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", RuntimeWarning)  # a correlation of 1 in every resample
+                    t_test = float(stats.ttest_ind(first[both], second[both], equal_var=False).pvalue)
+        p_values.append(p)
+        rows.append((names[a], names[b], estimate, low, high, p, t_test))
+    if not rows:
+        return None
     return Table(
         "differences",
         "Differences of Spearman's ρ",
         ("measure", "other", "difference", "low", "high", "p", "p (Holm)", "p (t-test)"),
-        tuple((*row, *ps) for row, *ps in zip(rows, p_values, _holm(p_values), t_tests, strict=True)),
+        tuple((*row[:6], holm, row[6]) for row, holm in zip(rows, _holm(p_values), strict=True)),
         digits={"p": 4, "p (Holm)": 4, "p (t-test)": 4},
         notes=(
             "p: paired bootstrap, two-sided; the same resamples of the answers for both measures. Use this p value, or "
@@ -366,72 +377,54 @@ def _differences_table(rated: _Rated) -> Table | None:
     )
 
 
-def _holm(p_values: Sequence[float]) -> list[float | None]:
-    """Returns p-values adjusted for all being looked at (Holm, 1979); None for those that are undefined."""
-    order = sorted((p, i) for i, p in enumerate(p_values) if np.isfinite(p))
-    adjusted: list[float | None] = [None] * len(p_values)
-    highest = 0.0
-    for rank, (p, i) in enumerate(order):
-        highest = max(highest, min(1.0, p * (len(order) - rank)))
-        adjusted[i] = highest
-    return adjusted
+def _holm(p_values: Sequence[float]) -> list[float]:
+    """Returns p-values adjusted for several tests (Holm, 1979); NaN for those that are undefined."""
+    p = np.array(p_values)
+    order = np.argsort(p)[: np.isfinite(p).sum()]
+    adjusted = np.full(len(p), np.nan)
+    adjusted[order] = np.maximum.accumulate(np.minimum(1, p[order] * np.arange(len(order), 0, -1)))
+    return adjusted.tolist()
 
 
-def _groups_table(rated: _Rated) -> Table | None:
-    """Returns ρ of each measure in each group, and over all answers; None where there are no groups."""
-    if not rated.groups:
-        return None
-    correlations = [*(found for found, _ in rated.groups.values()), rated.found]
-    sizes = ", ".join(f"{group}: {count:,}" for group, (_, count) in rated.groups.items())
+def _groups_table(names: Sequence[str], groups: Mapping[str, Correlations], found: Correlations) -> Table:
+    sizes = ", ".join(f"{group}: {inside.answers:,}" for group, inside in groups.items())
+    rho = [one.values[0] for one in (*groups.values(), found)]
     return Table(
         "groups",
         "Spearman's ρ by group",
-        ("measure", *rated.groups, "all"),
-        tuple((name, *(float(found.rho[i]) for found in correlations)) for i, name in enumerate(rated.names)),
+        ("measure", *groups, "all"),
+        tuple((name, *(float(values[i]) for values in rho)) for i, name in enumerate(names)),
         notes=(f"Answers: {sizes}.", "Kendall's τ and the intervals of the groups are in the figure and in --json."),
     )
 
 
-def _missed_table(rated: _Rated) -> Table | None:
-    """Returns the mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4).
-
-    Categories that are called as in the paper's Table 1 stand beside its percentages.
-
-    Returns:
-        The table, or None where VQA accuracy is not among the measures or the ratings do not lie between 0 and 1.
-    """
-    human, common = rated.human, rated.common
-    kinds = [rater.kind for rater in rated.raters]
-    if "vqa-accuracy" not in kinds or human.min() < 0 or human.max() != 1:
-        return None
-    vqa = rated.scores[kinds.index("vqa-accuracy")]
-    missed = common & (human == 1) & (vqa < _MISSED)
-    lucky = int((common & (human == 0) & (vqa > _MISSED)).sum())
-    categories = list(dict.fromkeys(row.category for row in rated.rows if row.category))
+def _missed_table(
+    answers: pd.DataFrame, scores: pd.DataFrame, vqa: pd.Series[float], categories: Sequence[str]
+) -> Table:
+    """Returns the mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4)."""
+    missed = (answers["human"] == 1) & (vqa < _MISSED)
+    lucky = int(((answers["human"] == 0) & (vqa > _MISSED)).sum())
     printed = {str(row["category"]).casefold(): row["percent"] for row in published("paper4-table1")}
-    shown: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for name in [*categories, ""]:
-        chosen = missed & np.array([not name or row.category == name for row in rated.rows])
+        chosen = missed & ((answers["category"] == name) | (not name))
         count = int(chosen.sum())
-        cells: list[Cell] = [name or "all", count, count / int(common.sum())]
+        cells: list[Cell] = [name or "all", count, count / len(answers)]
         if categories:
             cells += [100 * count / max(1, int(missed.sum())), printed.get(name.casefold())]
-        shown.append((*cells, *(float(line[chosen].mean()) if count else None for line in rated.scores)))
+        rows.append((*cells, *scores[chosen].mean().tolist()))
     beside = ("% of missed", "paper 4 %") if categories else ()
+    note = "paper 4 %: its Table 1, of 400 missed answers; they add up to 125.75, so some are in several."
     return Table(
         "missed",
         f"Correct answers that VQA accuracy misses (people: 1, VQA accuracy below {_MISSED})",
-        ("category", "answers", "share", *beside, *rated.names),
-        tuple(shown),
+        ("category", "answers", "share", *beside, *scores.columns),
+        tuple(rows),
         digits=dict.fromkeys(beside, 2),
         notes=(
             f"The reverse, people: 0 and VQA accuracy above {_MISSED}: {lucky:,} answers.",
             "Paper 4: 16.33 % of its answers are missed, and 1.72 % the reverse.",
-            *(
-                ("paper 4 %: its Table 1, of 400 missed answers; they add up to 125.75, so some are in several.",)
-                if categories
-                else ()
-            ),
+            *((note,) if categories else ()),
         ),
     )
 
@@ -439,11 +432,61 @@ def _missed_table(rated: _Rated) -> Table | None:
 def _paper_table(name: str) -> Table:
     printed = published(name)
     columns = tuple(column for column in printed[0] if column != "measure")
-    return Table(
-        name,
-        _PAPER[name],
-        columns,
-        tuple(tuple(row[column] for column in columns) for row in printed),
-        digits=dict.fromkeys(columns, 2),
-        notes=("As printed in the paper; not computed here.",),
-    )
+    rows = tuple(tuple(row[column] for column in columns) for row in printed)
+    notes = ("As printed in the paper; not computed here.",)
+    return Table(name, _PAPER[name], columns, rows, digits=dict.fromkeys(columns, 2), notes=notes)
+
+
+def draw_correlations(names: Sequence[str], found: Correlations, groups: Mapping[str, Correlations]) -> Figure:
+    """Draws ρ and τ of each measure with 95 % intervals, the highest ρ on top; groups as smaller marks below.
+
+    Args:
+        names: The measures.
+        found: Their correlations over all answers.
+        groups: Their correlations by group.
+    """
+    from matplotlib.figure import Figure as NewFigure
+
+    order = np.argsort(-np.nan_to_num(found.values[0], nan=-2.0), kind="stable")
+    shown = dict(list(groups.items())[: len(CYCLE) - 2])
+    labels = ["Spearman's ρ", "Kendall's τ", *(f"ρ, {name} ({one.answers:,})" for name, one in shown.items())]
+    looks = [
+        (label, CYCLE[i], MARKER_CYCLE[i % len(MARKER_CYCLE)], (6.5, 5.5)[i] if i < 2 else 4.0)
+        for i, label in enumerate(labels)
+    ]
+    step = 1.0 + 0.16 * len(shown)
+    # As many columns in the legend as fit into 95 characters: a wider one would shrink the plot.
+    columns = max(1, min(4, len(labels), 95 // (max(map(len, ("Spearman's ρ", *labels[2:]))) + 7)))
+    lines = -(-len(labels) // columns)
+    figure = NewFigure(figsize=(7.2, 1.1 + 0.2 * lines + 0.42 * step * len(names)), layout="constrained")
+    axes = figure.add_subplot()
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    for row, i in enumerate(order):
+        height = -row * step
+        if np.isnan(found.values[0, i]):
+            axes.text(0.0, height, " undefined", va="center", color=GREY)
+            continue
+        _draw_mark(axes, found.cells(i, 0), height + 0.11, looks[0])
+        _draw_mark(axes, found.cells(i, 1), height - 0.11, looks[1])
+        for j, inside in enumerate(shown.values()):
+            _draw_mark(axes, inside.cells(i, 0), height - 0.33 - 0.16 * j, looks[2 + j])
+    for label, colour, marker, size in looks:
+        axes.plot([], [], color=colour, marker=marker, markersize=size, label=label)
+    axes.set_yticks([-row * step for row in range(len(order))], [names[i] for i in order])
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
+    axes.set_ylim(-(len(order) - 1) * step - 0.5 - 0.16 * len(shown), 0.55)
+    axes.grid(axis="x", color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines["left"].set_visible(False)
+    more = len(groups) - len(shown)
+    left = "" if not more else f"; {more} more group{' is' if more == 1 else 's are'} in the table"
+    axes.set_xlabel(f"correlation with human ratings (95 % interval){left}")
+    figure.legend(loc="outside upper center", ncols=columns)
+    return figure
+
+
+def _draw_mark(axes: Axes, cells: tuple[float, float, float], height: float, look: tuple[str, str, str, float]) -> None:
+    (value, low, high), (_, colour, marker, size) = cells, look
+    if np.isfinite(value):
+        axes.plot([low, high], [height, height], color=colour, linewidth=1.6, solid_capstyle="butt")
+        axes.plot([value], [height], color=colour, marker=marker, markersize=size)

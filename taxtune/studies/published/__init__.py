@@ -1,9 +1,8 @@
-"""Figures printed in the papers, one CSV per table, to stand beside ours."""
+"""Figures printed in the papers, one CSV per table, for comparison with ours."""
 
 from __future__ import annotations
 
 import csv
-import io
 from importlib import resources
 
 __all__ = ["published"]
@@ -19,13 +18,11 @@ def published(name: str) -> list[dict[str, str | float | None]]:
         FileNotFoundError: If there is no such table.
     """
     text = (resources.files(__package__) / f"{name}.csv").read_text("utf-8")
-    return [{column: _value(cell) for column, cell in row.items()} for row in csv.DictReader(io.StringIO(text))]
+    return [{column: _value(cell) for column, cell in row.items()} for row in csv.DictReader(text.splitlines())]
 
 
 def _value(cell: str) -> str | float | None:
-    if not cell:
-        return None
     try:
         return float(cell)
     except ValueError:
-        return cell
+        return cell or None

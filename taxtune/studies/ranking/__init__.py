@@ -2,125 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
-
-import typer
-
-from taxtune.errors import DataError
-from taxtune.options import SeedOption, measure_option, taxonomy_option
 from taxtune.report.output import StudyReport
-from taxtune.studies.settings import (
-    NOT_RECORDED,
-    ContestantSettings,
-    MapperSettings,
-    TextMeasureSettings,
-    TreeSettings,
-)
+from taxtune.studies.ranking.settings import RankingSettings
 
 __all__ = ["RankingSettings", "run"]
-
-_DEFAULT = ("exact-match", "contained", "rouge-1", "meteor")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, TreeSettings):
-    """Who is ranked, and under what: see `taxtune study ranking --help`.
-
-    Raises:
-        DataError: If there is neither a taxonomy nor a table of scores, or both.
-    """
-
-    files: Annotated[
-        tuple[str, ...],
-        typer.Argument(
-            metavar="MODEL=FILE...", help="CSV or JSONL with the columns answer and truth, one for each model."
-        ),
-    ] = ()
-    taxonomy: Annotated[Any, taxonomy_option("Needed unless --scores is given.")] = None
-    measure: Annotated[tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = _DEFAULT
-    by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that splits the file into models.")] = None
-    guess: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            metavar="WHICH", help="For lists of guesses: 1, 2, top-3 or all, each ranked as a model; repeatable."
-        ),
-    ] = ()
-    group: Annotated[
-        Mapping[str, str],
-        typer.Option(
-            metavar="NAME=DATASET,...",
-            help="Average over these data sets, each with files MODEL:DATASET=FILE; repeatable.",
-        ),
-        NOT_RECORDED,
-    ] = field(default_factory=dict)
-    dataset_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="With --group: column with the data set, for files MODEL=FILE."),
-        NOT_RECORDED,
-    ] = None
-    tree: Annotated[
-        Mapping[str, str],
-        typer.Option(
-            metavar="DATASET=TREE",
-            help="With --group: the tree of a data set; without it --taxonomy or, for text measures alone, none.",
-        ),
-        NOT_RECORDED,
-    ] = field(default_factory=dict)
-    unit: Annotated[
-        Literal["example", "target"],
-        typer.Option(metavar="WHAT", help="Compare by example or, if the files have different images, by target."),
-    ] = "example"
-    scores: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TABLE",
-            help="Instead of files: a CSV with model and one column for each measure, or paper1-table4, "
-            "paper1-table5 or paper2-main; TABLE-exchanged reads hP and hR exchanged.",
-        ),
-        NOT_RECORDED,
-    ] = None
-    resamples: Annotated[int, typer.Option(min=1, max=100_000, help="Number of bootstrap resamples of the ranks.")] = (
-        2000
-    )
-    seed: Annotated[int, SeedOption] = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.scores is None:
-            if self.group:
-                if self.root is not None:
-                    raise DataError("--root is of one tree, --group of several.", value=self.root)
-            elif self.tree or self.dataset_column:
-                raise DataError("--tree and --dataset-column need --group.", value=self.dataset_column or self.tree)
-            elif self.taxonomy is None:
-                raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
-            return
-        measure = self.measure if self.measure != _DEFAULT else None
-        given = self.files or self.taxonomy or self.root or measure or self.by or self.guess or self.where
-        given = given or self.group or self.dataset_column or self.tree
-        if given:
-            raise DataError(
-                "--scores ranks only the models of a table.", value=given, remedy="Remove the other options."
-            )
-
-    @property
-    def groups(self) -> dict[str, tuple[str, ...]]:
-        """The data sets of each group; nothing where all answers are of one.
-
-        Raises:
-            DataError: If a group has none, or one twice.
-        """
-        found = {name: tuple(one.strip() for one in given.split(",")) for name, given in self.group.items()}
-        for name, members in found.items():
-            if not all(members) or len(set(members)) < len(members):
-                raise DataError("--group takes NAME=DATASET,DATASET,...", value=f"{name}={self.group[name]}")
-        return found
-
-    def works(self) -> Sequence[str]:
-        """Returns the measures and the similarity, whose work is kept."""
-        return [spec for spec in (*self.measure, self.similarity) if isinstance(spec, str)]
 
 
 def run(settings: RankingSettings) -> StudyReport:
@@ -129,14 +14,11 @@ def run(settings: RankingSettings) -> StudyReport:
     Prints the scores, the ranks, how sure they are (paired bootstrap) and how far each measure's ranking agrees with
     that of hF; with --out also draws the rank-shift chart.
 
-    Args:
-        settings: Who is ranked, and under what.
-
     Raises:
-        TaxtuneError: If files do not fit together or there are fewer than two models, a measure needs what is not
-            there, or no model has an answer.
+        TaxtuneError: If files do not fit together, there are fewer than two models, a measure lacks an input, or no
+            model has an answer.
     """
-    from taxtune.studies.ranking.score_tables import ranking_of_scores
+    from taxtune.studies.ranking.score_table import ranking_of_scores
     from taxtune.studies.ranking.study import ranking
 
     return ranking(settings) if settings.scores is None else ranking_of_scores(settings.scores)

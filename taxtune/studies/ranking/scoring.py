@@ -1,168 +1,204 @@
-"""What a ranking rests on: each answer of each model scored under text measures, accuracy, hR and hP, by data set."""
+"""One frame of all answers of all models about all data sets, scored under text measures, accuracy, hR and hP."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from taxtune.answers import AnswerRow
+from taxtune.answers import AnswerTable, read_records, rows_error
+from taxtune.answers.matching import align, excluded_records
+from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.mapping.normalize import fold_words
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure
+from taxtune.studies.contestants import named_paths, read_models
 from taxtune.studies.placing import PlacedAnswers, place_rows
-from taxtune.studies.ranking import RankingSettings
-from taxtune.studies.ranking.bootstrap import MeasuredModels
+from taxtune.studies.ranking.ranks import Measured
+from taxtune.studies.ranking.settings import RankingSettings
 from taxtune.studies.text_scores import text_scores
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.taxonomy import Domain, Taxonomy
+from taxtune.taxonomy.domain import read_part
 
-__all__ = ["METRICS", "Rows", "Scored", "group_columns", "score_models"]
+__all__ = ["METRICS", "DataSet", "measured", "read_data_sets", "score_models"]
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Rows = Mapping[str, Sequence[AnswerRow]]
 
-#: The metrics, after the text measures and in the order of the paper's Tables 4 and 5, hF last.
+#: The metrics, after the text measures and in the order of the paper's Tables 4 and 5.
 METRICS = ("accuracy", "hR", "hP", "hF")
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """The scores of several models' answers.
+class DataSet(NamedTuple):
+    """The answers of several models about one data set.
 
     Attributes:
-        measured: The text measures, and on a tree the metrics, all of the same models and units.
-        counts: By model, the numbers under `COUNTS`; without a tree nobody knows what abstains and what is off it.
-        targets: By model, the number of each row's target, shape (rows,); on a tree its node.
-        placed: By model, where its answers are on the tree; nothing without one.
-        remarks: What was not scored, with counts.
+        name: Its name; "" where there is but one.
+        taxonomy: The tree of its targets; None where they are texts.
+        part: The domain that the tree is a part of; None where it is the whole.
+        rows: The rows of each model; where examples are compared, those of the same examples in the same order.
+        notes: What was left out, with counts.
+        excluded: Every row that was left out.
     """
 
-    measured: list[MeasuredModels]
-    counts: dict[str, tuple[int | None, ...]]
-    targets: dict[str, IntArray]
-    placed: dict[str, PlacedAnswers]
-    remarks: list[str]
+    name: str
+    taxonomy: Taxonomy | None
+    part: Domain | None
+    rows: Mapping[str, Sequence[Any]]
+    notes: Sequence[str]
+    excluded: Sequence[dict[str, Any]]
 
-    @property
-    def units(self) -> int:
-        """How many examples or targets the scores are of."""
-        return int(self.measured[0].scores.shape[1])
+
+def read_data_sets(settings: RankingSettings) -> tuple[list[DataSet], list[str]]:
+    """Reads the trees and the answers, and says which data sets are left out.
+
+    Raises:
+        TaxtuneError: If a tree or a file cannot be used, rows do not match, or a data set of a group is in no file.
+    """
+    if not settings.group:
+        taxonomy, part = settings.read_tree()
+        return [_data_set("", taxonomy, part, read_models(settings, taxonomy, part), settings)], []
+    files = _files(settings)
+    wanted = list(dict.fromkeys(name for names in settings.groups.values() for name in names))
+    for option, lacking, whose, known in (
+        ("--group", [name for name in wanted if name not in files], "no file has", files),
+        ("--tree", [name for name in settings.tree if name not in wanted], "no group has", wanted),
+    ):
+        if lacking:
+            remedy = f"There are {', '.join(known)}."
+            raise DataError(f"{option} names a data set that {whose}.", value=lacking, remedy=remedy)
+    data_sets = []
+    for name in wanted:
+        path = settings.tree.get(name, settings.taxonomy)
+        tree = None if path is None else read_part(path, settings.format, None)[0]
+        where = settings.where if settings.dataset_column is None else {**settings.where, settings.dataset_column: name}
+        models = read_models(replace(settings, files=files[name], where=where), tree, named=True)
+        data_sets.append(_data_set(name, tree, None, models, settings))
+    unused = [name for name in files if name not in wanted]
+    return data_sets, [f"Data sets that no group has are left out: {', '.join(unused)}"] if unused else []
+
+
+def _data_set(
+    name: str,
+    taxonomy: Taxonomy | None,
+    part: Domain | None,
+    files: Mapping[str, AnswerTable],
+    settings: RankingSettings,
+) -> DataSet:
+    notes = [note for file in files.values() for note in file.notes]
+    if settings.unit == "target":
+        rows = {model: file.rows for model, file in files.items()}
+        return DataSet(name, taxonomy, part, rows, notes, excluded_records(files.values()))
+    aligned = align(files, settings.rows)
+    excluded = excluded_records(files.values(), [aligned])
+    return DataSet(name, taxonomy, part, aligned.rows, [*notes, *aligned.notes], excluded)
+
+
+def _files(settings: RankingSettings) -> dict[str, tuple[str, ...]]:
+    """Returns the MODEL=FILE arguments of each data set."""
+    files: dict[str, tuple[str, ...]] = {}
+    column = settings.dataset_column
+    for name, path in named_paths(settings.files).items():
+        if column is None:
+            model, _, data_set = name.rpartition(":")
+            if not model.strip() or not data_set.strip():
+                raise DataError(
+                    "The argument does not say which model and data set the file is for.",
+                    value=f"{name}={path}",
+                    remedy="Give MODEL:DATASET=FILE, or MODEL=FILE with --dataset-column.",
+                )
+            files[data_set] = (*files.get(data_set, ()), f"{model}={path}")
+            continue
+        records = read_records(path)
+        if not any(column in record for _, record in records):
+            raise DataError(f"The file has no column {column!r}.", file=path, remedy="Check --dataset-column.")
+        lacking = [(row, f"{column} is missing") for row, record in records if record.get(column) in (None, "")]
+        if lacking:
+            raise rows_error(lacking, path, len(records), remedy="Every row needs the data set that it belongs to.")
+        for value in dict.fromkeys(str(record[column]) for _, record in records):
+            files[value] = (*files.get(value, ()), f"{name}={path}")
+    return files
 
 
 def score_models(
-    rows: Rows, measures: Sequence[Measure], settings: RankingSettings, taxonomy: Taxonomy | None, mapper: Mapper | None
-) -> Scored:
+    data_set: DataSet, measures: Sequence[Measure], settings: RankingSettings, mapper: Mapper | None
+) -> tuple[pd.DataFrame, dict[str, PlacedAnswers]]:
     """Scores the answers of several models about one data set.
 
     Args:
-        rows: The answers by model; where the unit is the example, those of the same examples in the same order.
+        data_set: The data set.
         measures: The text measures.
-        settings: What answers are compared with, and whether examples or targets are the units.
-        taxonomy: The tree of the targets; without one an answer is compared with the texts of its row, and there are
-            no metrics.
-        mapper: Places answers on that tree.
+        settings: The names that answers are compared with, and whether examples or targets are the units.
+        mapper: Places answers on the tree; None without one: answers are compared with the texts of their rows.
+
+    Returns:
+        A row per answer (data set, model, unit, target, answered, accuracy, hR, hP, and a column per text measure; NaN
+        is unscored), and the placed answers by model, none without a tree.
     """
-    placed: dict[str, PlacedAnswers] = {}
-    counts: dict[str, tuple[int | None, ...]] = {}
-    targets: dict[str, IntArray] = {}
+    rows = data_set.rows
+    frame = pd.DataFrame(
+        [
+            (data_set.name, name, i, row.target if mapper else _texts(row.references), row.answer is not None)
+            for name, some in rows.items()
+            for i, row in enumerate(some)
+        ],
+        columns=["data set", "model", "unit", "target", "answered"],
+    )
     if mapper is None:
-        # Files of the same data set write its classes differently: "Basset Hound", "basset_hound".
-        texts = {
-            row.references: tuple(fold_words(text) or (text,) for text in row.references)
-            for some in rows.values()
-            for row in some
-        }
-        numbers = {text: i for i, text in enumerate(dict.fromkeys(texts.values()))}
-        for name, some in rows.items():
-            missing = sum(row.answer is None for row in some)
-            counts[name] = (len(some) - missing, missing, None, None)
-            targets[name] = np.array([numbers[texts[row.references]] for row in some], dtype=np.int64)
-    else:
-        placed = place_rows(mapper, rows)
-        for name, some in rows.items():
-            counts[name] = placed[name].counts
-            targets[name] = np.array([row.target for row in some], dtype=np.int64)
-    measured, remarks = [], []
+        frame["target"] = pd.factorize(frame["target"])[0]
+    if settings.unit == "target":
+        frame["unit"] = frame["target"]
     for measure in measures:
         scores = text_scores(
-            rows, measure, taxonomy, reference=settings.reference, question_column=settings.question_column
+            rows, measure, data_set.taxonomy, reference=settings.reference, question_column=settings.question_column
         )
-        measured.append(MeasuredModels(measure.label, _by_unit(scores, targets, settings.unit)))
-        for name, values in scores.items():
-            answered, known = counts[name][0] or 0, int((~np.isnan(values)).sum())
-            if known < answered:
-                remarks.append(f"{measure.label}: {answered - known:,} of {answered:,} answers of {name} are unscored.")
-    if taxonomy is not None:
-        measured += _metric_scores(placed, targets, taxonomy, settings.unit)
-    return Scored(measured, counts, targets, placed, remarks)
+        frame[measure.label] = np.concatenate([scores[name] for name in rows])
+    placed = {} if mapper is None else place_rows(mapper, rows)
+    frame[["accuracy", "hR", "hP"]] = np.nan
+    if data_set.taxonomy is not None:
+        nodes, off = (np.concatenate([getattr(placed[name], key) for name in rows]) for key in ("nodes", "as_child"))
+        known = nodes >= 0
+        targets = frame["target"].to_numpy()
+        hp, hr = precision_recall(data_set.taxonomy, nodes[known], targets[known], off_tree=off[known])
+        exact = ((nodes == targets) & ~off)[known]
+        frame.loc[known, ["accuracy", "hR", "hP"]] = np.column_stack([exact, hr, hp])
+    return frame, placed
 
 
-def _metric_scores(
-    placed: Mapping[str, PlacedAnswers], targets: Mapping[str, IntArray], taxonomy: Taxonomy, unit: str
-) -> list[MeasuredModels]:
-    by_metric: dict[str, dict[str, FloatArray]] = {metric: {} for metric in ("hP", "hR", "accuracy")}
-    for name, answers in placed.items():
-        known, target = answers.known, targets[name]
-        off = answers.as_child[known]
-        found = precision_recall(taxonomy, answers.nodes[known], target[known], off_tree=off)
-        exact = (answers.nodes == target)[known] & ~off
-        for metric, values in zip(by_metric, (*found, exact), strict=True):
-            by_metric[metric][name] = np.full(len(target), np.nan)
-            by_metric[metric][name][known] = values
-    tables = {metric: _by_unit(scores, targets, unit) for metric, scores in by_metric.items()}
-    return [
-        MeasuredModels(name, tables["hP"], tables["hR"]) if name == "hF" else MeasuredModels(name, tables[name])
-        for name in METRICS
-    ]
+def _texts(references: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    # Files of the same data set write its classes differently: "Basset Hound", "basset_hound".
+    return tuple(fold_words(text) or (text,) for text in references)
 
 
-def _by_unit(scores: Mapping[str, FloatArray], targets: Mapping[str, IntArray], unit: str) -> FloatArray:
-    """Returns scores of shape (models, units): those of the examples, or the means over each target's examples."""
-    if unit == "example":
-        return np.stack(list(scores.values()))
-    nodes = np.unique(np.concatenate(list(targets.values())))
-    table = np.full((len(scores), len(nodes)), np.nan)
-    for row, (name, values) in zip(table, scores.items(), strict=True):
-        known = ~np.isnan(values)
-        place = np.searchsorted(nodes, targets[name][known])
-        counts = np.bincount(place, minlength=len(nodes))
-        sums = np.bincount(place, weights=values[known], minlength=len(nodes))
-        row[counts > 0] = sums[counts > 0] / counts[counts > 0]
-    return table
-
-
-def group_columns(
-    names: Sequence[str], scored: Mapping[str, Scored], groups: Mapping[str, Sequence[str]]
-) -> list[tuple[str, MeasuredModels]]:
-    """Returns each group with each measure that all of its data sets have.
-
-    The examples are those of all data sets, one data set after the other.
+def measured(
+    answers: pd.DataFrame, labels: Sequence[str], groups: Mapping[str, Sequence[str]], with_tree: set[str]
+) -> list[tuple[str, Measured]]:
+    """Returns each group with each measure that all of its data sets have, over the units of all data sets.
 
     Args:
-        names: The models; one that lacks a data set of a group has no value there.
-        scored: The scores by data set.
-        groups: The data sets of each group.
+        answers: The scored answers of all data sets, see `score_models`.
+        labels: The text measures.
+        groups: The data sets of each group; a model that lacks one of them has no value.
+        with_tree: The data sets that have a tree, and so metrics.
     """
-    ends = dict(zip(scored, np.cumsum([some.units for some in scored.values()]).tolist(), strict=True))
-    parts = {name: slice(end - scored[name].units, end) for name, end in ends.items()}
-    shape = (len(names), max(ends.values()))
+    model, data_set = (pd.factorize(answers[key]) for key in ("model", "data set"))
+    tables: dict[str, FloatArray] = {}
+    for label in (*labels, "accuracy", "hR", "hP"):
+        # The score of a target is the mean over its examples.
+        means = answers.groupby([model[0], data_set[0], answers["unit"].to_numpy()])[label].mean()
+        table = means.unstack([1, 2]).sort_index(axis=1)
+        tables[label] = table.to_numpy()
+    ends = np.searchsorted(table.columns.get_level_values(0), np.arange(len(data_set[1])), side="right").tolist()
+    parts = dict(zip(data_set[1], map(slice, [0, *ends], ends), strict=False))
     columns = []
     for group, members in groups.items():
-        by_label = [{one.name: one for one in scored[member].measured} for member in members]
-        for label in by_label[0]:
-            if not all(label in some for some in by_label):
-                continue  # a data set without a tree has no metrics
-            scores, other = np.full(shape, np.nan), np.full(shape, np.nan)
-            for member, some in zip(members, by_label, strict=True):
-                rows = [names.index(name) for name in scored[member].counts]
-                scores[rows, parts[member]] = some[label].scores
-                second = some[label].other
-                if second is not None:
-                    other[rows, parts[member]] = second
-            both = None if by_label[0][label].other is None else other
-            columns.append((group, MeasuredModels(label, scores, both, tuple(parts[member] for member in members))))
+        own = [parts[member] for member in members]
+        columns += [(group, Measured(label, tables[label], None, own)) for label in labels]
+        if with_tree.issuperset(members):
+            columns += [(group, Measured(metric, tables[metric], None, own)) for metric in METRICS[:-1]]
+            columns.append((group, Measured("hF", tables["hP"], tables["hR"], own)))
     return columns

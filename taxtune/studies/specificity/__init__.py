@@ -2,123 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from taxtune.errors import DataError
-from taxtune.options import SeedOption
 from taxtune.report.output import StudyReport
-from taxtune.studies.checks import check_once, check_written
-from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Recorded
+from taxtune.studies.specificity.settings import SpecificitySettings
 
 __all__ = ["SpecificitySettings", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpecificitySettings(ModelSettings):
-    """Which texts are scored by what: see `taxtune study specificity --help`.
-
-    Raises:
-        DataError: If a value is out of range, or values contradict each other.
-        TaxtuneError: If the file of pairs cannot be written.
-    """
-
-    captions: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Captions in COCO's format (captions_val2017.json).")
-    ] = None
-    instances: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Objects in COCO's format (instances_val2017.json).")
-    ] = None
-    narratives: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Localized Narratives of the same images, JSON lines.")
-    ] = None
-    images: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The folder of the images.")] = None
-    model: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS (open_clip). May be repeated.",
-        ),
-        Recorded("models"),
-    ] = ()
-    scored: Annotated[
-        tuple[Path, ...],
-        typer.Option(metavar="FILE", help="Pairs scored by any model: image, kind, text, score. May be repeated."),
-    ] = ()
-    pairs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.jsonl", help="Write every pair of image and text to this file, for inspection or scoring."
-        ),
-        NOT_RECORDED,
-    ] = None
-    negatives: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Number of wrong texts of each kind for an image.")
-    ] = 100
-    sample: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of images to draw at random. Default: all.")
-    ] = None
-    templates: Annotated[
-        str, typer.Option(metavar="SET|FILE", help="The prompt template for labels: photo, label, or a file with one.")
-    ] = "photo"
-    words: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Words for the categories (category, singular, plural, mentions), as CSV."),
-    ] = None
-    nouns: Annotated[
-        str,
-        typer.Option(
-            metavar="HOW", help="What to swap in captions: words (mentions of categories), spacy[:MODEL] or rules."
-        ),
-    ] = "words"
-    resamples: Annotated[
-        int, typer.Option(min=0, max=100_000, help="Number of bootstrap resamples; 0 for no intervals.")
-    ] = 1000
-    seed: SeedOption = 0
-    batch_size: BatchSize = 64
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for spec in self.model:
-            if not spec.removeprefix("clip:").strip():
-                raise DataError("--model is empty.", value=spec, remedy="Use one of the forms listed by `--help`.")
-            if spec.startswith(("sentence:", "llm:")):
-                raise DataError("This model does not take images.", value=spec, remedy="Use a CLIP model.")
-        check_once("--model", self.model)
-        check_once("--scored", self.scored)
-        read = (self.captions, self.instances, self.narratives, self.words, *self.scored)
-        check_written(self.pairs, "--pairs", ".jsonl", read)
-        if (self.captions is None) != (self.instances is None):
-            raise DataError("--captions and --instances must be given together.", remedy="Give both.")
-        if self.captions is None:
-            if self.model or self.pairs or self.narratives or self.images or self.sample is not None:
-                raise DataError("No texts were given.", remedy="Give --captions and --instances.")
-            if not self.scored:
-                raise DataError(
-                    "Nothing to study was given.",
-                    remedy="Give --captions and --instances with a --model, or --scored FILE.",
-                )
-            return
-        if self.model and self.images is None:
-            raise DataError("A --model needs the images.", remedy="Give their folder with --images.")
-        if not self.model and self.pairs is None:
-            raise DataError(
-                "There are texts but nothing to score them with.",
-                remedy="Give a --model, or write them with --pairs FILE.",
-            )
-        if self.images is not None and not self.model:
-            raise DataError("--images needs a --model.", file=self.images)
-        if self.pairs is not None and len(self.model) > 1:
-            raise DataError("--pairs works with one --model only.", value=list(self.model))
-
-    def works(self) -> Sequence[str]:
-        """Returns the models, whose embeddings and scores are kept."""
-        return [f"clip:{spec}" for spec in self.model]
 
 
 def run(settings: SpecificitySettings) -> StudyReport:
@@ -126,11 +13,8 @@ def run(settings: SpecificitySettings) -> StudyReport:
 
     Without a model it only makes the texts and writes the pairs.
 
-    Args:
-        settings: Which texts are scored by what.
-
     Raises:
-        TaxtuneError: If a file or a model is not there or not what it must be.
+        TaxtuneError: If a file or a model is missing or malformed.
     """
     from taxtune.studies.specificity.study import specificity
 

@@ -1,184 +1,367 @@
-"""Texts that an image is to be distinguished by: right ones of several specificities, wrong ones of several kinds.
+"""Right and subtly wrong texts of images with captions and object labels (paper 3, §5).
 
-The kinds are those of paper 3, §5. Right: the captions, a prompt with all labels, a prompt with one label, a long
-narrative. Wrong: captions of random images, captions of images that share a label, and the image's own captions with
-one object swapped for one that is not there.
+Right: the captions, a prompt with all labels, a prompt with one label, a long narrative. Wrong: captions of random
+images, of images that share a label, and the image's own captions with one object replaced by an absent one.
 """
 
 from __future__ import annotations
 
+import csv
+import re
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+from pydantic import BaseModel, Field
 
 from taxtune.errors import DataError
 from taxtune.metrics.chunks import Chunker
-from taxtune.studies.specificity.captions import CaptionData, CaptionedImage
-from taxtune.studies.specificity.object_words import Mention, ObjectWords, chunk_mentions, swapped
+from taxtune.studies.coco import Entry, parse_json
+from taxtune.studies.plurals import plural
+from taxtune.tables import read_text
 
-__all__ = ["KINDS", "NEGATIVES", "POSITIVES", "ImageTexts", "altered_captions", "make_texts", "sampled"]
-
-#: Kinds of right texts, with the names that the tables show.
-POSITIVES = {"caption": "captions", "multi": "all labels", "single": "one label", "narrative": "narrative"}
-#: Kinds of wrong texts.
-NEGATIVES = {"random": "random images'", "related": "related images'", "altered": "altered captions"}
-#: All kinds; the last is made of each image's own captions.
-KINDS = (*POSITIVES, *NEGATIVES)
-
-
-@dataclass(frozen=True, slots=True)
-class ImageTexts:
-    """The texts of one image.
-
-    Attributes:
-        image: The image's id.
-        file_name: Its file.
-        texts: By kind, right and wrong; a kind may be empty.
-    """
-
-    image: str
-    file_name: str
-    texts: dict[str, tuple[str, ...]]
+__all__ = [
+    "Image",
+    "Mention",
+    "Words",
+    "altered_captions",
+    "chunk_mentions",
+    "is_head",
+    "make_texts",
+    "mention_finder",
+    "read_images",
+    "read_words",
+    "swapped",
+]
 
 
-def sampled(data: CaptionData, n: int | None, seed: int) -> CaptionData:
-    """Returns the data with `n` of its images drawn at random, in their order; all where `n` is None or too large.
+class Image(NamedTuple):
+    """An image with its distinct captions, object labels and long narratives."""
+
+    id: str
+    file: str
+    captions: tuple[str, ...]
+    labels: tuple[str, ...]
+    narratives: tuple[str, ...] = ()
+
+
+# -- reading COCO -----------------------------------------------------------------------------------------------------
+
+
+class _File(Entry):
+    id: str
+    file_name: str = Field(min_length=1)
+
+
+class _Category(Entry):
+    id: str
+    name: str = Field(min_length=1)
+
+
+class _Caption(Entry):
+    image_id: str
+    caption: str
+
+
+class _Object(Entry):
+    image_id: str
+    category_id: str
+
+
+class _Captions(BaseModel):
+    images: list[_File]
+    annotations: list[_Caption]
+
+
+class _Instances(BaseModel):
+    categories: list[_Category] = Field(min_length=2)
+    annotations: list[_Object]
+
+
+def read_images(
+    captions: Path, instances: Path, narratives: Path | None = None
+) -> tuple[list[Image], list[str], list[str]]:
+    """Joins COCO captions, COCO objects and Localized Narratives by image.
+
+    Returns:
+        The images that have captions and labels, the names of all categories, and notes on what was left out.
 
     Raises:
-        DataError: If `n` is not at least 2: captions of another image are needed.
+        DataError: If a file is not of its format, an id is unknown or repeated, or fewer than two images have both.
     """
-    if n is not None and n < 2:
-        raise DataError("At least two images are needed.", value=n)
-    if n is None or n >= len(data.images):
-        return data
-    drawn = np.sort(np.random.default_rng(seed).choice(len(data.images), size=n, replace=False))
-    note = f"{n:,} of {len(data.images):,} images drawn at random."
-    return CaptionData(tuple(data.images[i] for i in drawn.tolist()), data.categories, (*data.notes, note))
+    text_file, object_file = parse_json(captions, _Captions), parse_json(instances, _Instances)
+    ids = {image.id for image in text_file.images}
+    names = {category.id: category.name for category in object_file.categories}
+    for path, entries, distinct in ((captions, text_file.images, ids), (instances, object_file.categories, names)):
+        if len(distinct) < len(entries):
+            raise DataError("The file repeats an id.", file=path, value=_repeated([entry.id for entry in entries]))
+    if len(set(names.values())) < len(names):
+        raise DataError("Two categories have the same name.", file=instances, value=_repeated([*names.values()]))
+    for path, key, keys, known in (
+        (captions, "image_id", [entry.image_id for entry in text_file.annotations], ids),
+        (instances, "category_id", [entry.category_id for entry in object_file.annotations], names),
+    ):
+        wrong = next((i for i, value in enumerate(keys) if value not in known), None)
+        if wrong is not None:
+            raise DataError(f"annotations[{wrong}]: its {key} is not in the file.", file=path, value=keys[wrong])
+    texts = _by_image((entry.image_id, entry.caption) for entry in text_file.annotations)
+    labels = _by_image((entry.image_id, names[entry.category_id]) for entry in object_file.annotations)
+    told = _read_narratives(narratives)
+    # Localized Narratives write some ids with leading zeros.
+    long = _by_image((e.image_id if e.image_id in ids else e.image_id.lstrip("0"), e.caption) for e in told)
+    if told and not long.keys() & ids:
+        raise DataError("No narrative describes an image in the captions file.", file=narratives)
+    images = [
+        Image(image.id, image.file_name, texts[image.id], labels[image.id], long.get(image.id, ()))
+        for image in text_file.images
+        if image.id in texts and image.id in labels
+    ]
+    if len(images) < 2:
+        remedy = f"Check that {instances} is from the same split."
+        raise DataError("At least two images need both captions and object labels.", file=captions, remedy=remedy)
+    dropped, strangers = len(ids) - len(images), len((labels.keys() | long.keys()) - ids)
+    notes = [f"Left out: {dropped:,} of {len(ids):,} images, without caption or object label."] if dropped else []
+    if strangers:
+        notes.append(f"Left out: objects or narratives of {strangers:,} images that are not in the captions file.")
+    return images, list(names.values()), notes
+
+
+def _read_narratives(path: Path | None) -> list[_Caption]:
+    text = "" if path is None else read_text(path, error=DataError, what="narratives")
+    lines = enumerate(text.split("\n"), start=1)
+    return [parse_json(path, _Caption, line, row) for row, line in lines if path is not None and line.strip()]
+
+
+def _repeated(values: list[str]) -> str:
+    return next(value for i, value in enumerate(values) if value in values[:i])
+
+
+def _by_image(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Returns the distinct texts of each image, with single spaces; images without any are not in it."""
+    by_image: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for image, text in pairs:
+        if text.strip():
+            by_image[image][" ".join(text.split())] = None
+    return {image: tuple(texts) for image, texts in by_image.items()}
+
+
+# -- objects in captions ----------------------------------------------------------------------------------------------
+
+# A mention is a noun phrase's head where it ends the caption, punctuation or one of these words follows, or a form in
+# -ing or -ed: "dog" in "a dog on a bed", not in "a dog house".
+_FOLLOWERS = """
+    a about above across after against all along alongside also among an and are around as at atop away back be before
+    behind being below beside besides between beyond by can covered crossing down driving during each eat eats eating
+    every fly flies for from full go goes going had hang hangs has have he her his hold holds in inside into is it its
+    laid lay lays lie lies like look looks made near next not of off on onto or our out outside over parked past perch
+    perched play plays pose poses pull pulls ran rest rests ride rides run runs she sit sits some stand stands swim
+    swims than that the their them there these they this those through to together toward towards two under underneath
+    up upon very walk walks was wear wears were where which while who with within without
+"""
+_AFTER = frozenset(_FOLLOWERS.split())
+_PRONOUN_WORDS = "i you he she it we they this that these those there what who which him her them one some"
+_PRONOUNS = frozenset(_PRONOUN_WORDS.split())
+_VOWEL = re.compile(r"(?!uni|use|usu|eu|ewe|one\b|once\b)[aeiou]|hour|honest|heir|honou?r", re.IGNORECASE)
+
+
+class Words(NamedTuple):
+    """How a category is named in running text; `mentions` has every word for it, and whether it is a plural."""
+
+    singular: str
+    plural: str
+    mentions: dict[str, bool]
+
+
+class Mention(NamedTuple):
+    """A noun in a caption: its span, its category (None where not known), and whether it is a plural."""
+
+    start: int
+    end: int
+    category: str | None
+    plural: bool
+
+
+def read_words(categories: Sequence[str], path: Path | None = None) -> dict[str, Words]:
+    """Returns the words for each category; one that the file (by default that for COCO) lacks goes by its name.
+
+    Args:
+        categories: The categories.
+        path: A CSV with the columns category and singular, and optionally plural and mentions: further words separated
+            by ";", "salmon/salmons" for singular and plural, "/shoal" for a plural alone, "-ox" for none.
+
+    Raises:
+        DataError: If the file cannot be read, or a row has no category or singular.
+    """
+    own = resources.files(__package__) / "words" / "coco.csv"
+    text = own.read_text("utf-8") if path is None else read_text(path, error=DataError, what="words")
+    rows = csv.DictReader(text.splitlines())
+    if not {"category", "singular"} <= {*(rows.fieldnames or ())}:
+        raise DataError("A list of words needs the columns category and singular.", file=path, row=1)
+    listed = {}
+    for entry in rows:
+        if not entry["category"] or not entry["singular"]:
+            raise DataError("The row has no category or no singular.", file=path, row=rows.line_num)
+        listed[entry["category"].casefold()] = entry
+    words = {}
+    for category in categories:
+        row = listed.get(category.casefold(), {})
+        one = row.get("singular") or category.replace("_", " ")
+        many = row.get("plural") or plural(one)
+        mentions = {category.replace("_", " "): category == many != one, many: True, one: False}
+        for more in filter(None, map(str.strip, (row.get("mentions") or "").split(";"))):
+            if more.startswith("-"):
+                mentions.pop(more[1:], None)
+            else:
+                single, _, several = more.partition("/")
+                mentions |= {form: number for form, number in ((single, False), (several, True)) if form}
+        words[category] = Words(one, many, mentions)
+    return words
+
+
+def mention_finder(words: dict[str, Words]) -> Callable[[str], list[Mention]]:
+    """Returns a function that lists the mentions of categories in a caption, on word boundaries."""
+    forms: dict[str, tuple[str, bool]] = {}
+    for category, word in words.items():
+        for form, several in word.mentions.items():
+            forms.setdefault(form.casefold(), (category, several))
+    longest_first = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))  # a "hot dog" is not a dog
+    pattern = re.compile(rf"(?<![\w-])(?:{longest_first})(?![\w-])", re.IGNORECASE)
+    return lambda caption: [Mention(*m.span(), *forms[m.group().casefold()]) for m in pattern.finditer(caption)]
+
+
+def is_head(caption: str, mention: Mention) -> bool:
+    """Whether a mention is the head of its noun phrase, so that another noun can replace it."""
+    follows = re.compile(r"\s+([^\W\d_]+)").match(caption, mention.end)
+    word = follows[1].casefold() if follows else "a"
+    return word in _AFTER or word.endswith(("ing", "ed"))
+
+
+def chunk_mentions(caption: str, chunks: Iterable[str]) -> list[Mention]:
+    """Returns the last word of each noun phrase as a mention."""
+    mentions = set()
+    for chunk in dict.fromkeys(chunks):
+        head = (chunk.split() or [""])[-1]
+        if head[-1:].isalpha() and head.casefold() not in _PRONOUNS:
+            several = head.casefold().endswith("s") and not head.casefold().endswith("ss")
+            for match in re.finditer(rf"(?<!\w){re.escape(chunk)}(?!\w)", caption, re.IGNORECASE):
+                end = match.start() + len(chunk)
+                mentions.add(Mention(end - len(head), end, None, several))
+    return sorted(mentions, key=lambda mention: mention[:2])
+
+
+def swapped(caption: str, mention: Mention, word: Words) -> str:
+    """Returns the caption with a mention replaced by another object, in the same number and with the right article."""
+    before, after = caption[: mention.start], caption[mention.end :]
+    name = word.plural if mention.plural else word.singular
+    if article := re.search(r"\b(an?)(\s+)$", before, re.IGNORECASE):
+        right = "an" if _VOWEL.match(name) else "a"
+        before = before[: article.start()] + (right.title() if article[1][0] == "A" else right) + article[2]
+    elif not before.strip() and caption[mention.start].isupper():
+        name = name[0].upper() + name[1:]
+    return before + name + after
+
+
+# -- the texts --------------------------------------------------------------------------------------------------------
 
 
 def make_texts(
-    data: CaptionData,
-    words: ObjectWords,
+    images: Sequence[Image],
+    words: dict[str, Words],
     template: str,
     *,
     negatives: int = 100,
     seed: int = 0,
     chunker: Chunker | None = None,
-) -> list[ImageTexts]:
-    """Returns the right and the wrong texts of every image.
-
-    The draws of an image depend on the seed and its id, not on which images come before it.
+) -> pd.DataFrame:
+    """Returns the right and wrong texts of every image, a frame with the columns image, file, kind and text.
 
     Args:
-        data: The images.
+        images: The images, at least two.
         words: The words for the categories.
-        template: The prompt of labels, with `{label}`.
-        negatives: Wrong texts of each kind for an image; fewer where there are not as many.
-        seed: Seed of all draws.
-        chunker: Swap any noun phrase's head that it finds, as the paper does; None swaps mentions of categories only.
-
-    Raises:
-        DataError: If there are fewer than two images.
+        template: The prompt for labels, with `{label}`.
+        negatives: Wrong texts of each kind per image; fewer where there are not as many.
+        seed: Seed of all draws; those of an image depend on the seed and its id alone.
+        chunker: Swap the head of any noun phrase, as in the paper; None swaps mentions of categories alone.
     """
-    if len(data.images) < 2:
-        raise DataError("At least two images are needed: wrong captions come from other images.")
-    pool = _Pool(data.images)
-    chunks: dict[str, tuple[str, ...]] | None = None
-    if chunker is not None:
-        captions = list(dict.fromkeys(caption for image in data.images for caption in image.captions))
-        chunks = dict(zip(captions, chunker.chunks(captions), strict=True))
-    made = []
-    for i, image in enumerate(data.images):
+    find = mention_finder(words)
+    owner = np.array([i for i, image in enumerate(images) for _ in image.captions])
+    every = np.array([caption for image in images for caption in image.captions], dtype=object)
+    by_label: defaultdict[str, list[int]] = defaultdict(list)
+    for i, image in enumerate(images):
+        for label in image.labels:
+            by_label[label].append(i)
+    rows: list[tuple[str, str, str, str]] = []
+    for i, image in enumerate(images):
         rng = np.random.default_rng([seed, zlib.crc32(image.id.encode())])
         label = image.labels[int(rng.integers(len(image.labels)))]
+        related = np.unique(np.concatenate([by_label[name] for name in image.labels]))
         texts = {
             "caption": image.captions,
-            "multi": (template.replace("{label}", ", ".join(image.labels)),),
-            "single": (template.replace("{label}", label),),
+            "multi": [template.replace("{label}", ", ".join(image.labels))],
+            "single": [template.replace("{label}", label)],
             "narrative": image.narratives,
-            "random": pool.others(i, negatives, rng, related=False),
-            "related": pool.others(i, negatives, rng, related=True),
-            "altered": tuple(altered_captions(image, data.categories, words, chunks, wanted=negatives, rng=rng)),
+            "random": _drawn(every[owner != i], image.captions, negatives, rng),
+            "related": _drawn(every[np.isin(owner, related) & (owner != i)], image.captions, negatives, rng),
+            "altered": [*altered_captions(image, words, find, chunker, wanted=negatives, rng=rng)],
         }
-        made.append(ImageTexts(image.id, image.file_name, texts))
-    return made
+        rows += [(image.id, image.file, kind, text) for kind, some in texts.items() for text in some]
+    return pd.DataFrame(rows, columns=["image", "file", "kind", "text"])
+
+
+def _drawn(pool: Sequence[str], own: Sequence[str], n: int, rng: np.random.Generator) -> list[str]:
+    """Returns up to `n` different texts of a pool that are none of an image's own."""
+    mine = {text.casefold() for text in own}
+    for tried in (2 * n, len(pool)):  # twice as many as needed, in case some are repeated
+        texts = dict.fromkeys(rng.choice(pool, size=min(tried, len(pool)), replace=False))
+        chosen = [text for text in texts if text.casefold() not in mine][:n]
+        if len(chosen) == n:
+            break
+    return chosen
 
 
 def altered_captions(
-    image: CaptionedImage,
-    categories: Sequence[str],
-    words: ObjectWords,
-    chunks: dict[str, tuple[str, ...]] | None = None,
+    image: Image,
+    words: dict[str, Words],
+    find: Callable[[str], list[Mention]],
+    chunker: Chunker | None = None,
     *,
     wanted: int | None = None,
     rng: np.random.Generator | None = None,
-) -> list[str]:
-    """Returns captions of an image with one object swapped for one that is not in the image.
-
-    An object counts as in the image where it is among its labels or any of its captions mentions it: labels are not
-    always complete.
+) -> Iterator[str]:
+    """Yields distinct captions with one object replaced by one that neither labels nor captions of the image name.
 
     Args:
         image: The image.
-        categories: All categories.
-        words: The words for them.
-        chunks: The noun phrases of the captions, whose heads are swapped; None swaps mentions of categories.
-        wanted: At most so many of them, drawn at random; None is all, in a fixed order. Only these are made: a caption
-            of a megabyte has millions.
-        rng: Draws them.
-
-    Returns:
-        The altered captions, each once; none where no caption mentions an object.
+        words: The words for all categories.
+        find: Finds mentions of categories, see `mention_finder`.
+        chunker: Finds the noun phrases whose heads are replaced; None replaces mentions of categories.
+        wanted: At most this many; None for all.
+        rng: Draws them at random; None for a fixed order.
     """
-    told = (*image.captions, *image.narratives)
-    there = {*image.labels, *(mention.category for text in told for mention in words.mentions(text))}
-    absent = [category for category in categories if category not in there]
-    true = {caption.casefold() for caption in image.captions}
-    slots: list[tuple[str, Mention]] = []
-    for caption in image.captions:
-        found = words.swappable(caption) if chunks is None else chunk_mentions(caption, chunks.get(caption, ()))
-        slots += [(caption, mention) for mention in found]
+    shown = {*image.labels, *(m.category for text in (*image.captions, *image.narratives) for m in find(text))}
+    absent = [category for category in words if category not in shown]
+    if chunker is None:
+        mentions = [[mention for mention in find(caption) if is_head(caption, mention)] for caption in image.captions]
+    else:
+        mentions = [
+            chunk_mentions(caption, chunks)
+            for caption, chunks in zip(image.captions, chunker.chunks(list(image.captions)), strict=True)
+        ]
+    slots = [(caption, mention) for caption, some in zip(image.captions, mentions, strict=True) for mention in some]
+    seen = {caption.casefold() for caption in image.captions}
+    made = 0
     total = len(slots) * len(absent)
-    altered: dict[str, None] = {}
     for number in range(total) if rng is None else rng.permutation(total):
-        if wanted is not None and len(altered) == wanted:
-            break
+        if made == wanted:
+            return
         (caption, mention), category = slots[number // len(absent)], absent[number % len(absent)]
-        text = swapped(caption, mention, words.words[category])
-        if text.casefold() not in true:
-            altered[text] = None
-    return list(altered)
-
-
-class _Pool:
-    """The captions of all images, to draw those of others from."""
-
-    def __init__(self, images: Sequence[CaptionedImage]) -> None:
-        self._images = images
-        self._texts = [caption for image in images for caption in image.captions]
-        owner = [i for i, image in enumerate(images) for _ in image.captions]
-        self._start = np.searchsorted(np.array(owner), np.arange(len(images) + 1))
-        self._of_label: dict[str, list[int]] = {}
-        for i, image in enumerate(images):
-            for label in image.labels:
-                self._of_label.setdefault(label, []).append(i)
-
-    def others(self, image: int, n: int, rng: np.random.Generator, *, related: bool) -> tuple[str, ...]:
-        """Returns up to `n` captions of other images, or of those that share a label; none equal to one of its own."""
-        if related:
-            near = np.unique(np.concatenate([self._of_label[label] for label in self._images[image].labels]))
-        else:
-            near = np.arange(len(self._images))
-        near = near[near != image]
-        own = {caption.casefold() for caption in self._images[image].captions}
-        places = np.concatenate([np.arange(self._start[i], self._start[i + 1]) for i in near] or [np.zeros(0, int)])
-        # Twice as many as are needed, in case some are the image's own or stand twice; all where that is not enough.
-        for tried in (2 * n, len(places)):
-            drawn = places[rng.choice(len(places), size=min(tried, len(places)), replace=False)]
-            texts = dict.fromkeys(self._texts[place] for place in drawn.tolist())
-            chosen = [text for text in texts if text.casefold() not in own][:n]
-            if len(chosen) == n:
-                break
-        return tuple(chosen)
+        text = swapped(caption, mention, words[category])
+        if text not in seen and text.casefold() not in seen:
+            seen.add(text)
+            made += 1
+            yield text

@@ -168,8 +168,8 @@ SPECIFICITY = "study specificity --resamples 5"
         (f"{GRANULARITY} --scores scores-unnamed.csv", ["scores-unnamed.csv:1", "Column 13 has no name"]),
         (f"{GRANULARITY} --scores good.npz --root cod", ["nothing below this node"]),
         ("study granularity -t flat.csv --scores flat.npz --form two-level --coarse-level 1", ["no level between"]),
-        (f"{SPECIFICITY} --scored true.jsonl", ["(12)", "row 1: image 1", "True"]),
-        (f"{SPECIFICITY} --scored huge.jsonl", ["beyond 1e+100", "row 1"]),
+        (f"{SPECIFICITY} --scored true.jsonl", ["true.jsonl:1", "12 such rows", "True"]),
+        (f"{SPECIFICITY} --scored huge.jsonl", ["huge.jsonl:1", "too large"]),
         (f"{SPECIFICITY} --scored long-pairs.csv", ["long-pairs.csv:2", "5 cells, the header 4"]),
     ],
 )

@@ -201,7 +201,7 @@ def test_json_lines(tmp_path: Path) -> None:
 
 def test_coco(tmp_path: Path) -> None:
     data = {"images": [], "annotations": [{"image_id": 1, "caption": "a dog\n"}, {"image_id": 1, "caption": ""}]}
-    assert list(read_captions(write(tmp_path / "c.json", json.dumps(data)))) == ["a dog\n", ""]
+    assert list(read_captions(write(tmp_path / "c.json", json.dumps(data)))) == ["a dog", ""]
 
 
 @pytest.mark.parametrize(
@@ -221,14 +221,14 @@ def test_coco(tmp_path: Path) -> None:
         ("c.csv", b"caption\na dog\na cat, a dog\n", r"c\.csv:3: The row has 2 cells, the header 1.*double quotes"),
         ("c.csv", b'caption\n"a dog\nx"\n"a cat\nmore\n', r"c\.csv:4: The row cannot be read as CSV"),
         ("c.csv", b'caption\na dog\n"a" cat\n', r"c\.csv:3: The row cannot be read as CSV"),
-        ("c.jsonl", b'{"caption": "a"}\n{"caption": \n', r"c\.jsonl:2: The line is not valid JSON"),
-        ("c.jsonl", b'{"caption": "a"}\n["b"]\n', r"c\.jsonl:2: The line is not a JSON object"),
+        ("c.jsonl", b'{"caption": "a"}\n{"caption": \n', r"c\.jsonl:2: Invalid JSON"),
+        ("c.jsonl", b'{"caption": "a"}\n["b"]\n', r"c\.jsonl:2: Input should be an object"),
         ("c.jsonl", b'{"caption": "a"}\n{"captions": "b"}\n', r"c\.jsonl:2: .*Did you mean 'captions'"),
         ("c.jsonl", b'{"caption": 7}\n', r"c\.jsonl:1: The caption is not text. \(got 7\)"),
         ("c.jsonl", b'{"caption": ["a", null, 1.5]}\n', r"c\.jsonl:1: The caption is not text. \(got 1\.5\)"),
-        ("c.json", b'{"caption": "a"}\n{"caption": "b"}\n', r"not valid JSON.*\.jsonl"),
-        ("c.json", b"[1]", "no list `annotations`"),
-        ("c.json", b'{"annotations": [{"category_id": 1}]}', r"annotations\[0\] has no `caption`.*instances file"),
+        ("c.json", b'{"caption": "a"}\n{"caption": "b"}\n', r"Invalid JSON.*\.jsonl"),
+        ("c.json", b"[1]", "Input should be an object"),
+        ("c.json", b'{"annotations": [{"category_id": 1}]}', r"annotations\[0\].caption: .*instances"),
         ("c.json", b'{"annotations": []}', "is empty"),
     ],
 )

@@ -1,139 +1,274 @@
+"""Reading COCO files, finding and swapping objects in captions, and drawing wrong texts."""
+
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from taxtune.errors import DataError
 from taxtune.metrics.chunks import make_chunker
-from taxtune.studies.specificity.captions import CaptionData, CaptionedImage, read_caption_data
-from taxtune.studies.specificity.object_words import read_object_words
-from taxtune.studies.specificity.texts import altered_captions, make_texts, sampled
-from tests.studies.coco import write_coco
+from taxtune.studies.specificity.texts import (
+    Image,
+    Mention,
+    Words,
+    altered_captions,
+    chunk_mentions,
+    is_head,
+    make_texts,
+    mention_finder,
+    read_images,
+    read_words,
+    swapped,
+)
+from tests.studies.coco import CAPTIONS, INSTANCES, write_coco
 
 TEMPLATE = "a photograph showing {label}"
+CATEGORIES = ("person", "cat", "dog", "hot dog", "bear", "teddy bear", "umbrella", "skis", "sheep", "orange", "couch")
+WORDS = read_words(CATEGORIES)
+Data = tuple[list[Image], dict[str, Words]]
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> CaptionData:
-    return read_caption_data(*write_coco(tmp_path))
+def data(tmp_path: Path) -> Data:
+    images, categories, _ = read_images(*write_coco(tmp_path))
+    return images, read_words(categories)
 
 
-def test_altered_captions_name_what_is_not_there(data: CaptionData) -> None:
-    words, _ = read_object_words(data.categories)
-    # In the first image: dog and couch. Not there, by label or caption: person, cat, umbrella, hot dog, skis.
-    assert altered_captions(data.images[0], data.categories, words) == [
-        f"{name} sits on an orange couch."
-        for name in ("A person", "A cat", "An umbrella", "A hot dog", "A pair of skis")
-    ] + [f"A dog sits on an orange {name}." for name in ("person", "cat", "umbrella", "hot dog", "pair of skis")] + [
-        f"An old {name} resting indoors" for name in ("person", "cat", "umbrella", "hot dog", "pair of skis")
+def altered(image: Image, words: dict[str, Words], **more: Any) -> list[str]:
+    return list(altered_captions(image, words, mention_finder(words), **more))
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_joined_by_image_and_exclusions_are_counted(tmp_path: Path) -> None:
+    more = [{"image_id": 1, "caption": text} for text in ("", " \n ", "A dog sits on  an orange couch.")]
+    files = write_coco(tmp_path, captions={**CAPTIONS, "annotations": CAPTIONS["annotations"] + more})
+    images, categories, notes = read_images(*files)
+    assert [image.id for image in images] == ["1", "2", "3"]
+    assert images[0] == Image(
+        "1",
+        "000000000001.jpg",
+        ("A dog sits on an orange couch.", "An old dog resting indoors"),
+        ("dog", "couch"),
+        ("In the middle there is a dog and behind it a wall.",),
+    )
+    assert images[2].narratives == ("A person with a hat stands in the rain.",)
+    assert len(categories) == 7
+    assert notes == [
+        "Left out: 2 of 5 images, without caption or object label.",
+        "Left out: objects or narratives of 2 images that are not in the captions file.",
     ]
 
 
-def test_what_a_caption_mentions_is_there_though_no_label_says_so(data: CaptionData) -> None:
-    words, _ = read_object_words(data.categories)
-    texts = altered_captions(data.images[1], data.categories, words)
-    # The second image has no label "hot dog", but a caption with one.
-    assert not any(" hot dog and" in text or "hot dogs and" in text for text in texts)
-    assert "Two couches and a cat near a hot dog stand" in texts
-    assert "Two dogs and an umbrella near a hot dog stand" in texts
+def changed(source: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy with `a.0.b` set, or deleted where the value is ..."""
+    copy = deepcopy(source)
+    *way, last = path.split(".")
+    inner: Any = copy
+    for step in way:
+        inner = inner[int(step)] if isinstance(inner, list) else inner[step]
+    key: Any = int(last) if isinstance(inner, list) else last
+    if value is ...:
+        del inner[key]
+    else:
+        inner[key] = value
+    return copy
 
 
-def test_the_texts_of_an_image(data: CaptionData) -> None:
-    words, _ = read_object_words(data.categories)
-    made = make_texts(data, words, TEMPLATE, negatives=3, seed=4)
-    first, second, third = (item.texts for item in made)
-    assert first["caption"] == data.images[0].captions
-    assert first["multi"] == ("a photograph showing dog, couch",)
-    assert first["single"][0] in ("a photograph showing dog", "a photograph showing couch")
-    assert first["narrative"] == data.images[0].narratives
-    # Only the second image shares a label, the dog, with the first; none does with the third.
-    assert set(first["related"]) == set(data.images[1].captions)
-    assert third["related"] == ()
-    others = {caption for image in data.images[1:] for caption in image.captions}
-    assert len(first["random"]) == 3
-    assert set(first["random"]) <= others
-    assert len(first["altered"]) == 3
-    assert second["narrative"] == ()
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("images", ..., "captions.json: images: Field required"),
+        ("annotations", {}, "annotations: .* valid array"),
+        ("images", [], "image_id is not in the file"),
+        ("images.0", 3, r"images\[0\]: .*got 3"),
+        ("images.0.id", ..., r"images\[0\].id: Field required"),
+        ("images.1.id", 1, "repeats an id.*'1'"),
+        ("images.0.file_name", "", r"images\[0\].file_name: "),
+        ("annotations.0.image_id", 77, r"annotations\[0\]: its image_id is not in the file.*'77'"),
+        ("annotations.0.caption", None, r"annotations\[0\].caption: .*valid string"),
+        ("annotations.0", {"image_id": 1, "category_id": 3}, "right one of COCO's files"),
+        ("annotations", [{"image_id": 1, "caption": " "}], "At least two images need both"),
+    ],
+)
+def test_bad_captions(tmp_path: Path, path: str, value: Any, message: str) -> None:
+    files = write_coco(tmp_path, captions=changed(CAPTIONS, path, value))
+    with pytest.raises(DataError, match=message):
+        read_images(*files[:2])
 
 
-def test_the_draws_follow_the_seed_and_the_image(data: CaptionData) -> None:
-    words, _ = read_object_words(data.categories)
-    made = make_texts(data, words, TEMPLATE, negatives=4, seed=1)
-    assert made == make_texts(data, words, TEMPLATE, negatives=4, seed=1)
-    assert made != make_texts(data, words, TEMPLATE, negatives=4, seed=2)
-    backwards = CaptionData(data.images[::-1], data.categories, ())
-    again = {item.image: item.texts["altered"] for item in make_texts(backwards, words, TEMPLATE, negatives=4, seed=1)}
-    assert again == {item.image: item.texts["altered"] for item in made}
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("categories", ..., "instances.json: categories: Field required"),
+        ("categories.0.name", " ", r"categories\[0\].name: "),
+        ("categories.1.name", "person", "Two categories have the same name.*'person'"),
+        ("categories", [{"id": 1, "name": "person"}], "at least 2 items"),
+        ("annotations.0.category_id", 1000, r"annotations\[0\]: its category_id is not in the file.*'1000'"),
+        ("annotations", [], "At least two images need both"),
+    ],
+)
+def test_bad_instances(tmp_path: Path, path: str, value: Any, message: str) -> None:
+    files = write_coco(tmp_path, instances=changed(INSTANCES, path, value))
+    with pytest.raises(DataError, match=message):
+        read_images(*files[:2])
 
 
-def test_drawn_alterations_are_some_of_all(data: CaptionData) -> None:
-    words, _ = read_object_words(data.categories)
-    for image in data.images:
-        everything = altered_captions(image, data.categories, words)
-        drawn = altered_captions(image, data.categories, words, wanted=4, rng=np.random.default_rng(1))
-        assert len(drawn) == len(set(drawn)) == min(4, len(everything))
-        assert set(drawn) <= set(everything)
-        many = altered_captions(image, data.categories, words, wanted=10**6, rng=np.random.default_rng(1))
-        assert sorted(many) == sorted(everything)
+def test_bad_narratives_and_files_that_are_not_json(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="No narrative describes an image"):
+        read_images(*write_coco(tmp_path, narratives=[{"image_id": "77", "caption": "x"}]))
+    with pytest.raises(DataError, match=r"narratives.jsonl:1: caption: Field required"):
+        read_images(*write_coco(tmp_path, narratives=[{"image_id": "1"}]))
+    files = write_coco(tmp_path)
+    files[0].write_text('{"image_id": ')
+    with pytest.raises(DataError, match=r"captions.json: Invalid JSON"):
+        read_images(*files)
+    with pytest.raises(DataError, match="does not exist"):
+        read_images(tmp_path / "none.json", files[1])
 
 
-def test_every_alteration_is_as_likely(data: CaptionData) -> None:
-    words, _ = read_object_words(data.categories)
-    drawn = Counter(
-        altered_captions(data.images[0], data.categories, words, wanted=1, rng=np.random.default_rng(seed))[0]
-        for seed in range(1500)
-    )
+def test_a_list_of_words(tmp_path: Path) -> None:
+    path = tmp_path / "words.csv"
+    path.write_text("category,singular,plural,mentions\nfish,fish,fish,trout;salmon/salmons;/shoal\nox,ox,oxen,-ox\n")
+    text = "a trout, two salmons, a shoal, an ox and oxen"
+    mentions = mention_finder(read_words(["fish", "ox"], path))(text)
+    assert [(text[m.start : m.end], m.category, m.plural) for m in mentions] == [
+        ("trout", "fish", False),
+        ("salmons", "fish", True),
+        ("shoal", "fish", True),
+        ("oxen", "ox", True),
+    ]
+    path.write_text("category,plural\nfish,fish\n")
+    with pytest.raises(DataError, match="needs the columns"):
+        read_words(["fish"], path)
+    path.write_text("category,singular\nfish,\n")
+    with pytest.raises(DataError, match=r"words\.csv:2"):
+        read_words(["fish"], path)
+
+
+# -- objects in captions ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("caption", "mentions", "heads"),
+    [
+        ("A dog and two Dogs", "dog dog 0; Dogs dog 1", 2),
+        ("a hot dog", "hot dog hot dog 0", 1),
+        ("hotdogs", "hotdogs hot dog 1", 1),
+        ("a teddy bear with a bear", "teddy bear teddy bear 0; bear bear 0", 2),
+        ("a doghouse, a dog-like caterpillar, a bulldog", "", 0),
+        ("an orange couch with oranges", "couch couch 0; oranges orange 1", 2),
+        ("a woman's puppy", "woman person 0; puppy dog 0", 2),
+        ("a dog house", "dog dog 0", 0),
+        ("a dog running", "dog dog 0", 1),
+        ("a couch cushion and a dog 2 m away", "couch couch 0; dog dog 0", 1),
+        ("كلب 🐕", "", 0),
+    ],
+)
+def test_mentions_and_heads(caption: str, mentions: str, heads: int) -> None:
+    found = mention_finder(WORDS)(caption)
+    assert "; ".join(f"{caption[m.start : m.end]} {m.category} {m.plural:d}" for m in found) == mentions
+    assert sum(is_head(caption, mention) for mention in found) == heads
+
+
+@pytest.mark.parametrize(
+    ("caption", "category", "expected"),
+    [
+        ("A dog on a bed", "umbrella", "An umbrella on a bed"),
+        ("An umbrella on a bed", "dog", "A dog on a bed"),
+        ("two dogs on a bed", "person", "two people on a bed"),
+        ("Dogs on a bed", "sheep", "Sheep on a bed"),
+        ("a dog on a bed", "skis", "a pair of skis on a bed"),
+        ("the dog's bed", "cat", "the cat's bed"),
+        ("banana dog", "cat", "banana cat"),
+        *(("it is a dog", name, f"it is {article} {name}") for name, article in (
+            ("unicycle", "a"), ("hourglass", "an"), ("ewe", "a"), ("used car", "a"),
+        )),
+    ],
+)  # fmt: skip
+def test_number_and_article_are_kept_right(caption: str, category: str, expected: str) -> None:
+    word = read_words([category])[category]
+    assert swapped(caption, mention_finder(WORDS)(caption)[0], word) == expected
+
+
+def test_heads_of_noun_phrases() -> None:
+    caption = "A big dog and it on wooden tables, grass 7"
+    mentions = chunk_mentions(caption, ("A big dog", "it", "wooden tables", "grass", "7", "not there"))
+    assert [(caption[m.start : m.end], m.plural) for m in mentions] == [("dog", False), ("tables", True), ("grass", 0)]
+    assert all(isinstance(mention, Mention) and mention.category is None for mention in mentions)
+
+
+# -- the texts --------------------------------------------------------------------------------------------------------
+
+
+def test_altered_captions_name_what_neither_labels_nor_captions_do(data: Data) -> None:
+    images, words = data
+    # In the first image: dog and couch.
+    names = ("person", "cat", "umbrella", "hot dog", "pair of skis")
+    assert altered(images[0], words) == [
+        f"A{'n' if name[0] == 'u' else ''} {name} sits on an orange couch." for name in names
+    ] + [f"A dog sits on an orange {name}." for name in names] + [f"An old {name} resting indoors" for name in names]
+    # The second has no label "hot dog", but a caption with one.
+    texts = altered(images[1], words)
+    assert not any("hot dog and" in text for text in texts)
+    assert {"Two couches and a cat near a hot dog stand", "Two dogs and an umbrella near a hot dog stand"} <= {*texts}
+    assert altered(Image("1", "1.jpg", ("A quiet street", "شارع هادئ"), ("car",)), read_words(("car", "dog"))) == []
+
+
+def test_drawn_alterations_are_some_of_all_and_equally_likely(data: Data) -> None:
+    images, words = data
+    for image in images:
+        every = altered(image, words)
+        some = altered(image, words, wanted=4, rng=np.random.default_rng(1))
+        assert len(some) == len(set(some)) == min(4, len(every))
+        assert set(some) <= set(every)
+        assert sorted(altered(image, words, wanted=10**6, rng=np.random.default_rng(1))) == sorted(every)
+    drawn = Counter(altered(images[0], words, wanted=1, rng=np.random.default_rng(seed))[0] for seed in range(1500))
     assert len(drawn) == 15
     assert min(drawn.values()) > 60  # 100 is expected, give or take 10
 
 
-@pytest.mark.parametrize("chunker", [None, "rules"])
-def test_a_caption_of_a_megabyte_is_altered_a_few_times(chunker: str | None) -> None:
-    long = "a dog and a cat and " * 50_000
-    images = tuple(CaptionedImage(str(i), f"{i}.jpg", (f"{long} {i}",), ("dog",)) for i in range(2))
-    data = CaptionData(images, ("dog", "cat", "couch", "skis"), ())
-    words, _ = read_object_words(data.categories)
-    made = make_texts(data, words, TEMPLATE, negatives=3, chunker=None if chunker is None else make_chunker(chunker))
-    for item in made:
-        assert len(item.texts["altered"]) == 3
-        assert all(text.count("couch") + text.count("skis") == 1 for text in item.texts["altered"])
+def test_the_texts_of_images(data: Data) -> None:
+    images, words = data
+    made = make_texts(images, words, TEMPLATE, negatives=3, seed=4)
+    texts = made.groupby(["image", "kind"])["text"].agg(list)
+    assert tuple(texts["1", "caption"]) == images[0].captions
+    assert texts["1", "multi"] == ["a photograph showing dog, couch"]
+    assert texts["1", "single"][0] in ("a photograph showing dog", "a photograph showing couch")
+    # Only the second image shares a label, the dog, with the first; none does with the third.
+    assert set(texts["1", "related"]) == set(images[1].captions)
+    assert ("3", "related") not in texts
+    assert len(texts["1", "random"]) == len(texts["1", "altered"]) == 3
+    assert set(texts["1", "random"]) <= {caption for image in images[1:] for caption in image.captions}
+    # The draws follow the seed and the image, not the order of the images.
+    assert made.equals(make_texts(images, words, TEMPLATE, negatives=3, seed=4))
+    assert not made.equals(make_texts(images, words, TEMPLATE, negatives=3, seed=5))
+    backwards = make_texts(images[::-1], words, TEMPLATE, negatives=3, seed=4)
+    assert backwards.groupby(["image", "kind"])["text"].agg(list)["1", "altered"] == texts["1", "altered"]
+    # "rain" is no category: only a chunker finds it.
+    chunked = make_texts(images, words, TEMPLATE, chunker=make_chunker("rules"))
+    assert chunked["text"].str.endswith("in the couch").any()
 
 
 def test_no_wrong_caption_is_one_of_its_own() -> None:
-    same = tuple(CaptionedImage(str(i), f"{i}.jpg", ("A dog", f"Image {i}"), ("dog",)) for i in range(10))
-    data = CaptionData(same, ("dog", "cat"), ())
-    made = make_texts(data, read_object_words(data.categories)[0], TEMPLATE, negatives=20)
-    for i, item in enumerate(made):
-        for kind in ("random", "related"):
-            assert sorted(item.texts[kind]) == sorted(f"Image {j}" for j in range(10) if j != i)
+    images = [Image(str(i), f"{i}.jpg", ("A dog", f"Image {i}"), ("dog",)) for i in range(10)]
+    made = make_texts(images, read_words(("dog", "cat")), TEMPLATE, negatives=20)
+    for (image, kind), texts in made[made["kind"].isin(["random", "related"])].groupby(["image", "kind"])["text"]:
+        assert sorted(texts) == sorted(f"Image {j}" for j in range(10) if str(j) != image), kind
 
 
-def test_captions_without_a_mention_alter_nothing() -> None:
-    image = CaptionedImage("1", "1.jpg", ("A quiet street", "شارع هادئ 🏙️"), ("car",))
-    assert altered_captions(image, ("car", "dog"), read_object_words(("car", "dog"))[0]) == []
-
-
-def test_noun_phrases_of_a_chunker_can_be_swapped_instead(data: CaptionData) -> None:
-    words, _ = read_object_words(data.categories)
-    made = make_texts(data, words, TEMPLATE, negatives=100, chunker=make_chunker("rules"))
-    # "rain" and "stand" are no categories: only a chunker finds them.
-    assert any(text.endswith("in the couch") for text in made[2].texts["altered"])
-
-
-def test_a_sample_of_the_images(data: CaptionData) -> None:
-    part = sampled(data, 2, seed=3)
-    assert len(part.images) == 2
-    assert part.notes[-1] == "2 of 3 images drawn at random."
-    assert part == sampled(data, 2, seed=3)
-    assert sampled(data, 50, seed=3) is data
-    with pytest.raises(DataError, match="At least two"):
-        sampled(data, 1, seed=3)
-
-
-def test_one_image_has_no_wrong_captions(data: CaptionData) -> None:
-    one = CaptionData(data.images[:1], data.categories, ())
-    with pytest.raises(DataError, match="At least two images"):
-        make_texts(one, read_object_words(data.categories)[0], TEMPLATE)
+@pytest.mark.parametrize("make", [lambda: None, lambda: make_chunker("rules")])
+def test_a_caption_of_a_megabyte_is_altered_a_few_times(make: Callable[[], Any]) -> None:
+    long = "a dog and a cat and " * 50_000
+    images = [Image(str(i), f"{i}.jpg", (f"{long} {i}",), ("dog",)) for i in range(2)]
+    made = make_texts(images, read_words(("dog", "cat", "couch", "skis")), TEMPLATE, negatives=3, chunker=make())
+    texts = made.loc[made["kind"] == "altered", "text"]
+    assert len(texts) == 6
+    assert all(text.count("couch") + text.count("skis") == 1 for text in texts)

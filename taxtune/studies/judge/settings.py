@@ -1,0 +1,78 @@
+"""Settings of the study judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from taxtune.errors import DataError
+from taxtune.options import AnswerColumnOption, IdColumnOption, QuestionColumnOption, SeedOption, measure_option
+from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, Recorded
+
+__all__ = ["JudgeSettings"]
+
+_BASELINES = "VQA accuracy and its soft form are always included."
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeSettings(ApiSettings):
+    """The rated answers and the measures: see `taxtune study judge --help`.
+
+    Raises:
+        DataError: If LAVE's prompt is to be varied and there is no language model.
+    """
+
+    file: Annotated[Path, Argument(metavar="FILE", help="CSV or JSONL of answers with references and human ratings.")]
+    measure: Annotated[tuple[Any, ...], measure_option(_BASELINES), NOT_RECORDED] = ()
+    judge: Annotated[
+        tuple[str, ...],
+        Option(metavar="MODEL", help="A language model for LAVE: local:MODEL, or openai/gpt-4o-mini; repeatable."),
+        NOT_RECORDED,
+    ] = ()
+    ablations: Annotated[bool, Option("--ablations", help="Vary LAVE's prompt as paper 4's Table 3 does.")] = False
+    demonstrations: Annotated[
+        Path | None, Option(metavar="FILE", help="Your own demonstrations for LAVE (YAML)."), NOT_RECORDED
+    ] = None
+    yes_no_demonstrations: Annotated[
+        Path | None, Option(metavar="FILE", help="The same for yes/no questions."), NOT_RECORDED
+    ] = None
+    answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
+    references_column: Annotated[
+        str,
+        Option(metavar="COLUMN", help="Column with the references: a list (in CSV, a JSON list) or one text."),
+        Recorded("columns.references"),
+    ] = "references"
+    human_column: Annotated[
+        str,
+        Option(
+            metavar="COLUMN", help="Column with the rating (a number or five binary ones), or five columns, by commas."
+        ),
+        Recorded("columns.human"),
+    ] = "human"
+    question_column: Annotated[str, QuestionColumnOption, NOT_RECORDED] = "question"
+    caption_column: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column with a description of the image for LAVE."), NOT_RECORDED
+    ] = None
+    id_column: Annotated[str, IdColumnOption, NOT_RECORDED] = "id"
+    by: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column to group the answers by."), Recorded("columns.by")
+    ] = None
+    category: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column with the kind of answer."), Recorded("columns.category")
+    ] = None
+    resamples: Annotated[int, Option(min=1, max=100_000, help="Bootstrap resamples of the answers.")] = 5000
+    seed: SeedOption = 0
+    batch_size: BatchSize = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ablations and not self.judge:
+            raise DataError("--ablations varies LAVE's prompt.", remedy="Give the language model with --judge.")
+
+    def works(self) -> Sequence[str]:
+        """Returns the measures and LAVE with each judge, whose scores and replies are cached."""
+        return [spec for spec in self.measure if isinstance(spec, str)] + [f"lave:{model}" for model in self.judge]

@@ -1,0 +1,113 @@
+"""Reading answers that people have rated."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from taxtune.errors import DataError
+from taxtune.studies.judge import JudgeSettings
+from taxtune.studies.judge.ratings import krippendorff_alpha, quality, read_rated_answers
+
+GOOD = {"id": "a", "question": "Q?", "references": ["cat", "cats"], "answer": "cat", "human": 0.5}
+
+
+def read(file: Path, **columns: str) -> tuple[pd.DataFrame, list[str]]:
+    return read_rated_answers(JudgeSettings(file=file, **columns))
+
+
+def jsonl(folder: Path, *changes: dict[str, Any]) -> Path:
+    path = folder / "rated.jsonl"
+    path.write_text("\n".join(json.dumps({**GOOD, **change}) for change in changes), encoding="utf-8")
+    return path
+
+
+def test_five_ratings_become_one() -> None:
+    # Paper 4: at least four 1.0, two or three 0.5, else 0.0.
+    for ratings in itertools.product((0, 1), repeat=5):
+        assert quality(ratings) == {0: 0.0, 1: 0.0, 2: 0.5, 3: 0.5, 4: 1.0, 5: 1.0}[sum(ratings)]
+
+
+def test_jsonl_with_references_in_several_forms(tmp_path: Path) -> None:
+    vqa = [{"answer": "yes", "answer_confidence": "maybe"}, {"answer": "no"}, None, " "]
+    changes = ({}, {"id": 2, "references": "dog", "human": "1"}, {"references": vqa, "human": [0.25]})
+    answers, notes = read(jsonl(tmp_path, *changes))
+    assert answers["references"].tolist() == [("cat", "cats"), ("dog",), ("yes", "no")]
+    assert answers["id"].tolist() == ["a", "2", "a"]
+    assert answers["human"].tolist() == [0.5, 1.0, 0.25]
+    assert notes == []
+
+
+def test_csv_with_five_columns_and_a_list_of_references(tmp_path: Path) -> None:
+    path = tmp_path / "rated.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["answer", "references", "h1", "h2", "h3", "h4", "h5", "model", "what"])
+        writer.writerow(["قطة 🐱", '["cat", 2]', "1", "true", "Correct", "yes", "0", "B", "Synonym"])
+        writer.writerow(["dog", "cat", "0", "0", "0", "0", "0", "A", ""])
+    answers, notes = read(path, human_column="h1, h2,h3,h4,h5", by="model", category="what")
+    assert answers["answer"][0] == "قطة 🐱"
+    assert answers["references"].tolist() == [("cat", "2"), ("cat",)]
+    assert answers[["human", "group", "category", "id", "question"]].to_numpy().tolist() == [
+        [1.0, "B", "Synonym", "2", ""],
+        [0.0, "A", "", "3", ""],
+    ]
+    assert "alpha" in notes[-1]
+
+
+def test_what_is_left_out_and_what_is_joined_is_counted(tmp_path: Path) -> None:
+    left_out = ({"answer": None}, {"human": None}, {"human": "nan"}, {"references": []})
+    joined = {"references": "cat|kitty; lion"}
+    answers, notes = read(jsonl(tmp_path, {}, *left_out, {"answer": ""}, joined, joined))
+    assert answers["answer"].tolist() == ["cat", "", "cat", "cat"], "an empty answer is an answer"
+    assert notes[:3] == ["1 row left out: no answer.", "2 rows left out: no rating.", "1 row left out: no reference."]
+    assert "2 of 4 answers have one reference with | or ; in it" in notes[3]
+    assert "row 7: 'cat|kitty; lion'" in notes[3]
+    assert answers["references"].map(len).tolist() == [2, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"human": "good"}, "not a number"),
+        ({"human": float("inf")}, "infinite"),
+        ({"human": [1, 1, 0]}, "3 binary ratings"),
+        ({"human": [1, 1, 0, 2, 1]}, "must be 0 or 1"),
+        ({"human": [1, "", 0, None, 1]}, "3 binary ratings"),
+        ({"human": "[1, 1"}, "not JSON"),
+        ({"references": "[1, 1"}, "not JSON"),
+    ],
+)
+def test_bad_cells_are_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = jsonl(tmp_path, {}, change)
+    with pytest.raises(DataError, match=message) as caught:
+        read(path)
+    assert f"{path}:2" in str(caught.value)
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="1 answers have five ratings and 1 have one number"):
+        read(jsonl(tmp_path, {}, {"human": [1, 0, 1, 0, 1]}))
+    with pytest.raises(DataError, match=r"no column 'rating'.*answer, human"):
+        read(jsonl(tmp_path, {}), human_column="rating")
+    with pytest.raises(DataError, match="No answers with human ratings are left"):
+        read(jsonl(tmp_path, {"human": None}))
+    with pytest.raises(DataError):
+        read(tmp_path / "none.jsonl")
+
+
+def test_alpha_against_its_definition() -> None:
+    ratings = np.random.default_rng(0).integers(0, 2, size=(12, 5))
+    ratings[:4] = 1
+    # Krippendorff: observed and expected disagreement, counted pair by pair.
+    observed = np.mean([a != b for row in ratings for a, b in itertools.permutations(row, 2)])
+    expected = np.mean([a != b for a, b in itertools.permutations(ratings.ravel(), 2)])
+    assert krippendorff_alpha(ratings) == pytest.approx(1 - observed / expected)
+    assert krippendorff_alpha(np.ones((3, 5), dtype=np.int64)) is None
