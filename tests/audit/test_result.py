@@ -102,9 +102,9 @@ def test_placed_answers_are_what_study_mapping_reads(tmp_path: Path) -> None:
     found = (RIGHT, Finding(Verdict.WRONG, 2), Finding(Verdict.TOO_GENERAL), RIGHT, None)
     assert write_placed(files, audited(people, *found)) == 3
     read = read_annotated(files.placed, TREE)
-    assert read.answers == ("pho", "torte", "a bike")
-    assert read.targets == (6, 2, 0)
-    assert read.styles == ("verbatim", "vote", "off_tree")
+    assert read.frame["answer"].tolist() == ["pho", "torte", "a bike"]
+    assert read.frame["target"].tolist() == [6, 2, 0]
+    assert read.frame["style"].tolist() == ["verbatim", "vote", "off_tree"]
     assert json.loads(files.placed.read_text().splitlines()[2])["node"] is None
 
 
@@ -112,4 +112,4 @@ def test_a_label_with_a_slash_is_read_back(tmp_path: Path) -> None:
     tree = Taxonomy(["food", "surf/turf", "surf"], [-1, 0, 0])
     people = population(item("surf and turf", 1), tree=tree)
     write_placed(AuditFiles(tmp_path), audited(people, RIGHT))
-    assert read_annotated(tmp_path / "audit-placed.jsonl", tree).targets == (1,)
+    assert read_annotated(tmp_path / "audit-placed.jsonl", tree).frame["target"].tolist() == [1]

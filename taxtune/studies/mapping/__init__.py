@@ -25,7 +25,7 @@ from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Rec
 
 __all__ = ["PRINTED", "MappingSettings", "run"]
 
-#: The answers that paper 1 prints, in the place of a file.
+#: Stands for the answers that paper 1 prints, instead of a file.
 PRINTED = "paper1-table9"
 
 
@@ -34,7 +34,7 @@ class MappingSettings(ModelSettings, TreeSettings):
     """What is compared, and how: see `taxtune study mapping --help`.
 
     Raises:
-        DataError: If nothing is left to compare, or both images of nodes and of answers are given.
+        DataError: If nothing is left to compare, or an option does not apply to the printed answers.
     """
 
     rows_in_json: ClassVar[bool] = True
@@ -95,21 +95,12 @@ class MappingSettings(ModelSettings, TreeSettings):
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Images of the nodes, for clip-i2t to compare the answer with: a manifest (image, label), a folder a "
-            "class, or iNat21's JSON.",
+            help="Images of the nodes, for clip-i2t to compare the answer with: a manifest (image, label), one folder "
+            "per class, or iNat21's JSON.",
         ),
         NOT_RECORDED,
     ] = None
     image_root: Annotated[Path | None, ImageRootOption, NOT_RECORDED] = None
-    image_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column with the answer's own image, relative to FILE's folder; clip-i2t then compares this image, "
-            "not the answer, with the names of the nodes.",
-        ),
-        NOT_RECORDED,
-    ] = None
     no_node: Annotated[Literal["root", "error", "leave-out"], NoNodeOption, NOT_RECORDED] = "root"
     missing: Annotated[Literal["error", "leave-out"], MissingOption, NOT_RECORDED] = "error"
     resamples: ResamplesOption = 2000
@@ -118,11 +109,9 @@ class MappingSettings(ModelSettings, TreeSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.images is not None and self.image_column is not None:
-            raise DataError("--images and --image-column exclude each other.", remedy="Give one of them.")
         if self.is_printed:
-            taken = {"file", "taxonomy", "format", "root", "similarity", "device", "cache_dir"}
-            given = [f.name for f in fields(self) if f.name not in taken and getattr(self, f.name) != f.default]
+            allowed = {"file", "taxonomy", "format", "root", "similarity", "device", "cache_dir"}
+            given = [f.name for f in fields(self) if f.name not in allowed and getattr(self, f.name) != f.default]
             if given:
                 raise DataError(
                     f"{PRINTED} is placed by the mapper's presets alone.",
@@ -138,7 +127,7 @@ class MappingSettings(ModelSettings, TreeSettings):
         return str(self.file) == PRINTED and not self.file.exists()
 
     def works(self) -> Sequence[str]:
-        """Returns the measures and the default mapper's similarity, whose scores and embeddings are kept."""
+        """The measures and the default mapper's similarity, whose scores and embeddings are kept."""
         from taxtune.studies.mapping.scorers import split_name
 
         return [split_name(spec)[1] for spec in (*self.measure, self.similarity)]
@@ -147,11 +136,8 @@ class MappingSettings(ModelSettings, TreeSettings):
 def run(settings: MappingSettings) -> StudyReport:
     """Place annotated answers by each measure, alone and with Algorithm 1 (paper 1, Table 2 and Figure 4).
 
-    Args:
-        settings: What is compared, and how.
-
     Raises:
-        TaxtuneError: If a file cannot be used, or a measure is not there, needs images or cannot place.
+        TaxtuneError: If a file cannot be used, or a measure does not exist, lacks images or cannot place.
     """
     from taxtune.studies.mapping.printed import printed_report
     from taxtune.studies.mapping.study import mapping
