@@ -20,9 +20,6 @@ from taxtune.studies.settings import (
 
 __all__ = ["PromptsSettings", "run"]
 
-# What only concerns measures, and is recorded where there are any.
-_MEASURED = ("question_column", "reference", "reply")
-
 
 @dataclass(frozen=True, kw_only=True)
 class PromptsSettings(TextMeasureSettings, MapperSettings, ContestantSettings, TreeSettings):
@@ -68,12 +65,8 @@ class PromptsSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
     resamples: Annotated[int, ResamplesOption] = 2000
     seed: Annotated[int, SeedOption] = 0
 
-    def record(self) -> dict[str, Any]:
-        """Returns the fields as the report records them; the measures' where there are measures."""
-        return {name: value for name, value in super().record().items() if self.measure or name not in _MEASURED}
-
     def works(self) -> Sequence[str]:
-        """Returns the similarity and the measures, whose work is kept."""
+        """The similarity and the measures, whose work is kept."""
         return [spec for spec in (self.similarity, *self.measure) if isinstance(spec, str)]
 
 
@@ -83,12 +76,9 @@ def run(settings: PromptsSettings) -> StudyReport:
     Prints hP, hR, hF and accuracy of every prompt with intervals, and the paired differences to the baseline; with
     --measure also measures of text and their gains (paper 2); with --out also draws the arrows and the gains.
 
-    Args:
-        settings: Which prompts are compared.
-
     Raises:
         TaxtuneError: If files or folders of runs cannot be used, a model has a single prompt or lacks the baseline, a
-            measure needs what is not there, or no example was answered under both prompts.
+            measure lacks what it needs, or no example was answered under both prompts.
     """
     from taxtune.studies.prompts.study import prompts
 
