@@ -106,13 +106,13 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
         return () if self.inclusion is None else (self.inclusion, self.concept)
 
     def record(self) -> dict[str, Any]:
-        """Returns the fields as the report records them; those of measures and tags where there are such."""
+        """The fields as the report records them; those of measures and tags only where there are such."""
         record = super().record() | {"where": [f"{name}={value}" for name, value in self.where.items()]}
         out = (*(() if self.asked else _MEASURED), *(() if self.tags else ("tags",)))
         return {name: value for name, value in record.items() if name not in out}
 
     def works(self) -> Sequence[str]:
-        """Returns the similarity and the measures, whose scores and embeddings are kept."""
+        """The similarity and the measures, whose scores and embeddings are kept."""
         return [spec for spec in (self.similarity, *self.asked) if isinstance(spec, str)]
 
 
@@ -121,11 +121,8 @@ def run(settings: DiagnosisSettings) -> StudyReport:
 
     With --inclusion and --concept also paper 2's error types, and with --tags its check for images of several labels.
 
-    Args:
-        settings: What is diagnosed, and with what.
-
     Raises:
-        TaxtuneError: If a file cannot be used, or a measure is not there or lacks something.
+        TaxtuneError: If a file cannot be used, or a measure does not exist or lacks something.
     """
     from taxtune.studies.diagnosis.study import diagnosis
 

@@ -76,17 +76,14 @@ class EncoderSettings(ModelSettings, TreeSettings):
             raise DataError("A template is given twice.", value=list(self.template))
 
     def works(self) -> Sequence[str]:
-        """Returns the encoders, whose embeddings are kept."""
+        """The encoders, whose embeddings are kept."""
         from taxtune.studies.mapping.scorers import split_name
 
         return [split_name(spec)[1] for spec in self.encoder]
 
 
 def run(settings: EncoderSettings) -> StudyReport:
-    """Say which encoder places text best at which level, and what a recipe's mapper should take (paper 3, App. B).
-
-    Args:
-        settings: Which encoders are compared, on which texts.
+    """Say which encoder places text best at which level, and what a recipe's mapper should use (paper 3, App. B).
 
     Raises:
         TaxtuneError: If the tree has nothing to draw, there is no such similarity, or its model cannot be loaded.
