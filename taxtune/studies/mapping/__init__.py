@@ -13,7 +13,6 @@ from taxtune.errors import DataError
 from taxtune.options import (
     AnswerColumnOption,
     FormatOption,
-    ImageRootOption,
     MissingOption,
     NodeColumnOption,
     NoNodeOption,
@@ -40,67 +39,28 @@ class MappingSettings(ModelSettings, TreeSettings):
     rows_in_json: ClassVar[bool] = True
 
     file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="CSV or JSONL file with answers and the nodes that people placed them on; or paper1-table9, the "
-            "answers that paper 1 prints with its nodes, which the mapper's presets then place.",
-        ),
+        Path, typer.Argument(metavar="FILE", help="CSV or JSONL with answers and their nodes; or paper1-table9.")
     ]
     format: Annotated[str, FormatOption, NOT_RECORDED] = "auto"
     measure: Annotated[
         tuple[str, ...],
-        typer.Option(
-            "--measure",
-            "-m",
-            metavar="[NAME=]SPEC",
-            help="A measure (see `taxtune measure --list`) or lexical, repeatable. "
-            "Default: exact-match, contained, bleu-2, rouge-1, meteor and lexical.",
-        ),
+        typer.Option("--measure", "-m", metavar="[NAME=]SPEC", help="A measure or lexical; repeatable."),
         Recorded("measures"),
     ] = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor", "lexical")
     alone: Annotated[bool, typer.Option(help="Place by the most similar name only.")] = True
-    algorithm: Annotated[
-        bool, typer.Option(help="Place with Algorithm 1 (the presets paper-listing and paper-prose).")
-    ] = True
+    algorithm: Annotated[bool, typer.Option(help="Place with Algorithm 1 (paper-listing and paper-prose).")] = True
     default: Annotated[bool, typer.Option(help="Place with taxtune's default mapper.")] = True
-    similarity: Annotated[
-        str,
-        typer.Option(metavar="SPEC", help="Similarity of the default mapper: lexical, sentence:MODEL or clip:MODEL."),
-    ] = "lexical"
+    similarity: Annotated[str, typer.Option(metavar="SPEC", help="Similarity of the default mapper.")] = "lexical"
     names: Annotated[
-        Literal["all", "common"],
-        typer.Option(
-            metavar="WHAT",
-            help="Names that a measure compares with: all names of a node, or its common name as in the paper.",
-        ),
+        Literal["all", "common"], typer.Option(help="Names that a measure compares with: all, or the common one.")
     ] = "all"
     ties: Annotated[
-        Literal["deepest", "ancestor", "random"],
-        typer.Option(
-            metavar="WHAT",
-            help="Which node to use if several share the highest score: deepest, ancestor (their common "
-            "ancestor) or random.",
-        ),
+        Literal["deepest", "ancestor", "random"], typer.Option(help="Which of several equally similar nodes to use.")
     ] = "deepest"
     answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
     node_column: Annotated[str, NodeColumnOption, NOT_RECORDED] = "node"
-    also_column: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column with further acceptable nodes."), NOT_RECORDED
-    ] = "also"
-    style_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column to group answers by."), NOT_RECORDED] = (
-        "style"
-    )
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Images of the nodes, for clip-i2t to compare the answer with: a manifest (image, label), one folder "
-            "per class, or iNat21's JSON.",
-        ),
-        NOT_RECORDED,
-    ] = None
-    image_root: Annotated[Path | None, ImageRootOption, NOT_RECORDED] = None
+    also_column: Annotated[str, typer.Option(help="Column with further acceptable nodes."), NOT_RECORDED] = "also"
+    style_column: Annotated[str, typer.Option(help="Column to group answers by."), NOT_RECORDED] = "style"
     no_node: Annotated[Literal["root", "error", "leave-out"], NoNodeOption, NOT_RECORDED] = "root"
     missing: Annotated[Literal["error", "leave-out"], MissingOption, NOT_RECORDED] = "error"
     resamples: ResamplesOption = 2000

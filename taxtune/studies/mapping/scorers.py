@@ -3,14 +3,12 @@
 Paper 1 maps an answer to the node whose label a measure finds most similar (§6.1, Table 2), or gives the measure to
 Algorithm 1 as its similarity. A node's score is the highest over its names. The paper has no rule for ties, which are
 common: an answer that shares no word with any name has 0 on all of them. `nearest_nodes` has three rules, none of
-which sees the truth. CLIP image-to-text compares the answer's text with an image of each node, as paper 1 does
-(§6.1, §10).
+which sees the truth.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,26 +19,21 @@ from numpy.typing import NDArray
 from taxtune.errors import DataError, MapperError
 from taxtune.metrics.registry import MEASURES, Measure, MeasureSettings, make_measure
 from taxtune.progress import track
-from taxtune.studies.embedding import images_by_node, make_clip
-from taxtune.taxonomy import Domain, Taxonomy
+from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from taxtune.encoders import FloatMatrix
-    from taxtune.encoders.clip import ClipEncoder
     from taxtune.mapping import Similarity
 
 __all__ = [
-    "NODE_IMAGES",
     "UNPLACED",
     "MeasureSimilarity",
     "NodeNames",
     "Scorer",
-    "draw_node_images",
     "measure_scorer",
     "nearest_nodes",
-    "node_image_scorer",
     "similarity_scorer",
     "split_name",
     "tree_names",
@@ -49,8 +42,6 @@ __all__ = [
 
 IntArray = NDArray[np.int64]
 
-#: The kind of measure that compares an answer's text with images of the nodes.
-NODE_IMAGES = "clip-i2t"
 #: The "node" of an answer that a measure left unscored.
 UNPLACED = -1
 
@@ -108,7 +99,7 @@ class Scorer:
         spec: Its specification.
         kind: The specification's part before the colon.
         similarity: The same, as a mapper's similarity.
-        names: The names that it compares answers with; None where it scores nodes themselves.
+        names: The names that it compares answers with.
         identity: Everything that can change a score.
         notes: A function that returns what the user should know about the scores made so far.
     """
@@ -117,7 +108,7 @@ class Scorer:
     spec: str
     kind: str
     similarity: Similarity
-    names: NodeNames | None
+    names: NodeNames
     identity: dict[str, Any]
     notes: Callable[[], tuple[str, ...]]
 
@@ -135,7 +126,7 @@ class Scorer:
             for start in range(0, len(texts), _BATCH):
                 batch = texts[start : start + _BATCH]
                 scores = score([*map(form, batch)])
-                yield batch, np.asarray(scores, np.float32) if self.names is None else self.names.best(scores)
+                yield batch, self.names.best(scores)
                 task.advance(len(batch))
 
 
@@ -292,77 +283,3 @@ def _label(spec: str, label: str) -> str:
 
 def _short(model: str) -> str:
     return model.rstrip("/").rsplit("/", 1)[-1]
-
-
-# -- images of nodes --------------------------------------------------------------------------------------------------
-
-
-def draw_node_images(
-    path: Path, taxonomy: Taxonomy, *, root: Path | None = None, seed: int = 0, part: Domain | None = None
-) -> dict[int, Path]:
-    """Returns one image of each node that has any, drawn at random; arguments and errors as `images_by_node`."""
-    files = images_by_node(path, taxonomy, part=part, root=root)
-    rng = np.random.default_rng(seed)
-    return {node: sorted(of)[int(rng.integers(len(of)))] for node, of in sorted(files.items())}
-
-
-class _NodeImages:
-    """Scores texts against images of nodes: the columns are nodes, NaN for one without an image."""
-
-    needs_images, confident = False, 1.0
-
-    def __init__(self, name: str, encoder: ClipEncoder, vectors: FloatMatrix) -> None:
-        self.name, self._encoder, self._vectors = name, encoder, vectors
-        self.cut: set[str] = set()
-
-    def fit(self, names: Sequence[str]) -> None:
-        """Does nothing: the names of nodes play no part."""
-
-    def table(self, answers: Sequence[str], images: object = None) -> FloatMatrix:
-        """Returns the cosines, shape (answers, nodes)."""
-        self.cut.update(text for text, cut in zip(answers, self._encoder.truncated(answers), strict=True) if cut)
-        cosines: FloatMatrix = self._encoder.texts(answers) @ self._vectors.T
-        return cosines
-
-    def scores(self, answers: Sequence[str], images: object = None) -> FloatMatrix:
-        """Returns the cosines, -1 for a node without an image."""
-        return np.nan_to_num(self.table(answers), nan=-1.0)
-
-
-def node_image_scorer(text: str, images: Mapping[int, Path], nodes: int, settings: MeasureSettings) -> Scorer:
-    """Returns the scorer of an answer's text against images of the nodes.
-
-    Args:
-        text: "clip-i2t", "clip-i2t:MODEL" or "NAME=clip-i2t:MODEL".
-        images: The image of each node that has one.
-        nodes: How many nodes the tree has.
-        settings: Device, batches and where embeddings of the images are kept, by content.
-
-    Raises:
-        DataError: If no node has an image.
-        ImageError: If an image cannot be read.
-        ModelError: If the model cannot be loaded.
-        MissingExtraError: If open_clip is not installed.
-    """
-    from taxtune.encoders.vectors import checked_images, stored_images
-
-    if not images:
-        raise DataError("No node of the tree has an image.", value=text, remedy="Check --images.")
-    name, spec = split_name(text)
-    kind, _, model = spec.partition(":")
-    encoder = make_clip(model or str(MEASURES[kind].default_model), settings)
-    files = [images[node] for node in sorted(images)]
-    hashes = checked_images(encoder, files)  # of their content, not of where they lie
-    stored = stored_images(encoder, files, sha256=hashes)
-    vectors = np.full((nodes, stored.shape[1]), np.nan, dtype=np.float32)
-    vectors[sorted(images)] = stored
-    digest = hashlib.sha256("".join(map("image:{}".format, hashes)).encode()).hexdigest()
-    identity = {**encoder.identity, "images": digest}
-    similarity = _NodeImages(spec, encoder, vectors)
-
-    def notes() -> tuple[str, ...]:
-        without = f"{len(images):,} of {nodes:,} nodes have an image; the others are never the most similar"
-        cut = f"{len(similarity.cut):,} answers fill the model's context and may be truncated"
-        return (without, cut) if similarity.cut else (without,)
-
-    return Scorer(name or _label(spec, MEASURES[kind].label), spec, kind, similarity, None, identity, notes)

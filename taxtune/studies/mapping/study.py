@@ -8,9 +8,7 @@ default mapper reads the answer as it is. Everything works on one frame with a r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,13 +27,10 @@ from taxtune.studies.frames import frame_table
 from taxtune.studies.mapping import MappingSettings
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
 from taxtune.studies.mapping.scorers import (
-    NODE_IMAGES,
     UNPLACED,
     Scorer,
-    draw_node_images,
     measure_scorer,
     nearest_nodes,
-    node_image_scorer,
     split_name,
     tree_names,
     unique_names,
@@ -64,20 +59,14 @@ def mapping(settings: MappingSettings) -> StudyReport:
     columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "node", "also", "style")}
     how = {"no_node": settings.no_node, "missing": settings.missing}
     answers = read_annotated(settings.file, taxonomy, part=part, **columns, **how)
-    images = None
-    if settings.images is not None:
-        images = draw_node_images(settings.images, taxonomy, root=settings.image_root, seed=settings.seed, part=part)
-    return mapping_report(taxonomy, answers, settings, images, part)
+    return mapping_report(taxonomy, answers, settings, part)
 
 
 # -- placing ----------------------------------------------------------------------------------------------------------
 
 
 def place_all(
-    taxonomy: Taxonomy,
-    answers: AnnotatedAnswers,
-    settings: MappingSettings,
-    node_images: Mapping[int, Path] | None = None,
+    taxonomy: Taxonomy, answers: AnnotatedAnswers, settings: MappingSettings
 ) -> tuple[pd.DataFrame, list[str], dict[str, dict[str, Any]]]:
     """Places every answer in every way; each distinct answer is scored once.
 
@@ -85,7 +74,6 @@ def place_all(
         taxonomy: The tree.
         answers: The answers.
         settings: What to compare.
-        node_images: An image of each node that has one, which clip-i2t compares the answer's text with.
 
     Returns:
         A frame with a row per mapper and answer: mapper (as printed: "ROUGE + Alg. 1"), base ("ROUGE"), kind, way,
@@ -94,32 +82,25 @@ def place_all(
         the identity of each measure.
 
     Raises:
-        DataError: If a measure needs images and there are none, or two measures have one name.
+        DataError: If a measure needs images, or two measures have one name.
         MapperError: If a measure cannot be a similarity.
         ModelError: If a model cannot be loaded.
-        ImageError: If an image cannot be read.
     """
     names, longest = tree_names(taxonomy, settings.names, plain_or_raw), MapperConfig().max_characters
     stripped = [text.strip() for text in answers.frame["answer"]]
     keys = [key if any(map(str.isalnum, key)) else "" for key in (_bounded(text, longest) for text in stripped)]
     # Sorted, so that batches, and with them the last digits of a model's scores, do not depend on the file's order.
     texts = sorted({*keys} - {""})
-    scorers = []
     specs = settings.measure if settings.alone or settings.algorithm else ()
     for text in specs:  # before any model is loaded: it may be one of gigabytes
         kind = split_name(text)[1].partition(":")[0]
-        if kind in MEASURES and "image" in MEASURES[kind].needs and (kind != NODE_IMAGES or node_images is None):
-            remedy = f"Use {NODE_IMAGES} with images of the nodes (--images), as in the paper, or remove the measure."
-            raise DataError("The measure needs images.", value=text, remedy=remedy)
+        if kind in MEASURES and "image" in MEASURES[kind].needs:
+            raise DataError("The measure needs images.", value=text, remedy="Use measures that compare texts.")
     mapper = None
     if settings.default:
         spec = split_name(settings.similarity)[1]
         mapper = Mapper(taxonomy, spec, device=settings.device, cache_dir=settings.cache_dir)
-    for text in specs:
-        if node_images is not None and split_name(text)[1].partition(":")[0] == NODE_IMAGES:
-            scorers.append(node_image_scorer(text, node_images, len(taxonomy), settings.measure_settings()))
-        else:
-            scorers.append(measure_scorer(text, names, settings.measure_settings()))
+    scorers = [measure_scorer(text, names, settings.measure_settings()) for text in specs]
     unique_names(scorers)
     parts = []
     for scorer in scorers:
@@ -181,7 +162,6 @@ def mapping_report(
     taxonomy: Taxonomy,
     answers: AnnotatedAnswers,
     settings: MappingSettings,
-    node_images: Mapping[int, Path] | None = None,
     part: Domain | None = None,
 ) -> StudyReport:
     """Places the answers in every way and returns the report; arguments and errors as `place_all`.
@@ -190,7 +170,7 @@ def mapping_report(
     """
     from taxtune.studies.mapping.figure import draw_agreement, draw_scores
 
-    frame, notes, identities = place_all(taxonomy, answers, settings, node_images)
+    frame, notes, identities = place_all(taxonomy, answers, settings)
     way = dict(zip(frame["mapper"], frame["way"], strict=True))
     order = list(way)
     # By way, so that what the ways have in common stands together.

@@ -27,41 +27,20 @@ class PromptsSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
 
     files: Annotated[
         tuple[str, ...],
-        typer.Argument(
-            metavar="MODEL:PROMPT=FILE...",
-            help="CSV or JSONL with the columns answer and truth; or folders of finished runs, as RUN or MODEL=RUN.",
-        ),
+        typer.Argument(metavar="MODEL:PROMPT=FILE...", help="Files of answers; or runs, as RUN or MODEL=RUN."),
     ]
     taxonomy: Annotated[Any, taxonomy_option("Not needed for runs.")] = None
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PROMPT", help="The baseline prompt, where the arrows start. Default: each model's first."
-        ),
-    ] = None
+    baseline: Annotated[str | None, typer.Option(help="Where the arrows start. Default: each model's first.")] = None
     measure: Annotated[
         tuple[Any, ...], measure_option("Shown with their gains over the baseline prompt."), NOT_RECORDED
     ] = ()
     reply: Annotated[
         Literal["answer", "whole"],
-        typer.Option(
-            metavar="WHAT",
-            help="What measures see of a reply: answer (without reasoning before “Answer:”, and as the mapper reads "
-            "it) or whole.",
-        ),
+        typer.Option(help="What measures see of a reply: the answer without reasoning, or all of it."),
     ] = "answer"
-    model_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that splits the file into models.")
-    ] = None
-    prompt_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that splits each file into prompts.")
-    ] = None
-    guess: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            metavar="WHICH", help="For lists of guesses: 1, 2, top-3 or all, each treated as a prompt; repeatable."
-        ),
-    ] = ()
+    model_column: Annotated[str | None, typer.Option(help="Column that splits the file into models.")] = None
+    prompt_column: Annotated[str | None, typer.Option(help="Column that splits each file into prompts.")] = None
+    guess: Annotated[tuple[str, ...], typer.Option(help="Guesses as prompts: 1, 2, top-3 or all; repeatable.")] = ()
     resamples: Annotated[int, ResamplesOption] = 2000
     seed: Annotated[int, SeedOption] = 0
 

@@ -220,7 +220,7 @@ def test_what_cannot_place_is_refused_before_a_model_is_loaded(
         with pytest.raises(MapperError, match="every name of a tree"):
             place_all(birds, FOUR, asked("words"))
     monkeypatch.setattr(study, "measure_scorer", lambda *_: pytest.fail("a model was loaded"))
-    with pytest.raises(DataError, match="--images"):
+    with pytest.raises(DataError, match="needs images"):
         place_all(birds, FOUR, asked("clip-i2t"))
 
 
