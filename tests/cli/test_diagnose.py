@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from taxtune.metrics import registry
-from taxtune.metrics.base import FunctionMeasure
 from taxtune.metrics.registry import MeasureSettings, PairwiseMeasure
-from taxtune.studies.diagnosis.tags import Tagged, tagged
 from tests.cli.commands import Done, run_captured
 from tests.servers import OpenAIServer
 
@@ -82,20 +80,6 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
     assert {"format", "off_tree", "missing", "least", "clades", "examples", "seed"} <= result["settings"].keys()
     tables = diagnosed(file, tree, "--clades", "0", "--examples", "0")["tables"]
     assert list(tables) == ["types", "scores", "ranks"]
-
-
-def test_examples_are_shown_of_the_wrong_branches_of_each_rank(tree: Path, tmp_path: Path) -> None:
-    file = tmp_path / "answers.jsonl"
-    merula, more = "Turdus merula", "life/Aves/Passeriformes/Corvidae/Corvus corax,species,raven\n"
-    tree.write_text(TREE + "life/Aves/Passeriformes/Corvidae,family,crow\n" + more)
-    file.write_text(rows(("duck", merula), ("mallard", merula), ("raven", merula), ("thrush", "raven")))
-    result = diagnosed(file, tree, "--examples", "1")
-    # The costliest of each: a mallard shares 2 nodes of 5 with a blackbird, and a duck 2 of 4; a raven shares 3 of 5 of
-    # its own and of the blackbird's, a thrush 3 of its 4 and of the raven's 5.
-    assert [(row["type"], row["id"]) for row in result["tables"]["examples"]] == [
-        ("wrong branch at order", "x1"),
-        ("wrong branch at family", "x2"),
-    ]
 
 
 def test_a_root_changes_the_metrics_and_leaves_out_what_is_elsewhere(tree: Path, tmp_path: Path) -> None:
@@ -233,13 +217,6 @@ def test_wrong_answers_that_name_a_tag_are_counted_by_type(tree: Path, tmp_path:
     assert result["settings"]["inclusion"]["measure"] == "text-inclusion"
 
 
-def test_a_verdict_of_one_half_names_a_tag() -> None:
-    verdicts = FunctionMeasure("half", "half", lambda _, tag: 0.5 if tag == "dog" else 0.49, MeasureSettings())
-    one, none = tagged(verdicts, ["pets", "pets"], [("dog", "cat"), None])
-    assert one == Tagged(("dog", "cat"), ("dog",), unscored=False)
-    assert none is None
-
-
 def test_tags_are_found_by_the_image_and_judged_by_the_inclusion_measure(tree: Path, tmp_path: Path) -> None:
     file, tags = tmp_path / "answers.jsonl", tmp_path / "tags.jsonl"
     lines = [("two dogs", "a"), ("blackbirds", "b"), ("duck", "c")]
@@ -320,29 +297,3 @@ def test_answers_that_all_say_nothing_are_counted_and_cost_hr_alone(tree: Path, 
     assert by_type["abstained"]["cost in hR"] == pytest.approx(4 / 5)
     assert result["tables"]["clades"] == []
     assert result["table_notes"]["clades"] == ["None: no clade with at least --least answers lowers hP."]
-
-
-def test_scores_in_bits_and_by_rank(tree: Path, tmp_path: Path) -> None:
-    file = tmp_path / "answers.jsonl"
-    file.write_text(rows(("a blackbird", "Turdus merula"), ("mallard", "Turdus merula"), ("no idea", "mallard")))
-    result = diagnosed(file, tree)
-    scores = {record["score"]: record for record in result["tables"]["scores"]}
-    assert scores["ihP"]["mean"] == pytest.approx((1 + 0 + 1) / 3) == result["scores"]["ihp"]
-    assert scores["misinformation, bits"]["mean"] == pytest.approx(np.log2(3) / 3)
-    assert scores["hP"]["mean"] == pytest.approx((1 + 2 / 5 + 1) / 3)
-    assert result["answers"][1]["misinformation"] == pytest.approx(np.log2(3))
-    assert result["answers"][2]["remaining_uncertainty"] == pytest.approx(np.log2(3))
-    ranks = {record["rank"]: record for record in result["tables"]["ranks"]}
-    assert list(ranks) == ["class", "order", "family", "species"]
-    assert (ranks["species"]["said"], ranks["species"]["to be said"]) == (2, 3)
-    assert ranks["species"]["precision"] == 0.5
-    assert ranks["species"]["recall"] == pytest.approx(1 / 3)
-    assert result["information"]["p"] == "leaves"
-    counts = tmp_path / "counts.csv"
-    counts.write_text("node,count\nmallard,2\nTurdus merula,1\nTurdus migratorius,1\n")
-    result = diagnosed(file, tree, "--frequencies", str(counts))
-    assert result["answers"][1]["misinformation"] == pytest.approx(1)
-    assert result["settings"]["frequencies"] == str(counts)
-    counts.write_text("node,count\nmallards,2\n")
-    done = run(str(file), "-t", str(tree), "--frequencies", str(counts))
-    assert (done.code, "counts.csv: 1 of 1 rows cannot be used" in done.err) == (2, True)

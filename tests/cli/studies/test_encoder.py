@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -40,18 +39,6 @@ def test_tables_and_files(folder: Path, study: Study) -> None:
     assert "1 of 2 answers name no node" in err
     files = {path.name for path in (folder / "out").iterdir()}
     assert {"study.json", "encoder.csv", "encoder-1.md", "encoder-levels.png", "encoder-language.svg"} <= files
-
-
-def test_json_is_the_same_for_a_seed(folder: Path, study: Study) -> None:
-    arguments = ("-t", folder / "tree.csv", "--per-level", 1, "--seed", 3, "--resamples", 30, "--json")
-    first, _ = study.said(*arguments)
-    assert study.said(*arguments)[0] == first
-    data = json.loads(first)
-    assert data["settings"]["seed"] == 3
-    assert data["settings"]["encoders"] == ["lexical"]
-    assert data["settings"]["levels"] == ["class", "species"]
-    assert data["recommendation"]["recipe"] is None
-    assert {record["level"] for record in data["scores"]} == {"class", "species", "all"}
 
 
 def test_a_root_changes_the_metrics_and_both_are_shown(folder: Path, study: Study) -> None:

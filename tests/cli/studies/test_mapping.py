@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -47,24 +46,6 @@ def test_tables_and_files(folder: Path, study: Study) -> None:
     assert float(rows["default mapper, lexical"]["accuracy"]) == 3 / 5
     files = {path.name for path in out.iterdir()}
     assert {"study.json", "mapping.md", "mapping-agreement.csv", "mapping-agreement.png", "mapping-scores.svg"} <= files
-
-
-def test_json_is_the_same_for_a_seed(folder: Path, study: Study) -> None:
-    arguments = (
-        folder / "placed.csv", "-t", folder / "tree.csv", "-m", "mine=lexical", "--ties", "random", "--no-default",
-        "--resamples", 30, "--seed", 4, "--json",
-    )  # fmt: skip
-    first, _ = study.said(*arguments)
-    assert study.said(*arguments)[0] == first
-    data = json.loads(first)
-    assert data["settings"]["seed"] == 4
-    assert {record["mapper"] for record in data["scores"]} == {"mine", "mine + Alg. 1"}
-    assert all(record["low"] <= record["estimate"] <= record["high"] for record in data["scores"])
-    mallard = "life/bird/duck/mallard"
-    assert data["answers"][4] == {
-        "row": 6, "answer": "a mallard", "truth": mallard, "placed": {"mine": mallard, "mine + Alg. 1": mallard},
-    }  # fmt: skip
-    assert {record["style"] for record in data["styles"]} == {"wrong", "bare", "coarse", "off-tree"}
 
 
 def test_a_root_changes_the_metrics_and_both_are_shown(folder: Path, study: Study) -> None:

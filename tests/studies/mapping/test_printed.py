@@ -53,12 +53,6 @@ def test_a_printed_node_that_is_not_there_does_not_count() -> None:
     assert "Printed node lost in our copy, or not on the tree: 2 of 39 printed rows" in report.notes
 
 
-def test_homonyms_are_shown_with_their_parents() -> None:
-    tree = Taxonomy(["life", "Mantodea", "Iris", "Iridaceae", "Iris", "Siberian Iris"], [-1, 0, 1, 0, 3, 4])
-    (record,) = run(asked(tree)).table("mapping-printed").records()
-    assert (record["answer"], record["paper-prose"]) == ("Iris", "Mantodea/Iris")
-
-
 def test_what_does_not_fit_is_refused(
     birds: Taxonomy, wild: Taxonomy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
