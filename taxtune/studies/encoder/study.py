@@ -203,11 +203,7 @@ def compare_encoders(
 ) -> StudyReport:
     """Places texts of every level with every encoder and returns the report; errors as `place_all`.
 
-    Args:
-        taxonomy: The tree.
-        settings: What to compare.
-        answers: Answers that people have placed on it, or None.
-        part: What the tree is a part of; the scores on the whole are then added. None where it is the whole.
+    With `part`, what the tree is a part of, the scores on the whole are added.
     """
     placed, levels, encoders, notes = place_all(taxonomy, settings, answers)
     order = ["root", *levels.names]

@@ -28,13 +28,7 @@ _UNRANKED = "without a rank"
 
 
 class Levels(NamedTuple):
-    """The levels of a tree.
-
-    Attributes:
-        by: "rank" or "depth".
-        of: The level of each node.
-        names: The levels from the root down, without the root's own.
-    """
+    """What levels are ("rank" or "depth"), the level of each node, and the levels below the root from above."""
 
     by: str
     of: pd.Series
@@ -47,12 +41,7 @@ class Levels(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """Texts that name nodes.
-
-    Attributes:
-        frame: A row per text: kind (`HELD_OUT`, or the template), text, target (the node that it names).
-        notes: What was left out, with counts.
-    """
+    """A row per text: kind (`HELD_OUT`, or the template), text, target (the node that it names); and notes."""
 
     frame: pd.DataFrame
     notes: list[str]

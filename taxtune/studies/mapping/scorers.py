@@ -1,13 +1,12 @@
 """Text to the node with the most similar name: what a measure does alone, and how Algorithm 1 uses it.
 
-Paper 1 maps an answer to the node whose label a measure finds most similar (§6.1, Table 2), or gives the measure to
-Algorithm 1 as its similarity. A node's score is the highest over its names. The paper has no rule for ties, which are
-common: an answer that shares no word with any name has 0 on all of them. `nearest_nodes` has three rules, none of
-which sees the truth.
+A node's score is the highest over its names. Paper 1 (§6.1) has no rule for ties, which are common: an answer that
+shares no word with any name has 0 on all of them. `nearest_nodes` has three rules, none of which sees the truth.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,13 +51,7 @@ _BATCH = 256
 
 
 class NodeNames(NamedTuple):
-    """The names of every node as columns of one list of distinct names.
-
-    Attributes:
-        vocabulary: The distinct names.
-        columns: The column of each node's names, node by node.
-        starts: Where each node's part of `columns` starts, shape (nodes,).
-    """
+    """The distinct names, the column of each node's names, node by node, and where each node's columns start."""
 
     vocabulary: tuple[str, ...]
     columns: IntArray
@@ -78,13 +71,7 @@ class NodeNames(NamedTuple):
 
 
 def tree_names(taxonomy: Taxonomy, which: str = "all", form: Callable[[str], str] = str) -> NodeNames:
-    """Returns the names of a tree's nodes: "all", or the "common" name where there is one (paper 1, §11).
-
-    Args:
-        taxonomy: The tree.
-        which: "all" or "common".
-        form: A function that every name is passed through.
-    """
+    """Returns "all" names of a tree's nodes or the "common" one (paper 1, §11), each passed through `form`."""
     nodes = range(len(taxonomy))
     names = [taxonomy.names(v) if which == "all" else (taxonomy.common_name(v),) for v in nodes]
     return NodeNames.of([tuple(map(form, group)) for group in names])
@@ -115,18 +102,15 @@ class Scorer:
     def tables(
         self, texts: Sequence[str], form: Callable[[str], str] = str
     ) -> Iterator[tuple[Sequence[str], FloatMatrix]]:
-        """Yields texts, some at a time, with their scores of shape (texts, nodes), NaN where there is none.
+        """Yields distinct texts, some at a time, with their scores of shape (texts, nodes), NaN where there is none.
 
-        Args:
-            texts: Distinct texts.
-            form: What a text is passed through before it is scored.
+        A text is passed through `form` before it is scored.
         """
         score = getattr(self.similarity, "table", self.similarity.scores)
         with track(self.name, len(texts)) as task:
             for start in range(0, len(texts), _BATCH):
                 batch = texts[start : start + _BATCH]
-                scores = score([*map(form, batch)])
-                yield batch, self.names.best(scores)
+                yield batch, self.names.best(score([*map(form, batch)]))
                 task.advance(len(batch))
 
 
@@ -176,19 +160,11 @@ def split_name(text: str) -> tuple[str | None, str]:
 
 
 def unique_names(scorers: Iterable[Scorer]) -> None:
-    """Checks that scorers can be distinguished by name.
-
-    Raises:
-        DataError: If two have the same name.
-    """
-    seen: dict[str, str] = {}
-    for scorer in scorers:
-        if scorer.name in seen:
-            raise DataError(
-                f"Two measures are called {scorer.name!r}: {seen[scorer.name]} and {scorer.spec}.",
-                remedy="Remove one, or name them with NAME=SPEC.",
-            )
-        seen[scorer.name] = scorer.spec
+    """Raises a DataError if two scorers have the same name."""
+    for a, b in itertools.combinations(scorers, 2):
+        if a.name == b.name:
+            remedy = "Remove one, or name them with NAME=SPEC."
+            raise DataError(f"Two measures are called {a.name!r}: {a.spec} and {b.spec}.", remedy=remedy)
 
 
 # -- measures and similarities ----------------------------------------------------------------------------------------
@@ -239,18 +215,12 @@ class MeasureSimilarity:
 
 
 def measure_scorer(text: str, names: NodeNames, settings: MeasureSettings) -> Scorer:
-    """Returns the scorer of a measure's specification, or of the mapper's own "lexical" similarity.
-
-    Args:
-        text: "SPEC" or "NAME=SPEC".
-        names: The names that answers are compared with.
-        settings: For measures with models.
+    """Returns the scorer of a measure, "SPEC" or "NAME=SPEC"; "lexical" is the mapper's similarity.
 
     Raises:
         DataError: If there is no such measure.
         MapperError: If the measure is a judge.
         ModelError: If its model cannot be loaded.
-        MissingExtraError: If a package that it needs is not installed.
     """
     name, spec = split_name(text)
     if spec == "lexical":

@@ -18,7 +18,7 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig, Stage
 from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.mapping.normalize import plain_or_raw
-from taxtune.metrics.hierarchical import score
+from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.report.output import StudyReport, Table
@@ -69,11 +69,6 @@ def place_all(
     taxonomy: Taxonomy, answers: AnnotatedAnswers, settings: MappingSettings
 ) -> tuple[pd.DataFrame, list[str], dict[str, dict[str, Any]]]:
     """Places every answer in every way; each distinct answer is scored once.
-
-    Args:
-        taxonomy: The tree.
-        answers: The answers.
-        settings: What to compare.
 
     Returns:
         A frame with a row per mapper and answer: mapper (as printed: "ROUGE + Alg. 1"), base ("ROUGE"), kind, way,
@@ -178,15 +173,16 @@ def mapping_report(
         sorted(order, key=lambda name: (ALONE, ALGORITHM, DEFAULT).index(way[name]))
     ]
     scores = _scores(taxonomy, frame, settings)
-    styles = _styles(taxonomy, frame, answers.frame["style"])
+    styles, styled = _styles(taxonomy, frame, answers.frame["style"]), answers.frame["style"].notna().any()
     shares = agreement(nodes)
+    pairs = {name: (nodes[name], answers.frame["target"]) for name in order}
     tables = [
         _scores_table(taxonomy, frame, scores),
         _intervals_table(order, scores, settings),
-        *([] if part is None else [_both_trees(part, frame)]),
+        *([] if part is None else [both_trees_table(part, pairs, "mapper")]),
         _differences(taxonomy, frame, settings),
         _presets_table(taxonomy, frame),
-        *(_style_table(styles, order, metric) for metric in ("hf", "accuracy", "acceptable") if len(styles)),
+        *(_style_table(styles, order, metric) for metric in ("hf", "accuracy", "acceptable") if styled),
         frame_table(
             "mapping-agreement",
             "Share of answers that two mappers place on the same node (paper 1, Figure 4)",
@@ -196,6 +192,9 @@ def mapping_report(
         _paper_table(frame, scores, len(answers.frame)),
     ]
     paths = {node: "/".join(taxonomy.path(node)) for node in {*frame["node"], *frame["target"]} - {UNPLACED}}
+    truth = answers.frame["target"].map(paths)
+    placed = [{name: paths.get(node) for name, node in one.items()} for one in nodes.to_dict("records")]
+    named = pd.Series(placed, dtype=object)
     tied = frame[frame["way"] == ALONE].groupby("mapper", sort=False)["tied"].agg(lambda some: (some > 1).mean())
     if len(tied):
         told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in tied.items())
@@ -220,18 +219,8 @@ def mapping_report(
         data={
             "excluded": list(answers.excluded),
             "scores": scores.to_dict("records"),
-            "styles": styles.to_dict("records"),
-            "answers": [
-                {
-                    "row": row,
-                    "answer": text,
-                    "truth": paths[target],
-                    "placed": {k: paths.get(v) for k, v in placed.items()},
-                }
-                for row, text, target, placed in zip(
-                    *(answers.frame[key] for key in ("row", "answer", "target")), nodes.to_dict("records"), strict=True
-                )
-            ],
+            "styles": styles.to_dict("records") if styled else [],
+            "answers": answers.frame[["row", "answer"]].assign(truth=truth, placed=named).to_dict("records"),
         },
     )
 
@@ -287,11 +276,6 @@ def _intervals_table(order: list[str], scores: pd.DataFrame, settings: MappingSe
     return frame_table("mapping-intervals", "95 % bootstrap intervals", pd.DataFrame(cells).reset_index(), note)
 
 
-def _both_trees(part: Domain, frame: pd.DataFrame) -> Table:
-    by = frame.groupby("mapper", sort=False)
-    return both_trees_table(part, {str(name): (some["node"], some["target"]) for name, some in by}, "mapper")
-
-
 def _differences(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) -> Table:
     """What Algorithm 1 adds to each measure, and what the default mapper adds to each with Algorithm 1."""
     by = {(str(base), str(way)): some.reset_index() for (base, way), some in frame.groupby(["base", "way"], sort=False)}
@@ -343,29 +327,24 @@ def _presets_table(taxonomy: Taxonomy, frame: pd.DataFrame) -> Table:
 
 
 def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series) -> pd.DataFrame:
-    """One row per style, the largest first, and mapper: its scores; no row where a file has no styles."""
-    sizes = style.fillna("–").value_counts(sort=False).sort_values(ascending=False, kind="stable")
-    rows: list[dict[str, Any]] = []
-    placed = frame[frame["node"] != UNPLACED].assign(style=lambda some: some["answer"].map(style.fillna("–")))
-    by = dict(list(placed.groupby(["style", "mapper"], sort=False)))
-    for name, size in sizes.items() if style.notna().any() else ():
-        for mapper in frame["mapper"].unique():
-            about = {"style": name, "size": size, "mapper": mapper}
-            if (some := by.get((name, mapper))) is None:
-                rows.append(about)
-            else:
-                scores = score(taxonomy, some["node"], some["target"]).as_dict()
-                rows.append({**about, "acceptable": float(some["acceptable"].mean()), **scores})
-    return pd.DataFrame(rows)
+    """The mean scores of each style, the largest first, and mapper; NaN where nothing of it was placed."""
+    named = style.fillna("–")
+    sizes = named.value_counts(sort=False).sort_values(ascending=False, kind="stable")
+    placed = frame[frame["node"] != UNPLACED].assign(style=lambda some: some["answer"].map(named))
+    placed["hp"], placed["hr"] = precision_recall(taxonomy, placed["node"], placed["target"])
+    placed["accuracy"], placed["depth"] = placed["node"] == placed["target"], taxonomy.depth[placed["node"].to_numpy()]
+    means = placed.groupby(["style", "mapper"])[["hp", "hr", "accuracy", "acceptable", "depth"]].mean()
+    means.insert(2, "hf", 2 * means["hp"] * means["hr"] / (means["hp"] + means["hr"]))
+    index = pd.MultiIndex.from_product([sizes.index, frame["mapper"].unique()], names=["style", "mapper"])
+    return means.reindex(index).reset_index().assign(n=lambda some: some["style"].map(sizes))
 
 
 def _style_table(styles: pd.DataFrame, order: list[str], metric: str) -> Table:
-    cells = styles.pivot(index=["style", "size"], columns="mapper", values=metric)
-    cells = cells.reindex(pd.MultiIndex.from_frame(styles[["style", "size"]].drop_duplicates()))[order]
+    cells = styles.pivot(index=["style", "n"], columns="mapper", values=metric)[order].reset_index()
     return frame_table(
         f"mapping-styles-{metric}",
         f"{_SHOWN[metric]} by answer style",
-        cells.reset_index().rename(columns={"size": "n"}),
+        cells.set_index("style").loc[styles["style"].unique()].reset_index(),
         "Scores over a few answers say little; the number of answers is shown.",
         digits=dict.fromkeys(order, 2),
     )
