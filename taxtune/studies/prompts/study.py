@@ -64,7 +64,7 @@ class PromptedModel(NamedTuple):
     texts: Mapping[str, str] = {}
 
     def sample(self, prompt: str, chosen: NDArray[np.bool_]) -> Sample:
-        """Returns what the hierarchical scores of a prompt on some examples are made of."""
+        """Returns the sample of a prompt on some examples, for the bootstrap of the hierarchical scores."""
         placed = self.prompts[prompt]
         nodes, off = placed.nodes[chosen], placed.as_child[chosen]
         return hierarchical_sample(self.taxonomy, nodes, self.targets[chosen], off_tree=off)
