@@ -49,32 +49,18 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
     frequencies: FrequenciesOption = None
     smoothing: SmoothingOption = 0.0
     inclusion: Annotated[
-        Any | None,
-        typer.Option(metavar="SPEC", help="The inclusion measure for paper 2's error types, such as text-inclusion."),
-        NOT_RECORDED,
+        Any | None, typer.Option(metavar="SPEC", help="Inclusion measure for paper 2's types."), NOT_RECORDED
     ] = None
     concept: Annotated[
-        Any | None,
-        typer.Option(
-            metavar="SPEC", help="The similarity for paper 2's error types, such as concept:MODEL or sentence:MODEL."
-        ),
-        NOT_RECORDED,
+        Any | None, typer.Option(metavar="SPEC", help="Concept similarity for paper 2's types."), NOT_RECORDED
     ] = None
-    question: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="The prompt asked about every image, for an inclusion judge."),
-    ] = None
+    question: Annotated[str | None, typer.Option(help="The prompt asked about every image, for a judge.")] = None
     high: Annotated[
-        float,
-        typer.Option(min=-1, max=1, help="Concept similarity that counts as high (the threshold is ours)."),
+        float, typer.Option(min=-1, max=1, help="Concept similarity that counts as high (the threshold is ours).")
     ] = 0.7
     tags: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Tags of the images, to check whether a wrong answer names something else that is there: rows with id "
-            "or image, and tags or the answer of a model that lists what it sees.",
-        ),
+        typer.Option(metavar="FILE", help="What is in each image: rows with id or image, and tags or an answer."),
     ] = None
     chunker: Annotated[ChunkerOption, NOT_RECORDED] = "spacy"
     least: Annotated[int, typer.Option(min=1, help="Smallest number of answers for a clade to be listed.")] = 5
@@ -106,13 +92,13 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
         return () if self.inclusion is None else (self.inclusion, self.concept)
 
     def record(self) -> dict[str, Any]:
-        """Returns the fields as the report records them; those of measures and tags where there are such."""
+        """The fields as the report records them; those of measures and tags only where there are such."""
         record = super().record() | {"where": [f"{name}={value}" for name, value in self.where.items()]}
         out = (*(() if self.asked else _MEASURED), *(() if self.tags else ("tags",)))
         return {name: value for name, value in record.items() if name not in out}
 
     def works(self) -> Sequence[str]:
-        """Returns the similarity and the measures, whose scores and embeddings are kept."""
+        """The similarity and the measures, whose scores and embeddings are kept."""
         return [spec for spec in (self.similarity, *self.asked) if isinstance(spec, str)]
 
 
@@ -121,11 +107,8 @@ def run(settings: DiagnosisSettings) -> StudyReport:
 
     With --inclusion and --concept also paper 2's error types, and with --tags its check for images of several labels.
 
-    Args:
-        settings: What is diagnosed, and with what.
-
     Raises:
-        TaxtuneError: If a file cannot be used, or a measure is not there or lacks something.
+        TaxtuneError: If a file cannot be used, or a measure does not exist or lacks something.
     """
     from taxtune.studies.diagnosis.study import diagnosis
 

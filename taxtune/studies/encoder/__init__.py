@@ -36,12 +36,7 @@ class EncoderSettings(ModelSettings, TreeSettings):
     format: Annotated[str, FormatOption, NOT_RECORDED] = "auto"
     encoder: Annotated[
         tuple[str, ...],
-        typer.Option(
-            "--encoder",
-            "-e",
-            metavar="[NAME=]SPEC",
-            help="An encoder, as in a recipe's mapper.similarity: lexical, sentence:MODEL or clip:MODEL. Repeatable.",
-        ),
+        typer.Option("--encoder", "-e", metavar="[NAME=]SPEC", help="lexical, sentence:MODEL, clip:MODEL; repeatable."),
         Recorded("encoders"),
     ] = ("lexical",)
     answers: Annotated[Path | None, typer.Option(metavar="FILE", help="Answers placed by people, CSV or JSONL.")] = None
@@ -49,22 +44,12 @@ class EncoderSettings(ModelSettings, TreeSettings):
     node_column: Annotated[str, NodeColumnOption, NOT_RECORDED] = "node"
     no_node: Annotated[str, NoNodeOption, NOT_RECORDED] = "root"
     missing: Annotated[str, MissingOption, NOT_RECORDED] = "error"
-    by: Annotated[
-        Literal["auto", "rank", "depth"],
-        typer.Option(metavar="WHAT", help="How to define levels: rank, depth or auto."),
-    ] = "auto"
+    by: Annotated[Literal["auto", "rank", "depth"], typer.Option(help="What a level is.")] = "auto"
     per_level: Annotated[int, typer.Option(min=1, help="Number of nodes to draw at each level.")] = 200
     template: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            metavar="TEXT", help="Template of an answer, with {name} or {plural}; repeatable. Default: three templates."
-        ),
-        Recorded("templates"),
+        tuple[str, ...], typer.Option(help="Answer with {name} or {plural}; repeatable."), Recorded("templates")
     ] = ("A: {name}.", "a photo of a {name}", "{plural}")
-    metric: Annotated[
-        Literal["hf", "hp", "hr", "accuracy"],
-        typer.Option(metavar="METRIC", help="Metric to compare encoders by: hf, hp, hr or accuracy."),
-    ] = "hf"
+    metric: Annotated[Literal["hf", "hp", "hr", "accuracy"], typer.Option(help="Metric to compare encoders by.")] = "hf"
     resamples: Annotated[int, ResamplesOption] = 10_000
     seed: Annotated[int, SeedOption] = 0
 
@@ -76,17 +61,14 @@ class EncoderSettings(ModelSettings, TreeSettings):
             raise DataError("A template is given twice.", value=list(self.template))
 
     def works(self) -> Sequence[str]:
-        """Returns the encoders, whose embeddings are kept."""
+        """The encoders, whose embeddings are kept."""
         from taxtune.studies.mapping.scorers import split_name
 
         return [split_name(spec)[1] for spec in self.encoder]
 
 
 def run(settings: EncoderSettings) -> StudyReport:
-    """Say which encoder places text best at which level, and what a recipe's mapper should take (paper 3, App. B).
-
-    Args:
-        settings: Which encoders are compared, on which texts.
+    """Say which encoder places text best at which level, and what a recipe's mapper should use (paper 3, App. B).
 
     Raises:
         TaxtuneError: If the tree has nothing to draw, there is no such similarity, or its model cannot be loaded.

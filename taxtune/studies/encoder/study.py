@@ -1,72 +1,198 @@
-"""Comparing encoders: their scores on texts of every level, and what a recipe should take."""
+"""Comparing encoders: their scores on texts of every level, and what a recipe should use.
+
+Every text is placed with each encoder in two ways: on the node with the nearest name, which is the encoder's own merit,
+and by taxtune's default mapper with the encoder as its similarity, which a recipe's `mapper.similarity` sets. And as in
+paper 3 (Appendix B, Table 6) a leaf's name is classified as its ancestor at each level above, by the nearest name of
+that level ("language only"). Everything works on one frame with a row per text, way of placing and encoder.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
-from taxtune.report.output import Cell, StudyReport, Table
+from taxtune.errors import DataError
+from taxtune.mapping import Mapper
+from taxtune.metrics.statistics import bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.report.output import StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.encoder import EncoderSettings
 from taxtune.studies.encoder.figure import draw_language, draw_levels
-from taxtune.studies.encoder.placement import MAPPER, IntArray, LanguageTask, PlacedTexts, place_texts_by_encoder
-from taxtune.studies.mapping.annotated import AnnotatedAnswers, AnnotatedColumns, read_annotated
+from taxtune.studies.encoder.texts import (
+    HELD_OUT,
+    Levels,
+    held_out_texts,
+    template_texts,
+    tree_levels,
+    without_names,
+)
+from taxtune.studies.frames import frame_table
+from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
+from taxtune.studies.mapping.scorers import (
+    Scorer,
+    nearest_nodes,
+    similarity_scorer,
+    split_name,
+    tree_names,
+    unique_names,
+)
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["ALL", "NO_EVIDENCE", "LevelScores", "compare_encoders", "encoder", "recipe_lines", "said_by_level"]
+__all__ = [
+    "ALL",
+    "MAPPER",
+    "NEAREST",
+    "NO_EVIDENCE",
+    "compare_encoders",
+    "encoder",
+    "language_tasks",
+    "place_all",
+    "recipe_lines",
+]
 
+#: The ways of placing.
+NEAREST, MAPPER = "nearest name", "default mapper"
 #: The row of all levels together.
 ALL = "all"
 NO_EVIDENCE = "no evidence"
 
+_LANGUAGE = "language only"
 _CONFIDENCE = 0.95
-
 _NAMES = {"hf": "hF", "hp": "hP", "hr": "hR", "accuracy": "accuracy"}
-
-
-@dataclass(frozen=True, slots=True)
-class LevelScores:
-    """What the encoders make of one kind of text at one level.
-
-    Attributes:
-        kind: The kind of text.
-        way: How they were placed.
-        level: The level, or `ALL`.
-        n: How many texts.
-        classes: For "language only", how many nodes there were to choose from; else None.
-        largest: For "language only", the share of the texts whose node is the most frequent one; else None.
-        scores: By encoder, hP, hR, hF, accuracy and depth with intervals.
-        differences: By two encoders, the paired differences of all metrics, first minus second.
-        best: The encoder that is better than every other, or `NO_EVIDENCE`.
-    """
-
-    kind: str
-    way: str
-    level: str
-    n: int
-    classes: int | None
-    largest: float | None
-    scores: Mapping[str, Mapping[str, Interval]]
-    differences: Mapping[tuple[str, str], Mapping[str, PairedDifference]]
-    best: str
+_KEYS = ["kind", "way", "level"]
 
 
 def encoder(settings: EncoderSettings) -> StudyReport:
-    """Reads the tree and the placed answers, compares the encoders and returns the report; see `encoder.run`."""
+    """Reads the tree and the placed answers, compares the encoders and returns the report."""
     taxonomy, part = settings.read_tree()
     answers = None
     if settings.answers is not None:
-        columns = AnnotatedColumns(settings.answer_column, settings.node_column)
         how = {"no_node": settings.no_node, "missing": settings.missing}
-        answers = read_annotated(settings.answers, taxonomy, columns=columns, part=part, **how)
+        columns = {"answer": settings.answer_column, "node": settings.node_column}
+        answers = read_annotated(settings.answers, taxonomy, part=part, **columns, **how)
     return compare_encoders(taxonomy, settings, answers, part)
+
+
+# -- placing ----------------------------------------------------------------------------------------------------------
+
+
+def place_all(
+    taxonomy: Taxonomy, settings: EncoderSettings, answers: AnnotatedAnswers | None = None
+) -> tuple[pd.DataFrame, Levels, dict[str, str], list[str]]:
+    """Draws the texts and places them with every encoder.
+
+    Returns:
+        A frame with a row per text, way and encoder: kind, way, level, text, target, classes (for "language only", how
+        many nodes there were to choose from), encoder, node. Then the levels, each encoder's name and specification,
+        and notes.
+
+    Raises:
+        DataError: If the tree has nothing to draw, or an encoder needs images.
+        MapperError: If there is no such similarity.
+        ModelError: If a model cannot be loaded.
+    """
+    if len(taxonomy) == 1:
+        raise DataError("The taxonomy has only a root.", file=taxonomy.source)
+    levels = tree_levels(taxonomy, settings.by)
+    drawing, choosing, leafing = np.random.default_rng(settings.seed).spawn(3)
+    held_out, hidden = held_out_texts(taxonomy, levels, settings.per_level, drawing)
+    named = template_texts(taxonomy, levels, settings.template, settings.per_level, choosing)
+    tasks = language_tasks(taxonomy, levels, settings.per_level, leafing)
+    sets, notes = [held_out.frame, named.frame], [*held_out.notes, *named.notes]
+    if answers is not None:
+        placed = answers.frame[["answer", "target"]].rename(columns={"answer": "text"})
+        sets.append(placed.assign(kind="placed answers"))
+        notes += answers.notes
+    texts = pd.concat(sets, ignore_index=True)
+    if texts.empty:
+        raise DataError("There are no texts to place.", remedy="Give a --template, or --answers.")
+    texts["level"] = texts["target"].map(levels.of)
+    # All encoders are made before the first works for minutes: one may not exist.
+    names, scorers = tree_names(taxonomy), []
+    for spec in settings.encoder:
+        if split_name(spec)[1].startswith("clip-i2t:"):
+            raise DataError("The encoder needs images, but the texts have none.", value=spec)
+        scorers.append(similarity_scorer(spec, names, device=settings.device, cache_dir=settings.cache_dir))
+    unique_names(scorers)
+    reduced, parts = without_names(taxonomy, hidden), []
+    for scorer in scorers:
+        language = _classified(taxonomy, scorer, tasks, levels, settings.seed)
+        whole = _placed(taxonomy, scorer, texts[texts["kind"] != HELD_OUT])
+        # The encoder must not know the names that were taken off: lexical weighs n-grams by all names it has seen.
+        kept = tree_names(reduced)
+        scorer.similarity.fit(kept.vocabulary)
+        part = _placed(reduced, replace(scorer, names=kept), texts[texts["kind"] == HELD_OUT])
+        parts.append(pd.concat([part, whole, language]).assign(encoder=scorer.name))
+    frame = pd.concat(parts, ignore_index=True).astype({"node": np.int64, "target": np.int64})
+    frame = frame.sort_values("kind", key=_order, kind="stable")
+    return frame, levels, {scorer.name: scorer.spec for scorer in scorers}, notes
+
+
+def _order(column: pd.Series) -> pd.Series:
+    return pd.Series(pd.factorize(column)[0], column.index)
+
+
+def _placed(taxonomy: Taxonomy, scorer: Scorer, texts: pd.DataFrame) -> pd.DataFrame:
+    """The texts with their node, once per way; a blank text's nearest node is the root."""
+    mapper = Mapper(taxonomy, scorer.similarity)
+    nodes: dict[str, tuple[int, int]] = {}
+    for batch, table in scorer.tables(sorted(texts["text"].unique())):
+        nearest, _ = nearest_nodes(taxonomy, table)
+        for text, row, node in zip(batch, table, nearest.tolist(), strict=True):
+            nodes[text] = (node if any(map(str.isalnum, text)) else taxonomy.root, mapper.place_scored(text, row).node)
+    ways = [texts.assign(way=way, node=[nodes[t][i] for t in texts["text"]]) for i, way in enumerate((NEAREST, MAPPER))]
+    return pd.concat(ways)
+
+
+def language_tasks(taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Draws leaves, to be classified as their ancestor of each level, by common name and by label.
+
+    Returns:
+        A row per leaf's name and level: kind, way ("common name" or "label"), level, text, target (the ancestor),
+        classes (how many nodes the level has). A level with a single node is left out: there is nothing to choose.
+    """
+    leaves = taxonomy.leaves
+    if len(leaves) > per_level:
+        leaves = np.sort(rng.choice(leaves, size=per_level, replace=False))
+    named = [len(taxonomy.names(v)) > 1 for v in range(len(taxonomy))]
+    sizes = levels.of.value_counts()
+    rows: list[tuple[Any, ...]] = []
+    for way in ("common name", "label") if any(named) else ("label",):
+        for level in levels.names:
+            for leaf in leaves.tolist() if sizes[level] > 1 else ():
+                above = [v for v in taxonomy.ancestors(leaf)[:-1].tolist() if levels.of[v] == level]
+                if above and (way == "label" or named[leaf]):
+                    text = taxonomy.labels[leaf] if way == "label" else taxonomy.common_name(leaf)
+                    rows.append((_LANGUAGE, way, level, text, above[-1], int(sizes[level])))
+    return pd.DataFrame(rows, columns=["kind", "way", "level", "text", "target", "classes"])
+
+
+def _classified(taxonomy: Taxonomy, scorer: Scorer, tasks: pd.DataFrame, levels: Levels, seed: int) -> pd.DataFrame:
+    """The tasks with the node of their level whose name is the most similar.
+
+    Of equally similar ones one is drawn: the first would often be the largest, whose gain would be nobody's merit.
+    """
+    rng = np.random.default_rng(seed)
+    keys = list(tasks[["way", "level"]].drop_duplicates().itertuples(index=False, name=None))
+    classes = {level: np.array(levels.nodes(level)) for _, level in keys}
+    chosen: dict[tuple[str, str, str], int] = {}
+    for batch, table in scorer.tables(sorted(tasks["text"].unique())):
+        for way, level in keys:
+            best, _ = nearest_nodes(taxonomy, table[:, classes[level]], ties="random", rng=rng)
+            chosen.update(zip(((way, level, text) for text in batch), classes[level][best].tolist(), strict=True))
+    return tasks.assign(
+        node=[chosen[key] for key in tasks[["way", "level", "text"]].itertuples(index=False, name=None)]
+    )
+
+
+# -- the report -------------------------------------------------------------------------------------------------------
 
 
 def compare_encoders(
@@ -75,32 +201,26 @@ def compare_encoders(
     answers: AnnotatedAnswers | None = None,
     part: Domain | None = None,
 ) -> StudyReport:
-    """Places texts of every level with every encoder and returns the report.
+    """Places texts of every level with every encoder and returns the report; errors as `place_all`.
 
-    Args:
-        taxonomy: The tree.
-        settings: What to compare.
-        answers: Answers that people have placed on it, or None.
-        part: What the tree is a part of; the scores on the whole are then added. None where it is the whole.
-
-    Raises:
-        TaxtuneError: As `taxtune.studies.encoder.placement.place_texts_by_encoder`.
+    With `part`, what the tree is a part of, the scores on the whole are added.
     """
-    levels, placed, tasks, encoders = place_texts_by_encoder(taxonomy, settings, answers)
+    placed, levels, encoders, notes = place_all(taxonomy, settings, answers)
     order = ["root", *levels.names]
-    found = [scores for p in placed for scores in _by_level(taxonomy, p, order, settings)]
-    language = _language(taxonomy, tasks, settings)
-    choice, evidence = _recommendation(found, encoders, settings.metric)
-    kinds = list(dict.fromkeys(scores.kind for scores in found))
-    tables = [_verdicts([*found, *language], order, settings)]
-    tables += [_kind_table(f"encoder-{i}", kind, found) for i, kind in enumerate(kinds, 1)]
+    scores, differences, verdicts = _scores(taxonomy, placed, order, settings)
+    own, language = scores[scores["kind"] != _LANGUAGE], scores[scores["kind"] == _LANGUAGE]
+    choice, reason = _recommendation(verdicts, encoders, settings.metric)
+    tables = [_verdicts_table(verdicts, order, settings)]
+    tables += [_kind_table(f"encoder-{i}", kind, own) for i, kind in enumerate(own["kind"].unique(), 1)]
     if part is not None:
-        rows = {f"{p.texts.kind} ({p.way}, {e})": (v, p.texts.targets) for p in placed for e, v in p.nodes.items()}
+        by = placed[placed["kind"] != _LANGUAGE].groupby(["kind", "way", "encoder"], sort=False)
+        rows = {f"{kind} ({way}, {e})": (some["node"], some["target"]) for (kind, way, e), some in by}
         tables.append(both_trees_table(part, rows, "text (placed by, encoder)"))
     tables.append(_language_table(language))
-    figures: dict[str, Any] = {"encoder-levels": partial(draw_levels, found, order)}
-    if language:
+    figures: dict[str, Any] = {"encoder-levels": partial(draw_levels, own, order, NEAREST)}
+    if len(language):
         figures["encoder-language"] = partial(draw_language, language, order)
+    recipe = None if choice is None else recipe_lines(choice)
     return StudyReport(
         study="encoder",
         title="Which encoder places text best at each level of the taxonomy",
@@ -108,21 +228,18 @@ def compare_encoders(
             **settings.record(),
             "taxonomy": taxonomy.source,
             "root": None if part is None else "/".join(part.full.path(part.root)),
-            "levels": list(levels.names),
+            "levels": levels.names,
             "level": levels.by,
             "confidence_level": _CONFIDENCE,
         },
         tables=tuple(table for table in tables if table.rows),
         figures=figures,
-        notes=(*dict.fromkeys(note for p in placed for note in p.texts.notes), *evidence),
+        notes=(*notes, reason),
         data={
-            "excluded": [] if answers is None else answers.excluded_records(),
-            "recommendation": {
-                "similarity": choice,
-                "recipe": None if choice is None else recipe_lines(choice),
-                "evidence": evidence,
-            },
-            "scores": [_record(scores) for scores in (*found, *language)],
+            "excluded": [] if answers is None else list(answers.excluded),
+            "recommendation": {"similarity": choice, "recipe": recipe, "reason": reason},
+            "scores": scores.to_dict("records"),
+            "differences": differences.to_dict("records"),
         },
     )
 
@@ -134,202 +251,116 @@ def recipe_lines(similarity: str) -> str:
     return yaml.safe_dump({"mapper": {"similarity": similarity}}, allow_unicode=True, width=10_000)
 
 
-def said_by_level(best: Sequence[tuple[str, str]]) -> str:
-    """Returns in words which encoder is best where: "lexical at genus and species; no evidence at kingdom".
+def _scores(
+    taxonomy: Taxonomy, placed: pd.DataFrame, order: Sequence[str], settings: EncoderSettings
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Scores every encoder and every pair on each kind of text, way of placing and level.
 
-    Args:
-        best: The encoder, or `NO_EVIDENCE`, of each level, from the root down.
+    The intervals of the differences are widened (Bonferroni) so that those of all levels of a kind and way and of all
+    pairs of encoders hold together with the confidence asked for.
+
+    Returns:
+        Scores (kind, way, level, n, classes, largest: the share of the most frequent target, encoder, metric, estimate,
+        low, high), differences (kind, way, level, first, second, metric, difference, low, high, p_value), and verdicts
+        (kind, way, level, best: an encoder, or `NO_EVIDENCE`).
     """
-    spans: dict[str, list[str]] = {}
-    for winner, run in itertools.groupby(best, key=lambda pair: pair[1]):
-        levels = [level for level, _ in run]
-        span = levels[0] if len(levels) == 1 else f"{levels[0]} {'and' if len(levels) == 2 else 'to'} {levels[-1]}"
-        spans.setdefault(winner, []).append(span)
-    words = [
-        f"{winner if winner == NO_EVIDENCE else f'{winner} is best'} at {', '.join(where)}"
-        for winner, where in sorted(spans.items(), key=lambda item: item[0] == NO_EVIDENCE)
-    ]
-    return "; ".join(words)
+    scores: list[dict[str, Any]] = []
+    differences: list[dict[str, Any]] = []
+    verdicts: list[dict[str, Any]] = []
+    draws: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
+    encoders = list(placed["encoder"].unique())
+    pairs = list(itertools.combinations(encoders, 2))
+    for (kind, way), group in placed.groupby(["kind", "way"], sort=False):
+        language = kind == _LANGUAGE
+        levels = [level for level in order if (group["level"] == level).any()] + ([] if language else [ALL])
+        alpha = (1 - _CONFIDENCE) / max(1, len(levels) * len(pairs))
+        metric = "accuracy" if language else settings.metric
+        for level in levels:
+            here = dict(list(group[(group["level"] == level) | (level == ALL)].groupby("encoder")))
+            about, targets = {"kind": kind, "way": way, "level": level}, here[encoders[0]]["target"]
+            samples = {e: hierarchical_sample(taxonomy, here[e]["node"], targets) for e in encoders}
+            size: dict[str, Any] = {"n": len(targets), "classes": None, "largest": None}
+            if language:
+                largest = float(targets.value_counts(normalize=True).max())
+                size |= {"classes": int(here[encoders[0]]["classes"].iloc[0]), "largest": largest}
+            for e in encoders:
+                found = bootstrap(samples[e], confidence=_CONFIDENCE, **draws)
+                scores += [{**about, **size, "encoder": e, "metric": m, **asdict(one)} for m, one in found.items()]
+            p_values: dict[tuple[str, str], tuple[float, float]] = {}
+            for a, b in pairs:
+                paired = paired_bootstrap((samples[a], samples[b]), confidence=1 - alpha, **draws)
+                differences += [{**about, "first": a, "second": b, "metric": m, **asdict(d)} for m, d in paired.items()]
+                p_values[a, b] = (paired[metric].difference, paired[metric].p_value)
+            verdicts.append({**about, "best": _best(encoders, p_values, alpha)})
+    return pd.DataFrame(scores), pd.DataFrame(differences), pd.DataFrame(verdicts)
 
 
-def _by_level(
-    taxonomy: Taxonomy, placed: PlacedTexts, order: Sequence[str], settings: EncoderSettings
-) -> list[LevelScores]:
-    targets = np.array(placed.texts.targets, dtype=np.int64)
-    of = np.array(placed.texts.levels)
-    present = [level for level in order if (of == level).any()]
-    return [
-        _scored(
-            taxonomy,
-            (placed.texts.kind, placed.way, level, None),
-            {name: nodes[chosen] for name, nodes in placed.nodes.items()},
-            targets[chosen],
-            settings,
-            len(present) + 1,
-            settings.metric,
-        )
-        for level in (*present, ALL)
-        for chosen in [np.flatnonzero((of == level) | (level == ALL))]
-        if len(chosen)
-    ]
+def _best(encoders: Sequence[str], differences: Mapping[tuple[str, str], tuple[float, float]], alpha: float) -> str:
+    """The encoder that beats every other one, or `NO_EVIDENCE`; by pair, the difference (first minus second) and p."""
+    for encoder in encoders:
+        signs = [(d if a == encoder else -d, p) for (a, b), (d, p) in differences.items() if encoder in (a, b)]
+        if signs and all(d > 0 and p < alpha for d, p in signs):
+            return encoder
+    return NO_EVIDENCE
 
 
-def _language(taxonomy: Taxonomy, tasks: Sequence[LanguageTask], settings: EncoderSettings) -> list[LevelScores]:
-    counts = {names: sum(task.names == names for task in tasks) for names in {task.names for task in tasks}}
-    return [
-        _scored(
-            taxonomy,
-            ("language only", task.names, task.level, len(task.classes)),
-            task.nodes,
-            task.targets,
-            settings,
-            counts[task.names],
-            "accuracy",
-        )
-        for task in tasks
-    ]
-
-
-def _scored(
-    taxonomy: Taxonomy,
-    head: tuple[str, str, str, int | None],
-    nodes: Mapping[str, IntArray],
-    targets: IntArray,
-    settings: EncoderSettings,
-    rows: int,
-    metric: str,
-) -> LevelScores:
-    """Scores every encoder and every pair.
-
-    The intervals of the differences are widened (Bonferroni) so that those of all `rows` levels and all pairs of
-    encoders hold together with the confidence asked for.
-    """
-    kind, way, level, classes = head
-    largest = None if classes is None else float(np.unique(targets, return_counts=True)[1].max() / len(targets))
-    pairs = list(itertools.combinations(nodes, 2))
-    alpha = (1 - _CONFIDENCE) / max(1, rows * len(pairs))
-    told = {"resamples": settings.resamples, "seed": settings.seed}
-    samples = {name: hierarchical_sample(taxonomy, column, targets) for name, column in nodes.items()}
-    scores = {name: bootstrap(sample, confidence=_CONFIDENCE, **told) for name, sample in samples.items()}
-    differences = {(a, b): paired_bootstrap((samples[a], samples[b]), confidence=1 - alpha, **told) for a, b in pairs}
-    return LevelScores(
-        kind,
-        way,
-        level,
-        len(targets),
-        classes,
-        largest,
-        scores,
-        differences,
-        _best(list(nodes), {pair: found[metric] for pair, found in differences.items()}, alpha),
-    )
-
-
-def _best(encoders: Sequence[str], differences: Mapping[tuple[str, str], PairedDifference], alpha: float) -> str:
-    """Returns the encoder that beats every other one, or `NO_EVIDENCE`."""
-
-    def beats(a: str, b: str) -> bool:
-        found = differences.get((a, b)) or -differences[b, a]
-        return found.difference > 0 and found.p_value < alpha
-
+def _recommendation(verdicts: pd.DataFrame, encoders: Mapping[str, str], metric: str) -> tuple[str | None, str]:
+    """The similarity that a recipe should use, or None, and why: one similarity serves all levels in the mapper."""
     if len(encoders) < 2:
-        return NO_EVIDENCE
-    return next((a for a in encoders if all(beats(a, b) for b in encoders if b != a)), NO_EVIDENCE)
+        return None, "There is only one encoder; add another with --encoder to compare."
+    overall = verdicts[(verdicts["way"] == MAPPER) & (verdicts["level"] == ALL)].set_index("kind")["best"]
+    winners = overall[overall != NO_EVIDENCE]
+    if not len(winners):
+        cheap = " lexical needs no model." if "lexical" in encoders.values() else ""
+        return None, f"For a recipe: no evidence that the mapper's similarity matters on this tree.{cheap}"
+    if winners.nunique() > 1:
+        split = "; ".join(f"{best} on {kind}" for kind, best in winners.items())
+        return None, f"For a recipe: the kinds of text disagree ({split}); choose the kind most like your answers."
+    best, rest = str(winners.iloc[0]), ", ".join(map(repr, overall.index[overall == NO_EVIDENCE]))
+    told = f"For a recipe: {best} has the higher {_NAMES[metric]} over all levels on {', '.join(winners.index)}"
+    return encoders[best], told + (f"; no evidence on {rest}." if rest else ".")
 
 
-def _recommendation(
-    found: Sequence[LevelScores], encoders: Mapping[str, str], metric: str
-) -> tuple[str | None, list[str]]:
-    """Returns the similarity that a recipe should take, or None, and the sentences that say why."""
-    if len(encoders) < 2:
-        return None, ["There is only one encoder; add another with --encoder to compare."]
-    evidence = []
-    for kind, way in dict.fromkeys((scores.kind, scores.way) for scores in found):
-        rows = [(s.level, s.best) for s in found if (s.kind, s.way) == (kind, way)]
-        evidence.append(f"{kind}, {way}: {said_by_level([row for row in rows if row[0] != ALL])}")
-    # A recipe has one similarity for all levels, and uses it inside the mapper.
-    overall = [s for s in found if s.way == MAPPER and s.level == ALL]
-    winners = {s.kind: s for s in overall if s.best != NO_EVIDENCE}
-    distinct = sorted({s.best for s in winners.values()})
-    if len(distinct) == 1:
-        better = "; ".join(f"{kind} ({_trade(scores)})" for kind, scores in winners.items())
-        silent = [s.kind for s in overall if s.kind not in winners]
-        rest = f"; no evidence on {', '.join(map(repr, silent))}" if silent else ""
-        evidence.append(
-            f"For a recipe: {distinct[0]} has the higher {_NAMES[metric]} over all levels on {better}{rest}."
-        )
-        return encoders[distinct[0]], evidence
-    if distinct:
-        split = "; ".join(f"{scores.best} on {kind}" for kind, scores in winners.items())
-        evidence.append(
-            f"For a recipe: the kinds of text disagree ({split}); choose by the kind that is most like your answers."
-        )
-        return None, evidence
-    cheap = " lexical needs no model." if "lexical" in encoders.values() else ""
-    evidence.append(f"For a recipe: no evidence that the mapper's similarity matters on this tree.{cheap}")
-    return None, evidence
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _trade(scores: LevelScores) -> str:
-    """Returns what the best encoder gains or loses against the next one, metric by metric."""
-    best = scores.best
-    next_best = max((n for n in scores.scores if n != best), key=lambda n: scores.scores[n]["hf"].estimate)
-    gains = (scores.scores[best][m].estimate - scores.scores[next_best][m].estimate for m in _NAMES)
-    said = ", ".join(f"{name} {gain:+.3f}".replace("-", "−") for name, gain in zip(_NAMES.values(), gains, strict=True))
-    return f"{said} against {next_best}" if len(scores.scores) > 2 else said
-
-
-def _verdicts(found: Sequence[LevelScores], order: Sequence[str], settings: EncoderSettings) -> Table:
-    levels = [level for level in (*order, ALL) if any(s.level == level for s in found)]
-    best = {(s.kind, s.way, s.level): s.best for s in found}
-    heads = list(dict.fromkeys((s.kind, s.way) for s in found))
-    return Table(
+def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], settings: EncoderSettings) -> Table:
+    heads = pd.MultiIndex.from_frame(verdicts[["kind", "way"]].drop_duplicates())
+    wide = verdicts.pivot(index=["kind", "way"], columns="level", values="best").reindex(heads)
+    wide = wide[[level for level in (*order, ALL) if level in wide]].reset_index()
+    return frame_table(
         "encoder",
         "Which encoder is better, and where there is evidence",
-        ("text", "placed by", *levels),
-        tuple((kind, way, *(best.get((kind, way, level)) for level in levels)) for kind, way in heads),
-        notes=(
-            f"An encoder is named if its {_NAMES[settings.metric]} (language only: accuracy) is higher than that of "
-            f"every other encoder and the interval of the paired difference excludes 0; the intervals of a row hold "
-            f"jointly with {_CONFIDENCE:.0%} confidence.".replace("%", " %"),
-        ),
+        wide.rename(columns={"kind": "text", "way": "placed by"}),
+        f"An encoder is named if its {_NAMES[settings.metric]} (language only: accuracy) is higher than that of "
+        "every other encoder and the interval of the paired difference excludes 0; the intervals of a row hold "
+        f"jointly with {100 * _CONFIDENCE:.0f} % confidence.",
     )
 
 
-def _kind_table(name: str, kind: str, found: Sequence[LevelScores]) -> Table:
-    columns = ("placed by", "level", "n", "encoder", "hP", "hR", "hF", "hF low", "hF high")
-    rows: list[tuple[Cell, ...]] = [
-        (
-            one.way, one.level, one.n, encoder, s["hp"].estimate, s["hr"].estimate,
-            *(value for m in ("hf", "accuracy") for value in (s[m].estimate, s[m].low, s[m].high)),
-        )
-        for one in found
-        if one.kind == kind
-        for encoder, s in one.scores.items()
-    ]  # fmt: skip
-    return Table(name, f"Text: {kind}", (*columns, "accuracy", "acc. low", "acc. high"), tuple(rows))
+def _wide(scores: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
+    """A row per level and encoder, with some values of some metrics as columns: name → (metric, value)."""
+    keys = [*_KEYS, "n", "classes", "largest", "encoder"]
+    by = scores.groupby(keys, sort=False, dropna=False)
+    rows = [(*key, *(some.set_index("metric").loc[m, v] for m, v in columns.values())) for key, some in by]
+    return pd.DataFrame(rows, columns=[*keys, *columns]).rename(columns={"way": "placed by"})
 
 
-def _language_table(found: Sequence[LevelScores]) -> Table:
-    return Table(
+def _kind_table(name: str, kind: str, scores: pd.DataFrame) -> Table:
+    columns = {"hP": ("hp", "estimate"), "hR": ("hr", "estimate")}
+    for metric, shown, short in (("hf", "hF", "hF"), ("accuracy", "accuracy", "acc.")):
+        columns |= {shown: (metric, "estimate"), f"{short} low": (metric, "low"), f"{short} high": (metric, "high")}
+    cells = _wide(scores[scores["kind"] == kind], columns)
+    return frame_table(name, f"Text: {kind}", cells[["placed by", "level", "n", "encoder", *columns]])
+
+
+def _language_table(scores: pd.DataFrame) -> Table:
+    top = scores[scores["metric"] == "accuracy"].rename(columns={"way": "leaf's name", "estimate": "accuracy"})
+    return frame_table(
         "encoder-language",
         "Language only: a leaf's name to its ancestor at each level, top-1 (paper 3, Appendix B)",
-        ("leaf's name", "level", "classes", "largest", "n", "encoder", "accuracy", "low", "high"),
-        tuple(
-            (one.way, one.level, one.classes, one.largest, one.n, encoder, top.estimate, top.low, top.high)
-            for one in found
-            for encoder, scores in one.scores.items()
-            for top in (scores["accuracy"],)
+        top[["leaf's name", "level", "classes", "largest", "n", "encoder", "accuracy", "low", "high"]].astype(
+            {"classes": int}
         ),
-        notes=("largest: the accuracy of always answering the most frequent class.",),
+        "largest: the accuracy of always answering the most frequent class.",
     )
-
-
-def _record(scores: LevelScores) -> dict[str, Any]:
-    record = asdict(scores)
-    differences = record.pop("differences").items()
-    return {
-        "text": record.pop("kind"),
-        **record,
-        "differences": [{"first": a, "second": b, **by_metric} for (a, b), by_metric in differences],
-    }

@@ -8,140 +8,116 @@ people have placed. A level is a rank where the tree has ranks, else a depth.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from string import Formatter
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
-from taxtune.studies.mapping.annotated import AnnotatedAnswers
 from taxtune.studies.plurals import plural
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Levels", "TextSet", "annotated_set", "held_out_set", "template_sets", "tree_levels"]
+__all__ = ["HELD_OUT", "Levels", "Texts", "held_out_texts", "template_texts", "tree_levels", "without_names"]
 
-_ROOT, _UNRANKED = "root", "without a rank"
-_FIELDS = {"name", "plural"}
+#: The kind of text whose name is taken off the tree.
+HELD_OUT = "held-out name"
+
+_UNRANKED = "without a rank"
 
 
-@dataclass(frozen=True, slots=True)
-class Levels:
-    """The levels of a tree.
-
-    Attributes:
-        by: "rank" or "depth".
-        of: The level of each node.
-        names: The levels from the root down, without the root's own.
-    """
+class Levels(NamedTuple):
+    """What levels are ("rank" or "depth"), the level of each node, and the levels below the root from above."""
 
     by: str
-    of: tuple[str, ...]
-    names: tuple[str, ...]
+    of: pd.Series
+    names: list[str]
 
     def nodes(self, level: str) -> list[int]:
         """Returns the nodes of a level."""
-        return [v for v, own in enumerate(self.of) if own == level]
+        nodes: list[int] = self.of.index[self.of == level].tolist()
+        return nodes
 
 
-@dataclass(frozen=True, slots=True)
-class TextSet:
-    """Texts of one kind; the tuples are of one length.
+class Texts(NamedTuple):
+    """A row per text: kind (`HELD_OUT`, or the template), text, target (the node that it names); and notes."""
 
-    Attributes:
-        kind: What they are: "held-out name", a template, "placed answers".
-        texts: The texts.
-        targets: The node that each names.
-        levels: The target's level.
-        hidden: The names taken off the tree before these texts are placed, by node.
-        notes: What was left out, with counts.
-    """
-
-    kind: str
-    texts: tuple[str, ...]
-    targets: tuple[int, ...]
-    levels: tuple[str, ...]
-    hidden: Mapping[int, frozenset[str]]
-    notes: tuple[str, ...] = ()
+    frame: pd.DataFrame
+    notes: list[str]
 
 
 def tree_levels(taxonomy: Taxonomy, by: str = "auto") -> Levels:
-    """Returns the levels of a tree.
-
-    Args:
-        taxonomy: The tree.
-        by: "rank", "depth" or "auto", which takes ranks where at least half of the nodes have one.
+    """Returns the levels of a tree by "rank", "depth", or "auto": ranks where at least half of the nodes have one.
 
     Raises:
-        DataError: If ranks are asked for and no node has one.
+        DataError: If no node has a rank and `by` is "rank".
     """
     ranked = sum(rank is not None for rank in taxonomy.ranks)
     if by == "rank" and not ranked:
         raise DataError("No node of the taxonomy has a rank.", file=taxonomy.source, remedy="Use depth.")
     if by == "auto":
         by = "rank" if 2 * ranked >= len(taxonomy) else "depth"
-    if by == "depth":
-        of = [f"depth {depth}" for depth in taxonomy.depth.tolist()]
-    else:
-        of = [rank or _UNRANKED for rank in taxonomy.ranks]
-    of[0] = _ROOT
-    depths: dict[str, list[int]] = {}
-    for level, depth in zip(of[1:], taxonomy.depth[1:].tolist(), strict=True):
-        depths.setdefault(level, []).append(depth)
-    names = sorted(depths, key=lambda level: (float(np.mean(depths[level])), level))
-    return Levels(by, tuple(of), tuple(names))
+    of = [f"depth {d}" for d in taxonomy.depth] if by == "depth" else [rank or _UNRANKED for rank in taxonomy.ranks]
+    levels = pd.Series(["root", *of[1:]])
+    depths = pd.Series(taxonomy.depth).iloc[1:].groupby(levels).mean()
+    return Levels(by, levels, sorted(depths.index, key=lambda level: (depths[level], level)))
 
 
-def held_out_set(taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.random.Generator) -> TextSet:
+def held_out_texts(
+    taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.random.Generator
+) -> tuple[Texts, dict[int, set[str]]]:
     """Draws nodes of each level and takes an alias of each off the tree.
 
     An alias can be held out if no other node has it and the node's label is not the same but for case, plural, spelling
-    and the spaces in it; the node's other aliases that are so the same ("seastar" beside "sea stars") go with it.
+    and spaces; the node's other aliases that are the same in this way ("seastar" beside "sea stars") go with it.
 
-    Args:
-        taxonomy: The tree.
-        levels: Its levels.
-        per_level: Nodes to draw at each level, or all where there are fewer.
-        rng: What draws.
+    Returns:
+        The texts, and the names taken off the tree, by node.
     """
     owners = _owners(taxonomy)
-    texts: list[str] = []
-    targets: list[int] = []
-    hidden: dict[int, frozenset[str]] = {}
+    rows: list[tuple[str, str, int]] = []
+    hidden: dict[int, set[str]] = {}
     few: list[str] = []
     for level in levels.names:
         nodes = levels.nodes(level)
-        choice = {v: _can_be_hidden(taxonomy, v, owners) for v in nodes}
-        able = [v for v in nodes if choice[v]]
+        choices: dict[int, list[str]] = {}
+        for v in nodes:
+            aliases: dict[str, str] = {}
+            for alias in taxonomy.names(v)[1:]:
+                aliases.setdefault(_word(alias), alias)
+            barred = ("", _word(taxonomy.labels[v]))
+            choices[v] = [alias for word, alias in aliases.items() if word not in barred and len(owners[word]) == 1]
+        able = [v for v in nodes if choices[v]]
         if len(able) < min(per_level, len(nodes)):
             few.append(f"{level} {len(able):,} of {len(nodes):,}")
         for v in _drawn(able, per_level, rng):
-            alias = choice[v][int(rng.integers(len(choice[v])))]
-            word = _word(alias)
-            texts.append(alias)
-            targets.append(v)
-            hidden[v] = frozenset(name for name in taxonomy.names(v)[1:] if _word(name) == word)
-    notes = (f"held-out name: nodes with an alias that can be held out: {', '.join(few)}",) if few else ()
-    return TextSet("held-out name", tuple(texts), tuple(targets), tuple(levels.of[v] for v in targets), hidden, notes)
+            alias = choices[v][int(rng.integers(len(choices[v])))]
+            rows.append((HELD_OUT, alias, v))
+            hidden[v] = {name for name in taxonomy.names(v)[1:] if _word(name) == _word(alias)}
+    notes = [f"{HELD_OUT}: nodes with an alias that can be held out: {', '.join(few)}"] if few else []
+    return _texts(rows, notes), hidden
 
 
-def template_sets(
+def without_names(taxonomy: Taxonomy, hidden: Mapping[int, set[str]]) -> Taxonomy:
+    """Returns the tree without some aliases and leads of some nodes."""
+
+    def kept(names: Sequence[Sequence[str]]) -> list[list[str]]:
+        return [[name for name in some if name not in hidden.get(v, ())] for v, some in enumerate(names)]
+
+    return taxonomy.with_names(aliases=kept(taxonomy.aliases), leads=kept(taxonomy.leads))
+
+
+def template_texts(
     taxonomy: Taxonomy, levels: Levels, templates: Sequence[str], per_level: int, rng: np.random.Generator
-) -> list[TextSet]:
+) -> Texts:
     """Draws nodes of each level and puts a name of each into templates, the same nodes for every template.
 
     The name is the first of a node's common name, its other aliases and its label that no other node has. A plural is
     made of an alias where the tree has aliases at all, since its labels may be Latin then.
 
-    Args:
-        taxonomy: The tree.
-        levels: Its levels.
-        templates: Texts with `{name}` or `{plural}`.
-        per_level: Nodes to draw at each level, or all where there are fewer.
-        rng: What draws.
-
     Raises:
-        DataError: If a template has neither field, or another one.
+        DataError: If a template contains neither {name} nor {plural}, or another field.
     """
     for template in templates:
         _check_template(template)
@@ -156,58 +132,32 @@ def template_sets(
             shared += not own
             named += [(v, own[0])] if own else []
         drawn += [named[i] for i in _drawn(range(len(named)), per_level, rng)]
-    sets: list[TextSet] = []
+    rows: list[tuple[str, str, int]] = []
+    notes = [f"{shared:,} nodes are not drawn because they share all their names with others"] if shared else []
     for template in templates:
-        wants_plural = "{plural}" in template
-        used = [(v, n) for v, n in drawn if not wants_plural or not aliased or n in taxonomy.names(v)[1:]]
-        notes = (
-            [f"{template!r}: {shared:,} nodes are not drawn because they share all their names with others"]
-            if shared
-            else []
-        )
+        pluralised = "{plural}" in template and aliased
+        used = [(v, n) for v, n in drawn if not pluralised or n in taxonomy.names(v)[1:]]
+        rows += [(template, template.format(name=n, plural=plural(n)), v) for v, n in used]
         if len(used) < len(drawn):
             notes.append(f"{template!r}: {len(drawn) - len(used):,} nodes have only a label, which is not pluralised")
-        sets.append(
-            TextSet(
-                template,
-                tuple(template.format(name=n, plural=plural(n)) for _, n in used),
-                tuple(v for v, _ in used),
-                tuple(levels.of[v] for v, _ in used),
-                {},
-                tuple(notes),
-            )
-        )
-    return sets
+    return _texts(rows, notes)
 
 
-def annotated_set(answers: AnnotatedAnswers, levels: Levels) -> TextSet:
-    """Returns answers that people have placed, by the level of their node."""
-    of = tuple(levels.of[v] for v in answers.targets)
-    return TextSet("placed answers", answers.answers, answers.targets, of, {}, answers.notes)
+def _texts(rows: list[tuple[str, str, int]], notes: list[str]) -> Texts:
+    return Texts(pd.DataFrame(rows, columns=["kind", "text", "target"]).astype({"target": np.int64}), notes)
 
 
 def _word(name: str) -> str:
-    """Returns a name as one word, but for case, plural and spelling: "sea stars" and "seastar" are one name."""
+    """A name as one word, but for case, plural and spelling: "sea stars" and "seastar" are one name."""
     return "".join(fold_words(name))
 
 
 def _owners(taxonomy: Taxonomy) -> dict[str, set[int]]:
-    """Returns the nodes that have each name, as `_word` writes it."""
     owners: dict[str, set[int]] = {}
     for v in range(len(taxonomy)):
         for name in taxonomy.names(v):
             owners.setdefault(_word(name), set()).add(v)
     return owners
-
-
-def _can_be_hidden(taxonomy: Taxonomy, node: int, owners: Mapping[str, set[int]]) -> list[str]:
-    label = _word(taxonomy.labels[node])
-    found: dict[str, str] = {}
-    for alias in taxonomy.names(node)[1:]:
-        word = _word(alias)
-        if word and word != label and len(owners[word]) == 1:
-            found.setdefault(word, alias)
-    return list(found.values())
 
 
 def _drawn(items: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:
@@ -218,12 +168,9 @@ def _drawn(items: Sequence[int], count: int, rng: np.random.Generator) -> list[i
 
 def _check_template(template: str) -> None:
     try:
-        fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
+        fields = {field for _, field, _, _ in Formatter().parse(template) if field is not None}
     except ValueError as error:
         raise DataError(f"The template cannot be read: {error}.", value=template) from None
-    if not fields or not _FIELDS.issuperset(fields):
-        raise DataError(
-            "A template must contain {name} or {plural} and no other field.",
-            value=template,
-            remedy="Write 'A: {name}.'",
-        )
+    if not fields or fields - {"name", "plural"}:
+        wrong = "A template must contain {name} or {plural} and no other field."
+        raise DataError(wrong, value=template, remedy="Write 'A: {name}.'")

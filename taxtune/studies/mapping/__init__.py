@@ -13,7 +13,6 @@ from taxtune.errors import DataError
 from taxtune.options import (
     AnswerColumnOption,
     FormatOption,
-    ImageRootOption,
     MissingOption,
     NodeColumnOption,
     NoNodeOption,
@@ -25,7 +24,7 @@ from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Rec
 
 __all__ = ["PRINTED", "MappingSettings", "run"]
 
-#: The answers that paper 1 prints, in the place of a file.
+#: Stands for the answers that paper 1 prints, instead of a file.
 PRINTED = "paper1-table9"
 
 
@@ -34,82 +33,34 @@ class MappingSettings(ModelSettings, TreeSettings):
     """What is compared, and how: see `taxtune study mapping --help`.
 
     Raises:
-        DataError: If nothing is left to compare, or both images of nodes and of answers are given.
+        DataError: If nothing is left to compare, or an option does not apply to the printed answers.
     """
 
     rows_in_json: ClassVar[bool] = True
 
     file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="CSV or JSONL file with answers and the nodes that people placed them on; or paper1-table9, the "
-            "answers that paper 1 prints with its nodes, which the mapper's presets then place.",
-        ),
+        Path, typer.Argument(metavar="FILE", help="CSV or JSONL with answers and their nodes; or paper1-table9.")
     ]
     format: Annotated[str, FormatOption, NOT_RECORDED] = "auto"
     measure: Annotated[
         tuple[str, ...],
-        typer.Option(
-            "--measure",
-            "-m",
-            metavar="[NAME=]SPEC",
-            help="A measure (see `taxtune score measure --list`) or lexical, repeatable. "
-            "Default: exact-match, contained, bleu-2, rouge-1, meteor and lexical.",
-        ),
+        typer.Option("--measure", "-m", metavar="[NAME=]SPEC", help="A measure or lexical; repeatable."),
         Recorded("measures"),
     ] = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor", "lexical")
     alone: Annotated[bool, typer.Option(help="Place by the most similar name only.")] = True
-    algorithm: Annotated[
-        bool, typer.Option(help="Place with Algorithm 1 (the presets paper-listing and paper-prose).")
-    ] = True
+    algorithm: Annotated[bool, typer.Option(help="Place with Algorithm 1 (paper-listing and paper-prose).")] = True
     default: Annotated[bool, typer.Option(help="Place with taxtune's default mapper.")] = True
-    similarity: Annotated[
-        str,
-        typer.Option(metavar="SPEC", help="Similarity of the default mapper: lexical, sentence:MODEL or clip:MODEL."),
-    ] = "lexical"
+    similarity: Annotated[str, typer.Option(metavar="SPEC", help="Similarity of the default mapper.")] = "lexical"
     names: Annotated[
-        Literal["all", "common"],
-        typer.Option(
-            metavar="WHAT",
-            help="Names that a measure compares with: all names of a node, or its common name as in the paper.",
-        ),
+        Literal["all", "common"], typer.Option(help="Names that a measure compares with: all, or the common one.")
     ] = "all"
     ties: Annotated[
-        Literal["deepest", "ancestor", "random"],
-        typer.Option(
-            metavar="WHAT",
-            help="Which node to use if several share the highest score: deepest, ancestor (their common "
-            "ancestor) or random.",
-        ),
+        Literal["deepest", "ancestor", "random"], typer.Option(help="Which of several equally similar nodes to use.")
     ] = "deepest"
     answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
     node_column: Annotated[str, NodeColumnOption, NOT_RECORDED] = "node"
-    also_column: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column with further acceptable nodes."), NOT_RECORDED
-    ] = "also"
-    style_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column to group answers by."), NOT_RECORDED] = (
-        "style"
-    )
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Images of the nodes, for clip-i2t to compare the answer with: a manifest (image, label), a folder a "
-            "class, or iNat21's JSON.",
-        ),
-        NOT_RECORDED,
-    ] = None
-    image_root: Annotated[Path | None, ImageRootOption, NOT_RECORDED] = None
-    image_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column with the answer's own image, relative to FILE's folder; clip-i2t then compares this image, "
-            "not the answer, with the names of the nodes.",
-        ),
-        NOT_RECORDED,
-    ] = None
+    also_column: Annotated[str, typer.Option(help="Column with further acceptable nodes."), NOT_RECORDED] = "also"
+    style_column: Annotated[str, typer.Option(help="Column to group answers by."), NOT_RECORDED] = "style"
     no_node: Annotated[Literal["root", "error", "leave-out"], NoNodeOption, NOT_RECORDED] = "root"
     missing: Annotated[Literal["error", "leave-out"], MissingOption, NOT_RECORDED] = "error"
     resamples: ResamplesOption = 2000
@@ -118,11 +69,9 @@ class MappingSettings(ModelSettings, TreeSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.images is not None and self.image_column is not None:
-            raise DataError("--images and --image-column exclude each other.", remedy="Give one of them.")
         if self.is_printed:
-            taken = {"file", "taxonomy", "format", "root", "similarity", "device", "cache_dir"}
-            given = [f.name for f in fields(self) if f.name not in taken and getattr(self, f.name) != f.default]
+            allowed = {"file", "taxonomy", "format", "root", "similarity", "device", "cache_dir"}
+            given = [f.name for f in fields(self) if f.name not in allowed and getattr(self, f.name) != f.default]
             if given:
                 raise DataError(
                     f"{PRINTED} is placed by the mapper's presets alone.",
@@ -138,7 +87,7 @@ class MappingSettings(ModelSettings, TreeSettings):
         return str(self.file) == PRINTED and not self.file.exists()
 
     def works(self) -> Sequence[str]:
-        """Returns the measures and the default mapper's similarity, whose scores and embeddings are kept."""
+        """The measures and the default mapper's similarity, whose scores and embeddings are kept."""
         from taxtune.studies.mapping.scorers import split_name
 
         return [split_name(spec)[1] for spec in (*self.measure, self.similarity)]
@@ -147,11 +96,8 @@ class MappingSettings(ModelSettings, TreeSettings):
 def run(settings: MappingSettings) -> StudyReport:
     """Place annotated answers by each measure, alone and with Algorithm 1 (paper 1, Table 2 and Figure 4).
 
-    Args:
-        settings: What is compared, and how.
-
     Raises:
-        TaxtuneError: If a file cannot be used, or a measure is not there, needs images or cannot place.
+        TaxtuneError: If a file cannot be used, or a measure does not exist, lacks images or cannot place.
     """
     from taxtune.studies.mapping.printed import printed_report
     from taxtune.studies.mapping.study import mapping

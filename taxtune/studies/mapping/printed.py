@@ -6,31 +6,26 @@ are iNaturalist's English names, and the column `node` the Latin names that we t
 
 from __future__ import annotations
 
-from collections import Counter
+from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from taxtune.answers.targets import target_finder
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig, make_similarity
 from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.metrics.hierarchical import score
-from taxtune.report.output import Cell, StudyReport, Table
+from taxtune.report.output import StudyReport, Table
+from taxtune.studies.frames import frame_table
 from taxtune.studies.mapping import PRINTED, MappingSettings
-from taxtune.studies.mapping.nearest import UNPLACED
-from taxtune.studies.mapping.scorers import split_name
+from taxtune.studies.mapping.scorers import UNPLACED, split_name
 from taxtune.studies.published import published
 
 __all__ = ["printed_report"]
 
-_PRESETS = (*PAPER_PRESETS, "default")
-
 
 def printed_report(settings: MappingSettings) -> StudyReport:
     """Places the printed answers by each preset and returns the report.
-
-    Args:
-        settings: The tree and the mapper's similarity.
 
     Raises:
         DataError: If the tree has none of the printed references.
@@ -43,59 +38,56 @@ def printed_report(settings: MappingSettings) -> StudyReport:
         node = find(cell).node
         return UNPLACED if node is None else node
 
-    table = published(PRINTED)
-    rows = [row for row in table if row["answer"] and node_of(row["reference"]) != UNPLACED]
-    if not rows:
+    table = pd.DataFrame(published(PRINTED), dtype=object)
+    table["target"] = table["reference"].map(node_of)
+    answered = table["answer"].map(bool)
+    frame = table[answered & (table["target"] != UNPLACED)].reset_index(drop=True)
+    if frame.empty:
         raise DataError(
             "The tree has none of the species of the paper's Table 9.",
             file=taxonomy.source,
             remedy="Give iNaturalist 2021's tree.",
         )
-    answers = [str(row["answer"]) for row in rows]
-    target, printed = (np.array([node_of(row[column]) for row in rows]) for column in ("reference", "node"))
-    known = printed != UNPLACED
-    placed = {"printed": printed}
-    spec = split_name(settings.similarity)[1]
-    similarity = make_similarity(spec, device=settings.device, cache_dir=settings.cache_dir)
-    for preset in _PRESETS:
+    frame["printed node"] = frame["node"].map(node_of)
+    similarity = make_similarity(
+        split_name(settings.similarity)[1], device=settings.device, cache_dir=settings.cache_dir
+    )
+    ways = {"printed": "printed node"}
+    for preset in (*PAPER_PRESETS, "default"):
         mapper = Mapper(taxonomy, similarity, MapperConfig(preset=preset))
-        placed[preset] = np.array([placement.node for placement in mapper.place(answers)], dtype=np.int64)
-
-    often = Counter(taxonomy.labels)
+        frame[preset] = [placement.node for placement in mapper.place(frame["answer"].map(str).tolist())]
+        ways[preset] = preset
+    shared = pd.Series(taxonomy.labels).duplicated(keep=False)
 
     def label(node: int) -> str | None:
         # A label that several nodes have is shown with its parent's: Iris is a genus of plants and one of mantises.
-        if node == UNPLACED:
-            return None
-        return "/".join(taxonomy.path(node)[-2 if often[taxonomy.labels[node]] > 1 else -1 :])
+        return None if node == UNPLACED else "/".join(taxonomy.path(node)[-2 if shared[node] else -1 :])
 
-    def cells(i: int) -> tuple[Cell, ...]:
-        labels = [label(int(nodes[i])) for nodes in placed.values()]
-        return (*(rows[i][column] for column in ("model", "reference", "answer", "printed")), *labels, rows[i]["note"])
-
-    scores: list[tuple[Cell, ...]] = []
-    for name, nodes in placed.items() if known.any() else ():
-        one = score(taxonomy, nodes[known], target[known])
-        scores.append((name, int(known.sum()), int((nodes == printed)[known].sum()), one.hp, one.hr, one.hf))
-    unanswered = sum(not row["answer"] for row in table)
+    columns = ["model", "reference", "answer", "printed", *ways.values(), "note"]
+    cells = frame.assign(**{column: frame[column].map(label) for column in ways.values()})[columns]
+    known = frame[frame["printed node"] != UNPLACED]
+    rows: list[tuple[Any, ...]] = []
+    for name, column in ways.items() if len(known) else ():
+        one = score(taxonomy, known[column], known["target"])
+        as_printed = int((known[column] == known["printed node"]).sum())
+        rows.append((name, len(known), as_printed, one.hp, one.hr, one.hf))
     counts = {
-        "Left out, no answer in our copy": unanswered,
-        "Left out, reference not on the tree": len(table) - unanswered - len(rows),
-        "Printed node lost in our copy, or not on the tree": int((~known).sum()),
+        "Left out, no answer in our copy": int((~answered).sum()),
+        "Left out, reference not on the tree": int(answered.sum()) - len(frame),
+        "Printed node lost in our copy, or not on the tree": len(frame) - len(known),
     }
     tables = (
-        Table(
+        frame_table(
             "mapping-printed",
             "The nodes that the paper prints (§16, Table 9), and those of each preset",
-            ("model", "reference", "answer", "printed", "printed node", *_PRESETS, "note"),
-            tuple(cells(i) for i in range(len(rows))),
-            notes=("printed node: what we take the printed English name for. In brackets: lost in our copy.",),
+            cells,
+            "printed node: what we take the printed English name for. In brackets: lost in our copy.",
         ),
         Table(
             "mapping-printed-scores",
             "The same against the references, where the printed node is known",
             ("placed by", "n", "as printed", "hP", "hR", "hF"),
-            tuple(scores),
+            tuple(rows),
             notes=("A reference is the photo's species: hR also says how specific the answers are.",),
         ),
     )
@@ -106,7 +98,7 @@ def printed_report(settings: MappingSettings) -> StudyReport:
             **settings.record(),
             "taxonomy": taxonomy.source,
             "root": None if part is None else "/".join(part.full.path(part.root)),
-            "n": len(rows),
+            "n": len(frame),
         },
         tables=tuple(table for table in tables if table.rows),
         notes=tuple(f"{what}: {count} of {len(table)} printed rows" for what, count in counts.items() if count),

@@ -1,58 +1,45 @@
 """How well text similarity measures place answers, alone and with Algorithm 1 (paper 1, §6.1, Table 2, Figure 4).
 
 Every measure maps an answer to the node whose name it finds most similar ("alone"); every measure is put into the
-paper's listing as its similarity ("Algorithm 1"); and taxtune's own mapper stands beside them ("default"). The answers
-are ones that people have placed, so the node of each is known. Measures compare normalised answers with normalised
-names (§6); the default mapper reads the answer as it is.
+paper's listing as its similarity ("Algorithm 1"); and taxtune's own mapper stands beside them ("default"). People have
+placed the answers, so the node of each is known. Measures compare normalised answers with normalised names (§6); the
+default mapper reads the answer as it is. Everything works on one frame with a row per mapper and answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig, Stage
 from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.mapping.normalize import plain_or_raw
-from taxtune.metrics.hierarchical import HierarchicalScores, score
+from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
-from taxtune.progress import track
-from taxtune.report.output import Cell, StudyReport, Table
+from taxtune.report.output import StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
+from taxtune.studies.frames import frame_table
 from taxtune.studies.mapping import MappingSettings
-from taxtune.studies.mapping.annotated import AnnotatedAnswers, AnnotatedColumns, read_annotated
-from taxtune.studies.mapping.nearest import UNPLACED, NodeNames, nearest_nodes, score_table, tree_names
-from taxtune.studies.mapping.presets import presets_table
+from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
 from taxtune.studies.mapping.scorers import (
-    NODE_IMAGES,
+    UNPLACED,
     Scorer,
-    draw_node_images,
     measure_scorer,
-    node_image_scorer,
+    nearest_nodes,
     split_name,
+    tree_names,
     unique_names,
 )
 from taxtune.studies.placing import place_texts
 from taxtune.studies.published import published
 from taxtune.taxonomy import Domain, Taxonomy
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-__all__ = ["ALGORITHM", "ALONE", "DEFAULT", "Placed", "agreement_matrix", "mapping", "mapping_report", "place_all"]
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-Intervals = Mapping[str, Mapping[str, Interval]]
-Styles = Mapping[str, Mapping[str, tuple[HierarchicalScores, float]]]
+__all__ = ["ALGORITHM", "ALONE", "DEFAULT", "agreement", "mapping", "mapping_report", "place_all"]
 
 #: The ways of placing: the nearest name, the paper's listing, taxtune's default mapper.
 ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
@@ -60,215 +47,103 @@ ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
 _CONFIDENCE = 0.95
 # The scores with intervals, as they are printed.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "acceptable": "acceptable"}
-# Answers placed at once; the table of their scores with every node is this many times the size of the tree.
-_BATCH = 256
+_COLUMNS = ["answer", "mapper", "base", "kind", "way", "node", "tied", "stage", "prose", "prose_stage"]
+_COLUMNS += ["abstained", "off_tree"]
+# The stages of Algorithm 1, as columns.
+_STAGES = {Stage.VERBATIM: "by name", Stage.NGRAM: "by n-gram", Stage.VOTE: "by vote", Stage.SIMILARITY: "nearest"}
 
 
 def mapping(settings: MappingSettings) -> StudyReport:
-    """Reads the tree and the placed answers, places them in every way and returns the report; see `mapping.run`."""
+    """Reads the tree and the placed answers, places them in every way and returns the report."""
     taxonomy, part = settings.read_tree()
-    named = (getattr(settings, f"{name}_column") for name in ("answer", "node", "also", "style", "image"))
+    columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "node", "also", "style")}
     how = {"no_node": settings.no_node, "missing": settings.missing}
-    answers = read_annotated(settings.file, taxonomy, columns=AnnotatedColumns(*named), part=part, **how)
-    shown = None
-    if settings.images is not None:
-        shown = draw_node_images(settings.images, taxonomy, root=settings.image_root, seed=settings.seed, part=part)
-    return mapping_report(taxonomy, answers, settings, shown, part)
+    answers = read_annotated(settings.file, taxonomy, part=part, **columns, **how)
+    return mapping_report(taxonomy, answers, settings, part)
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """All answers placed in one way.
-
-    Attributes:
-        name: As it is printed: "ROUGE + Alg. 1".
-        base: The measure's name: "ROUGE".
-        measure: The specification of its measure or similarity.
-        kind: The measure's kind.
-        way: `ALONE`, `ALGORITHM` or `DEFAULT`.
-        nodes: The node of each answer, `UNPLACED` where the measure left it unscored; shape (answers,).
-        tied: How many nodes shared the highest score, for `ALONE`; else None. Shape (answers,).
-        abstained: Which answers the mapper abstained on, for `DEFAULT`; else None. Shape (answers,).
-        off_tree: Which answers it put off the tree, for `DEFAULT`; else None. Shape (answers,).
-        stages: What decided each answer, for `ALGORITHM`; else None. Shape (answers,).
-        prose: For `ALGORITHM`, the answers placed as the paper's prose says; `nodes` are as its listing does.
-    """
-
-    name: str
-    base: str
-    measure: str
-    kind: str
-    way: str
-    nodes: IntArray
-    tied: IntArray | None = None
-    abstained: NDArray[np.bool_] | None = None
-    off_tree: NDArray[np.bool_] | None = None
-    stages: NDArray[np.str_] | None = None
-    prose: Placed | None = None
+# -- placing ----------------------------------------------------------------------------------------------------------
 
 
 def place_all(
-    taxonomy: Taxonomy,
-    answers: AnnotatedAnswers,
-    settings: MappingSettings,
-    node_images: Mapping[int, Path] | None = None,
-) -> tuple[list[Placed], list[str], dict[str, dict[str, Any]]]:
-    """Returns every placement, what there is to know about them, and the identity of each measure.
+    taxonomy: Taxonomy, answers: AnnotatedAnswers, settings: MappingSettings
+) -> tuple[pd.DataFrame, list[str], dict[str, dict[str, Any]]]:
+    """Places every answer in every way; each distinct answer is scored once.
 
-    Each distinct answer is scored once.
-
-    Args:
-        taxonomy: The tree.
-        answers: The answers.
-        settings: What to compare.
-        node_images: An image of each node that has one, which clip-i2t compares the answer's text with, as the paper
-            does. Without them it puts the answer's own image in the answer's place.
+    Returns:
+        A frame with a row per mapper and answer: mapper (as printed: "ROUGE + Alg. 1"), base ("ROUGE"), kind, way,
+        answer (its position), node (`UNPLACED` where unscored), target, acceptable (whether the node is); for `ALONE`
+        also tied, for `ALGORITHM` stage, prose and prose_stage, for `DEFAULT` abstained and off_tree. Then notes, and
+        the identity of each measure.
 
     Raises:
-        DataError: If a measure needs images and there are none, or two measures have one name.
+        DataError: If a measure needs images, or two measures have one name.
         MapperError: If a measure cannot be a similarity.
         ModelError: If a model cannot be loaded.
-        ImageError: If an image cannot be read.
     """
-    names = tree_names(taxonomy, settings.names, plain_or_raw)
-    work = _Distinct(answers, MapperConfig().max_characters)
-    wanted = settings.measure if settings.alone or settings.algorithm else ()
-    # Before any model is loaded: it may be one of gigabytes.
-    for text in wanted:
-        kind = MEASURES.get(split_name(text)[1].partition(":")[0])
-        if kind is not None and "image" in kind.needs and not work.pictured and node_images is None:
-            raise DataError(
-                "The measure needs images, but not every answer has one.",
-                file=answers.file,
-                value=text,
-                remedy="Give images of the nodes with --images, as in the paper, or the column with the answers' own "
-                "images with --image-column, or remove the measure.",
-            )
+    names, longest = tree_names(taxonomy, settings.names, plain_or_raw), MapperConfig().max_characters
+    stripped = [text.strip() for text in answers.frame["answer"]]
+    keys = [key if any(map(str.isalnum, key)) else "" for key in (_bounded(text, longest) for text in stripped)]
+    # Sorted, so that batches, and with them the last digits of a model's scores, do not depend on the file's order.
+    texts = sorted({*keys} - {""})
+    specs = settings.measure if settings.alone or settings.algorithm else ()
+    for text in specs:  # before any model is loaded: it may be one of gigabytes
+        kind = split_name(text)[1].partition(":")[0]
+        if kind in MEASURES and "image" in MEASURES[kind].needs:
+            raise DataError("The measure needs images.", value=text, remedy="Use measures that compare texts.")
     mapper = None
     if settings.default:
         spec = split_name(settings.similarity)[1]
         mapper = Mapper(taxonomy, spec, device=settings.device, cache_dir=settings.cache_dir)
-    told = settings.measure_settings()
-    scorers = [
-        node_image_scorer(text, node_images, len(taxonomy), told)
-        if node_images is not None and split_name(text)[1].partition(":")[0] == NODE_IMAGES
-        else measure_scorer(text, names.vocabulary, told)
-        for text in wanted
-    ]
+    scorers = [measure_scorer(text, names, settings.measure_settings()) for text in specs]
     unique_names(scorers)
-    placed: list[Placed] = []
+    parts = []
     for scorer in scorers:
-        placed += _place_by(taxonomy, work, scorer.names or names, scorer, settings)
+        one, about = _scored(taxonomy, scorer, texts, settings).loc[keys], {"base": scorer.name, "kind": scorer.kind}
+        if settings.alone:
+            parts.append(one[["node", "tied"]].assign(mapper=scorer.name, way=ALONE, **about))
+        if settings.algorithm:
+            listing = one.drop(columns=["node", "tied"]).rename(columns={"listing": "node"})
+            parts.append(listing.assign(mapper=f"{scorer.name} + Alg. 1", way=ALGORITHM, **about))
     if mapper is not None:
-        placed.append(_place_default(taxonomy, work, settings, mapper))
-    notes = [*work.notes(), *(f"{scorer.name}: {note}" for scorer in scorers for note in scorer.notes())]
-    return placed, notes, {scorer.name: scorer.identity for scorer in scorers}
+        label, spec = split_name(settings.similarity)
+        name = f"default mapper, {label or spec}"
+        placed = [(p.node, p.abstained, p.off_tree) for p in place_texts(mapper, texts).values()]
+        columns = ["node", "abstained", "off_tree"]
+        one = pd.DataFrame([(taxonomy.root, True, False), *placed], ["", *texts], columns).loc[keys]
+        parts.append(one.assign(mapper=name, base=name, kind=spec.partition(":")[0], way=DEFAULT))
+    frame = pd.concat([part.reset_index(drop=True).rename_axis("answer").reset_index() for part in parts])
+    frame = frame.reindex(columns=_COLUMNS).join(answers.frame[["target", "acceptable"]], on="answer")
+    frame = frame.reset_index(drop=True)
+    frame["acceptable"] = [node in nodes for node, nodes in zip(frame["node"], frame["acceptable"], strict=True)]
+    counts = {
+        "answers have no letter or digit; every method places them on the root": keys.count(""),
+        f"answers are truncated to their first {longest:,} characters": sum(len(text) > longest for text in stripped),
+    }
+    notes = [f"{count:,} {what}" for what, count in counts.items() if count]
+    notes += [f"{scorer.name}: {note}" for scorer in scorers for note in scorer.notes()]
+    return frame, notes, {scorer.name: scorer.identity for scorer in scorers}
 
 
-class _Distinct:
-    """The distinct answers (with their images, where there are any) that are not blank.
-
-    Attributes:
-        texts: The answers.
-        images: Their images.
-        index: Which of `texts` each answer of the file is; -1 for a blank one.
-        pictured: Whether every answer has an image.
-    """
-
-    def __init__(self, answers: AnnotatedAnswers, max_characters: int) -> None:
-        self.pictured = all(image is not None for image in answers.images)
-        bounded = [_bounded(text.strip(), max_characters) for text in answers.answers]
-        keys = [
-            (text, str(image) if self.pictured else "") for text, image in zip(bounded, answers.images, strict=True)
-        ]
-        # Sorted, so that batches, and with them the last digits of a model's scores, do not depend on the file's order.
-        distinct = sorted({key for key in keys if any(character.isalnum() for character in key[0])})
-        position = {key: i for i, key in enumerate(distinct)}
-        self.texts = [text for text, _ in distinct]
-        self.images = [Path(image) if image else None for _, image in distinct]
-        self.index = np.array([position.get(key, -1) for key in keys], dtype=np.int64)
-        self._cut = sum(len(text.strip()) > max_characters for text in answers.answers)
-        self._max_characters = max_characters
-
-    def notes(self) -> list[str]:
-        blank, notes = int((self.index < 0).sum()), []
-        if blank:
-            notes.append(f"{blank:,} answers have no letter or digit; every method places them on the root")
-        if self._cut:
-            notes.append(f"{self._cut:,} answers are truncated to their first {self._max_characters:,} characters")
-        return notes
-
-    def spread(self, values: NDArray[Any], blank: Any) -> NDArray[Any]:
-        """Returns the value of each answer of the file from those of the distinct ones."""
-        return np.append(values, blank)[self.index]
-
-    def batches(self) -> Iterator[tuple[list[str], list[Image | None] | None]]:
-        from taxtune.data.images import load_image
-
-        for start in range(0, len(self.texts), _BATCH):
-            images = self.images[start : start + _BATCH]
-            pictures = [load_image(image) for image in images if image is not None] if self.pictured else None
-            yield self.texts[start : start + _BATCH], pictures  # type: ignore[misc]  # a list of images is one of Image | None
-
-
-def _place_by(
-    taxonomy: Taxonomy, work: _Distinct, names: NodeNames, scorer: Scorer, settings: MappingSettings
-) -> list[Placed]:
-    """Returns the placements of a measure, alone and with Algorithm 1, from one table of scores."""
+def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: MappingSettings) -> pd.DataFrame:
+    """Placements by a measure, alone and with Algorithm 1, from one table of scores; "" is a blank answer's row."""
     rng = np.random.default_rng(settings.seed)
-    mappers = {preset: Mapper(taxonomy, scorer.similarity, MapperConfig(preset=preset)) for preset in PAPER_PRESETS}
-    alone: list[IntArray] = []
-    tied: list[IntArray] = []
-    algorithm: dict[str, list[tuple[int, str]]] = {preset: [] for preset in PAPER_PRESETS}
-    with track(scorer.name, len(work.texts)) as task:
-        for texts, images in work.batches():
-            table = score_table(scorer.score, names, [*map(plain_or_raw, texts)], images, advance=task.advance)
-            nodes, ties = nearest_nodes(taxonomy, table, ties=settings.ties, rng=rng)
-            alone.append(nodes)
-            tied.append(ties)
-            if settings.algorithm:
-                rows = np.nan_to_num(table, nan=-np.inf)
-                for text, row, node in zip(texts, rows, nodes.tolist(), strict=True):
-                    for preset, mapper in mappers.items():
-                        found = None if node == UNPLACED else mapper.place_scored(text, row)
-                        algorithm[preset].append((UNPLACED, "") if found is None else (found.node, found.stage))
-    placed, made = [], (scorer.name, scorer.spec, scorer.kind)
-    if settings.alone:
-        nodes, ties = (
-            work.spread(np.concatenate([*parts, np.zeros(0, np.int64)]), blank)
-            for parts, blank in ((alone, taxonomy.root), (tied, 1))
-        )
-        placed.append(Placed(scorer.name, *made, ALONE, nodes, tied=ties))
-    if settings.algorithm:
-        listing, prose = (
-            Placed(
-                f"{scorer.name} + Alg. 1",
-                *made,
-                ALGORITHM,
-                work.spread(np.array([node for node, _ in algorithm[preset]], dtype=np.int64), taxonomy.root),
-                stages=work.spread(np.array([stage for _, stage in algorithm[preset]], dtype=str), Stage.ABSTAINED),
-            )
-            for preset in PAPER_PRESETS
-        )
-        placed.append(replace(listing, prose=prose))
-    return placed
-
-
-def _place_default(taxonomy: Taxonomy, work: _Distinct, settings: MappingSettings, mapper: Mapper) -> Placed:
-    label, spec = split_name(settings.similarity)
-    found = place_texts(mapper, work.texts)
-    name = f"default mapper, {label or spec}"
-    nodes, abstained, off_tree = (
-        work.spread(np.array([getattr(found[text], what) for text in work.texts], dtype=kind), blank)
-        for what, kind, blank in (("node", int, taxonomy.root), ("abstained", bool, True), ("off_tree", bool, False))
-    )
-    return Placed(
-        name, name, spec, spec.partition(":")[0], DEFAULT, nodes, abstained=abstained > 0, off_tree=off_tree > 0
-    )
+    presets = PAPER_PRESETS if settings.algorithm else ()
+    mappers = [Mapper(taxonomy, scorer.similarity, MapperConfig(preset=preset)) for preset in presets]
+    rows: list[tuple[Any, ...]] = [(taxonomy.root, 1, *(taxonomy.root, str(Stage.ABSTAINED)) * len(mappers))]
+    for batch, table in scorer.tables(texts, plain_or_raw):
+        nodes, tied = nearest_nodes(taxonomy, table, ties=settings.ties, rng=rng)
+        finite = np.nan_to_num(table, nan=-np.inf)
+        for text, row, node, ties in zip(batch, finite, nodes.tolist(), tied.tolist(), strict=True):
+            placed = [None if node == UNPLACED else mapper.place_scored(text, row) for mapper in mappers]
+            cells = [(UNPLACED, "") if one is None else (one.node, str(one.stage)) for one in placed]
+            rows.append((node, ties, *(cell for pair in cells for cell in pair)))
+    columns = ["node", "tied", *(["listing", "stage", "prose", "prose_stage"] if mappers else ())]
+    return pd.DataFrame(rows, index=["", *texts], columns=columns)
 
 
 def _bounded(text: str, limit: int) -> str:
-    """Returns a text cut as the mapper cuts it: at the last space before the limit."""
+    """A text cut as the mapper cuts it: at the last space before the limit."""
     if len(text) <= limit:
         return text
     kept = text[:limit]
@@ -282,44 +157,48 @@ def mapping_report(
     taxonomy: Taxonomy,
     answers: AnnotatedAnswers,
     settings: MappingSettings,
-    node_images: Mapping[int, Path] | None = None,
     part: Domain | None = None,
 ) -> StudyReport:
-    """Places the answers in every way and returns the report.
+    """Places the answers in every way and returns the report; arguments and errors as `place_all`.
 
-    Args:
-        taxonomy: The tree.
-        answers: Answers that people have placed on it.
-        settings: What to compare.
-        node_images: An image of each node that has one, for clip-i2t.
-        part: What the tree is a part of; the scores on the whole are then added. None where it is the whole.
-
-    Raises:
-        TaxtuneError: As `place_all`.
+    With `part`, what the tree is a part of, the scores on the whole are added.
     """
     from taxtune.studies.mapping.figure import draw_agreement, draw_scores
 
-    placed, notes, identities = place_all(taxonomy, answers, settings, node_images)
-    target = np.array(answers.targets, dtype=np.int64)
-    good = {
-        p.name: np.array([node in nodes for node, nodes in zip(p.nodes.tolist(), answers.acceptable, strict=True)])
-        for p in placed
-    }
-    intervals = {p.name: _intervals(taxonomy, p, target, good[p.name], settings) for p in placed}
-    styles = _styles(taxonomy, placed, answers, target, good)
+    frame, notes, identities = place_all(taxonomy, answers, settings)
+    way = dict(zip(frame["mapper"], frame["way"], strict=True))
+    order = list(way)
     # By way, so that what the ways have in common stands together.
-    by_way = sorted(placed, key=lambda p: (ALONE, ALGORITHM, DEFAULT).index(p.way))
-    agreement = agreement_matrix({p.name: p.nodes for p in by_way})
-    tables = [
-        _scores_table(taxonomy, placed, intervals),
-        _intervals_table(placed, intervals, settings),
-        *([] if part is None else [both_trees_table(part, {p.name: (p.nodes, target) for p in placed}, "mapper")]),
-        _differences(taxonomy, placed, target, settings),
-        presets_table(taxonomy, placed, target),
-        *(_style_table(placed, answers, styles, metric) for metric in ("hf", "accuracy", "acceptable")),
-        _agreement_table(by_way, agreement),
-        _paper_table(placed, intervals, len(answers)),
+    nodes = frame.pivot(index="answer", columns="mapper", values="node")[
+        sorted(order, key=lambda name: (ALONE, ALGORITHM, DEFAULT).index(way[name]))
     ]
+    scores = _scores(taxonomy, frame, settings)
+    styles, styled = _styles(taxonomy, frame, answers.frame["style"]), answers.frame["style"].notna().any()
+    shares = agreement(nodes)
+    pairs = {name: (nodes[name], answers.frame["target"]) for name in order}
+    tables = [
+        _scores_table(taxonomy, frame, scores),
+        _intervals_table(order, scores, settings),
+        *([] if part is None else [both_trees_table(part, pairs, "mapper")]),
+        _differences(taxonomy, frame, settings),
+        _presets_table(taxonomy, frame),
+        *(_style_table(styles, order, metric) for metric in ("hf", "accuracy", "acceptable") if styled),
+        frame_table(
+            "mapping-agreement",
+            "Share of answers that two mappers place on the same node (paper 1, Figure 4)",
+            shares.reset_index(names="mapper"),
+            digits=dict.fromkeys(order, 2),
+        ),
+        _paper_table(frame, scores, len(answers.frame)),
+    ]
+    paths = {node: "/".join(taxonomy.path(node)) for node in {*frame["node"], *frame["target"]} - {UNPLACED}}
+    truth = answers.frame["target"].map(paths)
+    placed = [{name: paths.get(node) for name, node in one.items()} for one in nodes.to_dict("records")]
+    named = pd.Series(placed, dtype=object)
+    tied = frame[frame["way"] == ALONE].groupby("mapper", sort=False)["tied"].agg(lambda some: (some > 1).mean())
+    if len(tied):
+        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in tied.items())
+        notes.append(f"answers with tied nodes, which --ties {settings.ties} decides: {told}")
     return StudyReport(
         study="mapping",
         title="How well measures place answers on the taxonomy, alone and with Algorithm 1",
@@ -327,128 +206,92 @@ def mapping_report(
             **settings.record(),
             "taxonomy": taxonomy.source,
             "root": None if part is None else "/".join(part.full.path(part.root)),
-            "n": len(answers),
+            "n": len(answers.frame),
             "confidence_level": _CONFIDENCE,
             "identities": identities,
         },
         tables=tuple(table for table in tables if table.rows),
         figures={
-            "mapping-scores": partial(draw_scores, placed, intervals, _CONFIDENCE),
-            "mapping-agreement": partial(draw_agreement, [p.name for p in by_way], agreement),
+            "mapping-scores": partial(draw_scores, scores, _CONFIDENCE),
+            "mapping-agreement": partial(draw_agreement, shares),
         },
-        notes=(*answers.notes, *notes, *_tied_note(placed, settings.ties)),
+        notes=(*answers.notes, *notes),
         data={
-            "excluded": answers.excluded_records(),
-            "scores": {name: {metric: asdict(i) for metric, i in found.items()} for name, found in intervals.items()},
-            "styles": [
-                {"style": style, "mapper": name, "acceptable": share, **found.as_dict()}
-                for style, row in styles.items()
-                for name, (found, share) in row.items()
-            ],
-            "answers": [
-                {
-                    "row": row,
-                    "answer": answers.answers[i],
-                    "truth": "/".join(taxonomy.path(answers.targets[i])),
-                    "placed": {
-                        p.name: "/".join(taxonomy.path(int(p.nodes[i]))) if p.nodes[i] >= 0 else None for p in placed
-                    },
-                }
-                for i, row in enumerate(answers.rows)
-            ],
+            "excluded": list(answers.excluded),
+            "scores": scores.to_dict("records"),
+            "styles": styles.to_dict("records") if styled else [],
+            "answers": answers.frame[["row", "answer"]].assign(truth=truth, placed=named).to_dict("records"),
         },
     )
 
 
-def _intervals(
-    taxonomy: Taxonomy, placed: Placed, target: IntArray, good: BoolArray, settings: MappingSettings
-) -> dict[str, Interval]:
-    """Returns the scores of the answers that are placed; none where no answer is."""
-    there = placed.nodes != UNPLACED
-    if not there.any():
-        return {}
-    found = bootstrap(
-        hierarchical_sample(taxonomy, placed.nodes[there], target[there]),
-        resamples=settings.resamples,
-        seed=settings.seed,
-    )
-    # Of n resampled answers a binomial number is acceptable.
-    n, share = int(there.sum()), float(good[there].mean())
-    drawn = np.random.default_rng(settings.seed).binomial(n, share, size=settings.resamples) / n
-    return found | {"acceptable": Interval(share, *percentiles(drawn, _CONFIDENCE))}
+def _scores(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) -> pd.DataFrame:
+    """One row per mapper and metric: mapper, base, kind, way, metric, estimate, low, high; only of what is placed."""
+    rows = []
+    placed = frame[frame["node"] != UNPLACED]
+    for key, some in placed.groupby(["mapper", "base", "kind", "way"], sort=False):
+        sample = hierarchical_sample(taxonomy, some["node"], some["target"])
+        metrics = bootstrap(sample, resamples=settings.resamples, seed=settings.seed)
+        # Of n resampled answers a binomial number is acceptable.
+        n, share = len(some), float(some["acceptable"].mean())
+        drawn = np.random.default_rng(settings.seed).binomial(n, share, size=settings.resamples) / n
+        metrics["acceptable"] = Interval(share, *percentiles(drawn, _CONFIDENCE))
+        rows += [(*key, metric, one.estimate, one.low, one.high) for metric, one in metrics.items()]
+    return pd.DataFrame(rows, columns=["mapper", "base", "kind", "way", "metric", "estimate", "low", "high"])
 
 
-def _tied_note(placed: Sequence[Placed], ties: str) -> list[str]:
-    shares = [f"{p.name} {(p.tied > 1).mean():.0%}".replace("%", " %") for p in placed if p.tied is not None]
-    return [f"answers with tied nodes, which --ties {ties} decides: {', '.join(shares)}"] if shares else []
+def _wide(scores: pd.DataFrame, order: list[str], values: str = "estimate") -> pd.DataFrame:
+    """One value of the scores: a row per mapper in their order, and a column per metric shown."""
+    return scores.pivot(index="mapper", columns="metric", values=values).reindex(index=order, columns=list(_SHOWN))
 
 
-def _counted(flags: BoolArray | None) -> int | None:
-    return None if flags is None else int(flags.sum())
-
-
-def _scores_table(taxonomy: Taxonomy, placed: Sequence[Placed], intervals: Intervals) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            p.name,
-            int((p.nodes != UNPLACED).sum()),
-            *(intervals[p.name][metric].estimate if intervals[p.name] else None for metric in _SHOWN),
-            _counted(None if p.tied is None else p.tied > 1),
-            _counted(p.nodes == taxonomy.root),
-            _counted(p.abstained),
-            _counted(p.off_tree),
-            _counted(p.nodes == UNPLACED),
-        )
-        for p in placed
-    ]
-    return Table(
+def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame) -> Table:
+    flags = {
+        "tied": frame["tied"] > 1,
+        "on the root": frame["node"] == taxonomy.root,
+        "abstained": frame["abstained"].eq(True),
+        "off the tree": frame["off_tree"].eq(True),
+        "unscored": frame["node"] == UNPLACED,
+    }
+    by = frame.assign(n=frame["node"] != UNPLACED, **flags).groupby(["mapper", "way"], sort=False)
+    counts = by[["n", *flags]].sum().reset_index("way").astype(object)
+    counts.loc[counts["way"] != ALONE, "tied"] = None
+    counts.loc[counts["way"] != DEFAULT, ["abstained", "off the tree"]] = None
+    cells = counts[["n"]].join(_wide(scores, list(counts.index)).rename(columns=_SHOWN)).join(counts[[*flags]])
+    return frame_table(
         "mapping",
         "Placements compared with those of people",
-        ("mapper", "n", *_SHOWN.values(), "tied", "on the root", "abstained", "off the tree", "unscored"),
-        tuple(rows),
-        notes=(
-            "tied: answers for which several nodes shared the highest score; unscored: answers that the measure did "
-            "not score, which are excluded.",
-            "An answer off the tree counts as placed on the root, where people place what the tree lacks: this study "
-            "judges the mapper, not the answers.",
-        ),
+        cells.reset_index(),
+        "tied: answers for which several nodes shared the highest score; unscored: answers that the measure did "
+        "not score, which are excluded.",
+        "An answer off the tree counts as placed on the root, where people place what the tree lacks: this study "
+        "judges the mapper, not the answers.",
     )
 
 
-def _intervals_table(placed: Sequence[Placed], intervals: Intervals, settings: MappingSettings) -> Table:
-    columns = [f"{shown} {end}" for shown in _SHOWN.values() for end in ("low", "high")]
-    rows = []
-    for p in placed:
-        found = intervals[p.name]
-        ends = [(found[m].low, found[m].high) if found else (None, None) for m in _SHOWN]
-        rows.append((p.name, *(end for pair in ends for end in pair)))
-    return Table(
-        "mapping-intervals",
-        f"{_CONFIDENCE:.0%} bootstrap intervals".replace("%", " %"),
-        ("mapper", *columns),
-        tuple(rows),
-        notes=(f"{settings.resamples:,} resamples of the answers, percentiles.",),
-    )
+def _intervals_table(order: list[str], scores: pd.DataFrame, settings: MappingSettings) -> Table:
+    ends = {end: _wide(scores, order, end) for end in ("low", "high")}
+    cells = {f"{shown} {end}": ends[end][metric] for metric, shown in _SHOWN.items() for end in ends}
+    note = f"{settings.resamples:,} resamples of the answers, percentiles."
+    return frame_table("mapping-intervals", "95 % bootstrap intervals", pd.DataFrame(cells).reset_index(), note)
 
 
-def _differences(taxonomy: Taxonomy, placed: Sequence[Placed], target: IntArray, settings: MappingSettings) -> Table:
+def _differences(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) -> Table:
     """What Algorithm 1 adds to each measure, and what the default mapper adds to each with Algorithm 1."""
-    by = {(p.base, p.way): p for p in placed}
-    pairs = [(p, by[p.base, ALONE]) for p in placed if p.way == ALGORITHM and (p.base, ALONE) in by]
-    pairs += [(d, p) for d in placed if d.way == DEFAULT for p in placed if p.way == ALGORITHM]
-    rows: list[tuple[Cell, ...]] = []
+    by = {(str(base), str(way)): some.reset_index() for (base, way), some in frame.groupby(["base", "way"], sort=False)}
+    algorithm = [base for base, way in by if way == ALGORITHM]
+    pairs = [((base, ALGORITHM), (base, ALONE)) for base in algorithm if (base, ALONE) in by]
+    pairs += [(key, (base, ALGORITHM)) for key in by if key[1] == DEFAULT for base in algorithm]
+    rows: list[tuple[Any, ...]] = []
     for a, b in pairs:
-        both = (a.nodes != UNPLACED) & (b.nodes != UNPLACED)
-        if not both.any():
-            continue
-        first, second = (hierarchical_sample(taxonomy, placed.nodes[both], target[both]) for placed in (a, b))
-        found = paired_bootstrap((first, second), resamples=settings.resamples, seed=settings.seed)
-        cells = [
-            value
-            for one in (found["hf"], found["accuracy"])
-            for value in (one.difference, one.low, one.high, one.p_value)
-        ]
-        rows.append((a.name, b.name, int(both.sum()), *cells))
+        both = (by[a]["node"] != UNPLACED) & (by[b]["node"] != UNPLACED)
+        if both.any():
+            first, second = (by[key][both] for key in (a, b))
+            samples = [hierarchical_sample(taxonomy, one["node"], one["target"]) for one in (first, second)]
+            found = paired_bootstrap((samples[0], samples[1]), resamples=settings.resamples, seed=settings.seed)
+            metrics = [found["hf"], found["accuracy"]]
+            cells = [cell for one in metrics for cell in (one.difference, one.low, one.high, one.p_value)]
+            rows.append((first["mapper"].iloc[0], second["mapper"].iloc[0], len(first), *cells))
     return Table(
         "mapping-differences",
         "Paired differences, first minus second, on the same answers",
@@ -458,95 +301,81 @@ def _differences(taxonomy: Taxonomy, placed: Sequence[Placed], target: IntArray,
     )
 
 
-def _styles(
-    taxonomy: Taxonomy,
-    placed: Sequence[Placed],
-    answers: AnnotatedAnswers,
-    target: IntArray,
-    good: Mapping[str, BoolArray],
-) -> Styles:
-    """Returns the scores by style and mapper; a style of which a mapper placed nothing lacks it."""
-    found: dict[str, dict[str, tuple[HierarchicalScores, float]]] = {}
-    for style, positions in answers.groups().items() if any(answers.styles) else ():
-        found[style] = {}
-        for p in placed:
-            chosen = [i for i in positions if p.nodes[i] != UNPLACED]
-            if chosen:
-                scores = score(taxonomy, p.nodes[chosen], target[chosen])
-                found[style][p.name] = (scores, float(good[p.name][chosen].mean()))
-    return found
-
-
-def _style_table(placed: Sequence[Placed], answers: AnnotatedAnswers, styles: Styles, metric: str) -> Table:
-    def cell(found: tuple[HierarchicalScores, float] | None) -> Cell:
-        return None if found is None else {**found[0].as_dict(), "acceptable": found[1]}[metric]
-
-    sizes = answers.groups()
-    names = [p.name for p in placed]
+def _presets_table(taxonomy: Taxonomy, frame: pd.DataFrame) -> Table:
+    """Which stage of Algorithm 1 decides how many answers, and how listing (§11) and prose (§6) score."""
+    rows: list[tuple[Any, ...]] = []
+    placed = frame[(frame["way"] == ALGORITHM) & (frame["node"] != UNPLACED)]
+    for base, some in placed.groupby("base", sort=False):
+        decided = [int((some["prose_stage"] == stage).sum()) for stage in _STAGES]
+        prose = some["prose"].astype(np.int64)
+        votes, differ = int((some["stage"] == Stage.VOTE).sum()), int((some["node"] != prose).sum())
+        both = [score(taxonomy, nodes, some["target"]) for nodes in (some["node"], prose)]
+        cells = [value for one in both for value in (one.hp, one.hr, one.hf)]
+        rows.append((base, len(some), *decided, votes, differ, *cells))
+    scores = tuple(f"{metric}, {form}" for form in ("listing", "prose") for metric in ("hP", "hR", "hF"))
     return Table(
-        f"mapping-styles-{metric}",
-        f"{_SHOWN[metric]} by answer style",
-        ("style", "n", *names),
-        tuple((style, len(sizes[style]), *(cell(row.get(name)) for name in names)) for style, row in styles.items()),
-        digits=dict.fromkeys(names, 2),
-        notes=("Scores over a few answers say little; the number of answers is shown.",),
+        "mapping-presets",
+        "Algorithm 1 as the paper lists it (§11: paper-listing) and as it describes it (§6: paper-prose)",
+        ("measure", "n", *_STAGES.values(), "by vote, listing", "differ", *scores),
+        tuple(rows),
+        notes=(
+            "by name to nearest: answers that each stage of the prose decides. Where it votes, the listing elects the "
+            "root or, without the votes, takes the nearest node; in all else the two are the same. differ: answers "
+            "that they place on different nodes.",
+        ),
     )
 
 
-def agreement_matrix(placements: Mapping[str, IntArray]) -> NDArray[np.float64]:
+def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series) -> pd.DataFrame:
+    """The mean scores of each style, the largest first, and mapper; NaN where nothing of it was placed."""
+    named = style.fillna("–")
+    sizes = named.value_counts(sort=False).sort_values(ascending=False, kind="stable")
+    placed = frame[frame["node"] != UNPLACED].assign(style=lambda some: some["answer"].map(named))
+    placed["hp"], placed["hr"] = precision_recall(taxonomy, placed["node"], placed["target"])
+    placed["accuracy"], placed["depth"] = placed["node"] == placed["target"], taxonomy.depth[placed["node"].to_numpy()]
+    means = placed.groupby(["style", "mapper"])[["hp", "hr", "accuracy", "acceptable", "depth"]].mean()
+    means.insert(2, "hf", 2 * means["hp"] * means["hr"] / (means["hp"] + means["hr"]))
+    index = pd.MultiIndex.from_product([sizes.index, frame["mapper"].unique()], names=["style", "mapper"])
+    return means.reindex(index).reset_index().assign(n=lambda some: some["style"].map(sizes))
+
+
+def _style_table(styles: pd.DataFrame, order: list[str], metric: str) -> Table:
+    cells = styles.pivot(index=["style", "n"], columns="mapper", values=metric)[order].reset_index()
+    return frame_table(
+        f"mapping-styles-{metric}",
+        f"{_SHOWN[metric]} by answer style",
+        cells.set_index("style").loc[styles["style"].unique()].reset_index(),
+        "Scores over a few answers say little; the number of answers is shown.",
+        digits=dict.fromkeys(order, 2),
+    )
+
+
+def agreement(nodes: pd.DataFrame) -> pd.DataFrame:
     """Returns the share of answers that each two mappers place on the same node (paper 1, Figure 4).
 
     Args:
-        placements: The node of each answer by mapper, shape (answers,) each, in the same order; a negative number is
-            an answer that the mapper left unplaced.
+        nodes: A row per answer and a column per mapper; a negative number is an answer that the mapper did not place.
 
     Returns:
-        Shape (mappers, mappers), in the mappers' order: symmetric, in [0, 1], 1 on the diagonal. An answer that one of
-        two mappers left unplaced does not count for these two; NaN where that leaves none.
+        A square frame in [0, 1], of the answers that both have placed; NaN where there are none.
     """
-    nodes = np.array(list(placements.values()), dtype=np.int64).reshape(len(placements), -1)
-    matrix = np.full((len(nodes), len(nodes)), np.nan)
-    for i, a in enumerate(nodes):
-        for j, b in enumerate(nodes):
-            both = (a >= 0) & (b >= 0)
-            if both.any():
-                matrix[i, j] = (a == b)[both].mean()
-    return matrix
+    return nodes.where(nodes >= 0).corr(lambda a, b: float((a == b).mean()))  # type: ignore[arg-type]  # the stubs lack it
 
 
-def _agreement_table(placed: Sequence[Placed], agreement: NDArray[np.float64]) -> Table:
-    return Table(
-        "mapping-agreement",
-        "Share of answers that two mappers place on the same node (paper 1, Figure 4)",
-        ("mapper", *(p.name for p in placed)),
-        tuple((p.name, *row) for p, row in zip(placed, agreement.tolist(), strict=True)),
-        digits={p.name: 2 for p in placed},
-    )
-
-
-def _paper_table(placed: Sequence[Placed], intervals: Intervals, n: int) -> Table:
+def _paper_table(frame: pd.DataFrame, scores: pd.DataFrame, n: int) -> Table:
     metrics = ("hp", "hr", "hf", "accuracy")
-    ours: dict[tuple[Any, Any], str] = {}
-    for p in placed:
-        ours.setdefault((p.kind, p.way), p.name)
-    rows: list[tuple[Cell, ...]] = []
+    ours = frame.drop_duplicates(["kind", "way"]).set_index(["kind", "way"])["mapper"].to_dict()
+    values = _wide(scores, list(frame["mapper"].unique())).to_dict("index")
+    rows: list[tuple[Any, ...]] = []
     for row in published("paper1-table2"):
         name = ours.get((row["measure"], row["way"]))
-        found = intervals[name] if name else {}
         printed = [row[column] for column in ("hP", "hR", "hF", "accuracy")]
-        rows.append(
-            (
-                f"{row['label']}{' + Alg. 1' if row['way'] == ALGORITHM else ''}",
-                *printed,
-                name,
-                *(found[m].estimate if found else None for m in metrics),
-            )
-        )
-    columns = ("paper's row", "hP, paper", "hR, paper", "hF, paper", "acc., paper", "our row", "hP", "hR", "hF", "acc.")
+        label = f"{row['label']}{' + Alg. 1' if row['way'] == ALGORITHM else ''}"
+        rows.append((label, *printed, name, *(values[name][metric] if name else None for metric in metrics)))
     return Table(
         "mapping-paper",
         "The paper's Table 2 beside these results",
-        columns,
+        ("paper's row", "hP, paper", "hR, paper", "hF, paper", "acc., paper", "our row", "hP", "hR", "hF", "acc."),
         tuple(rows),
         digits={"hP, paper": 2, "hR, paper": 2, "hF, paper": 2},
         notes=(

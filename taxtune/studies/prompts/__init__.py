@@ -20,9 +20,6 @@ from taxtune.studies.settings import (
 
 __all__ = ["PromptsSettings", "run"]
 
-# What only concerns measures, and is recorded where there are any.
-_MEASURED = ("question_column", "reference", "reply")
-
 
 @dataclass(frozen=True, kw_only=True)
 class PromptsSettings(TextMeasureSettings, MapperSettings, ContestantSettings, TreeSettings):
@@ -30,50 +27,25 @@ class PromptsSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
 
     files: Annotated[
         tuple[str, ...],
-        typer.Argument(
-            metavar="MODEL:PROMPT=FILE...",
-            help="CSV or JSONL with the columns answer and truth; or folders of finished runs, as RUN or MODEL=RUN.",
-        ),
+        typer.Argument(metavar="MODEL:PROMPT=FILE...", help="Files of answers; or runs, as RUN or MODEL=RUN."),
     ]
     taxonomy: Annotated[Any, taxonomy_option("Not needed for runs.")] = None
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PROMPT", help="The baseline prompt, where the arrows start. Default: each model's first."
-        ),
-    ] = None
+    baseline: Annotated[str | None, typer.Option(help="Where the arrows start. Default: each model's first.")] = None
     measure: Annotated[
         tuple[Any, ...], measure_option("Shown with their gains over the baseline prompt."), NOT_RECORDED
     ] = ()
     reply: Annotated[
         Literal["answer", "whole"],
-        typer.Option(
-            metavar="WHAT",
-            help="What measures see of a reply: answer (without reasoning before “Answer:”, and as the mapper reads "
-            "it) or whole.",
-        ),
+        typer.Option(help="What measures see of a reply: the answer without reasoning, or all of it."),
     ] = "answer"
-    model_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that splits the file into models.")
-    ] = None
-    prompt_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that splits each file into prompts.")
-    ] = None
-    guess: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            metavar="WHICH", help="For lists of guesses: 1, 2, top-3 or all, each treated as a prompt; repeatable."
-        ),
-    ] = ()
+    model_column: Annotated[str | None, typer.Option(help="Column that splits the file into models.")] = None
+    prompt_column: Annotated[str | None, typer.Option(help="Column that splits each file into prompts.")] = None
+    guess: Annotated[tuple[str, ...], typer.Option(help="Guesses as prompts: 1, 2, top-3 or all; repeatable.")] = ()
     resamples: Annotated[int, ResamplesOption] = 2000
     seed: Annotated[int, SeedOption] = 0
 
-    def record(self) -> dict[str, Any]:
-        """Returns the fields as the report records them; the measures' where there are measures."""
-        return {name: value for name, value in super().record().items() if self.measure or name not in _MEASURED}
-
     def works(self) -> Sequence[str]:
-        """Returns the similarity and the measures, whose work is kept."""
+        """The similarity and the measures, whose work is kept."""
         return [spec for spec in (self.similarity, *self.measure) if isinstance(spec, str)]
 
 
@@ -83,12 +55,9 @@ def run(settings: PromptsSettings) -> StudyReport:
     Prints hP, hR, hF and accuracy of every prompt with intervals, and the paired differences to the baseline; with
     --measure also measures of text and their gains (paper 2); with --out also draws the arrows and the gains.
 
-    Args:
-        settings: Which prompts are compared.
-
     Raises:
         TaxtuneError: If files or folders of runs cannot be used, a model has a single prompt or lacks the baseline, a
-            measure needs what is not there, or no example was answered under both prompts.
+            measure lacks what it needs, or no example was answered under both prompts.
     """
     from taxtune.studies.prompts.study import prompts
 

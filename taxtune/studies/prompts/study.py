@@ -1,151 +1,116 @@
-"""Comparing prompts: every model's answers under every prompt, scored, and the way from a baseline to the others."""
+"""Comparing prompts in the hP-hR plane (paper 1, §7.1, Figure 7), and by measures of text (paper 2)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow
 from taxtune.answers.matching import align, excluded_records
+from taxtune.answers.measured import mean_interval
 from taxtune.errors import DataError
-from taxtune.metrics.statistics import Interval, PairedDifference, bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.mapping.unwrap import unwrap
+from taxtune.metrics.registry import Measure
+from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.progress import track_each
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import named_paths, read_prompts
+from taxtune.studies.frames import frame_table
 from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
 from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.prompts.figure import draw_arrows, draw_gains
-from taxtune.studies.prompts.gains import gains_table, measured_gains, placed_gains
 from taxtune.studies.settings import needs_of
-from taxtune.studies.text_scores import check_headings, check_measures, check_questions, measure_notes
+from taxtune.studies.text_scores import check_headings, check_measures, check_questions, measure_notes, text_scores
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Arrow", "PromptedModel", "compare_prompts", "prompts"]
+__all__ = ["PromptedModel", "compare_prompts", "prompts"]
 
 #: The metrics of the tables, as the paper writes them.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy"}
 _TITLE = "How the prompt affects hierarchical precision and recall"
 _CONFIDENCE = 0.95
-_LONG = {"hp": "precision", "hr": "recall"}
-# What the record of runs has: all else is about files of answers.
+# The settings that the record of runs has: all others are about files of answers.
 _OF_RUNS = ("files", "taxonomy", "format", "root", "resamples", "seed", "reference", "reply")
+_OVER = "a prompt's scores are over its own answers, a difference over the examples answered under both prompts"
+_ARROW = ["model", "from", "to", "examples"]
 
 
-@dataclass(frozen=True, slots=True)
-class PromptedModel:
+class PromptedModel(NamedTuple):
     """One model under several prompts on the same examples.
 
     Attributes:
         taxonomy: The tree that nodes and targets are on.
         targets: The target of each example, shape (n,).
         prompts: The placed answers by prompt.
-        rows: What was said, by prompt: a row an example; needed for measures of text.
-        texts: The prompts' own wording, where it is known.
+        rows: The answers as text, by prompt; needed for measures of text.
+        texts: The templates by prompt, where they are known.
     """
 
     taxonomy: Taxonomy
     targets: NDArray[np.int64]
     prompts: Mapping[str, PlacedAnswers]
-    rows: Mapping[str, Sequence[AnswerRow]] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, Sequence[AnswerRow]] = {}
+    texts: Mapping[str, str] = {}
 
-
-@dataclass(frozen=True, slots=True)
-class Arrow:
-    """The way from the baseline prompt to another, on the examples that have an answer under both.
-
-    Attributes:
-        model: The model.
-        start: Name of the baseline prompt.
-        end: Name of the other prompt.
-        n: Number of examples with an answer under both.
-        at_start: The baseline's scores on these, by metric.
-        at_end: The other prompt's scores on these, by metric.
-        differences: The other prompt minus the baseline, by metric.
-    """
-
-    model: str
-    start: str
-    end: str
-    n: int
-    at_start: Mapping[str, Interval]
-    at_end: Mapping[str, Interval]
-    differences: Mapping[str, PairedDifference]
-
-    @property
-    def reading(self) -> str:
-        """What the arrow says: a metric has moved where its difference is significant."""
-        sure = {name: self.differences[name] for name in ("hp", "hr") if self.differences[name].significant}
-        up = {name for name, found in sure.items() if found.difference > 0}
-        down = {name for name, found in sure.items() if found.difference < 0}
-        if up == {"hp", "hr"}:
-            return "better in both"
-        if down == {"hp", "hr"}:
-            return "worse in both"
-        if up and down:
-            return "precision for recall" if "hp" in up else "recall for precision"
-        moved = [f"more {_LONG[n]}" for n in sorted(up)] + [f"less {_LONG[n]}" for n in sorted(down)]
-        return moved[0] if moved else "no clear change"
+    def sample(self, prompt: str, chosen: NDArray[np.bool_]) -> Sample:
+        """Returns the sample of a prompt on some examples, for the bootstrap of the hierarchical scores."""
+        placed = self.prompts[prompt]
+        nodes, off = placed.nodes[chosen], placed.as_child[chosen]
+        return hierarchical_sample(self.taxonomy, nodes, self.targets[chosen], off_tree=off)
 
 
 def prompts(settings: PromptsSettings) -> StudyReport:
     """Reads and compares the prompts and returns the report; see `taxtune.studies.prompts.run`."""
     from taxtune.studies.prompts.run_folders import read_run
 
-    notes: list[str] = []
-    excluded: list[dict[str, Any]] = []
     record = settings.record()
-    runs = _runs(settings.files)
+    if not settings.measure:
+        record = {key: value for key, value in record.items() if key not in ("question_column", "reference", "reply")}
+    paths = named_paths(settings.files)
+    folders = [path for path in paths.values() if Path(path).is_dir()]
+    if 0 < len(folders) < len(paths):
+        remedy = "Study runs and files separately."
+        raise DataError("Some arguments are folders of runs and some are files.", value=folders, remedy=remedy)
+    if settings.taxonomy is None and (settings.root is not None or not folders):
+        what = "--root is a node of a taxonomy." if folders else "No taxonomy was given."
+        raise DataError(what, remedy="Give the runs' own taxonomy with --taxonomy." if folders else "Use --taxonomy.")
     tree, part = (None, None) if settings.taxonomy is None else settings.read_tree()
-    if runs:
-        if settings.root is not None and tree is None:
-            raise DataError(
-                "--root is a node of a taxonomy.",
-                value=settings.root,
-                remedy="Give the runs' own taxonomy with --taxonomy.",
-            )
+    if folders:
         if any("question" in needs_of(measure) for measure in settings.measure):
             raise DataError("A judge needs the prompt that was asked, which runs do not record.", remedy="Remove it.")
-        models = {name: read_run(path, tree) for name, path in runs.items()}
         if settings.prompt_column or settings.model_column or settings.guess or settings.where:
             raise DataError("Runs have no columns or guesses to choose from.", remedy="Remove these options.")
-        record = {key: record[key] for key in _OF_RUNS if key in record}
-    else:
-        if tree is None:
-            raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
-        judges = check_measures(settings.measure, settings.question_column)
-        mapper = settings.mapper(tree)
-        read = read_prompts(settings, tree, part)
-        aligned = {name: align(parts, settings.rows) for name, parts in read.items()}
-        files = [file for parts in read.values() for file in parts.values()]
-        notes += [note for file in files for note in file.notes]
-        notes += [f"{name}: {note}" for name, match in aligned.items() for note in match.notes]
-        excluded = excluded_records(files, aligned.values())
-        rows = {(name, prompt): some for name, match in aligned.items() for prompt, some in match.rows.items()}
-        if judges:
-            for (name, prompt), some in rows.items():
-                check_questions(f"{name}:{prompt}", some, settings.question_column)
-        placed = place_rows(mapper, rows)
-        models = {
-            name: PromptedModel(
-                tree,
-                np.array([row.target for row in next(iter(match.rows.values()))], dtype=np.int64),
-                {prompt: placed[name, prompt] for prompt in match.rows},
-                match.rows,
-            )
-            for name, match in aligned.items()
-        }
-        record["mapper"] = mapper.identity()
+        models = {name: read_run(path, tree) for name, path in paths.items()}
+        return compare_prompts(models, settings, part, record={k: record[k] for k in _OF_RUNS if k in record})
+    assert tree is not None
+    judges = check_measures(settings.measure, settings.question_column)
+    mapper = settings.mapper(tree)
+    read = read_prompts(settings, tree, part)
+    aligned = {name: align(parts, settings.rows) for name, parts in read.items()}
+    files = [file for parts in read.values() for file in parts.values()]
+    notes = [note for file in files for note in file.notes]
+    notes += [f"{name}: {note}" for name, match in aligned.items() for note in match.notes]
+    rows = {(name, prompt): some for name, match in aligned.items() for prompt, some in match.rows.items()}
+    for (name, prompt), some in rows.items() if judges else ():
+        check_questions(f"{name}:{prompt}", some, settings.question_column)
+    placed = place_rows(mapper, rows)
+    models = {}
+    for name, match in aligned.items():
+        targets = np.array([row.target for row in next(iter(match.rows.values()))], dtype=np.int64)
+        models[name] = PromptedModel(tree, targets, {prompt: placed[name, prompt] for prompt in match.rows}, match.rows)
+    record["mapper"] = mapper.identity()
+    excluded = excluded_records(files, aligned.values())
     return compare_prompts(models, settings, part, record=record, notes=notes, excluded=excluded)
 
 
@@ -161,54 +126,43 @@ def compare_prompts(
     """Scores every model under every prompt and compares each prompt with the baseline on the same examples.
 
     Args:
-        models: The models with their prompts, at least one with two.
+        models: The models with their prompts, at least two each.
         settings: The baseline, and how often to resample.
         part: What the tree is a part of, for scores on the whole of it too; None where it is the whole.
-        record: What the report records, beside what is found here.
+        record: The settings that the report records.
         notes: What reading the files left out.
         excluded: The rows that are left out.
 
     Raises:
         DataError: If a model has a single prompt or lacks the baseline, or no example was answered under both prompts.
     """
+    draws = {"resamples": settings.resamples, "seed": settings.seed, "confidence": _CONFIDENCE}
     starts = {name: _baseline(name, model, settings.baseline) for name, model in models.items()}
-    told = {"resamples": settings.resamples, "seed": settings.seed, "confidence": _CONFIDENCE}
-    every = [(name, prompt) for name, model in models.items() for prompt in model.prompts]
-    scores: dict[tuple[str, str], Mapping[str, Interval]] = {}
-    arrows: list[Arrow] = []
-    for name, prompt in track_each(every, "prompts scored"):
-        scores[name, prompt] = _scores(name, prompt, models[name], told)
-        if prompt != starts[name]:
-            arrows.append(_arrow(name, models[name], starts[name], prompt, told))
-    placed = {(name, prompt): models[name].prompts[prompt] for name, prompt in every}
-    remarks = [
-        f"Intervals are {100 * _CONFIDENCE:.0f} % bootstrap intervals over the examples.",
-        *missing_note(
-            sum(int((~some.known).sum()) for some in placed.values()),
-            "a prompt's scores are over its own answers, a difference over the examples answered under both prompts",
-        ),
-        *(trivial_answer(m.taxonomy, m.targets, name if len(models) > 1 else None) for name, m in models.items()),
-    ]
-    tables = [_prompts_table(placed, scores, remarks), _arrows_table(arrows), _differences_table(arrows)]
-    figures: dict[str, Callable[[], Figure]] = {"arrows": partial(draw_arrows, arrows)}
+    placed = {(name, prompt): some for name, model in models.items() for prompt, some in model.prompts.items()}
+    scores, arrows = _scores(models, starts, draws)
     measures = settings.measures(settings.measure)
     check_headings(measures)
+    missing = sum(int((~some.known).sum()) for some in placed.values())
+    tables = [
+        _prompts_table(
+            placed,
+            scores,
+            f"Intervals are {100 * _CONFIDENCE:.0f} % bootstrap intervals over the examples.",
+            *missing_note(missing, _OVER),
+            *(trivial_answer(m.taxonomy, m.targets, name if len(models) > 1 else None) for name, m in models.items()),
+        ),
+        _arrows_table(arrows),
+        _differences_table(arrows),
+    ]
+    figures: dict[str, Callable[[], Figure]] = {"arrows": partial(draw_arrows, arrows)}
     if measures:
-        gains = placed_gains(models, scores, arrows)
-        for measure in measures:
-            gains += measured_gains(models, starts, measure, settings, told)
-        tables.append(gains_table(gains, settings.reply))
+        gains = _gains(models, starts, scores, arrows, measures, settings, draws)
+        tables.append(_gains_table(gains, settings.reply))
         figures["gains"] = partial(draw_gains, gains)
     if part is not None:
-        said = {f"{name}: {prompt}": (models[name].targets, some) for (name, prompt), some in placed.items()}
-        tables.append(
-            both_trees_table(
-                part,
-                {title: (some.nodes, targets) for title, (targets, some) in said.items()},
-                "model and prompt",
-                off_tree={title: some.as_child for title, (_, some) in said.items()},
-            )
-        )
+        nodes = {f"{m}: {prompt}": (some.nodes, models[m].targets) for (m, prompt), some in placed.items()}
+        off = {f"{m}: {prompt}": some.as_child for (m, prompt), some in placed.items()}
+        tables.append(both_trees_table(part, nodes, "model and prompt", off_tree=off))
     return StudyReport(
         study="prompts",
         title=_TITLE,
@@ -226,127 +180,208 @@ def compare_prompts(
     )
 
 
-def _runs(arguments: Sequence[str]) -> dict[str, str]:
-    """Returns the folders of runs by name, where the arguments are such."""
-    found = {name: path for name, path in named_paths(arguments).items() if Path(path).is_dir()}
-    if found and len(found) != len(arguments):
-        raise DataError(
-            "Some arguments are folders of runs and some are files.",
-            value=list(arguments),
-            remedy="Study runs and files separately.",
-        )
-    return found
-
-
 def _baseline(name: str, model: PromptedModel, wanted: str | None) -> str:
-    if len(model.prompts) < 2:
-        raise DataError(
-            f"{name} has a single prompt, so there is nothing to compare.",
-            value=list(model.prompts),
-            remedy="Give its answers under another prompt too.",
-        )
     start = next(iter(model.prompts)) if wanted is None else wanted
+    if len(model.prompts) < 2:
+        remedy = "Give its answers under another prompt too."
+        raise DataError(f"{name} has a single prompt, so there is nothing to compare.", value=start, remedy=remedy)
     if start not in model.prompts:
-        raise DataError(
-            f"{name} has no prompt of the baseline's name.",
-            value=wanted,
-            remedy=f"It has {', '.join(map(repr, model.prompts))}.",
-        )
+        remedy = f"It has {', '.join(map(repr, model.prompts))}."
+        raise DataError(f"{name} has no prompt of the baseline's name.", value=wanted, remedy=remedy)
     return start
 
 
-def _scores(name: str, prompt: str, model: PromptedModel, told: Mapping[str, Any]) -> Mapping[str, Interval]:
-    placed = model.prompts[prompt]
-    known = placed.known
-    if not known.any():
-        raise DataError(
-            f"{name} has no answer under the prompt {prompt!r}: every call failed, or there is no such guess.",
-            remedy="Remove this prompt.",
-        )
-    off = placed.as_child[known]
-    return bootstrap(
-        hierarchical_sample(model.taxonomy, placed.nodes[known], model.targets[known], off_tree=off), **told
-    )
+def _scores(
+    models: Mapping[str, PromptedModel], starts: Mapping[str, str], draws: Mapping[str, Any]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Scores of each prompt, and paired differences to the baseline.
 
-
-def _arrow(name: str, model: PromptedModel, start: str, end: str, told: Mapping[str, Any]) -> Arrow:
-    first, second = model.prompts[start], model.prompts[end]
-    both = first.known & second.known
-    if not both.any():
-        raise DataError(
-            f"{name} has no example that was answered under both {start!r} and {end!r}.",
-            remedy="Remove one of the prompts.",
-        )
-    targets = model.targets[both]
-    here, there = (
-        hierarchical_sample(model.taxonomy, placed.nodes[both], targets, off_tree=placed.as_child[both])
-        for placed in (first, second)
-    )
-    return Arrow(
-        model=name,
-        start=start,
-        end=end,
-        n=int(both.sum()),
-        at_start=bootstrap(here, **told),
-        at_end=bootstrap(there, **told),
-        differences=paired_bootstrap((there, here), **told),
-    )
-
-
-def _prompts_table(
-    placed: Mapping[tuple[str, str], PlacedAnswers],
-    scores: Mapping[tuple[str, str], Mapping[str, Interval]],
-    notes: Sequence[str],
-) -> Table:
-    shown = [_SHOWN[metric] for metric in ("hp", "hr", "hf")]
-    return Table(
-        "prompts",
-        _TITLE,
-        ("model", "prompt", *COUNTS, *(column for name in shown for column in (name, f"{name} 95 %")), "accuracy"),
-        tuple(
-            (
-                *key,
-                *placed[key].counts,
-                *(
-                    cell
-                    for metric in ("hp", "hr", "hf")
-                    for cell in (found[metric].estimate, f"{found[metric].low:.3f} – {found[metric].high:.3f}")
-                ),
-                found["accuracy"].estimate,
+    Returns:
+        A row per model, prompt and metric: estimate, low, high, over the prompt's own answers. And a row per model,
+        other prompt and metric: examples (answered under both), difference, low, high, p_value, and the two prompts'
+        scores on these examples: start, start_low, start_high, end, end_low, end_high.
+    """
+    scores: list[dict[str, Any]] = []
+    arrows: list[dict[str, Any]] = []
+    for name, prompt in track_each([(m, p) for m, model in models.items() for p in model.prompts], "prompts scored"):
+        model, start = models[name], starts[name]
+        known = model.prompts[prompt].known
+        if not known.any():
+            raise DataError(
+                f"{name} has no answer under the prompt {prompt!r}: every call failed, or there is no such guess.",
+                remedy="Remove this prompt.",
             )
-            for key, found in scores.items()
-        ),
-        notes=tuple(notes),
+        for metric, one in bootstrap(model.sample(prompt, known), **draws).items():
+            scores.append({"model": name, "prompt": prompt, "metric": metric, **asdict(one)})
+        if prompt == start:
+            continue
+        both = known & model.prompts[start].known
+        if not both.any():
+            raise DataError(
+                f"{name} has no example that was answered under both {start!r} and {prompt!r}.",
+                remedy="Remove one of the prompts.",
+            )
+        end, here = model.sample(prompt, both), model.sample(start, both)
+        ends, begins = bootstrap(end, **draws), bootstrap(here, **draws)
+        for metric, change in paired_bootstrap((end, here), **draws).items():
+            about = {"model": name, "from": start, "to": prompt, "examples": int(both.sum()), "metric": metric}
+            a, b = begins[metric], ends[metric]
+            points = {"start": a.estimate, "start_low": a.low, "start_high": a.high}
+            points |= {"end": b.estimate, "end_low": b.low, "end_high": b.high}
+            arrows.append({**about, **asdict(change), **points})
+    return pd.DataFrame(scores), pd.DataFrame(arrows)
+
+
+def _reading(arrow: pd.DataFrame) -> str:
+    """What an arrow says, from its rows by metric: a metric has moved where its difference is significant."""
+    sure = arrow.loc[["hp", "hr"]].query(f"p_value < {SIGNIFICANCE}")["difference"]
+    moved = {metric: "more" if change > 0 else "less" for metric, change in sure.items()}
+    match moved.get("hp"), moved.get("hr"):
+        case None, None:
+            return "no clear change"
+        case ("more", "more") | ("less", "less") as both:
+            return "better in both" if both[0] == "more" else "worse in both"
+        case hp, None:
+            return f"{hp} precision"
+        case None, hr:
+            return f"{hr} recall"
+        case hp, _:
+            return "precision for recall" if hp == "more" else "recall for precision"
+
+
+# -- measures of text -------------------------------------------------------------------------------------------------
+
+
+def _gains(
+    models: Mapping[str, PromptedModel],
+    starts: Mapping[str, str],
+    scores: pd.DataFrame,
+    arrows: pd.DataFrame,
+    measures: Sequence[Measure],
+    settings: PromptsSettings,
+    draws: Mapping[str, Any],
+) -> pd.DataFrame:
+    """Each measure under each prompt, hP and hR first, and its gain over the baseline prompt.
+
+    Returns:
+        A row per model, prompt and measure: scored, missing, unscored, mean, mean_low, mean_high, both (how many
+        examples have a score under both prompts), difference, low, high, p_value; no values where there are none.
+    """
+    rows: list[dict[str, Any]] = []
+    about: dict[str, Any]
+    changes: dict[Any, Any] = {(one["model"], one["to"], one["metric"]): one for one in arrows.to_dict("records")}
+    for one in scores[scores["metric"].isin(["hp", "hr"])].to_dict("records"):
+        name, prompt, metric = str(one["model"]), str(one["prompt"]), str(one["metric"])
+        scored, missing, *_ = models[name].prompts[prompt].counts
+        change = changes.get((name, prompt, metric), {"examples": scored})
+        about = {"model": name, "prompt": prompt, "measure": _SHOWN[metric], "scored": scored, "missing": missing}
+        about |= {"unscored": 0, "mean": one["estimate"], "mean_low": one["low"], "mean_high": one["high"]}
+        values = {key: change.get(key) for key in ("difference", "low", "high", "p_value")}
+        rows.append({**about, "both": change["examples"], **values})
+    for measure in measures:
+        for name, model in models.items():
+            if set(model.rows) != set(model.prompts):
+                raise DataError(f"{name} has no answers as text to measure.", value=measure.name)
+            by_prompt = text_scores(
+                model.rows,
+                measure,
+                model.taxonomy,
+                reference=settings.reference,
+                question_column=settings.question_column,
+                read=_answer if settings.reply == "answer" else str,
+            )
+            start = by_prompt[starts[name]]
+            for prompt, some in by_prompt.items():
+                answered, missing, *_ = model.prompts[prompt].counts
+                scored, both = int((~np.isnan(some)).sum()), ~np.isnan(some) & ~np.isnan(start)
+                about = {"model": name, "prompt": prompt, "measure": measure.label, "scored": scored}
+                about |= {"missing": missing, "unscored": answered - scored}
+                about |= {"both": scored if prompt == starts[name] else int(both.sum())}
+                if (mean := mean_interval(some, **draws)) is not None:
+                    about |= {"mean": mean.estimate, "mean_low": mean.low, "mean_high": mean.high}
+                if prompt != starts[name] and both.any():
+                    pair = Sample.mean("gain", some[both]), Sample.mean("gain", start[both])
+                    about |= asdict(paired_bootstrap(pair, **draws)["gain"])
+                rows.append(about)
+    order: list[Any] = [(name, prompt) for name, model in models.items() for prompt in model.prompts]
+    rows.sort(key=lambda row: order.index((row["model"], row["prompt"])))
+    return pd.DataFrame(rows)
+
+
+def _answer(reply: str) -> str:
+    """What a reply says as the mapper reads it: without reasoning before the answer, markup and list marks."""
+    return "\n".join(unwrap(reply).lines)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _ends(low: pd.Series, high: pd.Series, between: str = " to ", sign: str = "") -> list[str | None]:
+    """Both ends of each interval as text, as tables show numbers; None where there are none."""
+
+    def shown(value: float) -> str:
+        text = f"{value:{sign}.3f}".replace("-", "−")
+        return text.lstrip("+−") if float(f"{value:.3f}") == 0 else text
+
+    return [None if a != a else f"{shown(a)}{between}{shown(b)}" for a, b in zip(low, high, strict=True)]
+
+
+def _prompts_table(placed: Mapping[tuple[str, str], PlacedAnswers], scores: pd.DataFrame, *notes: str) -> Table:
+    counts = pd.DataFrame([(*key, *some.counts) for key, some in placed.items()], columns=["model", "prompt", *COUNTS])
+    by = scores.set_index(["model", "prompt"])
+    cells = counts.set_index(["model", "prompt"])
+    for metric in ("hp", "hr", "hf"):
+        some = by[by["metric"] == metric]
+        cells[_SHOWN[metric]] = some["estimate"]
+        cells[f"{_SHOWN[metric]} 95 %"] = _ends(some["low"], some["high"], " – ")
+    cells["accuracy"] = by[by["metric"] == "accuracy"]["estimate"]
+    return frame_table("prompts", _TITLE, cells.reset_index(), *notes)
+
+
+def _arrows_table(arrows: pd.DataFrame) -> Table:
+    rows = []
+    for _, some in arrows.groupby(_ARROW, sort=False):
+        arrow = some.set_index("metric")
+        rows.append(
+            (
+                *next(some[_ARROW].itertuples(index=False, name=None)),
+                *(arrow["difference"][metric] for metric in _SHOWN),
+                _reading(arrow),
+            )
+        )
+    columns = (*_ARROW, *(f"Δ{shown}" for shown in _SHOWN.values()), "reading")
+    note = (
+        "The other prompt minus the baseline, on the examples answered under both. A metric has changed if the p value "
+        "of its paired difference is below 0.05; “precision for recall”: hP up, hR down."
     )
+    return Table("arrows", "From the baseline prompt to the others", columns, tuple(rows), notes=(note,))
 
 
-def _arrows_table(arrows: Sequence[Arrow]) -> Table:
-    return Table(
-        "arrows",
-        "From the baseline prompt to the others",
-        ("model", "from", "to", "examples", *(f"Δ{shown}" for shown in _SHOWN.values()), "reading"),
-        tuple(
-            (a.model, a.start, a.end, a.n, *(a.differences[metric].difference for metric in _SHOWN), a.reading)
-            for a in arrows
-        ),
-        notes=(
-            "The other prompt minus the baseline, on the examples answered under both. A metric has changed if the "
-            "p value of its paired difference is below 0.05; “precision for recall”: hP up, hR down.",
-        ),
-    )
-
-
-def _differences_table(arrows: Sequence[Arrow]) -> Table:
-    return Table(
+def _differences_table(arrows: pd.DataFrame) -> Table:
+    shown = arrows[arrows["metric"].isin(_SHOWN)]
+    cells = shown[["model", "to", "metric", "difference", "low", "high", "p_value"]].replace({"metric": _SHOWN})
+    return frame_table(
         "differences",
         "Paired differences to the baseline prompt",
-        ("model", "prompt", "metric", "difference", "2.5 %", "97.5 %", "p"),
-        tuple(
-            (arrow.model, arrow.end, shown, value.difference, value.low, value.high, value.p_value)
-            for arrow in arrows
-            for metric, shown in _SHOWN.items()
-            for value in (arrow.differences[metric],)
-        ),
-        {"p": 4},
-        ("Two-sided p-value of the paired bootstrap.",),
+        cells.rename(columns={"to": "prompt", "low": "2.5 %", "high": "97.5 %", "p_value": "p"}),
+        "Two-sided p-value of the paired bootstrap.",
+        digits={"p": 4},
+    )
+
+
+def _gains_table(gains: pd.DataFrame, reply: str) -> Table:
+    cells = gains[["model", "prompt", "measure", "scored", "missing", "unscored", "mean"]].copy()
+    cells["mean 95 %"] = _ends(gains["mean_low"], gains["mean_high"])
+    cells[["in both", "gain"]] = gains[["both", "difference"]]
+    cells["gain 95 %"] = _ends(gains["low"], gains["high"], sign="+")
+    cells["p"] = gains["p_value"]
+    see = "the whole reply, reasoning included" if reply == "whole" else "what the mapper reads, without reasoning"
+    return frame_table(
+        "gains",
+        "Measures under each prompt, and their gains over the baseline prompt",
+        cells,
+        "Gain: the mean difference to the baseline prompt on the examples that have a score under both, with the "
+        "interval and the p-value of the paired bootstrap.",
+        f"Measures of text see {see}.",
+        digits={"p": 4},
     )

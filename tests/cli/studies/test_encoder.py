@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from taxtune.recipe import MapperSettings, load_recipe
+from taxtune.recipe import load_recipe
 from taxtune.resources import recipes_dir
 from taxtune.studies.encoder.study import recipe_lines
 from tests.cli.studies.study import Study
@@ -42,66 +41,24 @@ def test_tables_and_files(folder: Path, study: Study) -> None:
     assert {"study.json", "encoder.csv", "encoder-1.md", "encoder-levels.png", "encoder-language.svg"} <= files
 
 
-def test_json_is_the_same_for_a_seed(folder: Path, study: Study) -> None:
-    arguments = ("-t", folder / "tree.csv", "--per-level", 1, "--seed", 3, "--resamples", 30, "--json")
-    first, _ = study.said(*arguments)
-    assert study.said(*arguments)[0] == first
-    data = json.loads(first)
-    assert data["settings"]["seed"] == 3
-    assert data["settings"]["encoders"] == ["lexical"]
-    assert data["settings"]["levels"] == ["class", "species"]
-    assert data["recommendation"]["recipe"] is None
-    assert {record["level"] for record in data["scores"]} == {"class", "species", "all"}
-
-
 def test_a_root_changes_the_metrics_and_both_are_shown(folder: Path, study: Study) -> None:
     rows = "said,where\na blackbird,mallard\nsome bird,mallard\na honey bee,honey bee\n,insect\nno idea,\n"
     (folder / "placed.csv").write_text(rows, encoding="utf-8")
     answers = ("--answers", folder / "placed.csv", "--answer-column", "said", "--node-column", "where")
-    shared = ("-t", folder / "tree.csv", "--template", "it is a {name}", "--resamples", 10)
-    found = study.json(*shared, *answers, "--root", "Aves")
-    both = {row.pop("text (placed by, encoder)"): row for row in found["tables"]["both-trees"]}
-    # Below Aves: Aves alone of 2 nodes for the blackbird, Aves of the mallard's 2 for "bird", and the root for no idea.
-    assert both["placed answers (default mapper, lexical)"] == pytest.approx(
-        {
-            "answers": 3,
-            "hP on Aves": (1 / 2 + 1 + 1) / 3,
-            "hR on Aves": (1 / 2 + 1 / 2 + 1) / 3,
-            "hF on Aves": 2 * (5 / 6) * (2 / 3) / (5 / 6 + 2 / 3),
-            "hP on life": (2 / 3 + 1 + 1) / 3,
-            "hR on life": (2 / 3 + 2 / 3 + 1) / 3,
-            "hF on life": 2 * (8 / 9) * (7 / 9) / (8 / 9 + 7 / 9),
-        }
-    )
-    assert set(both) == {
-        f"{text} ({way}, lexical)"
-        for text in ("held-out name", "it is a {name}", "placed answers")
-        for way in ("nearest name", "default mapper")
-    }
-    (all_levels,) = (
-        score["scores"]["lexical"]
-        for score in found["scores"]
-        if (score["text"], score["way"], score["level"]) == ("placed answers", "default mapper", "all")
-    )
-    assert all_levels["hp"]["estimate"] == pytest.approx(5 / 6)
-    assert found["settings"]["root"] == "life/Aves"
-    assert found["settings"]["levels"] == ["species"]
-    assert [(row["row"], row["reason"]) for row in found["excluded"]] == [
-        (4, "node outside Aves"),
-        (5, "node outside Aves"),
-    ]
-    assert "2 of 5 rows are left out: node outside Aves" in found["notes"]
-    # The tree's own names have values on both trees too.
-    found = study.json(*shared, "--root", "Aves")
+    template = ("--template", "it is a {name}", "--resamples", 10)
+    found = study.json("-t", folder / "tree.csv", *template, *answers, "--root", "Aves")
     both = {row["text (placed by, encoder)"]: row for row in found["tables"]["both-trees"]}
+    # Below Aves: Aves alone of 2 nodes for the blackbird, Aves of the mallard's 2 for "bird", and the root for no idea.
+    own = both["placed answers (default mapper, lexical)"]
+    assert (own["answers"], own["hP on Aves"], own["hP on life"]) == pytest.approx((3, 5 / 6, 8 / 9))
+    assert (own["hR on Aves"], own["hR on life"]) == pytest.approx((2 / 3, 7 / 9))
     named = both["it is a {name} (default mapper, lexical)"]
     assert (named["answers"], named["hP on Aves"], named["hP on life"]) == (2, 1, 1)
-    assert found["excluded"] == []
-
-
-@pytest.mark.parametrize("spec", ["lexical", "sentence:all-MiniLM-L6-v2", "clip:hf-hub:apple/DFN5B-CLIP-ViT-H-14"])
-def test_what_it_recommends_is_what_a_recipe_takes(spec: str) -> None:
-    assert MapperSettings(similarity=spec).similarity == spec
+    assert len(both) == 3 * 2
+    assert (found["settings"]["root"], found["settings"]["levels"]) == ("life/Aves", ["species"])
+    reasons = [(row["row"], row["reason"]) for row in found["excluded"]]
+    assert reasons == [(4, "node outside Aves"), (5, "node outside Aves")]
+    assert "2 of 5 rows are left out: node outside Aves" in found["notes"]
 
 
 @pytest.mark.parametrize("spec", ["lexical", "sentence:models/MiniLM", "sentence:my models: new #2/it's"])
@@ -121,10 +78,5 @@ def test_the_lines_are_part_of_a_recipe_that_loads(tmp_path: Path, spec: str) ->
         (["--answers", "nowhere.csv"], "nowhere.csv"),
     ],
 )
-def test_errors(
-    folder: Path,
-    arguments: list[str],
-    said: str,
-    study: Study,
-) -> None:
+def test_errors(folder: Path, arguments: list[str], said: str, study: Study) -> None:
     assert said in study.refused("-t", folder / "tree.csv", *arguments)

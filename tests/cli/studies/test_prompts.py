@@ -41,30 +41,16 @@ def test_two_prompts_as_table_json_and_files(folder: Path, study: Study) -> None
 
 def test_a_root_has_scores_on_the_whole_tree_beside_its_own(folder: Path, study: Study) -> None:
     arguments = ("m:short=short.csv", "m:careful=careful.csv", "-t", "tree.csv", "--resamples", "50")
-    whole = study.json(*arguments)["tables"]
-    assert "both-trees" not in whole
     tables = study.json(*arguments, "--root", "bird")["tables"]
     # bird/thrush/blackbird: a robin for a mallard shares 1 of 3.
     assert [(row["prompt"], row["hP"]) for row in tables["prompts"]] == [("short", (1 + 1 / 3) / 2), ("careful", 1.0)]
-    assert [(row["model and prompt"], row["hP on bird"], row["hP on life"]) for row in tables["both-trees"]] == [
-        ("m: short", pytest.approx((1 + 1 / 3) / 2), 0.75), ("m: careful", 1.0, 1.0),
-    ]  # fmt: skip
-    assert [row["hR on life"] for row in tables["both-trees"]] == [row["hR"] for row in whole["prompts"]]
-
-
-def test_targets_outside_the_root_are_left_out_and_listed(folder: Path, study: Study) -> None:
-    arguments = ("m:short=short.csv", "m:careful=careful.csv", "-t", "tree.csv", "--resamples", "50")
+    assert [row["hP on life"] for row in tables["both-trees"]] == [0.75, 1.0]
+    # Only the blackbird is a thrush.
     found = study.json(*arguments, "--root", "thrush")
-    # Only the blackbird is a thrush: right with the one prompt, one of two nodes with the other.
-    assert [(row["answers"], row["hP"], row["hR"]) for row in found["tables"]["prompts"]] == [
-        (1, 1.0, 1.0),
-        (1, 1.0, 0.5),
+    assert [(row["answers"], row["hP"], row["hR"]) for row in found["tables"]["prompts"]] == [(1, 1, 1), (1, 1, 0.5)]
+    assert [(row["file"], row["row"], row["reason"]) for row in found["excluded"]] == [
+        (name, 3, "target outside thrush") for name in ("short.csv", "careful.csv")
     ]
-    assert found["excluded"] == [
-        {"file": name, "row": 3, "id": "2", "reason": "target outside thrush"} for name in ("short.csv", "careful.csv")
-    ]
-    assert found["notes"][0] == "short.csv: 1 of 2 rows are left out: target outside thrush"
-    assert "No target lies below 'duck'" in study.refused(*arguments, "--root", "duck", "--where", "id=1")
 
 
 def test_one_file_with_columns_or_guesses(folder: Path, study: Study) -> None:
@@ -86,7 +72,7 @@ def test_one_file_with_columns_or_guesses(folder: Path, study: Study) -> None:
 
 
 def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
-    def held(name: str, placed: str, hp: float, hr: float) -> dict[str, Any]:
+    def held(name: str, answer: str, placed: str, hp: float) -> dict[str, Any]:
         row = {
             "example": "e",
             "truth": "life/bird/duck",
@@ -94,20 +80,26 @@ def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
             "node": 1,
             "placement": placed,
             "hp": hp,
-            "hr": hr,
+            "hr": 2 / 3,
         }
-        return {"name": name, "template": f"{name}?", "rows": [row | {"abstained": False}]}
+        return {"name": name, "template": f"{name}?", "rows": [row | {"answer": answer, "abstained": False}]}
 
     (folder / "run").mkdir()
-    heldout = [held("baseline", "life/bird/thrush", 2 / 3, 2 / 3), held("winner", "life/bird", 1.0, 2 / 3)]
+    heldout = [held("baseline", "A: duck.", "life/bird/thrush", 2 / 3), held("winner", "a bird", "life/bird", 1.0)]
     (folder / "run" / "result.json").write_text(json.dumps({"heldout": heldout}), encoding="utf-8")
-    found = study.json("tuned=run", "--resamples", "5")
+    found = study.json("tuned=run", "--resamples", "5", "-m", "exact-match")
     assert found["tables"]["arrows"][0]["model"] == "tuned"
     assert found["tables"]["arrows"][0]["ΔhP"] == pytest.approx(1 / 3)
     assert found["texts"] == {"tuned": {"baseline": "baseline?", "winner": "winner?"}}
-    assert "Study runs and files separately" in study.refused("run", "m:p=short.csv")
-    assert "Runs have no columns" in study.refused("run", "--guess", "1")
-    assert "Give the runs' own taxonomy with --taxonomy" in study.refused("run", "--root", "bird")
+    means = {row["prompt"]: row["mean"] for row in found["tables"]["gains"] if row["measure"] == "EM"}
+    assert means == {"baseline": 1.0, "winner": 0.0}
+    for more, said in (
+        (("m:p=short.csv",), "Study runs and files separately"),
+        (("--guess", "1"), "Runs have no columns"),
+        (("--root", "bird"), "Give the runs' own taxonomy with --taxonomy"),
+        (("-m", "llama-inclusion:none"), "which runs do not record"),
+    ):
+        assert said in study.refused("run", *more)
 
 
 @pytest.mark.parametrize(
@@ -174,28 +166,3 @@ def test_an_answer_after_reasoning_is_measured_without_it(folder: Path, study: S
         return next(row["mean"] for row in table if (row["prompt"], row["measure"]) == ("steps", "TI"))
 
     assert (inclusion(), inclusion("--reply", "whole")) == (0.5, 1.0)
-
-
-def test_measures_of_runs_are_of_what_was_said(folder: Path, study: Study) -> None:
-    def held(name: str, answer: str | None, node: str | None) -> dict[str, Any]:
-        row = {"example": "e", "truth": "life/bird/duck", "target": 2, "answer": answer, "abstained": False}
-        scores = {"hp": None, "hr": None} if node is None else {"hp": 1.0, "hr": len(node.split("/")) / 3}
-        other = row | {
-            "example": "f",
-            "answer": "a duck",
-            "node": 2,
-            "placement": "life/bird/duck",
-            "hp": 1.0,
-            "hr": 1.0,
-        }
-        return {"name": name, "template": f"{name}?", "rows": [row | scores | {"node": 1, "placement": node}, other]}
-
-    (folder / "run").mkdir()
-    heldout = [held("baseline", "A: duck.", "life/bird/duck"), held("winner", "a bird", "life/bird")]
-    (folder / "run" / "result.json").write_text(json.dumps({"heldout": heldout}), encoding="utf-8")
-    found = study.json("tuned=run", "--resamples", "5", "-m", "exact-match")
-    means = {row["prompt"]: row["mean"] for row in found["tables"]["gains"] if row["measure"] == "EM"}
-    assert means == {"baseline": 0.5, "winner": 0.0}  # "a duck" is not "duck", and "A: duck." is
-    assert found["settings"]["reply"] == "answer"
-    message = study.refused("tuned=run", "-m", "llama-inclusion:none")
-    assert "A judge needs the prompt that was asked, which runs do not record." in message

@@ -6,50 +6,44 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.mapping.annotated import AnnotatedColumns, read_annotated
+from taxtune.studies.mapping.annotated import read_annotated
 from taxtune.taxonomy import Taxonomy
 
 
-def write(folder: Path, text: str, name: str = "placed.csv") -> Path:
-    path = folder / name
+def write(folder: Path, content: str | list[dict[str, object]]) -> Path:
+    path = folder / ("placed.csv" if isinstance(content, str) else "placed.jsonl")
+    text = content if isinstance(content, str) else "".join(json.dumps(record) + "\n" for record in content)
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def lines(*records: dict[str, object]) -> str:
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-
-
 def test_jsonl_with_everything(tmp_path: Path, birds: Taxonomy) -> None:
-    text = lines(
-        {"answer": "a bird", "node": "blackbird", "also": ["life/Aves", "Turdidae"], "style": "bare", "image": "a.png"},
-        {"answer": "", "node": None, "also": [], "style": "coarse", "image": "b.png"},
-        {"answer": "عصفور 🐦", "node": ["life", "Aves"], "also": [], "style": "coarse", "image": "c.png"},
-    )  # fmt: skip
-    found = read_annotated(write(tmp_path, text, "p.jsonl"), birds, columns=AnnotatedColumns(image="image"))
-    assert found.answers == ("a bird", "", "عصفور 🐦")
-    assert found.targets == (4, 0, 1)
-    assert found.acceptable == ({4, 1, 3}, {0}, {1})
-    assert found.rows == (1, 2, 3)
-    assert found.images == (tmp_path / "a.png", tmp_path / "b.png", tmp_path / "c.png")
-    assert list(found.groups()) == ["coarse", "bare"]
-    assert found.groups()["coarse"] == [1, 2]
-    assert found.notes == ("1 of 3 answers name no node, so their target is the root",)
+    records: list[dict[str, object]] = [
+        {"answer": "a bird", "node": "blackbird", "also": ["life/Aves", "Turdidae"], "style": "bare"},
+        {"answer": "", "node": None, "also": [], "style": "coarse"},
+        {"answer": "عصفور 🐦", "node": ["Animals", "Aves"], "also": []},
+    ]
+    read = read_annotated(write(tmp_path, records), birds)
+    assert read.frame["answer"].tolist() == ["a bird", "", "عصفور 🐦"]
+    assert read.frame["target"].tolist() == [4, 0, 1]
+    assert read.frame["acceptable"].tolist() == [{4, 1, 3}, {0}, {1}]
+    assert read.frame["row"].tolist() == [1, 2, 3]
+    assert read.frame["style"].tolist() == ["bare", "coarse", None]
+    assert [note[:6] for note in read.notes] == ["1 of 3"] * 2
+    assert "the root" in read.notes[0]
+    assert "path of another tree" in read.notes[1]
 
 
 def test_csv_with_other_columns(tmp_path: Path, birds: Taxonomy) -> None:
     path = write(tmp_path, "said,where,or\na thrush,thrush,Aves; Passeriformes\n,thrush,\nzebra,,\n")
-    columns = AnnotatedColumns("said", "where", "or", "kind")
-    found = read_annotated(path, birds, columns=columns, missing="leave-out")
-    assert found.acceptable == ({3, 1, 2}, {0})
-    assert found.styles == (None, None)
-    assert list(found.groups()) == ["–"]
-    assert len(found.notes) == 2
-    assert found.notes[1] == "1 of 3 rows are left out: no answer"
-    left = read_annotated(path, birds, columns=columns, missing="leave-out", no_node="leave-out")
-    assert left.answers == ("a thrush",)
-    assert left.notes == ("1 of 3 rows are left out: no answer", "1 of 3 rows are left out: no node")
-    assert left.excluded == ((3, "no answer"), (4, "no node"))
+    columns = {"answer": "said", "node": "where", "also": "or", "style": "kind"}
+    read = read_annotated(path, birds, **columns, missing="leave-out")
+    assert read.frame["acceptable"].tolist() == [{3, 1, 2}, {0}]
+    assert read.frame["style"].tolist() == [None, None]
+    assert "1 of 3 rows are left out: no answer" in read.notes
+    read = read_annotated(path, birds, **columns, missing="leave-out", no_node="leave-out")
+    assert read.frame["answer"].tolist() == ["a thrush"]
+    assert [(one["row"], one["reason"]) for one in read.excluded] == [(3, "no answer"), (4, "no node")]
 
 
 @pytest.mark.parametrize(
@@ -61,38 +55,27 @@ def test_csv_with_other_columns(tmp_path: Path, birds: Taxonomy) -> None:
         ({"answer": None, "node": "bird"}, "row 2: answer is missing"),
         ({"answer": ["x"], "node": "bird"}, "row 2: answer is not text"),
         ({"answer": "x", "node": "bird", "also": ["dodo"]}, "row 2: also: 'dodo'"),
-        ({"answer": "x", "node": "bird", "also": 3}, "row 2: also is not a list"),
+        ({"answer": "x", "node": "bird", "also": 3}, "row 2: also is not a label"),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, birds: Taxonomy, record: dict[str, object], said: str) -> None:
-    path = write(tmp_path, lines({"answer": "y", "node": "bird"}, record), "p.jsonl")
+    path = write(tmp_path, [{"answer": "y", "node": "bird"}, record])
     with pytest.raises(DataError) as caught:
         read_annotated(path, birds)
     assert said in str(caught.value)
     assert "1 of 2 rows cannot be used" in str(caught.value)
 
 
-def test_paths_of_another_tree_are_found_by_their_last_name_and_counted(tmp_path: Path, birds: Taxonomy) -> None:
-    path = write(
-        tmp_path, lines({"answer": "a", "node": ["Animals", "mallard"]}, {"answer": "b", "node": "mallard"}), "p.jsonl"
-    )
-    found = read_annotated(path, birds)
-    assert found.targets[0] == found.targets[1]
-    assert found.notes == ("1 of 2 nodes are paths of another tree; they were found by their last name",)
-
-
-def test_bad_files(tmp_path: Path, birds: Taxonomy) -> None:
-    with pytest.raises(DataError, match="empty"):
-        read_annotated(write(tmp_path, ""), birds)
-    with pytest.raises(DataError, match="no column 'node'"):
-        read_annotated(write(tmp_path, "answer\nx\n"), birds)
-    with pytest.raises(DataError, match="no column 'picture'"):
-        read_annotated(write(tmp_path, "answer,node\nx,bird\n"), birds, columns=AnnotatedColumns(image="picture"))
-    with pytest.raises(DataError, match="No usable rows are left"):
-        read_annotated(write(tmp_path, "answer,node\n,bird\n"), birds, missing="leave-out")
-    with pytest.raises(DataError, match="value for no node"):
-        read_annotated(write(tmp_path, "answer,node\nx,bird\n"), birds, no_node="zero")
-    with pytest.raises(DataError, match=r"node is missing; --no-node sets what that means *\nCorrect these rows\.$"):
-        read_annotated(write(tmp_path, "answer,node\nx,\n"), birds, no_node="error")
-    with pytest.raises(DataError, match="and 45 more: node: 'dodo'"):
-        read_annotated(write(tmp_path, "answer,node\n" + "x,dodo\n" * 50), birds)
+@pytest.mark.parametrize(
+    ("text", "told", "said"),
+    [
+        ("", {}, "empty"),
+        ("answer\nx\n", {}, "no column 'node'"),
+        ("answer,node\n,bird\n", {"missing": "leave-out"}, "No usable rows are left"),
+        ("answer,node\nx,\n", {"no_node": "error"}, "node is missing; --no-node sets what that means"),
+        ("answer,node\n" + "x,dodo\n" * 50, {}, "and 45 more: node: 'dodo'"),
+    ],
+)
+def test_bad_files(tmp_path: Path, birds: Taxonomy, text: str, told: dict[str, str], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        read_annotated(write(tmp_path, text), birds, **told)

@@ -62,7 +62,7 @@ def test_a_run_is_read_with_and_without_its_taxonomy(tmp_path: Path, birds: Taxo
         assert score(run.taxonomy, run.prompts["baseline"].nodes, run.targets) == expected
 
 
-def test_another_taxonomy_is_found_out(tmp_path: Path, birds: Taxonomy) -> None:
+def test_another_taxonomy_is_detected(tmp_path: Path, birds: Taxonomy) -> None:
     folder = write_run(tmp_path / "run", birds, {"baseline": [4, 5, 0], "hp": [3, 2, 1]})
     flat = Taxonomy(["life", *"abcdefgh"], [-1, *[0] * 8])
     with pytest.raises(DataError, match="do not give the run's hP and hR"):
@@ -79,20 +79,22 @@ def test_labels_with_slashes_need_the_taxonomy(tmp_path: Path) -> None:
     assert read_run(folder, jets).targets.tolist() == [4, 8, 5]
 
 
-def test_folders_that_hold_no_finished_run(tmp_path: Path, birds: Taxonomy) -> None:
-    with pytest.raises(DataError, match="no finished run"):
-        read_run(tmp_path)
-    for text, message in (
-        ("{", "cannot be read"),
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not a result of taxtune"),
         ("[]", "not a result of taxtune"),
         ('{"heldout": []}', "no templates on held-out"),
-        ('{"heldout": [{"name": "a"}, {"name": "b"}]}', "not a result of taxtune"),
-        ('{"heldout": [{"name": "a", "rows": 3}, {"name": "b", "rows": [1]}]}', "not a result of taxtune"),
-        ('{"heldout": [{"name": "a", "rows": []}, {"name": "b", "rows": []}]}', "has no image"),
-    ):
-        (tmp_path / "result.json").write_text(text, "utf-8")
-        with pytest.raises(DataError, match=message):
-            read_run(tmp_path)
+        ('{"heldout": [{"name": "a"}, {"name": "b"}]}', "not a result of taxtune.*heldout.0.template"),
+        ('{"heldout": [{"name": "a", "template": "t", "rows": 3}]}', "not a result of taxtune.*heldout.0.rows"),
+    ],
+)
+def test_folders_that_hold_no_finished_run(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match="no finished run"):
+        read_run(tmp_path)
+    (tmp_path / "result.json").write_text(text, "utf-8")
+    with pytest.raises(DataError, match=message):
+        read_run(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -102,28 +104,17 @@ def test_folders_that_hold_no_finished_run(tmp_path: Path, birds: Taxonomy) -> N
         ("node", -2, "not the run's taxonomy"),
         ("target", 99, "not the run's taxonomy"),
         ("target", float("nan"), "not a result of taxtune"),
-        ("target", 1e400, "not a result of taxtune"),
         ("node", "x", "not a result of taxtune"),
-        ("hp", "x", "not a result of taxtune"),
         ("hp", float("nan"), "do not give the run's hP"),
+        ("example", "another", "different images"),
     ],
 )
-def test_a_record_that_somebody_changed_is_refused(
+def test_a_record_that_was_changed_is_refused(
     tmp_path: Path, birds: Taxonomy, key: str, value: object, message: str
 ) -> None:
     folder = write_run(tmp_path / "run", birds, {"baseline": [4, 5, 0], "hp": [3, 2, 1]})
     result = json.loads((folder / "result.json").read_text("utf-8"))
-    for part in result["heldout"]:
-        part["rows"][0][key] = value
+    result["heldout"][0]["rows"][0][key] = value
     (folder / "result.json").write_text(json.dumps(result), "utf-8")
     with pytest.raises(DataError, match=message):
         read_run(folder, birds)
-
-
-def test_templates_asked_about_different_images_are_refused(tmp_path: Path, birds: Taxonomy) -> None:
-    folder = write_run(tmp_path / "run", birds, {"baseline": [4, 5, 0], "hp": [3, 2, 1]})
-    result = json.loads((folder / "result.json").read_text("utf-8"))
-    result["heldout"][1]["rows"].pop()
-    (folder / "result.json").write_text(json.dumps(result), "utf-8")
-    with pytest.raises(DataError, match="different images"):
-        read_run(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,21 +10,21 @@ import pytest
 
 from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
-from taxtune.mapping import Mapper
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
-from taxtune.metrics.base import FunctionMeasure
+from taxtune.metrics.base import FunctionMeasure, MeasureSettings
+from taxtune.report.drawing import save_figure
 from taxtune.report.output import StudyReport
-from taxtune.studies.placing import PlacedAnswers, place_rows
+from taxtune.studies.placing import PlacedAnswers
 from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.prompts.study import PromptedModel, compare_prompts
 from taxtune.taxonomy import Taxonomy
-from tests.studies.prompts.placed import placed
 
 BLACKBIRD, ROBIN, MALLARD = 4, 5, 8
 
 
 def prompt(*nodes: int) -> PlacedAnswers:
-    return placed(nodes)
+    """Answers on some nodes, none of which abstains or is off the tree."""
+    return PlacedAnswers(np.array(nodes, dtype=np.int64), np.zeros(len(nodes), dtype=bool), 0, 0)
 
 
 def model(birds: Taxonomy, **prompts: PlacedAnswers) -> PromptedModel:
@@ -107,34 +107,9 @@ def test_what_cannot_be_compared_is_refused(birds: Taxonomy) -> None:
         prompts_study({"m": model(birds, a=prompt(-1, -1), b=prompt(3, 3))})
     with pytest.raises(DataError, match="both 'a' and 'b'"):
         prompts_study({"m": model(birds, a=prompt(-1, 3), b=prompt(3, -1))})
-
-
-def test_the_same_seed_gives_the_same_bytes(birds: Taxonomy) -> None:
-    rng = np.random.default_rng(1)
-    given = {"m": model(birds, a=prompt(*rng.integers(0, 9, 40).tolist()), b=prompt(*[3] * 40))}
-    first, again, other = (json.dumps(prompts_study(given, resamples=50, seed=seed).as_json()) for seed in (1, 1, 2))
-    assert first == again
-    assert first != other
-
-
-def test_answers_are_placed_and_missing_ones_are_not(birds: Taxonomy) -> None:
-    def rows(*answers: str | None) -> list[AnswerRow]:
-        return [AnswerRow(i, str(i), answer, (), MALLARD, "", {}) for i, answer in enumerate(answers)]
-
-    rows_of = {"p": rows("thrush", None, ""), "q": rows("mallard", "duck?!", "bird")}
-    found = place_rows(Mapper(birds), rows_of)
-    assert found["p"].nodes.tolist() == [3, -1, 0]
-    assert found["p"].counts == (2, 1, 1, 0)
-    assert found["q"].nodes[[0, 2]].tolist() == [8, 1]
-
-
-def test_measures_with_the_same_heading_are_refused(birds: Taxonomy) -> None:
-    twins = [FunctionMeasure(name, "twin", lambda answer, reference: 1.0) for name in ("a", "b")]
-    given = {"m": model(birds, a=prompt(BLACKBIRD), b=prompt(ROBIN))}
-    with pytest.raises(DataError, match=r"same heading.*twin"):
-        prompts_study(given, measure=tuple(twins))
+    measure = FunctionMeasure("a", "a", lambda answer, reference: 1.0, MeasureSettings())
     with pytest.raises(DataError, match="no answers as text"):
-        prompts_study(given, measure=tuple(twins[:1]))
+        prompts_study({"m": model(birds, a=prompt(BLACKBIRD), b=prompt(ROBIN))}, measure=(measure,))
 
 
 def test_answers_that_a_measure_cannot_score_are_counted_and_leave_no_gain(birds: Taxonomy) -> None:
@@ -158,3 +133,26 @@ def test_answers_that_a_measure_cannot_score_are_counted_and_leave_no_gain(birds
     assert [found["b"][key] for key in keys] == [1, 0, 1, 1.0, 0, None]  # no example has a score under both
     assert [found["c"][key] for key in keys] == [2, 0, 0, 0.0, 1, -1.0]
     report.figures["gains"]()
+
+
+@pytest.mark.parametrize(
+    ("names", "prompts", "arrows"), [("m", "ab", 1), ("m", "abc", 2), ("mno", "ab", 3), ("mn", "abc", 4)]
+)
+def test_an_arrow_for_each_model_and_prompt(birds: Taxonomy, names: str, prompts: str, arrows: int) -> None:
+    rng = np.random.default_rng(0)
+    models = {m: model(birds, **{p: prompt(*rng.integers(1, 9, 30).tolist()) for p in prompts}) for m in names}
+    report = prompts_study(models, resamples=20)
+    (axes,) = report.figures["arrows"]().axes
+    assert sum(text.arrow_patch is not None for text in axes.texts if hasattr(text, "arrow_patch")) == arrows
+    shown = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert shown[0] == "from: a"
+    assert len(shown) == 1 + arrows
+    for row in records(report, "prompts"):
+        assert axes.get_xlim()[0] <= row["hR"] <= axes.get_xlim()[1]
+        assert axes.get_ylim()[0] <= row["hP"] <= axes.get_ylim()[1]
+
+
+def test_arrows_of_no_length_draw(birds: Taxonomy, tmp_path: Path) -> None:
+    perfect = prompt(BLACKBIRD, MALLARD)
+    report = prompts_study({"m": model(birds, a=perfect, b=perfect)}, resamples=5)
+    assert save_figure(report.figures["arrows"], tmp_path / "arrows")[0].stat().st_size > 10_000
