@@ -176,7 +176,7 @@ def test_defaults_stand_in_the_signature_and_are_those_of_recipes() -> None:
     ],
 )
 def test_arguments_that_are_gone_say_what_they_are_called_now(gone: dict[str, Any], now: str) -> None:
-    for function in (taxtune.tune, taxtune.compare, taxtune.repeat):
+    for function in (taxtune.tune, taxtune.compare):
         with pytest.raises(TypeError, match=now):
             function(recipe="fieldguide", **gone)
     with pytest.raises(TypeError, match=now):

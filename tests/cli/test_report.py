@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from taxtune.report.html import write_report
 from taxtune.tuning.run_folder import write_result
 from tests.cli.commands import run_captured
 from tests.report.samples import comparison, tune
@@ -24,6 +25,7 @@ def runs(tmp_path: Path) -> Path:
         for run in getattr(result, "runs", ()):
             (tmp_path / name / run.objective).mkdir()
         write_result(result)
+        write_report(result, result.folder)
     return tmp_path
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.report.html import ReportCallback
 from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.records import ComparisonResult, TuneResult
 from tests.tuning.toy import compared, make_parts, tuned
@@ -36,7 +35,7 @@ def tune(folder: Path, *overrides: str, callback: Callback) -> TuneResult:
     return tuned(
         make_parts(folder / "in", folder / "out", overrides=settings),
         resume=True,
-        callbacks=[callback, ReportCallback()],
+        callbacks=[callback],
     )
 
 
@@ -116,7 +115,7 @@ def test_what_a_callback_has_not_done_is_told_it_again(tmp_path: Path) -> None:
 def test_a_finished_comparison_is_read_too(tmp_path: Path) -> None:
     def compare(callback: Heard) -> ComparisonResult:
         parts = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=1",))
-        return compared(parts, ("hp", "accuracy"), resume=True, callbacks=[callback, ReportCallback()])
+        return compared(parts, ("hp", "accuracy"), resume=True, callbacks=[callback])
 
     result, heard = compare(Heard()), Heard()
     assert compare(heard).as_dict() == result.as_dict()

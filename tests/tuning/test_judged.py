@@ -191,6 +191,9 @@ def test_a_judge_without_a_key_is_told_before_anything_is_asked(
     assert run.vlm.asked == 0
     plan = make_plan(run)
     assert any("OPENAI_API_KEY" in problem for problem in plan.problems)
+    named = ("objective.kind=lave", "judge.model=openai/x", "judge.api_key_env=NO_SUCH_KEY")
+    with pytest.raises(RecipeError, match=r"judge\.api_key_env names the environment variable NO_SUCH_KEY"):
+        _ = make_parts(tmp_path / "in", tmp_path / "out", None, named).measure("lave")
 
 
 def test_a_judges_file_lies_beside_the_recipe(tmp_path: Path) -> None:

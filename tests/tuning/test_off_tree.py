@@ -175,7 +175,7 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Experim
     live = io.StringIO()
     progress = TuningProgress(Terminal(stream=live))
     progress.on_start(
-        SimpleNamespace(experiment=session.tuned_for(), group=None, history=SimpleNamespace(known=list)), ()
+        SimpleNamespace(experiment=session.tuned_for(), group=None, history=SimpleNamespace(records=list)), ()
     )
     progress.on_iteration(baseline, baseline)
     progress.on_stop("finished")
