@@ -178,7 +178,7 @@ def downloading(name: str, *, every: float = 1.0) -> Iterator[None]:
         return total // 10**6
 
     before, ended = megabytes(), Event()
-    with track(f"downloading {name}, MB", once=True) as task:
+    with track(f"downloading {name}, MB") as task:
 
         def watch() -> None:
             while not ended.wait(every):

@@ -22,7 +22,7 @@ from taxtune.audit.search import NodeSearch, matches
 from taxtune.audit.verdicts import Finding, Verdict, VerdictLog, judged_by_node
 from taxtune.errors import DataError
 from taxtune.mapping.config import Stage
-from taxtune.report.wording import visible
+from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

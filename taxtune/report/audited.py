@@ -9,7 +9,7 @@ from typing import Any
 
 from taxtune import atomic
 from taxtune.audit.population import digest
-from taxtune.report.wording import Result, number
+from taxtune.report.scores import Result, number
 from taxtune.shell import command
 from taxtune.tuning.records import ComparisonResult
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from taxtune.report.wording import meaning, metric_name, number, signed
-from taxtune.tuning.objective import Constraint, Objective
-from taxtune.tuning.outlook import ASSUMED_SHARE, Aim, Outlook, highest_provable
-from taxtune.tuning.records import IterationRecord, TemplateScores, TuneResult
+from taxtune.metrics.names import metric_name
+from taxtune.report.scores import number
+from taxtune.report.summary import aim_in_words
+from taxtune.tuning.outlook import ASSUMED_SHARE, Outlook, highest_provable
 
 __all__ = [
-    "aim_in_words",
-    "best_in_words",
     "nothing_left",
-    "optimism_rows",
     "outlook_lines",
     "resolution_in_words",
 ]
@@ -74,58 +71,6 @@ def nothing_left(objective: str, images: int, *, block: bool = False) -> str:
     )
 
 
-def optimism_rows(run: TuneResult) -> list[tuple[str, ...]]:
-    """Returns a row a score: its name, the winner's on both splits, their difference, and what that is on average."""
-    return [
-        (
-            metric_name(each.measure),
-            number(each.tuning, each.measure),
-            number(each.heldout, each.measure),
-            signed(each.tuning - each.heldout, each.measure),
-            "–" if each.expected is None else signed(each.expected, each.measure),
-        )
-        for each in run.optimism
-    ]
-
-
-def aim_in_words(aim: Aim) -> str:
-    """Returns what is tuned for: "the highest hR, with hP at least 0.980 (with 90 % confidence)"."""
-    what = meaning(aim.objective) if aim.measure is None else metric_name(aim.measure)
-    head = f"the {'highest' if aim.direction == 'maximize' else 'lowest'} {what}"
-    return ", ".join([head, *(f"with {_held(each)}" for each in aim.constraints)])
-
-
-def best_in_words(
-    best: IterationRecord, objective: Objective, measure: str | None, baseline: TemplateScores | None
-) -> str:
-    """Returns why a template is the best of a search so far, by the means on the images that all were asked about.
-
-    Args:
-        best: The template.
-        objective: What is tuned for.
-        measure: The score that is maximised; None where it is computed from several.
-        baseline: The baseline's scores.
-    """
-    held = " and ".join(
-        f"{metric_name(each.measure)} at least {number(each.bound(baseline), each.measure)}"
-        for each in objective.constraints
-    )
-    if not best.feasible:
-        return f"no template has {held} on average yet; this one comes nearest"
-    what = f"{_most(objective)} {_aim_name(objective, measure)} so far"
-    return f"{what} with {held} on average" if held else what
-
-
-def _most(objective: Objective) -> str:
-    return "highest" if objective.direction == "maximize" else "lowest"
-
-
-def _aim_name(objective: Objective, measure: str | None) -> str:
-    if objective.front:
-        return " × ".join(map(metric_name, objective.front))
-    return metric_name(objective.name if measure is None else measure)
-
-
 def resolution_in_words(outlook: Outlook) -> str:
     """Returns which differences between two templates are too small for the tuning images."""
     images = f"{outlook.images:,} image{'' if outlook.images == 1 else 's'}"
@@ -150,11 +95,3 @@ def _grouped(values: Iterable[tuple[str, str]]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _held(constraint: Constraint) -> str:
-    name = metric_name(constraint.measure)
-    if constraint.of is not None:
-        return f"{name} at least {constraint.least:.0%}".replace("%", " %") + " of the baseline's"
-    sure = "" if constraint.confidence == 0.5 else f" ({constraint.confidence:.0%} confidence)".replace("%", " %")
-    return f"{name} at least {number(constraint.least)}{sure}"

@@ -5,12 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taxtune.report import wording
+from taxtune.metrics.names import metric_name
+from taxtune.report import scores as wording
 from taxtune.report.account import account_lines
-from taxtune.report.drawing import COLOURS, INK, MARKERS, OWN_COLOUR, OWN_MARKER, PAPER, inline_svg, padded
+from taxtune.report.drawing import (
+    COLOURS,
+    INK,
+    MARKERS,
+    OWN_COLOUR,
+    OWN_MARKER,
+    PAPER,
+    draw_iso_lines,
+    inline_svg,
+    padded,
+)
 from taxtune.report.html import page
-from taxtune.report.isolines import draw_iso_lines
-from taxtune.report.wording import metric_name, number, signed
+from taxtune.report.scores import number, signed
 from taxtune.tuning.repeats import RepeatsResult, Spread
 
 if TYPE_CHECKING:
@@ -47,9 +57,8 @@ def repeats_rows(result: RepeatsResult) -> list[tuple[str, list[tuple[str, str |
     """Returns each score's name, and for baseline, winners and differences the mean and, if there is one, the range."""
     parts = ((result.baselines, False), (result.winners, False), (result.differences, True))
     rows = []
-    for key, name in wording.metrics_of(result.runs[0].heldout_winner).items():
-        if key in result.winners:
-            rows.append((name, [_cell(found.get(key), key, sign=sign) for found, sign in parts]))
+    for key in result.winners:
+        rows.append((metric_name(key), [_cell(found.get(key), key, sign=sign) for found, sign in parts]))
     return rows
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import DataError
 from taxtune.report.account import account_lines
-from taxtune.report.wording import redact
 from taxtune.tuning.account import Account
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.records import ComparisonResult, Provenance, TuneResult, upgraded
+from taxtune.untrusted import redact
 
 if TYPE_CHECKING:
     from taxtune.tuning.experiment import Experiment

@@ -107,7 +107,7 @@ class Tuner:
             found = read_finished(self.folder, [experiment], self.callbacks)
             if isinstance(found, TuneResult):
                 return found
-        with track("opening the history", once=True):
+        with track("opening the history"):
             name = study_name(experiment.name, experiment.objective.name, self.storage)
             place = (self.folder, name, self.storage)
             if not self.resume:
@@ -159,7 +159,7 @@ class Tuner:
             )
         if done and done[0].iteration == 0:
             self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
-        with track("opening the record of the run", once=True):
+        with track("opening the record of the run"):
             self.callbacks.tell("on_start", self, done)
         exhausted = False
         while (claim := self._claim(new=not exhausted)) is not None:

@@ -51,8 +51,7 @@ def row(truth: str, placed: str | None, **facts: Any) -> ExampleRow:
     ],
 )
 def test_an_answers_path_beside_the_truths(found: ExampleRow, parts: tuple[tuple[str, ...], ...]) -> None:
-    drawn = draw_path(found)
-    assert (drawn.shared, drawn.wrong, drawn.missing) == parts
+    assert tuple(map(tuple, draw_path(found))) == parts
 
 
 def test_every_held_out_image_is_there_with_every_answer() -> None:
@@ -80,7 +79,7 @@ def test_what_the_filters_know_of_an_image() -> None:
         assert {value for (each,) in facts for value in each[name]} == set(values[name])
     # Nothing is to be chosen among answers that were all placed in the same way.
     assert "stage" not in values
-    assert values["clade"] == ["/".join(samples.PATH[:level]) for level in range(2, 6)]
+    assert values["group"] == ["/".join(samples.PATH[:level]) for level in range(2, 6)]
     assert [name for name, _ in found["filters"][-1]["groups"]] == [f"level {level}" for level in range(1, 5)]
 
 
@@ -89,8 +88,8 @@ def test_levels_have_the_names_of_ranks_where_every_path_has_one_of_each() -> No
     held = tuple(
         replace(each, rows=tuple(replace(row, truth="bird/owls/owl") for row in each.rows)) for each in result.heldout
     )
-    (clades,) = [each for each in shown(replace(result, heldout=held))["filters"] if each["name"] == "clade"]
-    assert [name for name, _ in clades["groups"]] == ["order", "<b>species"]
+    (groups,) = [each for each in shown(replace(result, heldout=held))["filters"] if each["name"] == "group"]
+    assert [name for name, _ in groups["groups"]] == ["order", "<b>species"]
 
 
 def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from taxtune.report.outlook import aim_in_words, nothing_left, outlook_lines, resolution_in_words
+from taxtune.report.outlook import nothing_left, outlook_lines, resolution_in_words
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import Aim, Resolution, images_needed
 from tests.report import samples
@@ -44,23 +44,6 @@ def test_an_outlook_says_what_a_spotless_run_could_prove(images: int, said: str)
     outlook = replace(samples.outlook(), aims=aims, images=images, needed={"hp": images_needed(0.98, 0.9)})
     assert outlook_lines(outlook)[-1] == ("provable", said)
     assert [name for name, _ in outlook_lines(outlook)].count("provable") == 1
-
-
-@pytest.mark.parametrize(
-    ("aim", "said"),
-    [
-        (Aim("hf", "hf", "maximize", ()), "the highest hF"),
-        (
-            Aim("hr_at_hp", "hr", "maximize", (Constraint("hp", 0.98, 0.9),)),
-            "the highest hR, with hP at least 0.980 (90 % confidence)",
-        ),
-        (Aim("hp", "hp", "maximize", (Constraint("hr", 0.26),)), "the highest hP, with hR at least 0.260"),
-        (Aim("f_beta", None, "maximize", ()), "the highest Fβ of hP and hR"),
-        (Aim("bits", "misinformation", "minimize", ()), "the lowest misinformation, bits"),
-    ],
-)
-def test_what_is_tuned_for_in_words(aim: Aim, said: str) -> None:
-    assert aim_in_words(aim) == said
 
 
 def test_what_each_score_can_show() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.report.html import render_report
-from taxtune.report.summary import selection_in_words, summarise, verdict
+from taxtune.report.summary import aim_in_words, selection_in_words, summarise, verdict
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.outlook import Aim
 from taxtune.tuning.records import ExampleRow, Finalist, IterationRecord, Selection, TuneResult
@@ -179,3 +179,20 @@ def test_what_was_asked_and_what_it_cost() -> None:
     assert summarise(here).cost == "15 calls, 5 cached, $0.00, 8 s"
     unpriced = replace(free, iterations=(replace(free.iterations[0], usage=local),))
     assert summarise(unpriced).cost == "15 calls, 5 cached, price unknown, 8 s"
+
+
+@pytest.mark.parametrize(
+    ("aim", "said"),
+    [
+        (Aim("hf", "hf", "maximize", ()), "the highest hF"),
+        (
+            Aim("hr_at_hp", "hr", "maximize", (Constraint("hp", 0.98, 0.9),)),
+            "the highest hR, with hP at least 0.980 (90 % confidence)",
+        ),
+        (Aim("hp", "hp", "maximize", (Constraint("hr", 0.26),)), "the highest hP, with hR at least 0.260"),
+        (Aim("f_beta", None, "maximize", ()), "the highest Fβ of hP and hR"),
+        (Aim("bits", "misinformation", "minimize", ()), "the lowest misinformation, bits"),
+    ],
+)
+def test_the_objective_in_words(aim: Aim, said: str) -> None:
+    assert aim_in_words(aim) == said

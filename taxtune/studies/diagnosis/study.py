@@ -253,7 +253,8 @@ def _types_table(found: Diagnosis) -> Table:
 
 
 def _scores_table(found: Diagnosis, taxonomy: Taxonomy) -> Table:
-    from taxtune.report.wording import interval, metric_name
+    from taxtune.metrics.names import metric_name
+    from taxtune.report.scores import interval
 
     targets = [one["target"] for one in found.answers]
     return Table(
@@ -271,7 +272,7 @@ def _scores_table(found: Diagnosis, taxonomy: Taxonomy) -> Table:
 
 
 def _ranks_table(found: Diagnosis) -> Table:
-    from taxtune.report.wording import interval
+    from taxtune.report.scores import interval
 
     def cells(share: Interval | None) -> tuple[Cell, Cell]:
         return (None, None) if share is None else (share.estimate, interval(share))

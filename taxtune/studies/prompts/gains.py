@@ -137,7 +137,7 @@ def gains_table(found: Sequence[Gain], reply: str) -> Table:
         found: The gains.
         reply: What of a reply the measures have seen, as the settings say it.
     """
-    from taxtune.report.wording import number, signed
+    from taxtune.report.scores import number, signed
 
     rows: list[tuple[Cell, ...]] = []
     prompts = list(dict.fromkeys((one.model, one.prompt) for one in found))
