@@ -20,7 +20,7 @@ from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import Recipe
 from taxtune.recipe_settings import EFFORTS, LLMProposerSettings, ObjectiveSettings, PromptSettings
-from taxtune.report.wording import signed
+from taxtune.report.scores import signed
 from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.records import ExampleRow, IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files

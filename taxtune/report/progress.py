@@ -52,7 +52,7 @@ class Terminal(Display):
         self._print(f"taxtune: note: {visible(text)}")
 
     def line(self, text: str, style: str = "") -> None:
-        """Prints a line, unless quiet; in a log at most 120 characters of it where it is a table's."""
+        """Prints a line, unless quiet."""
         if not self._quiet:
             self._print(visible(text), style)
 

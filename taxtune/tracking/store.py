@@ -116,9 +116,10 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
     if database is not None:
         _check_sqlite(database)
         bring_along(database)
-    new = database is not None and not database.exists()
     try:
         with hushed():
+            if database is not None and not database.exists():
+                _make(database)
             client = _client(uri)
             found = client.get_experiment_by_name(experiment)
             if found is None:
@@ -127,14 +128,8 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
                 number = found.experiment_id
                 if found.lifecycle_stage == "deleted":
                     client.restore_experiment(number)
-    except BaseException as error:
-        if new and database is not None:
-            # A database without all of its tables cannot be opened again.
-            with contextlib.suppress(OSError):
-                database.unlink()
-        if isinstance(error, Exception):
-            raise unusable(uri, error) from error
-        raise
+    except Exception as error:
+        raise unusable(uri, error) from error
     return Store(client, uri, str(number))
 
 
@@ -255,6 +250,16 @@ def _client(uri: str) -> Any:
     # MLflow keeps for good where runs' artifacts lie, and a folder may have been moved.
     getattr(utils, "_artifact_repos_cache", {}).clear()
     return MlflowClient(tracking_uri=uri)
+
+
+def _make(database: Path) -> None:
+    """Makes a database beside its place and moves it there: one without all of its tables cannot be opened again."""
+    unfinished = database.with_name(f".{database.name}-{os.getpid()}")
+    try:
+        _client(f"sqlite:///{unfinished.as_posix()}").search_experiments(max_results=1)
+        os.replace(unfinished, database)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _artifacts(uri: str, folder: str | Path) -> str | None:

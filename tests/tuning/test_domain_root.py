@@ -14,9 +14,10 @@ from taxtune.errors import DataError, TaxonomyError, TaxtuneError
 from taxtune.progress import showing
 from taxtune.recipe import TaxonomySettings
 from taxtune.report.html import render_report
+from taxtune.report.scores import score_table
 from taxtune.report.tables import print_result
 from taxtune.taxonomy import FORMATS
-from taxtune.tracking.values import difference_table, heldout_metrics, heldout_table
+from taxtune.tracking.values import heldout_metrics
 from taxtune.tuning.from_recipe import Parts
 from taxtune.tuning.records import TuneResult
 from tests.displays import Recorder
@@ -94,20 +95,17 @@ def test_table_report_json_and_mlflow_show_both_and_say_which(run: tuple[Parts, 
     for label in ("hP on colour", "hR on colour", "hF on colour", "hP on sight", "hR on sight", "hF on sight"):
         assert label in text.getvalue()
     page = render_report(result)
-    assert '<th scope="col">hP on colour</th>' in page
-    assert '<th scope="col">hP on sight</th>' in page
+    assert '<td class="left">hP on colour</td>' in page
+    assert '<td class="left">hP on sight</td>' in page
     assert "restricted to colour" in page
     held = result.heldout[1]
     assert held.full is not None
     assert heldout_metrics(held)["heldout/hr"] == held.scores.hr
-    table = heldout_table(result.heldout)
-    rows = {(n, s): (value, low) for n, s, value, low, *_ in zip(*table.values(), strict=True)}
-    assert rows["winner", "hR on colour"][0] == held.scores.hr
-    assert rows["winner", "hR on sight"] == (held.full.scores.hr, held.full.intervals["hr"].low)
-    changes = difference_table(result)
-    found = dict(zip(changes["score"], changes["difference"], strict=True))
-    assert found["hP on sight"] == result.differences[0].full["hp"].difference
-    assert "hF on sight" in heldout_table(result.heldout)["score"]
+    rows = {row[:2]: row[2:4] for row in score_table(result).rows}
+    assert rows["hR on colour", "winner"][0] == held.scores.hr
+    assert rows["hR on sight", "winner"] == (held.full.scores.hr, held.full.intervals["hr"].low)
+    assert rows["hP on sight", "winner − baseline"][0] == result.differences[0].full["hp"].difference
+    assert ("hF on sight", "winner") in rows
     stored = json.loads(json.dumps(result.as_dict()))
     assert stored["heldout"][0]["full"]["root"] == "sight"
     assert stored["full_differences"]["hp"]["p_value"] > 0
@@ -119,9 +117,9 @@ def test_without_a_root_nothing_is_added(tmp_path: Path) -> None:
     assert session.part is None
     assert all(held.full is None for held in result.heldout)
     assert result.differences[0].full == {}
-    assert not any(" on " in name for name in heldout_table(result.heldout)["score"])
+    assert not any(" on " in str(row[0]) for row in score_table(result).rows)
     page = render_report(result)
-    assert '<th scope="col">hP</th>' in page
+    assert '<td class="left">hP</td>' in page
     assert "restricted to" not in page
     assert "domain root" not in session.experiment().identity()
 

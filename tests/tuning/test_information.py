@@ -13,8 +13,9 @@ from taxtune.metrics.information import information_scores
 from taxtune.metrics.ranks import RankScores
 from taxtune.metrics.statistics import INFORMATION_METRICS
 from taxtune.report.html import render_report
+from taxtune.report.scores import rank_table
 from taxtune.report.tables import print_result
-from taxtune.tracking.values import all_scores, rank_table
+from taxtune.tracking.values import all_scores
 from taxtune.tuning.history import History
 from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.plan import make_plan
@@ -69,9 +70,9 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         assert set(INFORMATION_METRICS) <= set(held.intervals)
         assert held.intervals["ihp"].low <= held.scores.ihp <= held.intervals["ihp"].high
         assert [row.scores.rank for row in held.ranks] == ["level 1", "level 2"]
-    table = rank_table(result.heldout)
-    assert table["rank"] == ["level 1", "level 1", "level 2", "level 2"]
-    assert table["precision low"][:2] == [held.ranks[0].precision.low for held in result.heldout]
+    rows = [row for row in rank_table(result).rows if row[2] == "precision"]
+    assert [row[0] for row in rows] == ["level 1", "level 1", "level 2", "level 2"]
+    assert [row[4] for row in rows[:2]] == [held.ranks[0].precision.low for held in result.heldout]
     assert set(INFORMATION_METRICS) <= set(result.differences[0].metrics)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from taxtune.metrics.hierarchical import harmonic_mean
-from taxtune.report.outlook import optimism_rows
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.optimism import find_optimism, simulate_optimism
 from taxtune.tuning.records import ExampleRow, IterationRecord, Optimism, TemplateScores
@@ -73,11 +71,3 @@ def test_one_template_is_no_choice() -> None:
     assert only.scores is not None
     assert hp == Optimism("hp", only.scores.hp, 0.8, None)
     assert (hr.tuning, hr.heldout) == (0.5, 0.5)
-
-
-def test_it_is_said_in_a_row_for_each_score() -> None:
-    run = replace(samples.tune(n=1), optimism=(Optimism("hp", 1.0, 0.981, 0.0123), Optimism("hr", 0.8, 0.81)))
-    assert optimism_rows(run) == [
-        ("hP", "1.000", "0.981", "+0.019", "+0.012"),
-        ("hR", "0.800", "0.810", "−0.010", "–"),
-    ]
