@@ -172,9 +172,7 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Parts, 
     )
     progress.on_iteration(baseline, baseline)
     progress.on_stop("finished")
-    header, line = (each.split() for each in live.getvalue().splitlines() if each.startswith(("iter", "   0")))
-    found = dict(zip(header, [each for each in line if each not in ("±",) and not each.startswith(".")], strict=False))
-    assert (found["abst."], found["off"]) == ("0.000", f"{baseline.scores.off_tree:.3f}")
+    assert f"abst. 0.000  off {baseline.scores.off_tree:.3f}" in live.getvalue()
 
 
 def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: Path) -> None:
