@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from taxtune.report.changes import (
     state_of,
 )
 from taxtune.report.confusion import level_names
-from taxtune.report.pictures import PICTURE_BYTES, Pictures, small_copies
+from taxtune.report.pictures import PICTURE_BYTES, small_copies
 from taxtune.report.scores import Result, number, template_name
 from taxtune.report.summary import COUNTS
 from taxtune.tuning.records import ExampleRow
@@ -86,8 +86,7 @@ def section(result: Result, picture_bytes: int | None = PICTURE_BYTES) -> dict[s
         "cards": [_card(image, subjects, pictures) for image in images],
         "subjects": [template_name(name) for name in subjects],
         "filters": _filters(result, images, subjects),
-        "gone": len(pictures.gone),
-        "left_out": len(pictures.left_out),
+        "without_picture": len(images) - len(pictures),
     }
 
 
@@ -107,7 +106,7 @@ def _images(result: Result) -> list[_Image]:
     ]
 
 
-def _card(image: _Image, subjects: Sequence[str], pictures: Pictures) -> dict[str, Any]:
+def _card(image: _Image, subjects: Sequence[str], pictures: Mapping[str, str]) -> dict[str, Any]:
     row = image.row
     truth = row.truth.split("/")
     answers = [f"{template_name(name)}: {_short(of.answer or 'no answer', 80)}" for name, of in image.rows.items()]
@@ -116,8 +115,7 @@ def _card(image: _Image, subjects: Sequence[str], pictures: Pictures) -> dict[st
         "image": row.image,
         "label": truth[-1],
         "truth": truth,
-        "picture": pictures.shown.get(row.example),
-        "no_picture": "left out" if row.example in pictures.left_out else "no picture",
+        "picture": pictures.get(row.example),
         "alt": f"{truth[-1]}. {'; '.join(answers)}",
         "answers": [_answer(name, of, image.changes.get(name)) for name, of in image.rows.items()],
         "facts": json.dumps(facts, ensure_ascii=False),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,17 +153,6 @@ def test_the_page_itself_never_scrolls_sideways(open_page: Any, report: str, wid
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
     page.emulate_media(media="print", color_scheme=scheme)
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-
-
-def test_what_was_chosen_is_what_is_printed(open_page: Any, report: str, tmp_path: Path) -> None:
-    page = open_page(report)
-    whole = page.pdf()
-    page.locator("input[name=text]").fill("bird_00")
-    page.emulate_media(media="print")
-    assert 0 < cards(page) <= 11
-    assert not page.locator(".filters").is_visible()
-    assert "search: “bird_00”" in count(page)
-    assert len(page.pdf()) < len(whole)
 
 
 def test_a_hostile_answer_stays_text(open_page: Any, report: str) -> None:

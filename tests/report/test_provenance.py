@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import yaml
 from PIL import Image
 
 from taxtune.recipe import load_recipe
-from taxtune.report.html import write_report
 from taxtune.tuning.files import describe
 from taxtune.tuning.from_recipe import Parts
 from tests.report import samples
@@ -62,11 +60,3 @@ def test_the_recipe_can_be_read_back(session: Parts, tmp_path: Path) -> None:
     assert again.settings()["seed"] == 7
     assert again.taxonomy == session.recipe.taxonomy
     assert again.proposer == session.recipe.proposer
-
-
-def test_the_report_shows_it(session: Parts, tmp_path: Path) -> None:
-    found = describe(session.experiment(), samples.tune(n=1).account, "taxtune tune recipe.yaml")
-    page = write_report(replace(samples.tune(n=1), provenance=found), tmp_path / "out").read_text(encoding="utf-8")
-    assert "openai/some-model" in page
-    assert "taxtune tune recipe.yaml" in page
-    assert "password" not in page

@@ -499,12 +499,3 @@ def test_mlflow_is_loaded_only_when_a_run_starts() -> None:
         "print([m for m in ('mlflow', 'pandas', 'matplotlib', 'optuna') if m in sys.modules])"
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
-
-
-def test_a_first_start_says_nothing_on_the_terminal(tmp_path: Path) -> None:
-    done = run_python(
-        "import sys; from taxtune.tracking import MLflowTracker;"
-        f"t = MLflowTracker('x', {str(tmp_path / 'run')!r}); t.start('a', {{}}, {{}});"
-        "from tests.report import samples; t.finish(samples.tune(n=1)); t.close()"
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
