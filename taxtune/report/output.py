@@ -179,7 +179,6 @@ def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:
     # A pipe has no width: nothing is wrapped or cut.
     width = console.width if console.is_terminal else None
     for table in report.tables:
-        console.print(table.title, style="bold", markup=False, highlight=False, soft_wrap=True)
         for line in [*table.lines(width), *(f"  {text}" for text in table.notes)]:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
     for text in report.notes:

@@ -69,7 +69,7 @@ class Table:
         return [_is_numeric([row[i] for row in self.rows]) for i in range(len(self.columns))]
 
     def lines(self, width: int | None = None, *, right: bool = False) -> list[str]:
-        """Returns the table as lines of text without title and notes.
+        """Returns the table as lines of text: its title, where it has one, and the rows.
 
         Text is folded into `width` cells, where given; numbers are never broken. Control characters are spelled out.
 
@@ -83,7 +83,8 @@ class Table:
         from rich.text import Text
 
         cells = self.shown()
-        drawn = RichTable(box=None if right else box.SIMPLE_HEAD, pad_edge=False, header_style="")
+        drawn = RichTable(box=None if right else box.SIMPLE_HEAD, pad_edge=not right, title=self.title or None)
+        drawn.title_justify = "left"
         widest = [max((len(row[i]) for row in cells), default=0) for i in range(len(self.columns))]
         natural = sum(max(len(name), cell) + 2 for name, cell in zip(self.columns, widest, strict=True))
         for i, (column, numbers) in enumerate(zip(self.columns, self.numeric, strict=True)):
@@ -98,7 +99,8 @@ class Table:
             drawn.add_row(*(Text(visible(cell)) for cell in row))
         console = Console(file=io.StringIO(), width=width or 10_000, color_system=None, force_terminal=False)
         console.print(drawn, crop=False)
-        return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+        lines: list[str] = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        return [line.rstrip() for line in lines] if right else lines
 
     def markdown(self) -> str:
         """Returns the table as Markdown, with its title above and its notes below."""

@@ -48,9 +48,8 @@ def print_result(console: Console, result: Result, *, details: bool = False) -> 
     width = min(_WIDTH, console.width)
     if details and result.heldout:
         for table in (score_table(result), rank_table(result)):
-            show(table.title, "bold")
             for line in table.lines(width):
-                show(line)
+                show(line.rstrip())
         for what, where in result.where.items():
             show(f"{what}: {where}")
         show("")
