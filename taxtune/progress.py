@@ -1,4 +1,4 @@
-"""Progress of long work and remarks about it: the work reports them, and the display in force decides what is shown.
+"""Progress of long work and notes about it: the work reports them, and the display in force shows them.
 
     for file in track_each(files, "reading images"): ...
     with loading("the weights of the model"): ...
@@ -29,11 +29,10 @@ class Task:
 
     Attributes:
         what: What is done, such as "reading images".
-        total: How many steps there are; None where that is unknown, or there is one.
-        display: What shows it.
-        done: How many are done.
+        total: The number of steps; None where it is unknown, or there is one.
+        display: The display that shows it.
+        done: Steps that are done.
         stored: How many of these came from a store.
-        once: Whether it is done once, such as loading weights, and says nothing of how long the rest takes.
         ended: Whether the work has ended, finished or not.
     """
 
@@ -42,7 +41,6 @@ class Task:
     display: Display
     done: int = 0
     stored: int = 0
-    once: bool = False
     ended: bool = False
 
     def advance(self, count: int = 1, *, stored: int = 0) -> None:
@@ -56,7 +54,7 @@ class Display:
     """Shows no progress and logs notes as warnings; subclass it to show more. Called from any thread."""
 
     def note(self, text: str) -> None:
-        """Shows what the user should know but need not mend."""
+        """Shows a note that needs no action."""
         logging.getLogger("taxtune").warning("%s", text)
 
     def update(self, task: Task) -> None:
@@ -78,13 +76,12 @@ class _Following(Display):
         self._tell(task)
 
 
-_logging = Display()
-_display = ContextVar("taxtune_display", default=_logging)
+_display: ContextVar[Display] = ContextVar("taxtune_display", default=Display())  # noqa: B039 - it has no state
 
 
 @contextmanager
 def showing(display: D) -> Iterator[D]:
-    """Has a display show what the block reports."""
+    """Puts a display in force for the block."""
     token = _display.set(display)
     try:
         yield display
@@ -94,19 +91,19 @@ def showing(display: D) -> Iterator[D]:
 
 
 def following(tell: Callable[[Task], object]) -> AbstractContextManager[Display]:
-    """Has a function told of every task in the block, besides the display in force."""
+    """Calls a function with every task in the block, besides the display in force."""
     return showing(_Following(_display.get(), tell))
 
 
 def note(text: str) -> None:
-    """Reports what the user should know but need not mend."""
+    """Reports a note that needs no action."""
     _display.get().note(text)
 
 
 @contextmanager
-def track(what: str, total: int | None = None, *, done: int = 0, stored: int = 0, once: bool = False) -> Iterator[Task]:
+def track(what: str, total: int | None = None, *, done: int = 0, stored: int = 0) -> Iterator[Task]:
     """Reports the progress of the block, of which `done` steps are done already; yields the task to `advance`."""
-    task = Task(what, total, _display.get(), done, stored, once)
+    task = Task(what, total, _display.get(), done, stored)
     task.advance(0)
     try:
         yield task
@@ -116,8 +113,8 @@ def track(what: str, total: int | None = None, *, done: int = 0, stored: int = 0
 
 
 def loading(what: str) -> AbstractContextManager[Task]:
-    """Reports that the block loads something, such as "the weights of the model", which is waited for once."""
-    return track(f"loading {what}", once=True)
+    """Reports that the block loads something, such as "the weights of the model"."""
+    return track(f"loading {what}")
 
 
 def track_each(items: Collection[T], what: str) -> Iterator[T]:

@@ -17,15 +17,10 @@ __all__ = ["mlflow_server", "serving"]
 
 
 @contextlib.contextmanager
-def mlflow_server(folder: Path, backend: str | None = None) -> Iterator[str]:
-    """Starts a tracking server that keeps artifacts, too, and yields its address.
-
-    Args:
-        folder: A new folder for what it keeps.
-        backend: The address of its database; SQLite in the folder where left out.
-    """
+def mlflow_server(folder: Path) -> Iterator[str]:
+    """Starts a tracking server that keeps its database and artifacts in a new folder, and yields its address."""
     folder.mkdir()
-    store = ["--backend-store-uri", backend or f"sqlite:///{folder}/mlflow.db"]
+    store = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db"]
     store += ["--artifacts-destination", f"{folder}/artifacts", "--workers", "1"]
     with serving([sys.executable, "-m", "mlflow", "server", *store], folder / "log") as address:
         yield address

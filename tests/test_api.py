@@ -20,7 +20,7 @@ from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import Recipe
 from taxtune.report.notebook import result_html
-from taxtune.report.wording import signed
+from taxtune.report.scores import signed
 from taxtune.settings import EFFORTS, LLMProposerSettings, ObjectiveSettings, PromptSettings
 from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.records import IterationRecord, SampleResult

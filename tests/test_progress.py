@@ -24,9 +24,9 @@ def test_a_display_hears_of_tasks_and_notes(recorder: Recorder) -> None:
     assert list(track_each("ab", "letters")) == ["a", "b"]
     with track("pairs", 5, done=2, stored=2) as task:
         task.advance(3, stored=1)
-    assert (task.done, task.stored, task.once, task.ended) == (5, 3, False, True)
+    assert (task.done, task.stored, task.ended) == (5, 3, True)
     with loading("weights") as task:
-        assert (task.what, task.total, task.once) == ("loading weights", None, True)
+        assert (task.what, task.total) == ("loading weights", None)
     note("one is missing")
     assert recorder.of("letters") == [(0, 2), (1, 2), (2, 2)]
     assert recorder.of("pairs") == [(2, 5), (5, 5)]

@@ -1,4 +1,4 @@
-"""What became of each held-out image's answer, on one yardstick for every objective.
+"""The state of each held-out image's answer and its change from the baseline, on one yardstick for every objective.
 
 An answer is exact, general (right but not to the bottom), says nothing, is wrong, or is off the tree. From the baseline
 to another template it gets better, worse, different (wrong in another way), or does not change. Exact is better than
@@ -17,7 +17,7 @@ __all__ = ["DIRECTIONS", "Change", "error_type", "state_of"]
 
 EXACT, GENERAL, NOTHING, WRONG, OFF = "exact", "general", "nothing said", "wrong", "off the tree"
 BETTER, WORSE, DIFFERENT, UNCHANGED, MISSING = "better", "worse", "different", "unchanged", "no answer"
-#: What may have become of an answer.
+#: The directions in which an answer may change.
 DIRECTIONS = (BETTER, WORSE, DIFFERENT, UNCHANGED, MISSING)
 _VALUE = {EXACT: 3, GENERAL: 2, NOTHING: 1, WRONG: 0, OFF: 0}
 _STATE = {
@@ -26,7 +26,7 @@ _STATE = {
     ErrorType.ABSTAINED: NOTHING,
     ErrorType.OFF_TREE: OFF,
 }
-#: How a change within a state is called.
+#: The names of changes within a state.
 _WITHIN = {
     (GENERAL, BETTER): "more specific",
     (GENERAL, WORSE): "more general",
@@ -37,7 +37,7 @@ _WITHIN = {
 
 
 def error_type(row: SampleResult) -> ErrorType | None:
-    """Returns what an answer is to its truth, as `metrics.diagnosis.classify` has it; None where there is no answer.
+    """Returns the error type of an answer, as `metrics.diagnosis.classify` has it; None where there is no answer.
 
     A record has no tree: the two paths and how much they share, which hP and hR tell, do.
     """
@@ -77,23 +77,15 @@ class Change:
     after: SampleResult
 
     @property
-    def states(self) -> tuple[str | None, str | None]:
-        """The state before and after; None where there is no answer."""
-        return state_of(self.before), state_of(self.after)
-
-    @property
     def direction(self) -> str:
-        """What became of the answer: one of `DIRECTIONS`."""
-        before, after = self.states
+        """The direction of the change: one of `DIRECTIONS`."""
+        before, after = state_of(self.before), state_of(self.after)
         if before is None or after is None:
             return MISSING
-        if before == after:
-            return self._within(before)
-        gain = _VALUE[after] - _VALUE[before]
-        return BETTER if gain > 0 else WORSE if gain < 0 else DIFFERENT
-
-    def _within(self, state: str) -> str:
-        if state not in (GENERAL, WRONG) or self.before.node == self.after.node:
+        if before != after:
+            gain = _VALUE[after] - _VALUE[before]
+            return BETTER if gain > 0 else WORSE if gain < 0 else DIFFERENT
+        if before not in (GENERAL, WRONG) or self.before.node == self.after.node:
             return UNCHANGED
         gains = [(self.after.hp or 0) - (self.before.hp or 0), (self.after.hr or 0) - (self.before.hr or 0)]
         if max(gains) > 0 and min(gains) >= 0:
@@ -103,7 +95,7 @@ class Change:
     @property
     def words(self) -> str:
         """The change in words: "exact → general", "general → more specific", "exact, unchanged"."""
-        (before, after), direction = self.states, self.direction
+        before, after, direction = state_of(self.before), state_of(self.after), self.direction
         if before is None or after is None:
             return MISSING
         if direction == UNCHANGED:

@@ -10,7 +10,7 @@ import numpy as np
 
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import INFORMATION_METRICS, PairedDifference, Sample, paired_bootstrap
-from taxtune.report.wording import Result
+from taxtune.report.scores import Result
 from taxtune.tuning.records import ComparisonResult, Difference, HeldoutResult, Provenance, SampleResult
 
 __all__ = ["combine_results"]

@@ -1,4 +1,8 @@
-"""The report's confusions: which clades are said for which, in words and as a matrix at each rank that matters."""
+"""Confusions between groups of the tree on the held-out images: pairs in words, and a matrix per level that matters.
+
+All is counted on the paths of the rows, over the images that were answered for every template, as the scores are. An
+answer on a node asserts that node and all above it, and an answer off the tree nothing below the root.
+"""
 
 from __future__ import annotations
 
@@ -6,48 +10,53 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from taxtune.report import wording
-from taxtune.report.clades import Path, alike, answered, level_names, path_of, said_path
-from taxtune.report.wording import Result
+from taxtune.metrics.ranks import OFF_TREE_RANK
+from taxtune.report.scores import Result, template_name
 from taxtune.tuning.records import HeldoutResult, SampleResult
 
-__all__ = ["section"]
+__all__ = ["level_names", "section"]
 
+Path = tuple[str, ...]
 Images = Sequence[tuple[SampleResult, ...]]
-#: What an answer without a clade at a level is counted as, and clades that have no line of their own.
+#: How an answer that names no group at a level is counted, and groups without a line of their own.
 BROADER, OFF_TREE, OTHER = "broader", "off the tree", "other"
 
-_PAIRS = 8
-_LEVELS = 4
-_CLADES = 10
+_PAIRS, _LEVELS, _GROUPS = 8, 4, 10
 
 
 def section(result: Result) -> dict[str, Any] | None:
-    """Returns the clades that are said for one another, None where no answer names a wrong one.
+    """Returns the groups that are named in place of one another, None where no answer names a wrong one."""
+    # Runs that are put side by side may have other images.
+    sets: dict[frozenset[tuple[str, str]], list[HeldoutResult]] = {}
+    for held in result.heldout:
+        sets.setdefault(frozenset((row.example, row.truth) for row in held.rows), []).append(held)
+    groups = [group for heldout in sets.values() if (group := _confusions(heldout, result.contenders)) is not None]
+    return {"title": "Confused groups", "groups": groups} if groups else None
 
-    Args:
-        result: A tuning run, or templates compared.
-    """
-    groups = [found for held in alike(result.heldout) if (found := _group(held, result.contenders)) is not None]
-    return {"title": "Which clades are said for which", "groups": groups} if groups else None
+
+def level_names(heldout: Sequence[HeldoutResult], depth: int) -> list[str]:
+    """Returns the names of `depth` levels below the root: ranks where there is one per level, else "level 1", ..."""
+    ranks = [row.scores.rank for row in heldout[0].ranks if row.scores.rank != OFF_TREE_RANK] if heldout else []
+    leaves = {row.truth.count("/") for held in heldout for row in held.rows}
+    return ranks if leaves == {len(ranks)} and depth <= len(ranks) else [f"level {i + 1}" for i in range(depth)]
 
 
-def _group(heldout: Sequence[HeldoutResult], contenders: Sequence[str]) -> dict[str, Any] | None:
+def _confusions(heldout: Sequence[HeldoutResult], contenders: Sequence[str]) -> dict[str, Any] | None:
     """Returns the confusions of templates that were asked about the same images, None where there are none."""
-    images = answered(heldout)
-    names = [wording.template_name(held.name) for held in heldout]
+    images = _answered(heldout)
+    names = [template_name(held.name) for held in heldout]
     parted = [_parted(images, i) for i in range(len(names))]
     if not any(parted):
         return None
-    levels = level_names(heldout, images)
+    levels = level_names(heldout, max(len(path) for rows in images for row in rows for path in _paths(row)) - 1)
     # A level matters by the answers that leave the true path there.
     leaving: Counter[int] = Counter()
-    for each in parted:
-        for (truth, _), count in each.items():
+    for pairs in parted:
+        for (truth, _), count in pairs.items():
             leaving[len(truth) - 1] += count
     chosen = sorted(level for level, _ in leaving.most_common(_LEVELS))
     widest = leaving.most_common(1)[0][0]
-    confused = {level: _confused(images, level) for level in chosen}
+    shown = {level: _groups_at(images, level) for level in chosen}
     return {
         "images": len(images),
         "pairs": _pairs(images, parted, names, levels),
@@ -56,7 +65,7 @@ def _group(heldout: Sequence[HeldoutResult], contenders: Sequence[str]) -> dict[
             {
                 "name": name,
                 "matrices": [
-                    {"level": levels[level - 1], "open": level == widest, **_matrix(images, i, level, confused[level])}
+                    {"level": levels[level - 1], "open": level == widest, **_matrix(images, i, level, *shown[level])}
                     for level in chosen
                 ],
             }
@@ -65,103 +74,102 @@ def _group(heldout: Sequence[HeldoutResult], contenders: Sequence[str]) -> dict[
     }
 
 
+def _answered(heldout: Sequence[HeldoutResult]) -> list[tuple[SampleResult, ...]]:
+    """Returns the rows of each image that has an answer, and a rating, for every template; one row per template."""
+    rows = [
+        {row.example: row for row in held.rows if row.placement is not None and row.unrated is None} for held in heldout
+    ]
+    return [tuple(of[example] for of in rows) for example in rows[0] if all(example in of for of in rows)]
+
+
+def _paths(row: SampleResult) -> tuple[Path, Path]:
+    """Returns the paths of the truth and of the answer; of an answer off the tree the root alone."""
+    truth = tuple(row.truth.split("/"))
+    return truth, truth[:1] if row.off_tree or row.placement is None else tuple(row.placement.split("/"))
+
+
 def _parted(images: Images, i: int) -> Counter[tuple[Path, Path]]:
-    """Returns how often answers part from the truth: from the true clade to the one said, children of the same node."""
-    found: Counter[tuple[Path, Path]] = Counter()
+    """Counts where answers leave the true path: from the true group to the one named, children of the same node."""
+    parted: Counter[tuple[Path, Path]] = Counter()
     for rows in images:
-        truth, said = path_of(rows[i].truth), said_path(rows[i])
-        shared = sum(one == other for one, other in zip(truth, said, strict=False))
-        if 0 < shared < min(len(truth), len(said)):
-            found[truth[: shared + 1], said[: shared + 1]] += 1
-    return found
+        truth, named = _paths(rows[i])
+        shared = sum(one == other for one, other in zip(truth, named, strict=False))
+        if 0 < shared < min(len(truth), len(named)):
+            parted[truth[: shared + 1], named[: shared + 1]] += 1
+    return parted
 
 
 def _pairs(
     images: Images, parted: Sequence[Counter[tuple[Path, Path]]], names: Sequence[str], levels: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Returns the pairs of siblings that are most often said for one another, each once, the stronger way first."""
-    lineages = (path_of(rows[0].truth) for rows in images)
-    due = Counter(path[:length] for path in lineages for length in range(1, len(path) + 1))
-    most = {pair: max(each[pair] for each in parted) for each in parted for pair in each}
-    ordered = sorted(most, key=lambda pair: (-most[pair], -sum(each[pair] for each in parted), pair))
+    """Returns the pairs of siblings that are most often confused, each once, the stronger direction first."""
+    truths = [_paths(rows[0])[0] for rows in images]
+    counts = Counter(path[:length] for path in truths for length in range(1, len(path) + 1))
+    most = {pair: max(of[pair] for of in parted) for of in parted for pair in of}
+    ordered = sorted(most, key=lambda pair: (-most[pair], -sum(of[pair] for of in parted), pair))
     stronger = [pair for place, pair in enumerate(ordered) if pair[::-1] not in ordered[:place]]
     return [
         {
             "truth": truth[-1],
-            "said": said[-1],
+            "named": named[-1],
             "level": levels[len(truth) - 2],
             "parent": truth[-2],
-            "due": due[truth],
-            "counts": [(name, each[truth, said]) for name, each in zip(names, parted, strict=True)],
-            "back": {"due": due[said], "counts": [each[said, truth] for each in parted]},
+            "images": counts[truth],
+            "counts": [(name, of[truth, named]) for name, of in zip(names, parted, strict=True)],
+            "back": {"images": counts[named], "counts": [of[named, truth] for of in parted]},
         }
-        for truth, said in stronger[:_PAIRS]
+        for truth, named in stronger[:_PAIRS]
     ]
 
 
-def _at(path: Path, level: int) -> Path | None:
-    return path[: level + 1] if len(path) > level else None
-
-
-def _confused(images: Images, level: int) -> tuple[list[Path], int]:
-    """Returns the clades at a level that have most to do with confusions, and how many others there are."""
+def _groups_at(images: Images, level: int) -> tuple[list[Path], int]:
+    """Returns the groups at a level that have most to do with confusions, and how many others there are."""
     weight: Counter[Path] = Counter()
     known: Counter[Path] = Counter()
     for rows in images:
-        truth = _at(path_of(rows[0].truth), level)
-        if truth is None:
+        truth = _paths(rows[0])[0]
+        if len(truth) <= level:
             continue
-        known[truth] += 1
+        known[truth[: level + 1]] += 1
         for row in rows:
-            said = _at(said_path(row), level)
-            if said is not None and said != truth:
-                weight.update((truth, said))
-                known[said] += 0
-    ordered = sorted(known, key=lambda clade: (-weight[clade], -known[clade], clade))
-    # One clade more takes no more room than a line for "1 other".
-    kept = ordered if len(ordered) <= _CLADES + 1 else ordered[:_CLADES]
+            named = _paths(row)[1]
+            if len(named) > level and named[: level + 1] != truth[: level + 1]:
+                weight.update((truth[: level + 1], named[: level + 1]))
+                known[named[: level + 1]] += 0
+    ordered = sorted(known, key=lambda group: (-weight[group], -known[group], group))
+    # One group more takes no more room than a line for "1 other".
+    kept = ordered if len(ordered) <= _GROUPS + 1 else ordered[:_GROUPS]
     return sorted(kept), len(ordered) - len(kept)
 
 
-def _matrix(images: Images, i: int, level: int, shown: tuple[list[Path], int]) -> dict[str, Any]:
-    """Returns the counts at a level: a row a true clade, a column a clade that is said."""
-    clades, others = shown
+def _matrix(images: Images, i: int, level: int, groups: list[Path], others: int) -> dict[str, Any]:
+    """Returns the counts at a level: a row per true group, a column per group that is named."""
     counts: Counter[tuple[Path | str, Path | str]] = Counter()
     right = 0  # of those in the line of the others
     for rows in images:
-        truth, said = _at(path_of(rows[i].truth), level), _at(said_path(rows[i]), level)
+        truth, named = (path[: level + 1] if len(path) > level else None for path in _paths(rows[i]))
         if truth is None:
             continue
-        line: Path | str = truth if truth in clades else OTHER
-        column: Path | str = (
-            OFF_TREE if rows[i].off_tree else BROADER if said is None else said if said in clades else OTHER
-        )
+        line: Path | str = truth if truth in groups else OTHER
+        column: Path | str = BROADER if named is None else named if named in groups else OTHER
+        column = OFF_TREE if rows[i].off_tree else column
         counts[line, column] += 1
-        right += line == OTHER == column and truth == said
-    tail = [OTHER] if others else []
-    columns: list[Path | str] = [*clades, *tail, BROADER, OFF_TREE]
-    lines = []
-    for line in columns[: len(clades) + len(tail)]:
+        right += line == OTHER == column and truth == named
+    lines: list[Path | str] = [*groups, *([OTHER] if others else [])]
+    columns: list[Path | str] = [*lines, BROADER, OFF_TREE]
+    name: dict[Path | str, str] = {OTHER: f"{others:,} others", **{group: group[-1] for group in groups}}
+    shown = []
+    for line in lines:
         total = sum(counts[line, column] for column in columns)
         if not total:
-            continue  # said and never true
+            continue  # named and never true
         cells = []
         for column in columns:
-            count, kind = counts[line, column], _kind(line, column)
-            # Of the others some are right and some say one another.
-            text = f"{right:,} right, {count - right:,} wrong" if line == OTHER == column else f"{count:,}"
-            cells.append({"text": text, "kind": kind if count else "none", "shade": -(-5 * count // total)})
-        lines.append({"name": _name(line, others), "total": total, "cells": cells})
-    return {"columns": [_name(column, others) for column in columns], "rows": lines}
-
-
-def _kind(line: Path | str, column: Path | str) -> str:
-    if line == column:
-        return "mixed" if line == OTHER else "right"
-    return "broader" if column == BROADER else "wrong"
-
-
-def _name(clade: Path | str, others: int) -> str:
-    if isinstance(clade, tuple):
-        return clade[-1]
-    return f"{others:,} others" if clade == OTHER else clade
+            count = counts[line, column]
+            kind = "right" if line == column else "broader" if column == BROADER else "wrong"
+            kind, text = ("mixed" if line == OTHER == column else kind), f"{count:,}"
+            if kind == "mixed":  # of the others some are right and some are named for one another
+                text = f"{right:,} right, {count - right:,} wrong"
+            cells.append({"text": text, "kind": kind if count else "none", "share": round(100 * count / total)})
+        shown.append({"name": name[line], "total": total, "cells": cells})
+    return {"columns": [name.get(column, column) for column in columns], "rows": shown}

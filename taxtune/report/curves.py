@@ -1,26 +1,35 @@
-"""The scores by iteration with their intervals, the best so far, and what failed."""
+"""The scores by iteration with their intervals, the best so far, and the iterations that failed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from taxtune.metrics.names import metric_name
+from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.report.drawing import COLOURS, FAINT, INK, MARKERS, OWN_COLOUR, OWN_MARKER, PAPER, padded
-from taxtune.report.uncertainty import tuning_interval
-from taxtune.report.wording import Result, best_so_far, metric_name, result_runs
-from taxtune.tuning.records import TuneResult
+from taxtune.report.scores import Result, best_so_far, result_runs, score_of
+from taxtune.report.table import Cell, Table
+from taxtune.tuning.records import IterationRecord, TuneResult
+from taxtune.tuning.selection import values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_curves"]
+__all__ = ["draw_curves", "iteration_table", "tuning_interval"]
 
+# Few enough that a run of a hundred templates is drawn in a second; the ends are good to about one in a hundred of the
+# interval's width.
+_RESAMPLES = 1000
+_HARMONIC = {"hf": ("hp", "hr"), "ihf": ("ihp", "ihr")}
 # How far apart, in iterations, the bars of an iteration's scores stand.
 _SHIFT = 0.16
 
 
 def draw_curves(result: Result) -> Figure:
-    """Draws a panel a run."""
+    """Draws one panel per run."""
     from matplotlib.figure import Figure
 
     runs = result_runs(result)
@@ -57,9 +66,9 @@ def _panel(axes: Axes, run: TuneResult) -> None:
     # What has no score is a gap in the line.
     scored = [(record.iteration, record.scores) for record in run.iterations]
     drawn = _drawn(run)
-    values = [s.get(metric) for _, s in scored if s is not None for metric in drawn]
+    shown = [s.get(metric) for _, s in scored if s is not None for metric in drawn]
     for place, metric in enumerate(drawn):
-        values += _bars(axes, run, metric, shift=_SHIFT * (place - (len(drawn) - 1) / 2))
+        shown += _bars(axes, run, metric, shift=_SHIFT * (place - (len(drawn) - 1) / 2))
         axes.plot(
             [k for k, _ in scored],
             [float("nan") if s is None else s.get(metric) for _, s in scored],
@@ -102,7 +111,7 @@ def _panel(axes: Axes, run: TuneResult) -> None:
             clip_on=False,
             zorder=4,
         )
-    low, high = padded(values or [0.0, 1.0])
+    low, high = padded(shown or [0.0, 1.0])
     # Room below for the marks of what failed.
     axes.set_ylim(low - (0.08 * (high - low) if failed else 0.0), high)
     last = max((record.iteration for record in run.iterations), default=0)
@@ -117,8 +126,8 @@ def _panel(axes: Axes, run: TuneResult) -> None:
 
 def _bars(axes: Axes, run: TuneResult, metric: str, shift: float) -> list[float]:
     """Draws the 95 % intervals of a score, beside those of the other scores; returns their ends."""
-    found = [(record.iteration, tuning_interval(record, metric)) for record in run.iterations]
-    bars = [(k + shift, ends.low, ends.high) for k, ends in found if ends is not None]
+    ends = [(record.iteration, tuning_interval(record, metric)) for record in run.iterations]
+    bars = [(k + shift, found.low, found.high) for k, found in ends if found is not None]
     places, low, high = ([bar[i] for bar in bars] for i in range(3))
     axes.vlines(places, low, high, color=COLOURS.get(metric, OWN_COLOUR), alpha=0.45, lw=1.1, zorder=2)
     return [*low, *high]
@@ -128,3 +137,46 @@ def _drawn(run: TuneResult) -> list[str]:
     """Returns the scores that are drawn: the objective's, where it is one of the scores, hP and hR."""
     known = {key for record in run.iterations if record.scores is not None for key in record.scores.keys()}  # noqa: SIM118
     return [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
+
+
+def tuning_interval(record: IterationRecord, measure: str) -> Interval | None:
+    """Returns a score on the tuning images with its 95 % bootstrap interval over them, from the rows of the record.
+
+    Nothing is taken off for the choice of the best of many templates.
+
+    Args:
+        record: The iteration.
+        measure: "hp", "hr", "hf", "accuracy", or another of the scores.
+
+    Returns:
+        The interval; None where no answer has a value, or the score is not a mean over images.
+    """
+    if record.scores is None or not record.rows:
+        return None
+    parts = {name: values(record, name) for name in _HARMONIC.get(measure, (measure,))}
+    usable = ~np.any([np.isnan(part) for part in parts.values()], axis=0)
+    if not usable.any():
+        return None
+    kept = {name: part[usable] for name, part in parts.items()}
+    sample = Sample(kept, names=(measure,), keys=tuple(kept.values()))
+    return bootstrap(sample, resamples=_RESAMPLES)[measure]
+
+
+def iteration_table(run: TuneResult) -> Table:
+    """Returns every iteration of a run with its scores on the tuning images and its template."""
+    own = dict.fromkeys(key for record in run.iterations if record.scores for key in record.scores.measures)
+    keys = ("hp", "hr", "hf", "accuracy", *own)
+    rows: list[tuple[Cell, ...]] = []
+    for record in run.iterations:
+        remarks = ["winner"] if record.iteration == run.winner else []
+        remarks += ["on the front"] if record.iteration in run.pareto else []
+        remarks += [] if record.feasible else ["misses a constraint"]
+        remarks += [] if record.reason is None else [f"{record.state}: {record.reason}"]
+        remarks += [f"{record.missing} without an answer"] if record.missing else []
+        images = None if record.scores is None else record.scores.n
+        scores = (score_of(record.scores, key) for key in keys)
+        rows.append((record.iteration, *scores, images, "; ".join(remarks), record.template or ""))
+    failed = sum(record.state != "complete" for record in run.iterations)
+    title = f"Tuning for {metric_name(run.objective)}: {len(run.iterations):,} iterations"
+    columns = ("iteration", *map(metric_name, keys), "images", "remarks", "template")
+    return Table("iterations", title + (f", {failed:,} of them failed or void" if failed else ""), columns, tuple(rows))

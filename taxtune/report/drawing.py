@@ -1,4 +1,4 @@
-"""How every figure looks, and how it becomes a file or a part of a page.
+"""The style of every figure, and figures as files and as parts of a page.
 
 Colours are those of Okabe and Ito (2008), which people with any common colour vision can distinguish. Every objective
 has its own marker too, so that the figures survive a black-and-white printer. The same result gives the same SVG,
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from taxtune import atomic
-from taxtune.report.wording import Result
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -31,10 +31,10 @@ __all__ = [
     "OWN_COLOUR",
     "OWN_MARKER",
     "PAPER",
+    "draw_iso_lines",
     "inline_svg",
     "padded",
     "save_figure",
-    "write_figure",
 ]
 
 T = TypeVar("T")
@@ -90,11 +90,6 @@ def _style() -> AbstractContextManager[None]:
     return style
 
 
-def write_figure(draw: Callable[[Result], Figure], result: Result, stem: Path) -> list[Path]:
-    """Draws a result and writes it as `STEM.png` (200 dpi) and `STEM.svg`; returns the two paths."""
-    return save_figure(lambda: draw(result), stem)
-
-
 def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     """Draws a figure in taxtune's style and writes it as `STEM.png` (200 dpi) and `STEM.svg`; returns the two paths.
 
@@ -112,13 +107,13 @@ def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
 
 
 def inline_svg(draw: Callable[[T], Figure], result: T, prefix: str, drawn: Path | None = None) -> str:
-    """Returns a result as an `<svg>` element whose ids begin with `prefix` and whose colours are CSS variables.
+    """Returns a figure as an `<svg>` element whose ids begin with `prefix` and whose colours are CSS variables.
 
     Args:
-        draw: What draws it.
-        result: The result.
-        prefix: What tells the figure's ids from those of the page's other figures.
-        drawn: The SVG file of the same figure, where there is one: drawing takes most of a report's time.
+        draw: Draws the figure from `result`.
+        result: What is drawn.
+        prefix: Keeps the ids apart from those of the page's other figures.
+        drawn: The SVG file of the same figure, if there is one: drawing takes most of a report's time.
     """
     if drawn is None:
         with _style():
@@ -152,3 +147,33 @@ def padded(values: Sequence[float], least: float = 0.12) -> tuple[float, float]:
     margin = 0.05 * (high - low)
     # A score is never above 1 or below 0; the frame goes a little further, so that a marker there is not cut.
     return max(low - margin, -0.02), min(high + margin, 1 + 0.25 * margin)
+
+
+def draw_iso_lines(axes: Axes) -> None:
+    """Draws the curves of equal hF, each named at the frame, into a plane of hR (x) and hP (y) whose limits are set."""
+    import numpy as np
+
+    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    corner = 2 * x1 * y1 / (x1 + y1)
+    origin = 2 * max(x0, 0) * max(y0, 0) / max(max(x0, 0) + max(y0, 0), 1e-9)
+    step = 0.05 if corner - origin < 0.4 else 0.1
+    style: dict[str, Any] = {"color": GREY, "fontsize": 7.5, "annotation_clip": False, "textcoords": "offset points"}
+    for f in np.arange(step, 1.0, step):
+        # hF = 2 hP hR / (hP + hR) solved for hP; below hR = f / 2 no hP is enough.
+        # Evenly along both axes: a line may be steep, and must reach the frame on either side.
+        across = np.linspace(max(f / 2 + 1e-4, x0, 1e-4), x1, 200)
+        up = np.linspace(max(f / 2 + 1e-4, y0, 1e-4), y1, 200)
+        x = np.unique(np.concatenate([across, f * up / (2 * up - f)]))
+        y = f * x / (2 * x - f)
+        seen = (x >= x0) & (x <= x1) & (y >= y0 - 1e-9) & (y <= y1 + 1e-9)
+        if seen.sum() < 2:
+            continue
+        axes.plot(x[seen], y[seen], color=FAINT, lw=0.8, zorder=0)
+        exit_y = f * x1 / (2 * x1 - f) if 2 * x1 > f else np.inf
+        if y0 <= exit_y <= y1:
+            axes.annotate(f"hF {f:.2f}", (x1, exit_y), xytext=(3, 0), va="center", **style)
+        elif x0 <= (exit_x := f * y1 / (2 * y1 - f)) <= x1:
+            axes.annotate(f"hF {f:.2f}", (exit_x, y1), xytext=(0, 3), ha="center", **style)
+        elif 2 * x0 > f and y0 <= (entry_y := f * x0 / (2 * x0 - f)) <= y1:
+            # From the left frame to the lower one, where the axes have their numbers: the name stands inside.
+            axes.annotate(f"hF {f:.2f}", (x0, entry_y), xytext=(5, 1), ha="left", va="bottom", **style)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from taxtune.report.wording import meaning, metric_name, number
+from taxtune.metrics.names import meaning, metric_name
+from taxtune.report.scores import number
 from taxtune.tuning.objective import Constraint, Objective, ObjectiveSpec
 from taxtune.tuning.power import PowerAnalysis
 from taxtune.tuning.records import IterationRecord, TemplateScores

@@ -1,59 +1,28 @@
-"""The report that can be shown: one HTML file that needs no network and no other file.
+"""The report of a run: one HTML file with the first screen, scores, confusions, curves, account, and all images.
 
-A section is a function of a result that returns what its partial template `templates/sections/NAME.html.j2` shows, its
-`title` among it, or None where there is nothing to show. `SECTIONS` has them in order. The one script of a page,
-`templates/report.js`, only filters what is there: without it everything is shown.
+A section is a function of a result that returns the values of its partial template `templates/sections/NAME.html.j2`,
+its `title` among them, or None where there is nothing to show. The one script of a page, `templates/report.js`, only
+filters the images: without it everything is shown.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from taxtune import atomic
 from taxtune.progress import track
-from taxtune.report import (
-    confusion,
-    descent,
-    figures,
-    gallery,
-    heldout,
-    iterations,
-    provenance,
-    spend,
-    tree_view,
-    winners,
-    wording,
-)
-from taxtune.report.figures import history_figure, hp_hr_figure
+from taxtune.report import confusion, gallery
+from taxtune.report.account import account_lines
+from taxtune.report.curves import draw_curves, iteration_table
+from taxtune.report.drawing import inline_svg, save_figure
 from taxtune.report.outcome import first_screen
+from taxtune.report.page import page
 from taxtune.report.pictures import PICTURE_BYTES
-from taxtune.report.wording import Result
+from taxtune.report.plane import draw_plane
+from taxtune.report.scores import Result, failed_calls, rank_table, result_runs, score_table, title
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-__all__ = ["SECTIONS", "ReportCallback", "page", "render_report", "save_report", "write_report"]
-
-Section = Callable[..., dict[str, Any] | None]
-
-#: The sections of a report in order, by the name of their partial template, which is their address in the page too.
-SECTIONS: dict[str, Section] = {
-    "heldout": heldout.section,
-    "tree": tree_view.section,
-    "confusion": confusion.section,
-    "plane": figures.section,
-    "winners": winners.section,
-    "descent": descent.section,
-    "iterations": iterations.section,
-    "spend": spend.section,
-    "provenance": provenance.section,
-    "gallery": gallery.section,  # last, since it is as long as there are images
-}
-_TEMPLATES = Path(__file__).parent / "templates"
+__all__ = ["ReportCallback", "page", "render_report", "save_report", "write_report"]
 
 
 def write_report(result: Result, folder: str | Path) -> Path:
@@ -69,9 +38,10 @@ def write_report(result: Result, folder: str | Path) -> Path:
     Raises:
         TaxtuneError: If a file cannot be written.
     """
-    _, plane = hp_hr_figure(result, folder)
-    history = history_figure(result, folder)[1] if wording.result_runs(result) else None
-    return atomic.write_text(Path(folder) / "report.html", render_report(result, plane=plane, history=history))
+    folder = Path(folder)
+    plane = save_figure(lambda: draw_plane(result), folder / "hp_hr")[1]
+    history = save_figure(lambda: draw_curves(result), folder / "history")[1] if result_runs(result) else None
+    return atomic.write_text(folder / "report.html", render_report(result, plane=plane, history=history))
 
 
 class ReportCallback:
@@ -114,66 +84,52 @@ def render_report(
         history: The SVG file of the scores by iteration, where it is drawn already.
         picture_bytes: Bytes that the pictures of images may take together; None for no limit.
     """
-    # What some sections are given besides the result.
-    given = {"plane": plane, "iterations": history, "gallery": picture_bytes}
-    shown = {
-        name: section(result, given[name]) if name in given else section(result) for name, section in SECTIONS.items()
+    sections = {
+        "scores": _scores(result),
+        "confusion": confusion.section(result),
+        "curves": _curves(result, plane, history),
+        "account": _account(result),
+        "gallery": gallery.section(result, picture_bytes),  # last, since it is as long as there are images
     }
     return page(
         "report.html.j2",
-        title=wording.title(result),
+        title=title(result),
         first=first_screen(result),
-        sections={name: found for name, found in shown.items() if found is not None},
+        sections={name: section for name, section in sections.items() if section is not None},
     )
 
 
-def page(template: str, *, sections: dict[str, dict[str, Any]] | None = None, **values: Any) -> str:
-    """Returns one of the pages in `templates/` as HTML.
+def _scores(result: Result) -> dict[str, Any] | None:
+    if not result.heldout:
+        return None
+    first = result.heldout[0]
+    return {
+        "title": f"{first.split.capitalize()} scores",
+        "tables": [table for table in (score_table(result), rank_table(result)) if table.rows],
+        "off_tree_as": first.off_tree_as,
+        "restricted": next((held.full for held in result.heldout if held.full is not None), None),
+    }
 
-    Every value that is not marked as safe is escaped, and the page forbids itself all foreign resources and every
-    script but its own.
 
-    Args:
-        template: The page's template.
-        sections: What each of its sections shows, by name.
-        **values: What the template itself shows; `title`, and `headline` where it has no first screen of its own.
-    """
+def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[str, Any]:
     from markupsafe import Markup
 
-    environment = _environment()
-    # Of our own making, so that they need no escaping.
-    script = Markup((_TEMPLATES / "report.js").read_text("utf-8"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    bodies = [
-        {
-            "name": name,
-            "title": found["title"],
-            "body": Markup(environment.get_template(f"sections/{name}.html.j2").render(**found)),
-        }
-        for name, found in (sections or {}).items()
-    ]
-    return environment.get_template(template).render(
-        css=Markup("".join((_TEMPLATES / name).read_text("utf-8") for name in ("report.css", "sections.css"))),
-        script=script,
-        script_hash=f"sha256-{digest}",
-        sections=bodies,
-        **values,
-    )
+    runs = result_runs(result)
+    # Our own drawings, in which every text has become a path.
+    drawn = Markup(inline_svg(draw_curves, result, "history", history)) if runs else None
+    return {
+        "title": "Curves",
+        "plane": Markup(inline_svg(draw_plane, result, "plane", plane)),
+        "history": drawn,
+        "tables": [iteration_table(run) for run in runs],
+        "split": result.heldout[0].split if result.heldout else "held-out",
+    }
 
 
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = wording.number
-    environment.filters["metric"] = wording.metric_name
-    environment.filters["signed"] = wording.signed
-    environment.filters["visible"] = wording.visible
-    environment.filters["steps"] = lambda path: path.replace("/", " › ")
-    return environment
+def _account(result: Result) -> dict[str, Any]:
+    facts = {"Calls": dict(account_lines(result.account)), **result.provenance.facts}
+    facts.pop("Effort", None)  # the account of the time when the run was finished
+    failed = failed_calls(result)
+    if failed is not None:
+        facts["Calls"]["failed, those made again included"] = failed
+    return {"title": "Account", "facts": facts, "provenance": result.provenance}

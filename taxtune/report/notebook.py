@@ -1,23 +1,12 @@
-"""A result as a notebook shows it: the verdict, the templates, and the held-out scores as a small HTML table."""
+"""A result as a notebook shows it: the verdict, the templates, and the held-out scores as an HTML table."""
 
 from __future__ import annotations
 
 from html import escape
 
+from taxtune.report.scores import Result, result_runs, score_table, template_name
 from taxtune.report.summary import verdict
-from taxtune.report.wording import (
-    Result,
-    difference_rows,
-    interval,
-    number,
-    p_value,
-    pair_name,
-    result_runs,
-    score_rows,
-    signed,
-    template_name,
-    visible,
-)
+from taxtune.untrusted import visible
 
 __all__ = ["result_html", "show_in_notebooks"]
 
@@ -39,38 +28,12 @@ def result_html(result: Result) -> str:
         wanted = ("iteration", "state", "value", "hp", "hr", "accuracy", "template")
         table = frame[[name for name in wanted if name in frame]].round(3).to_html(index=False, escape=True)
         return f"<p>The run is not finished. The iterations so far, on the tuning images:</p>{table}"
-    pairs = [each.key for each in result.differences]
-    changes = {name: found for _, name, found in difference_rows(result)}
-    heads = [template_name(held.name) for held in result.heldout] + [pair_name(pair) for pair in pairs]
-    body = ""
-    for rows in zip(*(score_rows(held) for held in result.heldout), strict=True):
-        first = rows[0]
-        cells = [_cell(number(r.value, r.key), None if r.ends is None else interval(r.ends, r.key)) for r in rows]
-        for pair in pairs:
-            found = changes.get(first.name, {}).get(pair)
-            if found is None:
-                cells.append(_cell("–"))
-                continue
-            change = signed(found.difference, first.key)
-            cells.append(
-                _cell(f"<b>{change}</b>" if found.significant else change, f"p {escape(p_value(found.p_value))}")
-            )
-        body += f'<tr><th style="text-align:left">{escape(first.name)}</th>{"".join(cells)}</tr>'
-    said = "".join(
-        f"<tr><th>{escape(template_name(held.name))}</th>"
-        f'<td style="text-align:left;white-space:pre-wrap">{escape(visible(held.template))}</td></tr>'
+    verdicts = "".join(f"<p>{escape(verdict(run))}</p>" for run in result_runs(result))
+    templates = "".join(
+        f'<p><b>{escape(template_name(held.name))}</b> <span style="white-space:pre-wrap">'
+        f"{escape(visible(held.template))}</span></p>"
         for held in result.heldout
     )
-    columns = "".join(f"<th>{escape(head)}</th>" for head in heads)
-    verdicts = "".join(f"<p>{escape(verdict(run))}</p>" for run in result_runs(result))
-    return (
-        f"{verdicts}<table>{said}</table>"
-        f"<table><thead><tr><th></th>{columns}</tr></thead><tbody>{body}</tbody></table>"
-        f"<p><small>{result.heldout[0].scores.n} held-out images; scores with 95 % intervals, differences with p "
-        "values, bold below 0.05.</small></p>"
-    )
-
-
-def _cell(value: str, small: str | None = None) -> str:
-    more = "" if small is None else f'<br><small style="opacity:.7">{small}</small>'
-    return f'<td style="white-space:nowrap">{value}{more}</td>'
+    scores = score_table(result)
+    table = scores.to_frame().round(3).to_html(index=False, escape=True, na_rep="–")
+    return f"{verdicts}{templates}<p>{escape(scores.title)}</p>{table}"

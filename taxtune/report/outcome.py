@@ -6,23 +6,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from taxtune.metrics.names import metric_name
 from taxtune.report.changes import EXACT, GENERAL, OFF, WRONG, state_of
 from taxtune.report.pictures import thumbnail
+from taxtune.report.scores import Result, number, signed
 from taxtune.report.summary import COUNTS, Column, Summary, summarise
-from taxtune.report.wording import Result, metric_name, number, signed
+from taxtune.report.tables import placed_by
 from taxtune.tuning.records import SampleResult, TuneResult
 
-__all__ = ["EXPLAINED", "SIGNS", "answers_to", "backed_off", "change_in_words", "first_screen", "heading"]
+__all__ = ["EXPLAINED", "answers_to", "backed_off", "change_in_words", "first_screen", "heading"]
 
 #: What the scores are, in half a sentence.
 EXPLAINED = {"hp": "how much of what the answers say is true", "hr": "how much of what is true the answers say"}
-#: A sign for each state of an answer, so that none is told by its colour alone.
-SIGNS = {WRONG: "✕", OFF: "✕", GENERAL: "✓", EXACT: "✓"}
+#: A sign for each state of an answer, so that none is told by its colour alone, and its class in the page.
+_SIGNS = {WRONG: ("✕", "worse"), OFF: ("✕", "worse"), GENERAL: ("✓", "better"), EXACT: ("✓", "better")}
 _SIDE = 320  # pixels
 
 
 def first_screen(result: Result) -> dict[str, Any] | None:
-    """Returns what the first screen shows; None where no template was asked about the images that it is judged by."""
+    """Returns the values of the first screen; None where no template was asked about held-out images."""
     if not result.heldout:
         return None
     summary = summarise(result)
@@ -32,22 +34,23 @@ def first_screen(result: Result) -> dict[str, Any] | None:
         "images": summary.images,
         "winners": [
             {
-                "heading": heading(result, each.name, each.run),
-                "prompt": each.prompt,
-                "verdict": each.verdict,
-                "status": None if each.run.selection is None else each.run.selection.status,
-                "where": f"Iteration {each.run.winner} of {len(each.run.iterations) - 1}"
-                + ("" if each.file is None else f", in {each.file.name}"),
+                "heading": heading(result, winner.name, winner.run),
+                "prompt": winner.prompt,
+                "template": winner.run.best.template,
+                "verdict": winner.verdict,
+                "placed_by": placed_by(winner.run),
+                "status": None if winner.run.selection is None else winner.run.selection.status,
+                "where": f"Iteration {winner.run.winner} of {len(winner.run.iterations) - 1}"
+                + ("" if winner.file is None else f", in {winner.file.name}"),
             }
-            for each in summary.winners
+            for winner in summary.winners
         ],
         "example": _example(result, {column.name: column.title for column in summary.columns}),
         "columns": [column.title for column in summary.columns],
         "counts": [
             {
                 "name": words,
-                "sign": SIGNS.get(states[words] or "", ""),
-                "kind": _kind(states[words]),
+                "sign": _sign(states[words]),
                 "cells": [(column.counts[words], _subject(result, column)) for column in summary.columns],
             }
             for words in summary.counts
@@ -60,7 +63,7 @@ def first_screen(result: Result) -> dict[str, Any] | None:
 
 
 def heading(result: Result, name: str, run: TuneResult) -> str:
-    """Returns what a winner's prompt is called: "Prompt", or what it was tuned for where there are several."""
+    """Returns the heading of a winner's prompt: "Prompt", or its objective where there are several."""
     if isinstance(result, TuneResult):
         return "Prompt"
     prefix, colon, _ = name.rpartition(": ")  # the run's name, where several runs were joined
@@ -69,10 +72,10 @@ def heading(result: Result, name: str, run: TuneResult) -> str:
 
 def change_in_words(column: Column, key: str) -> tuple[str, str] | None:
     """Returns a score's change from the baseline and its 95 % interval; None where there is none."""
-    found = column.changes.get(key)
-    if found is None:
+    change = column.changes.get(key)
+    if change is None:
         return None
-    return signed(found.difference, key), f"{signed(found.low, key)} to {signed(found.high, key)}"
+    return signed(change.difference, key), f"{signed(change.low, key)} to {signed(change.high, key)}"
 
 
 def backed_off(result: Result) -> list[SampleResult]:
@@ -85,15 +88,15 @@ def backed_off(result: Result) -> list[SampleResult]:
         if baseline is None or baseline is held:
             continue
         wrong = {row.example: row for row in baseline.rows if state_of(row) in (WRONG, OFF)}
-        found = [row for row in held.rows if row.example in wrong and state_of(row) == GENERAL]
-        if found:
+        rows = [row for row in held.rows if row.example in wrong and state_of(row) == GENERAL]
+        if rows:
             # Of those the ones first that the baseline all but knew.
-            return sorted(found, key=lambda row: (-(row.hr or 0), -(wrong[row.example].hp or 0)))
+            return sorted(rows, key=lambda row: (-(row.hr or 0), -(wrong[row.example].hp or 0)))
     return []
 
 
 def answers_to(result: Result, image: SampleResult) -> list[tuple[str, SampleResult]]:
-    """Returns what became of an image with every template, each by its name among the held-out results."""
+    """Returns every template's row of an image, each with the template's name among the held-out results."""
     return [
         (held.name, row)
         for held in result.heldout
@@ -104,12 +107,12 @@ def answers_to(result: Result, image: SampleResult) -> list[tuple[str, SampleRes
 
 def _example(result: Result, titles: Mapping[str, str]) -> dict[str, Any] | None:
     """Returns one image on which a template backed off rightly, with every template's answer; None if there is none."""
-    found = backed_off(result)
-    if not found:
+    rows = backed_off(result)
+    if not rows:
         return None
     files = result.provenance.images
-    pictures = ((row, thumbnail(Path(files[row.example]), _SIDE)) for row in found if row.example in files)
-    shown, picture = next(((row, data) for row, data in pictures if data is not None), (found[0], None))
+    pictures = ((row, thumbnail(Path(files[row.example]), _SIDE)) for row in rows if row.example in files)
+    shown, picture = next(((row, data) for row, data in pictures if data is not None), (rows[0], None))
     return {
         "truth": shown.truth.split("/"),
         "picture": picture,
@@ -119,8 +122,7 @@ def _example(result: Result, titles: Mapping[str, str]) -> dict[str, Any] | None
                 "text": row.answer,
                 "failure": row.failure,
                 "state": COUNTS[state_of(row)],
-                "sign": SIGNS.get(state_of(row) or "", ""),
-                "kind": _kind(state_of(row)),
+                "sign": _sign(state_of(row)),
             }
             for name, row in answers_to(result, shown)
         ],
@@ -138,8 +140,8 @@ def _scores(summary: Summary, key: str) -> list[dict[str, Any]]:
     ]
 
 
-def _kind(state: str | None) -> str:
-    return "worse" if state in (WRONG, OFF) else "better" if state in (GENERAL, EXACT) else ""
+def _sign(state: str | None) -> tuple[str, str]:
+    return _SIGNS.get(state or "", ("", ""))
 
 
 def _subject(result: Result, column: Column) -> int | None:

@@ -6,12 +6,12 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from taxtune.data.images import load_image
 from taxtune.errors import TaxtuneError
 
-__all__ = ["PICTURE_BYTES", "Pictures", "small_copies", "thumbnail"]
+__all__ = ["PICTURE_BYTES", "small_copies", "thumbnail"]
 
 #: Bytes of a report that its pictures may take.
 PICTURE_BYTES = 6_000_000
@@ -20,57 +20,32 @@ _SIDE, _SMALL_SIDE, _FEW = 176, 112, 500
 _BLOCK = 64
 
 
-@dataclass
-class Pictures:
-    """The pictures of a report.
-
-    Attributes:
-        shown: Data addresses, by example.
-        gone: Examples whose image cannot be read any more, or whose file is not known.
-        left_out: Examples for whose picture there was no room.
-    """
-
-    shown: dict[str, str] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
-    left_out: set[str] = field(default_factory=set)
-
-
-def small_copies(wanted: Sequence[str], files: Mapping[str, str], budget: int | None = PICTURE_BYTES) -> Pictures:
-    """Returns small copies of images, the first ones of those wanted that there is room for.
+def small_copies(wanted: Sequence[str], files: Mapping[str, str], budget: int | None = PICTURE_BYTES) -> dict[str, str]:
+    """Returns small copies of images by example, the first ones of those wanted that there is room for.
 
     Args:
         wanted: Examples, the most important first.
-        files: Image files by example.
+        files: Image files by example; examples without a file that can be read have no copy.
         budget: Bytes that all copies may take together; None for no limit.
     """
-    found, used = Pictures(), 0
-    side = _SIDE if len(wanted) <= _FEW else _SMALL_SIDE
-
-    def copy(example: str) -> str | None:
-        return thumbnail(Path(files[example]), side) if example in files else None
-
+    shown: dict[str, str] = {}
+    used, side = 0, _SIDE if len(wanted) <= _FEW else _SMALL_SIDE
     # Decoding lets go of the interpreter lock. A block at a time, so that no image is read in vain.
     with ThreadPoolExecutor(4) as pool:
         for start in range(0, len(wanted), _BLOCK):
-            block = wanted[start : start + _BLOCK]
-            if found.left_out:
-                found.left_out.update(block)
-                continue
-            for example, picture in zip(block, pool.map(copy, block), strict=True):
-                if picture is None:
-                    found.gone.add(example)
-                elif found.left_out or (budget is not None and used + len(picture) > budget):
-                    found.left_out.add(example)
-                else:
-                    found.shown[example] = picture
-                    used += len(picture)
-    return found
+            block = [example for example in wanted[start : start + _BLOCK] if example in files]
+            pictures = pool.map(lambda example: thumbnail(Path(files[example]), side), block)
+            for example, picture in zip(block, pictures, strict=True):
+                used += len(picture or "")
+                if budget is not None and used > budget:
+                    return shown
+                if picture is not None:
+                    shown[example] = picture
+    return shown
 
 
 def thumbnail(path: Path, side: int = _SIDE) -> str | None:
     """Returns a small copy of an image as a data address, or None where the image cannot be read any more."""
-    from taxtune.data.images import load_image
-
     try:
         picture = load_image(path)
     except TaxtuneError:

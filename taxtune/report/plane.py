@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from taxtune.metrics.names import metric_name
 from taxtune.report.drawing import (
     COLOURS,
     CYCLE,
@@ -15,10 +16,10 @@ from taxtune.report.drawing import (
     OWN_COLOUR,
     OWN_MARKER,
     PAPER,
+    draw_iso_lines,
     padded,
 )
-from taxtune.report.isolines import draw_iso_lines
-from taxtune.report.wording import Result, metric_name, number, result_runs, template_name
+from taxtune.report.scores import Result, number, result_runs, template_name
 from taxtune.tuning.records import HeldoutResult, TuneResult
 
 if TYPE_CHECKING:

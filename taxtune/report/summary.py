@@ -1,4 +1,4 @@
-"""What came of a run, as terminal, report and MLflow lead with it: counts, scores, verdict, prompt, cost, what is next.
+"""The summary of a run with which terminal, report and MLflow begin: counts, scores, verdict, prompt, cost, next step.
 
 The verdict has one wording everywhere, for each of three states: a winner is certified, passes alone, or is the best
 estimate.
@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from taxtune.metrics.bounds import ASSUMED_LOSS
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import PairedDifference
+from taxtune.report.account import cost_line
 from taxtune.report.changes import EXACT, GENERAL, NOTHING, OFF, WRONG, state_of
-from taxtune.report.pace import duration
-from taxtune.report.wording import Result, metric_name, number, paired, score_of, template_name
+from taxtune.report.scores import Result, number, paired, score_of, template_name
 from taxtune.shell import command
-from taxtune.tuning.account import Account
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.power import images_to_certify
 from taxtune.tuning.records import Finalist, HeldoutResult, IterationRecord, Selection, TuneResult
@@ -27,7 +27,7 @@ from taxtune.tuning.selection import values
 
 __all__ = ["COUNTS", "Column", "Summary", "Winner", "selection_in_words", "summarise", "verdict"]
 
-#: How the states of answers are called, in the order in which they are shown.
+#: The names of the states of answers, in the order in which they are shown.
 COUNTS = {
     WRONG: "wrong",
     OFF: "off the tree",
@@ -47,7 +47,7 @@ class Column:
 
     Attributes:
         name: Its name among the held-out results: "baseline", "winner", "accuracy".
-        title: What it is called here: "baseline", "tuned", "accuracy-tuned".
+        title: The name that it is shown by: "baseline", "tuned", "accuracy-tuned".
         counts: Images by the state of their answers, with the names of `COUNTS`; they add up to all images.
         scores: The scores that matter, by key; None where there is none.
         changes: Their paired differences from the template's own baseline; empty for a baseline.
@@ -62,15 +62,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """What a tuning run came to.
+    """The winner of a tuning run.
 
     Attributes:
-        name: The winner's name among the held-out results.
+        name: Its name among the held-out results.
         run: The run.
-        aim: The score that it maximises or minimises, or the objective where there is none of its own.
+        aim: The score that the run maximises or minimises, or the objective where there is none of its own.
         verdict: What is known of it, in a sentence.
-        prompt: The prompt; with its variables unfilled where they are not known.
-        file: The file that it is in; None where there is none.
+        prompt: The prompt; the template where its variables are not known.
+        file: The file that holds it, if any.
     """
 
     name: str
@@ -83,18 +83,18 @@ class Winner:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What came of a tuning run, a comparison or an evaluation.
+    """The summary of a tuning run, a comparison or an evaluation.
 
     Attributes:
         images: How many images the templates are judged by.
         split: Which images they are: "held-out" or "tuning".
         counts: The states of answers that are shown, with the names of `COUNTS`, in order.
-        scores: What the scores that matter are called, by key, in order.
-        columns: The templates, each baseline before what is compared with it.
-        winners: What each tuning run came to; empty for an evaluation.
+        scores: The names of the scores that matter, by key, in order.
+        columns: The templates, each baseline before the templates that are compared with it.
+        winners: The winner of each tuning run; empty for an evaluation.
         cost: Calls, dollars and wall time in a line.
-        report: The report's file; None where it is not known.
-        next: The command to go on with; None where there is none.
+        report: The report's file, if known.
+        next: The command to continue with, if any.
     """
 
     images: int
@@ -109,10 +109,10 @@ class Summary:
 
 
 def summarise(result: Result) -> Summary:
-    """Returns what came of a tuning run, a comparison or an evaluation."""
+    """Returns the summary of a tuning run, a comparison or an evaluation."""
     runs = dict(result.named_runs)
     states = {held.name: Counter(map(state_of, held.rows)) for held in result.heldout}
-    shown = [state for state in COUNTS if state in _ALWAYS or any(found[state] for found in states.values())]
+    shown = [state for state in COUNTS if state in _ALWAYS or any(counts[state] for counts in states.values())]
     keys = _scores(result)
     first = next(iter(result.heldout), None)
     return Summary(
@@ -137,72 +137,76 @@ def summarise(result: Result) -> Summary:
                 _aim(run).measure or run.objective,
                 verdict(run),
                 run.best.prompt or run.best.template or "",
-                _file(run),
+                next((file for end in ("txt", "j2") if (file := Path(run.folder) / f"winner.{end}").exists()), None),
             )
             for name, run in runs.items()
         ),
-        cost=_cost(result.account),
+        cost=cost_line(result.account),
         report=result.where.get("report"),
         next=next((command("classify", run.folder, "PHOTOS", "--out", "labels.csv") for run in runs.values()), None),
     )
 
 
 def verdict(run: TuneResult) -> str:
-    """Returns what is known of a run's winner, in a sentence; empty where it was not chosen yet."""
+    """Returns what is known of a run's winner, in a sentence; empty where none was chosen yet."""
     if run.selection is None:
         return ""
     return selection_in_words(run.selection, replace(_aim(run), constraints=run.constraints), run.iterations)
 
 
 def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequence[IterationRecord]) -> str:
-    """Returns what is known of a winner: certified, passing alone, a best estimate, or best where nothing is certified.
+    """Returns the state of a winner: certified, passing alone, a best estimate, or best where nothing is certified.
 
     Args:
         selection: The choice.
-        aim: What was tuned for.
+        aim: The objective of the run.
         records: Every iteration, the baseline first.
     """
     images = _tuning_images(selection.images)
     winner = next(
-        each for each in selection.finalists if each.iteration == selection.winner and each.policy == selection.policy
+        finalist
+        for finalist in selection.finalists
+        if finalist.iteration == selection.winner and finalist.policy == selection.policy
     )
-    sure = [each for each in aim.constraints if each.confidence > 0.5 and each.measure in winner.bounds]
     proven = " and ".join(
-        f"{metric_name(each.measure)} is at least {number(winner.bounds[each.measure], each.measure)} with "
-        f"{100 * each.confidence:g} % confidence"
-        for each in sure
+        f"{metric_name(held.measure)} is at least {number(winner.bounds[held.measure], held.measure)} with "
+        f"{100 * held.confidence:g} % confidence"
+        for held in aim.constraints
+        if held.confidence > 0.5 and held.measure in winner.bounds
     )
     if selection.status == "certified":
         return f"Certified: {proven} ({images})."
     if selection.status == "passes-alone":
         return f"Passes alone, but a more cautious prompt failed first: that {proven} ({images}) is not certified."
     baseline = records[0].scores if records else None
-    missed = [each for each in aim.constraints if winner.bounds.get(each.measure, 1.0) < each.bound(baseline) - 1e-12]
+    missed = [held for held in aim.constraints if winner.bounds.get(held.measure, 1.0) < held.bound(baseline) - 1e-12]
     if selection.status == "estimate" and missed:
         return f"Best estimate, not certified: {_wanting(missed[0], winner, selection, records)}."
     goal = " and ".join(
-        f"{metric_name(each.measure)} at least {number(each.bound(baseline), each.measure)}"
-        for each in missed or aim.constraints
+        f"{metric_name(held.measure)} at least {number(held.bound(baseline), held.measure)}"
+        for held in missed or aim.constraints
     )
     if missed:
         return f"No prompt has {goal} on average; this one comes nearest ({images})."
     best, margin = ("highest", "less") if aim.direction == "maximize" else ("lowest", "plus")
+    name = "hP × hR" if aim.objective == "pareto" else metric_name(aim.measure or aim.objective)
     among = f", among those with {goal} on average" if goal else ""
-    return f"Chosen for the {best} {_aim_name(aim)}, {margin} a margin for luck{among} ({images})."
+    return f"Chosen for the {best} {name}, {margin} a margin for luck{among} ({images})."
 
 
 def _wanting(missed: Constraint, winner: Finalist, selection: Selection, records: Sequence[IterationRecord]) -> str:
-    """Returns what it takes to certify a winner that is not."""
+    """Returns what it takes to certify a winner that is not certified."""
     name, images = metric_name(missed.measure), _tuning_images(selection.images)
     least = missed.bound(records[0].scores)
     bound, goal = (number(value, missed.measure) for value in (winner.bounds[missed.measure], least))
     proven = f"{images} prove {bound} with {100 * missed.confidence:g} % confidence"
-    finalists = {each.iteration for each in selection.finalists}
-    losses = {each.iteration: 1 - values(each, missed.measure) for each in records if each.iteration in finalists}
+    finalists = {finalist.iteration for finalist in selection.finalists}
+    losses = {record.iteration: 1 - values(record, missed.measure) for record in records}
+    losses = {iteration: loss for iteration, loss in losses.items() if iteration in finalists}
     own = losses[winner.iteration][~np.isnan(losses[winner.iteration])]
-    if winner.policy != next(each.policy for each in records if each.iteration == winner.iteration):
+    if winner.policy != next(record.policy for record in records if record.iteration == winner.iteration):
         return f"label more photos to prove {name} {goal} ({proven})"  # the record has what another policy lost
-    lost = np.concatenate([each[each > 0] for each in losses.values()])
+    lost = np.concatenate([loss[loss > 0] for loss in losses.values()])
     typical = float((lost**2).sum() / lost.sum()) if lost.size else ASSUMED_LOSS
     needed = images_to_certify(own, least, missed.confidence, typical=typical)
     if needed is None:
@@ -214,17 +218,15 @@ def _wanting(missed: Constraint, winner: Finalist, selection: Selection, records
 
 
 def _scores(result: Result) -> dict[str, str]:
-    """Returns what the scores that matter are called: hP, hR, and what the runs aim at and hold, with its goal."""
+    """Returns the names of the scores that matter: hP, hR, and what the runs aim at and hold, with its goal."""
     runs = [run for _, run in result.named_runs]
-    aims = [run.spec.measure for run in runs if run.spec is not None]
+    aims = [measure for run in runs if (measure := _aim(run).measure)]
     held = [key for run in runs for key in run.bounds]
-    wanted = dict.fromkeys(("hp", "hr", *held, *(run.objective for run in runs), *filter(None, aims)))
     names = {}
-    for key in wanted:
-        if not any(score_of(each.scores, key) is not None for each in result.heldout):
-            continue
-        goals = {number(run.bounds[key], key) for run in runs if run.bounds.get(key)}
-        names[key] = _LONG.get(key, metric_name(key)) + (f" (goal {goals.pop()})" if len(goals) == 1 else "")
+    for key in dict.fromkeys(("hp", "hr", *held, *(run.objective for run in runs), *aims)):
+        if any(score_of(scored.scores, key) is not None for scored in result.heldout):
+            goals = {number(run.bounds[key], key) for run in runs if run.bounds.get(key)}
+            names[key] = _LONG.get(key, metric_name(key)) + (f" (goal {goals.pop()})" if len(goals) == 1 else "")
     return names
 
 
@@ -236,35 +238,8 @@ def _changes(result: Result, held: HeldoutResult, keys: Iterable[str]) -> dict[s
     baseline = result.baseline_of(held.name)
     if baseline is None or baseline is held:
         return {}
-    found = {key: paired(result, held.name, baseline.name, key) for key in keys}
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _file(run: TuneResult) -> Path | None:
-    files = (Path(run.folder) / name for name in ("winner.txt", "winner.j2"))
-    return next((file for file in files if file.exists()), None)
-
-
-def _cost(account: Account) -> str:
-    """Returns what a run asked, what that cost and how long it took, in a line."""
-    asked = {"": account.model, "LLM ": account.proposer, "judge ": account.judge}
-    parts = [f"{each.calls:,} {who}call{'' if each.calls == 1 else 's'}" for who, each in asked.items() if each]
-    parts.insert(1, f"{account.model.from_store:,} cached")
-    unknown = any(each.usd is None and each.calls for each in asked.values() if each)
-    if account.usd is not None or not unknown:
-        usd = account.usd or 0.0
-        parts.append(("under $0.01" if 0 < usd < 0.005 else f"${usd:,.2f}") + (" and more" if unknown else ""))
-    else:
-        parts.append("price unknown")
-    if account.seconds is not None:
-        parts.append(duration(account.seconds))
-    return ", ".join(parts)
-
-
-def _aim_name(aim: ObjectiveSpec) -> str:
-    if aim.objective == "pareto":
-        return "hP × hR"
-    return metric_name(aim.objective if aim.measure is None else aim.measure)
+    changes = {key: paired(result, held.name, baseline.name, key) for key in keys}
+    return {key: change for key, change in changes.items() if change is not None}
 
 
 def _tuning_images(count: int) -> str:

@@ -1,4 +1,4 @@
-"""What a tracker is, what it is told besides the records, and the one that records nothing."""
+"""The protocol of trackers, the records that they are given besides results, and the tracker that records nothing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Split:
     """The images of a split, with their labels.
 
     Attributes:
-        context: What they are for.
+        context: The use of the split.
         name: Name of the data set.
-        source: Where it is from: a path or an address.
+        source: A path or an address.
         images: Image files, by example id.
         labels: Path of each label on the tree, joined with "/", by example id.
         digest: Tells these images and labels from others.
@@ -39,7 +39,7 @@ class Tracker(Protocol):
 
     @property
     def whole(self) -> bool:
-        """Whether all that was told is recorded."""
+        """Whether everything is recorded."""
 
     def start(
         self,
@@ -52,7 +52,7 @@ class Tracker(Protocol):
         splits: Sequence[Split] = (),
         render: Callable[[str], str] | None = None,
     ) -> str:
-        """Starts a tuning run's record, or goes on with `run_id`, and returns its id."""
+        """Starts a tuning run's record, or continues `run_id`, and returns its id."""
 
     def data(self) -> None:
         """Records the images and labels of the splits."""
@@ -61,19 +61,19 @@ class Tracker(Protocol):
         """Records an iteration, unless it is recorded already."""
 
     def finish(self, result: TuneResult) -> None:
-        """Records the result with its files and its templates, and whatever iteration is not recorded yet."""
+        """Records the result with its files and its templates, and each iteration that is not recorded yet."""
 
     def group(self, result: ComparisonResult, group: Group) -> str | None:
-        """Records what came of runs that belong together and returns the id of the run above them, or None."""
+        """Records the result of runs that belong together; returns the id of the run above them, or None."""
 
     def close(self, status: str = "FINISHED") -> None:
         """Ends the run as "FINISHED", "FAILED" or "KILLED"."""
 
     def where(self) -> str | None:
-        """Returns where to look at what is recorded, or None."""
+        """Returns where to look at the record, or None."""
 
     def address(self) -> str:
-        """Returns what tells this record from those elsewhere; the same after the run's folder was moved."""
+        """Returns the address of the record; the same after the run's folder was moved."""
 
 
 class NullTracker:
@@ -81,28 +81,18 @@ class NullTracker:
 
     whole = True
 
-    def start(
-        self,
-        name: str,
-        parameters: Mapping[str, Any],
-        tags: Mapping[str, str],
-        run_id: str | None = None,
-        *,
-        group: Group | None = None,
-        splits: Sequence[Split] = (),
-        render: Callable[[str], str] | None = None,
-    ) -> str:
+    def start(self, name: str, parameters: Any, tags: Any, run_id: str | None = None, **options: Any) -> str:
         """Returns the id it was given, or an empty one."""
         return run_id or ""
 
     def data(self) -> None:
-        """Records nothing."""
+        """Does nothing."""
 
     def iteration(self, record: IterationRecord, best: IterationRecord | None = None) -> None:
-        """Records nothing."""
+        """Does nothing."""
 
     def finish(self, result: TuneResult) -> None:
-        """Records nothing."""
+        """Does nothing."""
 
     def group(self, result: ComparisonResult, group: Group) -> str | None:
         """Returns None."""
@@ -116,5 +106,5 @@ class NullTracker:
         return None
 
     def address(self) -> str:
-        """Returns nothing."""
+        """Returns an empty address."""
         return ""

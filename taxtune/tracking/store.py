@@ -1,13 +1,12 @@
-"""Where MLflow keeps what a run records: which store, whether it can be written, and how to look at it.
+"""The MLflow store of a run: where it is, whether it can be written, and how to look at it.
 
-MLflow is loaded here and nowhere else, with its telemetry off, its chatter silenced and its patience with a server that
-does not answer cut from minutes to seconds. Whatever of this the user has set in the environment is left as it is.
+MLflow is loaded here, with its telemetry off, its chatter silenced and its patience with a server that does not answer
+cut from minutes to seconds. Settings of the user's environment are kept.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import re
@@ -17,8 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 from taxtune import atomic
 from taxtune.errors import TaxtuneError
@@ -26,22 +23,25 @@ from taxtune.shell import command, program
 from taxtune.untrusted import redact
 
 __all__ = [
+    "DATABASE",
     "UI_ENVIRONMENT",
     "Store",
     "bring_along",
     "check_store",
     "hushed",
+    "in_force",
     "open_store",
     "preload",
-    "remove_unfinished",
     "short_reason",
     "sqlite_path",
     "store_uri",
+    "unusable",
 ]
 
 #: The database in a run's folder, and the folder of artifacts beside it.
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
-
+#: The job runner of MLflow's pages is of no use here and loads litellm, which waits for a price list without a network.
+UI_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
@@ -53,20 +53,11 @@ _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
 }
-
-_UNREACHABLE = (
-    ("Connection refused", "nothing is listening there"),
-    ("NameResolutionError", "the host does not exist"),
-    ("timed out", "it did not answer in time"),
-)
-
-# Tables that the migrations themselves put rows into, and tables by which MLflow's databases are known.
-_MADE_WITH_ROWS = frozenset({"alembic_version", "workspaces", "sqlite_sequence"})
-_SIGNS_OF_MLFLOW = frozenset({"alembic_version", "experiments", "_alembic_tmp_experiments"})
-
-# The job runner of MLflow's pages is of no use here and loads litellm, which fetches a price list as it is loaded and,
-# without a network, has been seen to wait for it for ever (litellm 1.106).
-UI_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+_UNREACHABLE = {
+    "Connection refused": "nothing is listening there",
+    "NameResolutionError": "the host does not exist",
+    "timed out": "it did not answer in time",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +65,7 @@ class Store:
     """An open MLflow store and an experiment in it.
 
     Attributes:
-        client: The `mlflow.MlflowClient`; nothing of MLflow's process-wide state is touched.
+        client: The `mlflow.MlflowClient`.
         uri: Tracking URI; it may hold a password, so show `redact(uri)` only.
         experiment: Id of the experiment, or "" before it is known.
     """
@@ -102,6 +93,13 @@ def store_uri(folder: str | Path, tracking_uri: str | None = None) -> str:
     return chosen or f"sqlite:///{(Path(folder).resolve() / DATABASE).as_posix()}"
 
 
+def sqlite_path(uri: str) -> Path | None:
+    """Returns the file of a tracking URI that names an SQLite database, else None."""
+    if not uri.startswith("sqlite:///") or uri == "sqlite:///:memory:":
+        return None
+    return Path(uri.removeprefix("sqlite:///").split("?")[0]).resolve()
+
+
 def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = None) -> Store:
     """Opens the store and finds or makes the experiment.
 
@@ -115,29 +113,23 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
     """
     uri = store_uri(folder, tracking_uri)
     database = sqlite_path(uri)
-    with _alone(database):
-        if database is not None:
-            _check_sqlite(database)
-            remove_unfinished(database)
-            bring_along(database)
-        new = database is not None and not database.exists()
-        try:
-            with hushed():
-                client = _client(uri)
-                _forget_artifacts()
-                found = client.get_experiment_by_name(experiment)
-                if found is None:
-                    number = client.create_experiment(experiment, artifact_location=_artifacts(uri, folder))
-                else:
-                    number = found.experiment_id
-                    if found.lifecycle_stage == "deleted":
-                        client.restore_experiment(number)
-        except Exception as error:
-            if new and database is not None:
-                # A database without all of its tables is no use to anyone.
-                with contextlib.suppress(OSError):
-                    database.unlink()
-            raise _unusable(uri, error) from error
+    if database is not None:
+        _check_sqlite(database)
+        bring_along(database)
+    try:
+        with hushed():
+            if database is not None and not database.exists():
+                _make(database)
+            client = _client(uri)
+            found = client.get_experiment_by_name(experiment)
+            if found is None:
+                number = client.create_experiment(experiment, artifact_location=_artifacts(uri, folder))
+            else:
+                number = found.experiment_id
+                if found.lifecycle_stage == "deleted":
+                    client.restore_experiment(number)
+    except Exception as error:
+        raise unusable(uri, error) from error
     return Store(client, uri, str(number))
 
 
@@ -154,21 +146,41 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
             with hushed():
                 _client(uri).search_experiments(max_results=1)
         except Exception as error:
-            raise _unusable(uri, error) from error
+            raise unusable(uri, error) from error
         return
     atomic.check_folder(database.parent)  # first: a name that is too long cannot even be looked up
     if database.exists():
         _check_sqlite(database)
 
 
-def _unusable(uri: str, error: Exception) -> TaxtuneError:
+@contextlib.contextmanager
+def in_force(store: Store) -> Iterator[Any]:
+    """Makes a store and its experiment those of MLflow's fluent API for the block, and yields the module `mlflow`."""
+    import mlflow
+
+    before = {name: os.environ.get(name) for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")}
+    named = os.environ.pop("MLFLOW_EXPERIMENT_NAME", None)
+    try:
+        with hushed():
+            mlflow.set_tracking_uri(store.uri)
+            os.environ["MLFLOW_EXPERIMENT_ID"] = store.experiment
+            yield mlflow
+    finally:
+        mlflow.set_tracking_uri(before["MLFLOW_TRACKING_URI"])
+        os.environ.pop("MLFLOW_EXPERIMENT_ID", None)
+        restored = {"MLFLOW_EXPERIMENT_ID": before["MLFLOW_EXPERIMENT_ID"], "MLFLOW_EXPERIMENT_NAME": named}
+        os.environ.update({name: value for name, value in restored.items() if value is not None})
+
+
+def unusable(uri: str, error: Exception) -> TaxtuneError:
+    """Returns the error of a store that cannot be reached or written."""
     if sqlite_path(uri) is not None:
         remedy = "Free some space or repair the database, or turn recording off: --set tracking.mlflow=false"
     else:
         remedy = "Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record in the run's folder."
     text = str(error)
-    said = next((words for sign, words in _UNREACHABLE if sign in text), None) or short_reason(error)
-    return TaxtuneError(f"MLflow cannot record at {redact(uri)}: {said.rstrip('.')}.", remedy=remedy)
+    reason = next((words for sign, words in _UNREACHABLE.items() if sign in text), None) or short_reason(error)
+    return TaxtuneError(f"MLflow cannot record at {redact(uri)}: {reason.rstrip('.')}.", remedy=remedy)
 
 
 def short_reason(error: BaseException, limit: int = 300) -> str:
@@ -184,23 +196,9 @@ def preload() -> None:
     import mlflow  # noqa: F401
 
 
-def _client(uri: str) -> Any:
-    preload()
-    from mlflow import MlflowClient
-
-    # The level above counts only where MLflow has not been imported before.
-    logger = logging.getLogger("mlflow")
-    if logger.getEffectiveLevel() < logging.WARNING and os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":
-        logger.setLevel(logging.WARNING)
-    if os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":
-        # It writes a traceback of every error of a database, which is raised as well.
-        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-    return MlflowClient(tracking_uri=uri)
-
-
 @contextlib.contextmanager
 def hushed() -> Iterator[None]:
-    """Keeps what databases say as they are opened off the terminal: MLflow's migrations set up loggers of their own."""
+    """Keeps log records below warnings off the terminal: MLflow's migrations set up loggers of their own."""
     before = logging.root.manager.disable
     if os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING") == "WARNING":
         logging.disable(max(before, logging.INFO))
@@ -210,67 +208,11 @@ def hushed() -> Iterator[None]:
         logging.disable(before)
 
 
-def _artifacts(uri: str, folder: str | Path) -> str | None:
-    """Returns where a local database's artifacts go; a server decides for itself."""
-    database = sqlite_path(uri)
-    if database is not None:
-        return (database.parent / ARTIFACTS).as_uri()
-    if re.match(r"(postgresql|mysql|mssql)\b", uri):
-        # MLflow would put them into whatever folder the command happens to be started in.
-        return (Path(folder).resolve() / ARTIFACTS).as_uri()
-    return None
-
-
-def sqlite_path(uri: str) -> Path | None:
-    """Returns the file of a tracking URI that names an SQLite database, else None."""
-    if not uri.startswith("sqlite:///") or uri == "sqlite:///:memory:":
-        return None
-    return Path(uri.removeprefix("sqlite:///").split("?")[0]).resolve()
-
-
-@contextlib.contextmanager
-def _alone(database: Path | None) -> Iterator[None]:
-    """Lets one process of this user at a time make a local database: MLflow's own migrations trip over each other."""
-    if database is None:
-        yield
-        return
-    from filelock import FileLock
-    from platformdirs import user_cache_path
-
-    # Beside the database it would be left behind where nothing is recorded.
-    name = hashlib.sha256(str(database).encode()).hexdigest()[:16]
-    folder = user_cache_path("taxtune") / "locks"
-    with contextlib.ExitStack() as held:
-        # Without a cache folder two processes that start at once may have to be started again.
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(FileLock(folder / f"mlflow-{name}.lock"))
-        yield
-
-
-def remove_unfinished(database: Path) -> None:
-    """Removes a database that a process was killed in the middle of making, and nobody can finish.
-
-    MLflow makes its tables in dozens of steps that cannot be repeated, for some seconds, and the first experiment after
-    them. A database with MLflow's tables and not a row in any of them is one that was never finished and holds nothing.
-    """
-    if not database.exists():
-        return
-    with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection:
-        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        quoted = [name.replace('"', '""') for name in tables if name not in _MADE_WITH_ROWS]
-        empty = all(connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone() is None for name in quoted)
-    if empty and not _SIGNS_OF_MLFLOW.isdisjoint(tables):
-        database.unlink()
-        for journal in (f"{database.name}-journal", f"{database.name}-wal", f"{database.name}-shm"):
-            database.with_name(journal).unlink(missing_ok=True)
-
-
 def bring_along(database: Path) -> None:
-    """Tells a database that was moved together with its artifacts where these lie now.
+    """Corrects the paths in a database that was moved together with its artifacts.
 
     MLflow writes down where artifacts lie by their full path: with experiments and runs, models and traces. Where a
-    run's folder was moved, renamed or copied, whatever begins with the old path is made to begin with the new one.
+    run's folder was moved, renamed or copied, every text that begins with the old path begins with the new one after.
     """
     artifacts = database.resolve().parent / ARTIFACTS
     if not (database.exists() and artifacts.is_dir()):
@@ -281,14 +223,10 @@ def bring_along(database: Path) -> None:
         if "experiments" not in tables:
             return
         for (old,) in connection.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall():
-            # Others belong to experiments that somebody made in this database without taxtune.
+            # Others belong to experiments that were made in this database without taxtune.
             if not (old and old.startswith("file:") and old.endswith(f"/{ARTIFACTS}")) or old == here:
                 continue
             inside = (here, len(old) + 1, old, len(old) + 1, f"{old}/")
-            runs = connection.execute("SELECT artifact_uri FROM runs WHERE substr(artifact_uri, 1, ?) = ?", inside[3:])
-            moved = any(_file(here + uri.removeprefix(old)).exists() for (uri,) in runs)
-            if not moved and _file(old).exists():
-                continue
             for table in tables:
                 for _, column, kind, *_ in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
                     if re.search("CHAR|TEXT", kind.upper()):
@@ -299,19 +237,44 @@ def bring_along(database: Path) -> None:
                         )
 
 
-def _forget_artifacts() -> None:
-    """Has MLflow look up anew where runs' artifacts lie: it keeps that for good, and a folder may have been moved."""
+def _client(uri: str) -> Any:
+    preload()
+    from mlflow import MlflowClient
     from mlflow.tracking._tracking_service import utils
 
+    # The level above counts only where MLflow has not been imported before.
+    if os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":
+        logging.getLogger("mlflow").setLevel(max(logging.WARNING, logging.getLogger("mlflow").getEffectiveLevel()))
+        # It writes a traceback of every error of a database, which is raised as well.
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+    # MLflow keeps for good where runs' artifacts lie, and a folder may have been moved.
     getattr(utils, "_artifact_repos_cache", {}).clear()
+    return MlflowClient(tracking_uri=uri)
 
 
-def _file(uri: str) -> Path:
-    return Path(url2pathname(urlparse(uri).path))
+def _make(database: Path) -> None:
+    """Makes a database beside its place and moves it there: one without all of its tables cannot be opened again."""
+    unfinished = database.with_name(f".{database.name}-{os.getpid()}")
+    try:
+        _client(f"sqlite:///{unfinished.as_posix()}").search_experiments(max_results=1)
+        os.replace(unfinished, database)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _artifacts(uri: str, folder: str | Path) -> str | None:
+    """Returns where a database's artifacts go; a server decides for itself."""
+    database = sqlite_path(uri)
+    if database is not None:
+        return (database.parent / ARTIFACTS).as_uri()
+    if re.match(r"(postgresql|mysql|mssql)\b", uri):
+        # MLflow would put them into the current folder.
+        return (Path(folder).resolve() / ARTIFACTS).as_uri()
+    return None
 
 
 def _check_sqlite(path: Path) -> None:
-    """Finds out within milliseconds what MLflow would try ten times over for minutes."""
+    """Checks within milliseconds what MLflow would try ten times over for minutes."""
     atomic.make_folder(path.parent)
     if not path.exists():
         return

@@ -1,58 +1,50 @@
-"""A run's records as MLflow wants them: flat parameters, a few finite metrics, and tables, within MLflow's limits.
+"""A run's records for MLflow, within its limits: flat parameters, a few finite metrics, tables and files.
 
 A metric is a column of MLflow's table of runs and a chart of its own, so that only headline scores are metrics. All
-else (intervals, scores by rank, in bits, what was consumed) is in tables and JSON among the artifacts.
+else (intervals, scores by rank, in bits, calls and tokens) is in tables and JSON among the artifacts.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from taxtune.report.wording import (
-    INFORMATION,
-    METRICS,
-    SHARES,
-    Result,
-    difference_rows,
-    rank_rows,
-    score_of,
-    score_rows,
-)
-from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores, TuneResult
+from taxtune.metrics.names import INFORMATION, METRICS, SHARES
+from taxtune.report.scores import Result, rank_table, score_of, score_table
+from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores
 from taxtune.untrusted import redact
 
 __all__ = [
     "HEADLINE",
-    "Table",
+    "Files",
     "all_scores",
     "cut",
-    "difference_table",
     "example_table",
     "finite",
     "flatten",
     "headline_metrics",
     "heldout_metrics",
-    "heldout_table",
     "image_table",
-    "indented",
     "iteration_metrics",
-    "metric_key",
     "plain",
-    "rank_table",
-    "run_totals",
+    "result_tables",
 ]
 
 # MLflow's own limits are 6,000 characters for a parameter (500 before 2.8) and 8,000 for a tag (5,000 on some stores).
 PARAMETER_LIMIT, TAG_LIMIT = 500, 4_500
 #: The scores that are metrics.
 HEADLINE = ("hp", "hr", "hf", "accuracy", "off_tree", "abstained")
+#: Longest side of a picture in a table in pixels, and its WebP quality.
+_SIDE, _QUALITY = 128, 80
 #: Columns by name, all of the same length.
-Table = dict[str, list[Any]]
+Columns = dict[str, list[Any]]
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -88,34 +80,21 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - len(note)] + note
 
 
-def indented(text: str) -> str:
-    """Returns a text as a Markdown code block, which shows anything in it as it is."""
-    return "\n".join(f"    {line}" for line in text.splitlines())
-
-
-def metric_key(text: str) -> str:
-    """Returns a text as a part of a metric's name; what MLflow does not take becomes a dash."""
-    return re.sub(r"[^\w. -]", "-", text)
-
-
 def finite(values: Mapping[str, float | None]) -> dict[str, float]:
     """Returns the values that are known and finite."""
     return {key: float(value) for key, value in values.items() if value is not None and math.isfinite(value)}
-
-
-# -- metrics ----------------------------------------------------------------------------------------------------------
 
 
 def headline_metrics(scores: TemplateScores | None) -> dict[str, float]:
     """Returns the headline scores of a template and those of the run's own measures; nothing where there are none."""
     if scores is None:
         return {}
-    own = {metric_key(key): value for key, value in scores.measures.items()}
+    own = {re.sub(r"[^\w. -]", "-", key): value for key, value in scores.measures.items()}
     return finite({key: score_of(scores, key) for key in HEADLINE} | own)
 
 
 def iteration_metrics(record: IterationRecord) -> dict[str, float]:
-    """Returns an iteration's metrics; what is not known (a price, a failed iteration's hP) is left out."""
+    """Returns an iteration's metrics; those that are unknown (a price, a failed iteration's hP) are left out."""
     costs = [cost for cost in (record.usage.proposer_cost_usd, record.usage.vlm_cost_usd) if cost is not None]
     return finite(
         {
@@ -131,12 +110,12 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
 
 def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, float]:
     """Returns a template's held-out headline scores as `heldout/SCORE`, or `heldout/SCORE/NAME`."""
-    end = "" if name is None else f"/{metric_key(name)}"
+    end = "" if name is None else "/" + re.sub(r"[^\w. -]", "-", name)
     return {f"heldout/{key}{end}": value for key, value in headline_metrics(held.scores).items()}
 
 
 def all_scores(record: IterationRecord) -> dict[str, float]:
-    """Returns every number of an iteration by name, with precision and recall at each rank and what it consumed."""
+    """Returns every number of an iteration by name, with scores by rank, calls and tokens."""
     values: dict[str, float | None] = {**iteration_metrics(record)}
     if record.scores is not None:
         values |= {key: getattr(record.scores, key) for key in METRICS | INFORMATION | SHARES}
@@ -149,7 +128,7 @@ def all_scores(record: IterationRecord) -> dict[str, float]:
 
 
 def _counts(usage: Mapping[str, Any]) -> dict[str, float | None]:
-    """Returns what was consumed by name; calls that failed as `WHOSE_faults.KIND`."""
+    """Returns counts by name; calls that failed as `WHOSE_faults.KIND`."""
     return {
         name: number
         for key, value in usage.items()
@@ -159,11 +138,18 @@ def _counts(usage: Mapping[str, Any]) -> dict[str, float | None]:
     }
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------
+def result_tables(result: Result) -> dict[str, Columns]:
+    """Returns the held-out scores with intervals and differences, and the scores by rank, by file name."""
+    tables = {"heldout.json": score_table(result), "ranks.json": rank_table(result)}
+    return {
+        name: {column: list(cells) for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=True)}
+        for name, table in tables.items()
+        if table.rows
+    }
 
 
-def example_table(rows: Sequence[SampleResult]) -> Table:
-    """Returns one row an image, as columns, the worst first; what a failed call has not is None."""
+def example_table(rows: Sequence[SampleResult]) -> Columns:
+    """Returns one row per image, as columns, the worst first; the values that a failed call lacks are None."""
     rows = sorted(rows, key=_worth)
     columns = {
         "image": "image",
@@ -186,83 +172,108 @@ def example_table(rows: Sequence[SampleResult]) -> Table:
     return table | {key: [row.measures.get(key) for row in rows] for key in own}
 
 
-def _worth(row: SampleResult) -> float:
-    """Returns hP and hR together; what has neither, since the call failed, is below all others."""
-    return -1.0 if row.hp is None or row.hr is None else row.hp + row.hr
-
-
-def image_table(heldout: Sequence[HeldoutResult]) -> Table:
-    """Returns one row a held-out image, with what came of each template side by side, what changed most first."""
-    found = [{row.example: row for row in held.rows} for held in heldout]
-    each: dict[str, list[SampleResult]] = {}
-    for rows in found:
-        for example, row in rows.items():
-            each.setdefault(example, []).append(row)
+def image_table(heldout: Sequence[HeldoutResult]) -> Columns:
+    """Returns one row per held-out image, with every template's answer side by side, what changed most first."""
+    rows = [{row.example: row for row in held.rows} for held in heldout]
+    images = {example: [by[example] for by in rows if example in by] for by in rows for example in by}
 
     def change(example: str) -> tuple[float, float]:
-        worth = [_worth(row) for row in each[example]]
+        worth = [_worth(row) for row in images[example]]
         return min(worth) - max(worth), min(worth)
 
-    examples = sorted(each, key=change)
-    table: Table = {
-        "image": [each[example][0].image for example in examples],
-        "truth": [each[example][0].truth for example in examples],
-    }
-    for held, rows in zip(heldout, found, strict=True):
+    examples = sorted(images, key=change)
+    table: Columns = {name: [getattr(images[example][0], name) for example in examples] for name in ("image", "truth")}
+    for held, by in zip(heldout, rows, strict=True):
         for name, field in (("answer", "answer"), ("placement", "placement"), ("hP", "hp"), ("hR", "hr")):
-            table[f"{held.name}: {name}"] = [getattr(rows.get(example), field, None) for example in examples]
+            table[f"{held.name}: {name}"] = [getattr(by.get(example), field, None) for example in examples]
     return table | {"example": examples}
 
 
-def heldout_table(heldout: Sequence[HeldoutResult]) -> Table:
-    """Returns one row a template and score with the ends of its interval, as columns."""
-    cells = [(held.name, row.name, row.value, row.ends, held.scores.n) for held in heldout for row in score_rows(held)]
-    return {
-        "template": [name for name, *_ in cells],
-        "score": [shown for _, shown, *_ in cells],
-        "value": [value for _, _, value, *_ in cells],
-        "low": [None if found is None else found.low for *_, found, _ in cells],
-        "high": [None if found is None else found.high for *_, found, _ in cells],
-        "images": [n for *_, n in cells],
-    }
+def _worth(row: SampleResult) -> float:
+    """Returns hP and hR together; a row without them, since the call failed, is below all others."""
+    return -1.0 if row.hp is None or row.hr is None else row.hp + row.hr
 
 
-def difference_table(result: Result) -> Table:
-    """Returns one row a pair of templates and score with the interval of the paired difference, as columns."""
-    cells = [
-        (pair, shown, found)
-        for _, shown, pairs in difference_rows(result)
-        for pair, found in pairs.items()
-        if found is not None
-    ]
-    return {
-        "templates": [pair for pair, *_ in cells],
-        "score": [shown for _, shown, _ in cells],
-        "difference": [found.difference for *_, found in cells],
-        "low": [found.low for *_, found in cells],
-        "high": [found.high for *_, found in cells],
-        "p": [found.p_value for *_, found in cells],
-    }
+class Files:
+    """Files that are put among a run's artifacts in one call; files of the same names are replaced.
+
+    MLflow's own `log_table` takes a call for each of two copies of each picture, and appends to a table that is there.
+
+    Args:
+        images: Image files by example id, for the pictures of tables.
+    """
+
+    def __init__(self, images: Mapping[str, Path]) -> None:
+        self._images = images
+        self._files: dict[str, bytes] = {}
+        self._tables: list[str] = []
+
+    def text(self, name: str, text: str) -> None:
+        """Adds a text file."""
+        self._files[name] = text.encode("utf-8")
+
+    def json(self, name: str, value: Any) -> None:
+        """Adds a JSON file; passwords in addresses are left out."""
+        self.text(name, json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+    def copy(self, file: Path, folder: str = "") -> None:
+        """Adds a copy of a file, if there is one."""
+        if file.exists():
+            self._files[f"{folder}/{file.name}"] = file.read_bytes()
+
+    def table(self, name: str, columns: Columns, *, pictures: int = 0) -> None:
+        """Adds a table, if it has rows.
+
+        Args:
+            name: The file's name; it ends in .json.
+            columns: The columns; pictures need one called "example".
+            pictures: How many rows have the image's small copy in a first column; the others have a grey square, since
+                MLflow shows a column as pictures only where all of its cells are some.
+        """
+        if not any(columns.values()):
+            return
+        if pictures:
+            cells = []
+            for number, example in enumerate(columns["example"]):
+                path = f"table_images/{Path(name).stem}/{f'{number:03d}' if number < pictures else 'none'}.webp"
+                if path not in self._files:
+                    self._files[path] = _picture(self._images.get(example) if number < pictures else None)
+                cells.append({"type": "image", "filepath": path, "compressed_filepath": path})
+            columns = {"picture": cells, **columns}
+        rows = [
+            [None if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row]
+            for row in zip(*columns.values(), strict=True)
+        ]
+        self.text(name, json.dumps({"columns": list(columns), "data": rows}, ensure_ascii=False, default=float))
+        self._tables.append(name)
+
+    def log(self, mlflow: Any, run: str) -> None:
+        """Logs all files, and the tag by which MLflow's pages find the tables, to the active run."""
+        with tempfile.TemporaryDirectory(prefix="taxtune-") as folder:
+            for name, content in self._files.items():
+                file = Path(folder, name.lstrip("/"))
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            mlflow.log_artifacts(folder, run_id=run)
+        if self._tables:
+            tables = [{"path": name, "type": "table"} for name in self._tables]
+            mlflow.set_tag("mlflow.loggedArtifacts", json.dumps(tables))
 
 
-def rank_table(heldout: Sequence[HeldoutResult]) -> Table:
-    """Returns one row a template and rank with precision and recall and their intervals, as columns."""
-    cells = [
-        (held.name, rank, found)
-        for rank, each in rank_rows(heldout)
-        for held, found in zip(heldout, each, strict=True)
-        if found is not None
-    ]
-    table: Table = {"template": [name for name, *_ in cells], "rank": [rank for _, rank, _ in cells]}
-    for key in ("precision", "recall"):
-        ends = [getattr(found, key) for *_, found in cells]
-        table[key] = [None if each is None else each.estimate for each in ends]
-        table[f"{key} low"] = [None if each is None else each.low for each in ends]
-        table[f"{key} high"] = [None if each is None else each.high for each in ends]
-    return table
+def _picture(file: Path | None) -> bytes:
+    """Returns a small copy of an image as WebP; a grey square where there is none."""
+    from PIL import Image, ImageOps
 
-
-def run_totals(result: TuneResult) -> dict[str, float]:
-    """Returns what a run took in all."""
-    account = result.account
-    return finite({"seconds": account.seconds, "cost_usd": account.usd})
+    small = Image.new("RGB", (_SIDE // 4, _SIDE // 4), "lightgrey")
+    if file is not None:
+        try:
+            with Image.open(file) as picture:
+                picture.draft("RGB", (2 * _SIDE, 2 * _SIDE))  # a large JPEG is decoded at a fraction of its size
+                picture.thumbnail((2 * _SIDE, 2 * _SIDE))
+                small = ImageOps.exif_transpose(picture).convert("RGB")
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            pass  # the run has read it before, and the table is true without it
+    small.thumbnail((_SIDE, _SIDE))
+    written = io.BytesIO()
+    small.save(written, "WEBP", quality=_QUALITY)
+    return written.getvalue()

@@ -98,7 +98,7 @@ class Tuner:
         check_folder_is_for("tune", self.folder)
         if self.resume and isinstance(done := read_finished(self.folder, [experiment], self.callbacks), TuneResult):
             return done
-        with track("opening the history", once=True):
+        with track("opening the history"):
             if not self.resume:
                 check_unused(self.folder)
             for text in experiment.baseline_notes():
@@ -142,7 +142,7 @@ class Tuner:
             )
         if done and done[0].iteration == 0:
             self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
-        with track("opening the record of the run", once=True):
+        with track("opening the record of the run"):
             self.callbacks.tell("on_start", self, done)
         exhausted = False
         while (claim := self._claim(new=not exhausted)) is not None:

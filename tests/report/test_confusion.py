@@ -1,14 +1,16 @@
-"""Which clades are said for which: counts that go one way, and a matrix in which every image is once."""
+"""Confusions: pairs whose two directions are counted apart, and a matrix in which every image is once."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from taxtune.metrics.ranks import OFF_TREE_RANK, RankIntervals, RankScores
 from taxtune.report import confusion
-from taxtune.report.html import page
+from taxtune.report.page import page
 from tests.report import samples
 from tests.report.test_html import Tables, check, text
 
@@ -32,14 +34,17 @@ def group(run: Any) -> dict[str, Any]:
 
 def test_the_two_directions_of_a_pair_are_counted_apart_and_the_stronger_leads() -> None:
     pairs = group(RUN)["pairs"]
-    assert [(pair["truth"], pair["said"], pair["due"]) for pair in pairs] == [("owl", "jay", 4), ("fish", "birds", 2)]
+    assert [(pair["truth"], pair["named"], pair["images"]) for pair in pairs] == [
+        ("owl", "jay", 4),
+        ("fish", "birds", 2),
+    ]
     assert pairs[0]["counts"] == [("baseline", 3), ("winner", 1)]
-    assert pairs[0]["back"] == {"due": 2, "counts": [1, 0]}
+    assert pairs[0]["back"] == {"images": 2, "counts": [1, 0]}
     assert pairs[1]["counts"] == [("baseline", 1), ("winner", 0)]
-    assert pairs[1]["back"] == {"due": 6, "counts": [0, 0]}
+    assert pairs[1]["back"] == {"images": 6, "counts": [0, 0]}
 
 
-def test_a_matrix_has_a_row_a_true_clade_and_a_column_a_clade_that_is_said() -> None:
+def test_a_matrix_has_a_row_per_true_group_and_a_column_per_group_that_is_named() -> None:
     found = confusion.section(RUN)
     assert found is not None
     made = page("report.html.j2", sections={"confusion": found}, title="t", headline="", first=None)
@@ -63,15 +68,15 @@ def test_a_matrix_has_a_row_a_true_clade_and_a_column_a_clade_that_is_said() -> 
     assert "The other way round, of 2: 1, 0." in text(made)
 
 
-@pytest.mark.parametrize(("clades", "others"), [(11, 0), (12, 2), (400, 390)])
-def test_every_image_is_once_in_a_matrix_however_many_clades_there_are(clades: int, others: int) -> None:
-    rng = random.Random(clades)
-    paths = [f"r/c{i:03d}" for i in range(clades)]
+@pytest.mark.parametrize(("groups", "others"), [(11, 0), (12, 2), (400, 390)])
+def test_every_image_is_once_in_a_matrix_however_many_groups_there_are(groups: int, others: int) -> None:
+    rng = random.Random(groups)
+    paths = [f"r/c{i:03d}" for i in range(groups)]
     truths = [*paths, *(rng.choice(paths) for _ in range(300))]
     said = [rng.choice([truth, rng.choice(paths), "r"]) for truth in truths]
     (panel,) = group(samples.answered(truths, winner=said))["panels"]
     (matrix,) = panel["matrices"]
-    assert len(matrix["rows"]) == (clades if not others else 11)
+    assert len(matrix["rows"]) == (groups if not others else 11)
     assert sum(row["total"] for row in matrix["rows"]) == len(truths)
     right = wrong = broader = 0
     for row in matrix["rows"]:
@@ -111,5 +116,24 @@ def test_a_deep_tree_has_matrices_where_most_answers_leave_the_path() -> None:
         samples.answered([]),
     ],
 )
-def test_no_wrong_clade_is_no_section(run: Any) -> None:
+def test_no_wrong_group_is_no_section(run: Any) -> None:
     assert confusion.section(run) is None
+
+
+def ranked(rank: str) -> RankIntervals:
+    return RankIntervals(RankScores(rank, 1, 1, 0), None, None)
+
+
+@pytest.mark.parametrize(
+    ("truths", "names"),
+    [
+        (["a/b/c", "a/b/d"], ["order", "species"]),
+        # Ranks name levels where every path has one node of each.
+        (["a/b/c", "a/b"], ["level 1", "level 2"]),
+        (["a/b/c/d", "a/b/c/e"], ["level 1", "level 2", "level 3"]),
+    ],
+)
+def test_a_level_has_a_ranks_name_where_that_is_certain(truths: list[str], names: list[str]) -> None:
+    held = samples.answered(truths, winner=truths).heldout[0]
+    ranks = (ranked("order"), ranked("species"), ranked(OFF_TREE_RANK))
+    assert confusion.level_names([replace(held, ranks=ranks)], len(names)) == names

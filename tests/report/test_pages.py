@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,7 +97,7 @@ def test_filters_hold_together(open_page: Any, report: str) -> None:
     page.locator("input[name=text]").fill("no such words")
     assert cards(page) == 0
     page.locator("input[name=text]").fill("")
-    page.locator("select[name=clade]").select_option("bird/Passeriformes")
+    page.locator("select[name=group]").select_option("bird/Passeriformes")
     assert cards(page) == better
 
 
@@ -140,7 +139,7 @@ def test_without_scripts_everything_is_there(open_page: Any, report: str) -> Non
 
 
 def test_an_address_that_says_what_the_report_lacks_shows_all(open_page: Any, report: str) -> None:
-    page = open_page(f"{report}#gallery?change=nonsense&template=7&clade=%22%3E&text=")
+    page = open_page(f"{report}#gallery?change=nonsense&template=7&group=%22%3E&text=")
     assert cards(page) == 200
 
 
@@ -156,17 +155,6 @@ def test_the_page_itself_never_scrolls_sideways(open_page: Any, report: str, wid
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
-def test_what_was_chosen_is_what_is_printed(open_page: Any, report: str, tmp_path: Path) -> None:
-    page = open_page(report)
-    whole = page.pdf()
-    page.locator("input[name=text]").fill("bird_00")
-    page.emulate_media(media="print")
-    assert 0 < cards(page) <= 11
-    assert not page.locator(".filters").is_visible()
-    assert "search: “bird_00”" in count(page)
-    assert len(page.pdf()) < len(whole)
-
-
 def test_a_hostile_answer_stays_text(open_page: Any, report: str) -> None:
     page = open_page(report)
     assert "</script><script>" in page.title()
@@ -174,47 +162,3 @@ def test_a_hostile_answer_stays_text(open_page: Any, report: str) -> None:
     assert page.locator("img:not([src^='data:'])").count() == 0
     page.locator("input[name=text]").fill("</script>")
     assert cards(page) == 1
-
-
-@pytest.mark.parametrize("section", ["tree", "confusion"])
-def test_templates_are_switched_in_place_without_scripts_and_all_are_printed(
-    open_page: Any, report: str, section: str
-) -> None:
-    page = open_page(report, java_script_enabled=False)
-    panels, choices = page.locator(f"#{section} .panel"), page.locator(f"#{section} .switch > input")
-    assert panels.count() == choices.count() == 3
-
-    def seen() -> list[bool]:
-        return [panels.nth(i).is_visible() for i in range(3)]
-
-    assert seen() == [False, True, False]  # the first winner
-    page.locator(f"#{section} .switch > label").first.click()
-    assert seen() == [True, False, False]
-    choices.first.focus()
-    page.keyboard.press("ArrowLeft")
-    assert seen() == [False, False, True]
-    page.emulate_media(media="print")
-    assert seen() == [True, True, True]
-
-
-def test_no_name_in_the_tree_runs_into_its_number(open_page: Any, tmp_path: Path) -> None:
-    truths = [f"root/a group with a long name {i % 4}/a label with a name as long as this is {i}" for i in range(20)]
-    run = samples.answered(truths * 2, baseline=truths * 2, winner=[*truths, *["root"] * 20])
-    (tmp_path / "report.html").write_text(render_report(run), "utf-8")
-    for width in (390, 1280):
-        page = open_page((tmp_path / "report.html").as_uri(), viewport={"width": width, "height": 900})
-        numbers, overlaps = page.evaluate(
-            """() => {
-                const numbers = [...document.querySelectorAll('#tree .panel svg > text.end')].filter(
-                    number => number.getBoundingClientRect().width);
-                return [numbers.length, numbers.filter(number => {
-                    const box = number.parentElement.querySelector('.ground').getBoundingClientRect();
-                    const share = parseFloat(number.previousElementSibling.getAttribute('width')) / 100;
-                    const clipped = box.left + box.width * share;
-                    const end = number.previousElementSibling.getBoundingClientRect().right;
-                    return Math.min(end, clipped) > number.getBoundingClientRect().left + 1;
-                }).length];
-            }"""
-        )
-        assert numbers > 5
-        assert overlaps == 0

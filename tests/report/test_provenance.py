@@ -1,21 +1,19 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from PIL import Image
+from taxtune.tuning.files import describe
 
 from taxtune.recipe import load_recipe
-from taxtune.report.html import write_report
-from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.run_folder import describe
+from taxtune.tuning.from_recipe import Parts
 from tests.report import samples
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
     monkeypatch.setenv("SOME_API_KEY", "the-secret-key")
     (tmp_path / "tree.csv").write_text("child,parent,label\n1,,bird\n2,1,owl\n3,1,duck\n")
     lines = ["image,label"]
@@ -32,15 +30,16 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
             "kind": "api",
             "model": "openai/some-model",
             "api_base": "http://me:password@127.0.0.1:9/v1",
+            "api_key_env": "SOME_API_KEY",
         },
     }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    return Experiment(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out")
+    return Parts(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out")
 
 
-def test_it_names_model_data_and_software_and_no_secret(session: Experiment) -> None:
+def test_it_names_model_data_and_software_and_no_secret(session: Parts) -> None:
     command = "taxtune compare recipe.yaml --objective hp --objective accuracy"
-    found = describe(session.tuned_for(), samples.comparison(2).account, command)
+    found = describe(session.experiment(), samples.comparison(2).account, command)
     assert found.facts["Model"]["model"] == "openai/some-model"
     assert found.facts["Data"]["images"] == "2 tuning, 4 held-out, disjoint by content"
     assert found.facts["Data"]["domain"] == "bird"
@@ -53,19 +52,11 @@ def test_it_names_model_data_and_software_and_no_secret(session: Experiment) -> 
     assert "the-secret-key" not in everything
 
 
-def test_the_recipe_can_be_read_back(session: Experiment, tmp_path: Path) -> None:
-    found = describe(session.tuned_for(), samples.tune(n=1).account, None)
+def test_the_recipe_can_be_read_back(session: Parts, tmp_path: Path) -> None:
+    found = describe(session.experiment(), samples.tune(n=1).account, None)
     assert found.recipe is not None
     (tmp_path / "again.yaml").write_text(found.recipe)
     again = load_recipe(tmp_path / "again.yaml")
     assert again.settings()["seed"] == 7
     assert again.taxonomy == session.recipe.taxonomy
     assert again.proposer == session.recipe.proposer
-
-
-def test_the_report_shows_it(session: Experiment, tmp_path: Path) -> None:
-    found = describe(session.tuned_for(), samples.tune(n=1).account, "taxtune tune recipe.yaml")
-    page = write_report(replace(samples.tune(n=1), provenance=found), tmp_path / "out").read_text(encoding="utf-8")
-    assert "openai/some-model" in page
-    assert "taxtune tune recipe.yaml" in page
-    assert "password" not in page

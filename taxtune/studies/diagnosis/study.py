@@ -27,6 +27,7 @@ from taxtune.metrics.diagnosis import (
 )
 from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, score
 from taxtune.metrics.information import Information, information_values
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import bootstrap_ranks, rank_of
 from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import (
@@ -37,7 +38,7 @@ from taxtune.metrics.statistics import (
     information_sample,
 )
 from taxtune.report.output import StudyReport, Table, node_name
-from taxtune.report.wording import interval, metric_name
+from taxtune.report.scores import interval
 from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.diagnosis import DiagnosisSettings
 from taxtune.studies.diagnosis.figure import draw_costs, draw_ranks

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from taxtune.metrics.statistics import Interval
-from taxtune.report.drawing import CYCLE, GREY, INK, MARKER_CYCLE, PAPER, padded
-from taxtune.report.isolines import draw_iso_lines
+from taxtune.report.drawing import CYCLE, GREY, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
 from taxtune.report.output import cut
 from taxtune.studies.drawing import draw_intervals
 

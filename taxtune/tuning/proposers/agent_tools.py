@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from taxtune.errors import TaxtuneError, TemplateError
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Sample, paired_bootstrap
-from taxtune.report.wording import metric_name
 from taxtune.tuning.proposers.base import Check, Goal
 from taxtune.tuning.proposers.clades import Clades
 from taxtune.tuning.proposers.evidence import evidence, row_values

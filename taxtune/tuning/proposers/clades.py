@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from taxtune.report.wording import metric_name
+from taxtune.metrics.names import metric_name
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import evidence

@@ -11,7 +11,7 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from taxtune.errors import ProposerError
-from taxtune.report.wording import metric_name
+from taxtune.metrics.names import metric_name
 from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import evidence, measures_of

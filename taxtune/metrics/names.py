@@ -1,0 +1,47 @@
+"""The names that metrics are shown by, in tables and in sentences."""
+
+from __future__ import annotations
+
+__all__ = ["INFORMATION", "METRICS", "SHARES", "meaning", "metric_name"]
+
+#: The scores in the order in which they are shown.
+METRICS = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "depth": "depth"}
+#: The information-weighted scores.
+INFORMATION = {
+    "ihp": "ihP",
+    "ihr": "ihR",
+    "ihf": "ihF",
+    "remaining_uncertainty": "remaining uncertainty, bits",
+    "misinformation": "misinformation, bits",
+}
+#: Shares of the answers: those that say nothing, and those that assert something the tree lacks.
+SHARES = {"abstained": "abstained", "off_tree": "off the tree"}
+_OBJECTIVES = {"hr_at_hp": "hR at hP", "ihr_at_ihp": "ihR at ihP", "f_beta": "Fβ", "pareto": "hP and hR"}
+_NAMES = {**METRICS, **INFORMATION, **SHARES, **_OBJECTIVES}
+_MEANING = {
+    "hp": "hierarchical precision (hP)",
+    "hr": "hierarchical recall (hR)",
+    "hf": "hierarchical F (hF)",
+    "ihp": "information-weighted hierarchical precision (ihP)",
+    "ihr": "information-weighted hierarchical recall (ihR)",
+    "ihf": "information-weighted hierarchical F (ihF)",
+    "accuracy": "exact accuracy",
+    "hr_at_hp": "hierarchical recall (hR) at a held hierarchical precision (hP)",
+    "ihr_at_ihp": "information-weighted recall (ihR) at a held precision (ihP)",
+    "f_beta": "Fβ of hP and hR",
+    "pareto": "the front of hP and hR",
+}
+
+
+def metric_name(key: str) -> str:
+    """Returns the name of a metric or objective: "hP", a text measure's label, or the key of one of the run's own."""
+    from taxtune.metrics.registry import MEASURES
+
+    return _NAMES.get(key) or (MEASURES[key].label if key in MEASURES else key)
+
+
+def meaning(key: str) -> str:
+    """Returns the name of a metric or objective in a sentence: "hierarchical precision (hP)"."""
+    from taxtune.metrics.registry import MEASURES
+
+    return _MEANING.get(key) or (f"the mean {MEASURES[key].label}" if key in MEASURES else f"{key!r}")

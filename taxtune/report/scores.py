@@ -1,0 +1,203 @@
+"""Scores as text, and the held-out scores, differences and scores by rank of a result as tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from taxtune.metrics.names import INFORMATION, METRICS, SHARES, metric_name
+from taxtune.metrics.registry import MEASURES
+from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.report.table import Table
+from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TemplateScores, TuneResult
+from taxtune.untrusted import visible
+
+__all__ = [
+    "Result",
+    "best_so_far",
+    "difference",
+    "failed_calls",
+    "interval",
+    "number",
+    "p_value",
+    "pair_name",
+    "paired",
+    "rank_table",
+    "result_runs",
+    "score_of",
+    "score_table",
+    "signed",
+    "template_name",
+    "title",
+]
+
+Result = TuneResult | ComparisonResult
+#: The scores that depend on the choice of the root; whether an answer is exactly right does not.
+_ROOTED = ("hp", "hr", "hf", "depth")
+_MINUS = "−"
+
+
+def number(value: float | None, metric: str = "hp") -> str:
+    """Returns a score with three digits (depth and bits: two), or a dash where there is none."""
+    return "–" if value is None else f"{value:.{_digits(metric)}f}".replace("-", _MINUS)
+
+
+def signed(value: float, metric: str = "hp") -> str:
+    """Returns a difference with its sign; one that rounds to zero has none."""
+    text = f"{value:+.{_digits(metric)}f}"
+    return (text if re.search("[1-9]", text) else text[1:]).replace("-", _MINUS)
+
+
+def interval(value: Interval, metric: str = "hp") -> str:
+    """Returns the ends of a score's interval, as "0.912 to 0.958"."""
+    return f"{number(value.low, metric)} to {number(value.high, metric)}"
+
+
+def difference(value: PairedDifference, metric: str = "hp") -> str:
+    """Returns a paired difference with its interval, as "+0.056 (+0.031 to +0.082)"."""
+    return f"{signed(value.difference, metric)} ({signed(value.low, metric)} to {signed(value.high, metric)})"
+
+
+def p_value(value: float) -> str:
+    """Returns a p value with three digits; smaller ones as "< 0.001"."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def score_of(scores: TemplateScores | None, key: str) -> float | None:
+    """Returns a score, or None if there is none of that name."""
+    return scores.get(key) if scores is not None and key in scores.keys() else None  # noqa: SIM118 - not a mapping
+
+
+@lru_cache(maxsize=256)  # a page asks per image, and listing the measures of installed packages takes 20 ms
+def template_name(name: str) -> str:
+    """Returns the name that a held-out result is shown by: "baseline", "winner", "hP-tuned", or "birds: winner".
+
+    A template that was evaluated under a name of its own keeps it.
+    """
+    run, colon, rest = name.rpartition(": ")
+    shown = metric_name(rest)
+    known = shown != rest or rest in METRICS or rest in SHARES or rest in MEASURES
+    return f"{run}{colon}{shown.replace(' ', '-')}-tuned" if known else name
+
+
+def pair_name(pair: str) -> str:
+    """Returns the name of a pair "a - b" of held-out results: "hP-tuned − baseline"."""
+    return f" {_MINUS} ".join(template_name(name) for name in pair.split(" - "))
+
+
+def result_runs(result: Result) -> tuple[TuneResult, ...]:
+    """Returns the tuning runs of a result: itself, or those compared."""
+    return result.runs if isinstance(result, ComparisonResult) else (result,)
+
+
+def title(result: Result) -> str:
+    """Returns the title of a result: what was tuned for, or which templates were evaluated."""
+    objectives = dict.fromkeys(metric_name(run.objective) for run in result_runs(result))
+    if objectives:
+        return f"{result.name}: tuning for {' and '.join(objectives)}"
+    return f"{result.name}: {' and '.join(map(template_name, result.contenders))} against the baseline"
+
+
+def best_so_far(iterations: Iterable[IterationRecord]) -> list[IterationRecord | None]:
+    """Returns, per iteration, the best one up to then: the first feasible one of the highest value."""
+    best, highest = None, float("-inf")
+    path = []
+    for record in iterations:
+        if record.feasible and record.value is not None and record.value > highest:
+            best, highest = record, record.value
+        path.append(best)
+    return path
+
+
+def paired(result: Result, name: str, other: str, metric: str) -> PairedDifference | None:
+    """Returns the paired difference `name` minus `other` of a metric, in whichever order it is kept, or None."""
+    kept, swapped = result.against(name, other), result.against(other, name)
+    if kept is not None:
+        return kept.metrics.get(metric)
+    value = None if swapped is None else swapped.metrics.get(metric)
+    return None if value is None else -value
+
+
+def failed_calls(result: Result) -> str | None:
+    """Returns the counts of failed calls by kind, those that were made again included; None where none failed."""
+    parts = []
+    for who, counts in result.faults.items():
+        kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in counts.items())
+        parts.append(f"{sum(counts.values()):,} of the {who} ({kinds})")
+    return "; ".join(parts) or None
+
+
+def score_table(result: Result) -> Table:
+    """Returns every held-out score of each template and every paired difference, with 95 % intervals and p values.
+
+    Scores of a run that is restricted to a part of the taxonomy come on that part first, then on the whole.
+    """
+    rows: list[tuple[str | float | None, ...]] = []
+    keys = dict.fromkeys(key for held in result.heldout for key in _keys(held))
+    whole = next((held.full for held in result.heldout if held.full is not None), None)
+    for key in keys:
+        name = metric_name(key) + (f" on {visible(whole.domain)}" if whole and key in _ROOTED else "")
+        for held in result.heldout:
+            ends = held.intervals.get(key)
+            rows.append((name, template_name(held.name), score_of(held.scores, key), *_ends(ends), None))
+        for pair in result.differences:
+            if (change := pair.metrics.get(key)) is not None:
+                rows.append((name, pair_name(pair.key), *_change(change)))
+    for key in _ROOTED if whole else ():
+        name = f"{metric_name(key)} on {visible(whole.root)}" if whole else key
+        for held in result.heldout:
+            if held.full is not None:
+                value = getattr(held.full.scores, key)
+                rows.append((name, template_name(held.name), value, *_ends(held.full.intervals.get(key)), None))
+        for pair in result.differences:
+            if (change := pair.full.get(key)) is not None:
+                rows.append((name, pair_name(pair.key), *_change(change)))
+    first = next(iter(result.heldout), None)
+    counted = "" if first is None else f": {first.scores.n:,} {first.split} images"
+    columns = ("score", "template", "value", "95 % low", "95 % high", "p")
+    return Table("scores", f"Scores{counted}", columns, tuple(rows), {"p": 4}, _score_notes(result))
+
+
+def rank_table(result: Result) -> Table:
+    """Returns precision and recall at each rank of each template, with counts and 95 % intervals."""
+    rows: list[tuple[str | float | None, ...]] = []
+    ranks = dict.fromkeys(row.scores.rank for held in result.heldout for row in held.ranks)
+    for rank in ranks:
+        for held in result.heldout:
+            for row in held.ranks:
+                if row.scores.rank == rank:
+                    for kind, share, count in (
+                        ("precision", row.precision, row.scores.said),
+                        ("recall", row.recall, row.scores.due),
+                    ):
+                        value = None if share is None else share.estimate
+                        rows.append((rank, template_name(held.name), kind, value, *_ends(share), count))
+    columns = ("rank", "template", "share", "value", "95 % low", "95 % high", "of")
+    note = "Precision is of the answers that name the rank, recall of the images that have it."
+    return Table("ranks", "Precision and recall at each rank", columns, tuple(rows), notes=(note,))
+
+
+def _score_notes(result: Result) -> tuple[str, ...]:
+    missing = {row.example for held in result.heldout for row in held.rows if row.failure is not None}
+    notes = ["Differences are paired over the same images; bootstrap intervals and two-sided p values."]
+    if missing:
+        notes.append(f"{len(missing):,} images without an answer to some template count for none of its scores.")
+    return tuple(notes)
+
+
+def _keys(held: HeldoutResult) -> list[str]:
+    bits = INFORMATION if held.scores.ihp is not None else {}
+    return [*METRICS, *bits, *held.scores.measures, *SHARES]
+
+
+def _ends(ends: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if ends is None else (ends.low, ends.high)
+
+
+def _change(change: PairedDifference) -> tuple[float, float, float, float]:
+    return change.difference, change.low, change.high, change.p_value
+
+
+def _digits(metric: str) -> int:
+    return 2 if metric in ("depth", "remaining_uncertainty", "misinformation") else 3

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from taxtune.metrics.hierarchical import HierarchicalScores
+from taxtune.metrics.ranks import RankIntervals, RankScores
+from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.report import scores
+from taxtune.tuning.records import Difference, FullTreeScores
+from tests.report import samples
+
+
+def test_numbers_have_a_true_minus_and_no_negative_zero() -> None:
+    assert scores.number(0.9714) == "0.971"
+    assert scores.number(None) == "–"
+    assert scores.number(4.1234, "depth") == "4.12"
+    assert [scores.signed(value) for value in (-0.02, 0.02, -0.0001)] == ["−0.020", "+0.020", "0.000"]
+    assert [scores.p_value(value) for value in (0.0004, 0.31)] == ["< 0.001", "0.310"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("baseline", "baseline"),
+        ("iteration 3", "iteration 3"),
+        ("hp", "hP-tuned"),
+        ("hr_at_hp", "hR-at-hP-tuned"),
+        ("rouge-1", "ROUGE-tuned"),
+        ("birds: winner", "birds: winner"),
+        ("birds: accuracy", "birds: accuracy-tuned"),
+        ("paper1-minimal", "paper1-minimal"),
+    ],
+)
+def test_a_template_is_named_after_its_objective_or_by_its_own_name(name: str, shown: str) -> None:
+    assert scores.template_name(name) == shown
+
+
+def test_a_pair_is_found_in_whichever_order_it_is_kept() -> None:
+    kept = PairedDifference(-0.1, -0.13, -0.08, 0.01)
+    result = replace(samples.comparison(n=2), differences=(Difference("accuracy", "hp", {"hp": kept}),))
+    assert scores.paired(result, "hp", "accuracy", "hp") == PairedDifference(0.1, 0.08, 0.13, 0.01)
+    assert scores.paired(result, "accuracy", "hp", "hp") == kept
+    assert scores.paired(result, "hp", "baseline", "hp") is None
+    assert scores.paired(result, "hp", "accuracy", "hr") is None
+
+
+def test_best_so_far_skips_what_failed_or_breaks_the_floor_and_keeps_the_first_of_equals() -> None:
+    records = [
+        samples.iteration(0, state="void"),
+        samples.iteration(1, hp=0.8, hr=0.5),
+        samples.iteration(2, hp=0.99, hr=0.1),  # below the floor
+        samples.iteration(3, hp=0.8, hr=0.6),
+        samples.iteration(4, hp=0.85, hr=0.55),
+        samples.iteration(5, state="failed"),
+    ]
+    assert [b and b.iteration for b in scores.best_so_far(records)] == [None, 1, 1, 1, 4, 4]
+
+
+def test_every_score_and_every_difference_is_in_one_table() -> None:
+    table = scores.score_table(samples.comparison(2))
+    rows = {(score, template): values for score, template, *values in table.rows}
+    assert rows["hP", "hP-tuned"] == [0.962, pytest.approx(0.944), pytest.approx(0.9782), None]
+    assert rows["hP", "accuracy-tuned − baseline"] == [-0.024, pytest.approx(-0.045), pytest.approx(-0.004), 0.0004]
+    assert len([key for key in rows if key[0] == "ihP"]) == 6
+    assert rows["off the tree", "baseline"] == [0.05, None, None, None]
+
+
+def test_a_restricted_run_has_the_scores_on_both_trees() -> None:
+    run = samples.tune(n=2)
+    whole = HierarchicalScores(0.98, 0.8, 0.88, 0.3, 4.0, 200)
+    full = FullTreeScores("Aves", "life", whole, dict.fromkeys(("hp", "hr"), Interval(0.5, 0.4, 0.6)))
+    held = tuple(replace(one, full=full) for one in run.heldout)
+    change = replace(run.differences[0], full=samples.differences(0.011, 0.022, 0.033))
+    rows = {row[:2]: row[2] for row in scores.score_table(replace(run, heldout=held, differences=(change,))).rows}
+    assert rows["hP on Aves", "winner"] == 0.962
+    assert rows["hP on life", "winner"] == 0.98
+    assert rows["hP on life", "winner − baseline"] == 0.011
+    assert ("accuracy", "winner") in rows
+    assert ("accuracy on life", "winner") not in rows
+
+
+def test_precision_and_recall_at_each_rank_with_their_counts() -> None:
+    run = samples.tune(n=2)
+    off = RankIntervals(RankScores("off the tree", 4, 0, 0), Interval(0, 0, 0), None)
+    heldout = (replace(run.heldout[0], ranks=(*run.heldout[0].ranks, off)), run.heldout[1])
+    rows = {row[:3]: (row[3], row[6]) for row in scores.rank_table(replace(run, heldout=heldout)).rows}
+    assert rows["order", "baseline", "precision"] == (0.995, 200)
+    # What no image has gets no number, and a template without such an answer no row.
+    assert rows["off the tree", "baseline", "precision"] == (0, 4)
+    assert rows["off the tree", "baseline", "recall"] == (None, 0)
+    assert ("off the tree", "winner", "precision") not in rows
