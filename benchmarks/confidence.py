@@ -78,7 +78,7 @@ def compared(tree: Taxonomy, nodes: Counts, targets: Counts, counted: Counts, ch
 
 
 def line(draws: list[Counts]) -> str:
-    """Returns what is said and what is right, in columns."""
+    """Returns the stated and the correct nodes, in columns."""
 
     def means(rows: Counts) -> str:
         return f"{np.average(rows[:, 0], weights=rows[:, 2]):.3f} {rows[:, 1].sum() / rows[:, 2].sum():.3f}"

@@ -62,7 +62,7 @@ def in_order(model: LocalLLM, requests: list[Request], size: int) -> list[Reply]
 
 
 def variants(folder: Path, requests: list[Request], size: int, names: list[str]) -> dict[str, Run]:
-    """Returns what is compared, by name: the first is what all are compared with."""
+    """Returns the runners by name; the first is the reference."""
     settings = ModelSettings(
         task="text-generation", max_tokens=NEW_TOKENS, device="cpu", dtype="float32", batch_size=size
     )

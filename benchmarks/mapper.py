@@ -222,8 +222,8 @@ def compare_with_paper(taxonomy: Taxonomy, texts: Sequence[str], timed: int, pre
     compared = min(timed, len(texts))
     slow_seconds /= compared
     print(f"{preset} on {len(taxonomy):,} nodes, {len(texts)} texts, similarity rows given:")
-    print(f"  plain transcription {slow_seconds * 1e3:10.2f} ms an answer ({compared} texts)")
-    print(f"  indexed             {fast_seconds * 1e3:10.3f} ms an answer ({len(texts)} texts)")
+    print(f"  plain transcription {slow_seconds * 1e3:10.2f} ms per answer ({compared} texts)")
+    print(f"  indexed             {fast_seconds * 1e3:10.3f} ms per answer ({len(texts)} texts)")
     print(f"  ratio {slow_seconds / fast_seconds:,.0f}; identical placements {agreed} of {compared}")
 
 

@@ -95,7 +95,7 @@ def best_known(landscape: Landscape, aim: Aim) -> int | None:
 
 
 def judge(landscape: Landscape, aim: Aim, images: IntArray, chosen: Chosen, best: int | None) -> dict[str, Any]:
-    """Returns what a choice is worth on held-out images beside the best template, by the names of `Run`."""
+    """Returns the held-out scores of a choice beside those of the best template, by the names of `Run`."""
     means = {
         template: (float(landscape.hp[template, images].mean()), float(landscape.hr[template, images].mean()))
         for template in {0, chosen.template, chosen.template if best is None else best}
@@ -276,7 +276,7 @@ def _reach_table(reached: pd.DataFrame) -> Table:
 
 
 def steps(runs: pd.DataFrame) -> pd.DataFrame:
-    """Returns what each larger budget changes in the gain: mean of the paired differences and its standard error."""
+    """Returns the change of the gain with each larger budget: mean of the paired differences and its standard error."""
     found = []
     for key, some in runs.groupby(["landscape", "objective", "method"], sort=False):
         wide = some.pivot_table(index="seed", columns="budget", values="gain")

@@ -47,7 +47,7 @@ def timed(*command: str) -> tuple[float, float]:
 
 
 def commands(folder: Path, iterations: int, repeats: int) -> Table:
-    """Returns what commands take that have nothing to compute: the least of some repeats."""
+    """Returns the times of commands that have nothing to compute: the least of some repeats."""
     taxtune = (sys.executable, "-m", "taxtune")
     tune = (*taxtune, "tune", "fieldguide", "--set", f"iterations={iterations}", "--out", str(folder / "run"))
     first = timed(*tune)
@@ -95,7 +95,7 @@ def write_fragments(file: Path, slots: int = 4, choices: int = 12) -> None:
 
 
 def loop(folder: Path, iterations: int) -> Table:
-    """Returns what an iteration takes without a model, after so many of them."""
+    """Returns the time of an iteration without a model, after so many of them."""
     from taxtune.recipe import load_recipe
     from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.loop import Tuner
@@ -211,7 +211,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
 
 
 def run_table(folder: Path, iterations: int) -> Table:
-    """Returns what each part of a run takes, in a process of its own, which loads everything first."""
+    """Returns the time of each part of a run, in a process of its own, which loads everything first."""
     command = (sys.executable, __file__, "--by-part", str(folder / "by-part"), "--run-iterations", str(iterations))
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     found = json.loads(done.stdout.splitlines()[-1])

@@ -38,7 +38,7 @@ class Ways:
     Attributes:
         hp: Shape (templates, options, images).
         hr: Shape (templates, options, images).
-        calls: VLM calls an image.
+        calls: VLM calls per image.
     """
 
     hp: FloatArray
@@ -64,7 +64,7 @@ def read_recorded(samples: int) -> tuple[Taxonomy, IntArray, Ways, Ways, dict[in
 
 
 def _voted(tree: Taxonomy, target: IntArray, votes: Sequence[IntArray]) -> Ways:
-    """Returns what votes give at every share, the most cautious first, after answering the root always."""
+    """Returns the scores of votes at every share, the most cautious first, after answering the root always."""
     m = votes[0].shape[1]
     none = np.zeros(votes[0].shape, dtype=bool)
     places = [[Vote(m, k / m).place(tree, nodes, none).nodes for k in range(m, 0, -1)] for nodes in votes]
@@ -108,7 +108,7 @@ def _worth(ways: Ways, inside: IntArray, rows: IntArray) -> FloatArray:
 
 
 def simulate(draws: int, prompts: Ways, fronts: dict[int, Ways], both: Ways, tree: Taxonomy, seed: int = 0) -> Table:
-    """Returns what each way is worth on held-out images, by the calls it may spend."""
+    """Returns the held-out scores of each way, by the calls it may spend."""
     n = prompts.hp.shape[2]
     rows = []
     for calls in CALLS:
@@ -132,7 +132,7 @@ def simulate(draws: int, prompts: Ways, fronts: dict[int, Ways], both: Ways, tre
             error = float(hr.std(ddof=1) / np.sqrt(draws))
             kept_target = float((hp >= TARGET - NEAR).mean())
             rows.append((calls, name, each, float(hp.mean()), kept_target, float(hr.mean()), error))
-    heads = ("calls for tuning", "way", "calls an image", "hP", f"hP ≥ {TARGET - NEAR:.3f}", "hR", "± (SE)")
+    heads = ("calls for tuning", "way", "calls per image", "hP", f"hP ≥ {TARGET - NEAR:.3f}", "hR", "± (SE)")
     title = (
         f"Prompt alone, policy alone and both at equal VLM calls for tuning ({draws} draws, {HELDOUT} held-out images)"
     )
@@ -144,7 +144,7 @@ def ceilings(prompts: Ways, fronts: dict[int, Ways], both: Ways) -> Table:
     rows = [(f"the best of {len(prompts.hp)} prompts", 1, *_ceiling(prompts))]
     rows += [(f"the baseline, {m} answers", m, *_ceiling(ways)) for m, ways in fronts.items()]
     rows += [(f"the best of {len(both.hp)} prompts, {both.calls} answers", both.calls, *_ceiling(both))]
-    heads = ("way", "calls an image", "hP", "hR")
+    heads = ("way", "calls per image", "hP", "hR")
     return Table("ceilings", f"The highest hR at an hP of {TARGET}, on all images", heads, tuple(rows))
 
 
@@ -197,7 +197,7 @@ def draw_fronts(prompts: Ways, fronts: dict[int, Ways], both: Ways, file: Path) 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=300, help="draws of images (default %(default)s)")
-    parser.add_argument("--samples", type=int, default=8, help="answers an image (default %(default)s)")
+    parser.add_argument("--samples", type=int, default=8, help="answers per image (default %(default)s)")
     parser.add_argument("--out", type=Path, help="a folder for the figure")
     given = parser.parse_args(arguments)
     tree, _, prompts, both, fronts = read_recorded(given.samples)

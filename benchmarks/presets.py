@@ -115,7 +115,7 @@ def similarities(sentence: str | None) -> Iterator[tuple[str, Similarity]]:
 
 
 def tally(tree: Taxonomy, similarity: Similarity, answers: Sequence[Answer]) -> dict[tuple[str, int], Tally]:
-    """Returns what became of answers on one tree, by file and factor."""
+    """Returns counts of placements on one tree, by file and factor."""
     config = MapperConfig(preset=PAPER_PRESETS[0])
     configs = [
         replace(config, preset=preset, thr_top2=config.thr_top2 * factor, thr_topk=config.thr_topk * factor)

@@ -153,7 +153,7 @@ def images(folder: Path, n: int) -> dict[str, Any]:
         "load, s": loading,
         "split, s": splitting,
         "peak, MB": peak(),
-        "bytes an image": (peak() - before) * 2**20 / n,
+        "bytes per image": (peak() - before) * 2**20 / n,
         "digest": hashlib.sha256(said.encode()).hexdigest(),
     }
 
@@ -189,7 +189,7 @@ def peak() -> float:
 
 
 def measured(part: str, *arguments: object, cache: Path | None = None) -> dict[str, Any]:
-    """Returns what a part measures in a process of its own."""
+    """Returns the measurements of a part in a process of its own."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"} | ({} if cache is None else {"XDG_CACHE_HOME": str(cache)})
     command = [sys.executable, __file__, "--measure", part, *map(str, arguments)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)

@@ -53,7 +53,7 @@ class Aim:
         return hr if self.name == "hr_at_hp" else hp
 
     def value(self, hp: Any, hr: Any, baseline_hr: Any) -> Any:
-        """Returns what the plain rule orders by: the mean that is to be high, ties by the other, or minus the miss."""
+        """Returns the sort key of the plain rule: the mean that is to be high, ties by the other, or minus the miss."""
         missed = self.missed(hp, hr, baseline_hr)
         tied = self.aimed(hp, hr) + 1e-6 * (hp if self.name == "hr_at_hp" else hr)
         return np.where(missed > 1e-12, -missed, tied)
@@ -126,12 +126,12 @@ class Questions:
         return self.hp[template, chosen], self.hr[template, chosen]
 
     def means(self, template: int) -> tuple[float, float]:
-        """Returns mean hP and hR of a template over what was asked."""
+        """Returns mean hP and hR of a template over the answered images."""
         asked = self.asked[template]
         return float(self.hp[template, asked].mean()), float(self.hr[template, asked].mean())
 
     def value(self, template: int) -> float:
-        """Returns what the plain rule gives a template for what was asked."""
+        """Returns the plain rule's key of a template over the answered images."""
         return float(self.aim.value(*self.means(template), self.means(0)[1]))
 
     def best(self, templates: Sequence[int], among: int = 1) -> list[int]:
@@ -193,7 +193,7 @@ def _in_turn(task: Task, budgets: Sequence[int], propose: _Propose) -> list[Chos
 def paper(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     """The paper's loop: what comes next differs in one or two slots from the best so far.
 
-    This stands in for the chat model, which sees the templates tried so far with their scores and mends the best.
+    This stands in for the chat model, which sees the templates tried so far with their scores and improves the best.
     """
     rng = task.rng(1)
 
@@ -481,7 +481,7 @@ def taxtune(task: Task, budgets: Sequence[int]) -> list[Chosen]:
     images, found = len(task.tuning), []
     templates, floored = len(task.landscape.templates), int(task.aim.name == "hp")
     stages = {budget: rounds(min(BLOCK, images), images, templates, budget, always=floored) for budget in budgets}
-    # A proposal depends on what was asked before alone, so that the search of a small budget is the beginning of that
+    # A proposal depends on earlier questions alone, so that the search of a small budget is the beginning of that
     # of a large one.
     search = Replay(task, BLOCK * len(task.landscape.templates))
     proposals: list[Proposal] = []

@@ -74,7 +74,7 @@ def allowing(rate: int) -> Callable[[int], Reply]:
 SERVERS: dict[str, Callable[[], Server]] = {
     "12 slots, then a queue": lambda: Server(lambda _: slow(0.25, "A: a robin."), slots=12),
     "12 slots, then 429": lambda: Server(lambda _: slow(0.25, "A: a robin."), slots=12, when_full=status(429)),
-    "a batch: 0.2 s + 10 ms a call": lambda: Server(lambda busy: slow(0.2 + 0.01 * busy, "A: a robin.")),
+    "a batch: 0.2 s + 10 ms per call": lambda: Server(lambda busy: slow(0.2 + 0.01 * busy, "A: a robin.")),
     "20 calls a second, Retry-After": lambda: Server(allowing(20)),
 }
 
@@ -101,7 +101,7 @@ def measure(make: Callable[[], Server], fixed: int | None, calls: int) -> tuple[
 
 
 def image_costs(images: int, prompts: int) -> Table:
-    """Returns what it costs to make the messages of every prompt about every image."""
+    """Returns the time to make the messages of every prompt about every image."""
     rows: list[tuple[Cell, ...]] = []
     with tempfile.TemporaryDirectory() as folder:
         paths = []
@@ -138,7 +138,7 @@ def image_costs(images: int, prompts: int) -> Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=200, help="Calls a row.")
+    parser.add_argument("--calls", type=int, default=200, help="Calls per row.")
     parser.add_argument("--fixed", type=int, nargs="+", default=FIXED, help="Fixed numbers of calls under way.")
     parser.add_argument("--images", type=int, default=20, help="Images of the second table.")
     arguments = parser.parse_args()

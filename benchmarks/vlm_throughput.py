@@ -50,7 +50,7 @@ _CROSS = ("cross_attn.k_proj", "cross_attn.v_proj", "cross_attn.k_norm")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked, of which model; read by each of the processes."""
+    """Questions and model; read by each of the processes."""
 
     folder: str
     images: list[str]
@@ -107,7 +107,7 @@ class Phases:
         self._mark("else")
 
     def stop(self) -> dict[str, float]:
-        """Returns what was counted since the start, by phase."""
+        """Returns the counts since the start, by phase."""
         self._mark("else")
         marks = [(phase, _plain(mark)) for phase, mark in self._marks]
         counted = dict.fromkeys(PHASES, 0.0)
@@ -244,7 +244,7 @@ def _generate(plan: Plan, network: Any, processor: Any, prompt: str, images: Seq
 
 
 def run_way(way: str, plan: Plan) -> dict[str, Any]:
-    """Returns what one way answered, and what it took."""
+    """Returns the answers of one way, and its time."""
     import torch
 
     cuda = plan.device.startswith("cuda")
@@ -342,7 +342,7 @@ def _modules_of_a_step(network: Any) -> Iterator[list[Any]]:
 
 
 def _tokens(plan: Plan, network: Any, processor: Any) -> dict[str, Any]:
-    """Returns how many states an image has, and how many tokens of text the shortest and the longest question."""
+    """Returns the number of states per image, and the tokens of text of the shortest and the longest question."""
     counted: list[int] = []
     last = [module for name, module in network.model.named_children() if name in _VISION][-1]
 
@@ -510,7 +510,7 @@ def show(found: Mapping[str, Any]) -> None:
     print(f"Answers that differ, of {asked['all']:,} ({found['distinct']:,} distinct): {different}.")
 
 
-# -- what is asked -----------------------------------------------------------------------------------------------------
+# -- questions --------------------------------------------------------------------------------------------------------
 
 
 def make_images(folder: Path, side: int, count: int, seed: int) -> list[str]:

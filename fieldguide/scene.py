@@ -109,7 +109,7 @@ def perch(pen: Pen, rng: Generator, setting: str, feet: float, *, front: bool) -
 
 
 def light_for(condition: str, severity: float, rng: Generator) -> tuple[Callable[[RGB], RGB], RGB]:
-    """Returns what the light does to the colours of a bird, and the tone that they all fade to.
+    """Returns the change that the light makes to a bird's colours, and the tone that they all fade to.
 
     Args:
         condition: One of `CONDITIONS`, or "clear".

@@ -130,7 +130,7 @@ def look(model: Any, layer: Any, pictures: Pictures) -> tuple[NDArray[np.float16
 
 
 def sureness(chances: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Returns how likely the likeliest species, family and order is on each picture.
+    """Returns the highest probability of a species, a family and an order per picture.
 
     Args:
         chances: The chance of each species, shape (n, species).

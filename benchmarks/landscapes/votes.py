@@ -51,8 +51,8 @@ def record(
     Args:
         images: A folder that `fieldguide.draw` wrote.
         templates: How many of the landscape's templates to ask, drawn at random, besides its baseline.
-        samples: Answers an image and template.
-        first: Answers an image of the baseline, which is the first template; as many as of the others if left out.
+        samples: Answers per image and template.
+        first: Answers per image of the baseline, which is the first template; as many as of the others if left out.
         temperature: The temperature at which they are drawn.
 
     Returns:
@@ -103,8 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--templates", type=int, default=11, help="templates to ask besides the baseline (default %(default)s)"
     )
-    parser.add_argument("--samples", type=int, default=8, help="answers an image (default %(default)s)")
-    parser.add_argument("--first", type=int, help="answers an image of the baseline (default: --samples)")
+    parser.add_argument("--samples", type=int, default=8, help="answers per image (default %(default)s)")
+    parser.add_argument("--first", type=int, help="answers per image of the baseline (default: --samples)")
     parser.add_argument("--temperature", type=float, default=1.0, help="(default %(default)s)")
     parser.add_argument("--shipped", action="store_true", help="the images of the package")
     parser.add_argument("--drawn", type=Path, help="a folder with images that were drawn before")

@@ -167,7 +167,7 @@ class _Crew:
                 self.open[slot.actor.begin.remote()] = slot
 
     def first(self) -> _Report:
-        """Returns what the first worker says of the model.
+        """Returns the first worker's description of the model.
 
         Raises:
             ModelError: If there is no room for a worker, or the model cannot be asked.
@@ -204,7 +204,7 @@ class _Crew:
         slot.ready = True
 
     def no_room(self) -> str:
-        """Returns what a worker needs and the cluster has, for an error."""
+        """Returns a worker's needs beside the cluster's resources, for an error."""
         free = self.ray.available_resources()
         return (
             f"The Ray cluster has no room for a worker, which takes {self.needs['num_gpus']:g} GPU and "

@@ -99,7 +99,7 @@ class Draft:
         )
 
     def facts(self) -> dict[str, Any]:
-        """Returns what was found as plain values."""
+        """Returns the findings as plain values."""
         aims, subject, found = Aims(), self.subject, len(self.examples)
         return {
             "images": found,
@@ -179,7 +179,7 @@ def make_draft(source: Source, tree: Taxonomy, *, skip_broken: bool = False) -> 
 
 
 def _proving(found: int) -> int:
-    """Returns how many images it takes, at least those found, to prove the hP that is aimed at."""
+    """Returns the number of images, at least those found, that prove the goal for hP."""
     needed = images_needed(Aims().hp_target, Aims().confidence)
     return next(n for n in itertools.count(found) if default_split(n).tuning >= needed)
 

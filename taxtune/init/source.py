@@ -35,7 +35,7 @@ class Source:
     """Labelled images on the disk, as a recipe describes them.
 
     Attributes:
-        kind: "folder" for one sub-folder a label, "manifest" for a file with a row an image.
+        kind: "folder" for one sub-folder per label, "manifest" for a file with one row per image.
         path: The folder or the file.
         image_column: The column of the images.
         label_column: The column of the labels.

@@ -40,7 +40,7 @@ class Subject:
 
 
 def find_subject(tree: Taxonomy, targets: Sequence[int]) -> Subject:
-    """Returns what images show.
+    """Returns the subject of the images.
 
     Args:
         tree: The tree.
@@ -75,7 +75,7 @@ def _is_latin(tree: Taxonomy) -> bool:
 
 
 def _name(tree: Taxonomy, node: int) -> str:
-    """Returns what people call a node."""
+    """Returns the everyday name of a node."""
     return tree.common_name(node) if _is_latin(tree) else tree.labels[node]
 
 

@@ -63,7 +63,7 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     oak") where nothing is compared either, and what is denied never.
     """
     unwrapped = _listed(lexicon, unwrap(answer))
-    # What the whole answer is called, however little it looks like a name: a tree of shades may call a node "scarlet".
+    # The whole answer as a name, however little it looks like a name: a tree of shades may have the node "scarlet".
     words = fold_words(unwrapped.lines[0]) if len(unwrapped.lines) == 1 else ()
     whole_name = lexicon.exact(words, respelled=False)
     if len(words) > 1 and whole_name:  # before it is read as a list ("F-16A/B") or a description

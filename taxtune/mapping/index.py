@@ -114,7 +114,7 @@ class NameIndex:
 
 
 def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
-    """Returns what follows from a large tree, from disk where it is there and whole.
+    """Returns the arrays derived from a large tree, from disk where they are there and whole.
 
     Args:
         taxonomy: The tree; a small one is learnt anew faster than it is read.
@@ -187,7 +187,7 @@ class NameTails:
                 yield "clipped", words[:-1]
 
     def _parts_of(self, node: int) -> list[Words]:
-        """Returns what a label that lists several things lists: "houses, cabins, and farms", "bar / pub"."""
+        """Returns the items of a label that lists several: "houses, cabins, and farms", "bar / pub"."""
         if not _LISTED.search(self.taxonomy.labels[node]):
             return []
         parts = [fold_words(part) for part in _PARTS.split(self.taxonomy.labels[node])]

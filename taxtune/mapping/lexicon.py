@@ -97,11 +97,11 @@ class Lexicon:
         return self._distinct(vernacular if len(vernacular) else names, key)
 
     def shortened(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns what has a name that says just this beyond its ancestors' names, or () where that is nothing."""
+        """Returns the nodes with a name that adds just these words to their ancestors' names."""
         return self._common_of("shortened", tuple(words))
 
     def called(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns what the words name in full, shortened, or as the beginning of longer names."""
+        """Returns the nodes that the words name in full, shortened, or as the beginning of longer names."""
         return self.exact(words) or self.shortened(words) or self.front(words)
 
     def clipped(self, words: Sequence[str]) -> tuple[int, ...]:
@@ -109,11 +109,11 @@ class Lexicon:
         return _only(self._nodes(self.index.clipped.find(" ".join(words))))
 
     def front(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns what the nodes have in common whose names go on behind their parents' with the words."""
+        """Returns the common ancestor of the nodes whose names continue their parents' with the words."""
         return self._common_of("fronts", tuple(words))
 
     def series(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns what the nodes have in common whose names are the words and a number: "DC" of DC-3 and DC-6."""
+        """Returns the common ancestor of the nodes whose names are the words and a number: "DC" of DC-3 and DC-6."""
         common = self._common_of("series", tuple(words))
         return tuple(v for v in map(self.lifted, common) if v)
 
@@ -186,7 +186,7 @@ class Lexicon:
         return self.lifted(self._common(np.unique(places))) if len(places) else None
 
     def elsewhere(self, key: str, denied: Iterable[int]) -> tuple[int, ...]:
-        """Returns what the names that end in a word have in common, but for the nodes that are denied."""
+        """Returns the common ancestor of the names that end in a word, but for the nodes that are denied."""
         places = self.index.heads.find(key)
         for node in denied:
             start, stop = self._range(node)
@@ -227,7 +227,7 @@ class Lexicon:
         return int(above[np.flatnonzero(covered >= self.coverage * len(places))[-1]])
 
     def compound(self, word: str) -> int | None:
-        """Returns what an unknown closed compound of two known words means: a "supercar" is a car."""
+        """Returns the meaning of an unknown closed compound of two known words: a "supercar" is a car."""
         for length in range(len(word) - 3, 2, -1):
             first, last = word[:-length], word[-length:]
             if (self.knows(first) or self.kinds.knows(first)) and (named := self.exact((last,))):
@@ -312,7 +312,7 @@ class Lexicon:
         Args:
             word: A folded word.
             generous: Forgive one slip from five letters and two from seven, where more than this word speaks for the
-                name. Where WordNet is at hand, what it knows is no misspelling, and on a tree without Latin all else
+                name. Where WordNet is installed, what it knows is no misspelling, and on a tree without Latin all else
                 is taken for one.
         """
         if self.kinds.knows(word):
@@ -341,7 +341,7 @@ class Lexicon:
 
 @cache
 def _bits() -> NDArray[np.uint8]:
-    """Returns how many bits are set in each number of 16 bits, shape (65536,)."""
+    """Returns the number of set bits of each number of 16 bits, shape (65536,)."""
     numbers = np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
     counts: NDArray[np.uint8] = np.unpackbits(numbers, axis=1).sum(axis=1, dtype=np.uint8)
     return counts
@@ -353,7 +353,7 @@ def _is_slip_of_hand(word: str, known: str) -> bool:
 
 
 def _between(places: NDArray[Any], start: ArrayLike, stop: ArrayLike) -> NDArray[np.int64]:
-    """Returns how many of ascending places are in ranges, elementwise."""
+    """Returns the number of ascending positions within ranges, elementwise."""
     return np.searchsorted(places, stop) - np.searchsorted(places, start)
 
 

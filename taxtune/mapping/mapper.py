@@ -90,7 +90,7 @@ class Mapper:
         self._cache_dir = cache_dir
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Returns what a copy in another process is made of: it finds WordNet and its indexes where it is."""
+        """Returns the parts of a copy in another process, which finds WordNet and its indexes there."""
         return partial(type(self), cache_dir=self._cache_dir), (self.taxonomy, self.similarity, self.config)
 
     def place(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> Placements:

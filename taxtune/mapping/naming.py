@@ -29,7 +29,7 @@ _LATIN_ENDINGS = ("a", "us", "um", "is", "i", "ae", "ns", "or", "x", "ii", "on",
 class Strength(IntEnum):
     """How much of a phrase its nodes rest on."""
 
-    #: A name that something else follows, a genus with an unknown epithet, an ending, a mended spelling.
+    #: A name that something else follows, a genus with an unknown epithet, an ending, a corrected spelling.
     PART = 0
     #: The last words are a name, or names on the tree end in them.
     HEAD = 1
@@ -63,7 +63,7 @@ class Mention:
 
 
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
-    """Returns what a phrase names, or None where it names nothing on the tree."""
+    """Returns the mention of a phrase, or None where it names nothing on the tree."""
     given = tuple(part for word in phrase.words[-_MAX_PHRASE:] for part in _codes(lexicon, word))
     words, after = _trim(lexicon, given)
     keys = [word.key for word in words]
@@ -170,7 +170,7 @@ def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[tuple[Word, ...], 
     """Takes filler off the front and words such as "species" off the end, unless a whole name would break.
 
     Returns:
-        What is left, and what was taken off the end.
+        The remaining words, and those taken off the end.
     """
     start, stop = 0, len(words)
     while stop - start > 1 and not lexicon.exact([word.key for word in words[start:stop]], respelled=False):
@@ -232,7 +232,7 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 
 def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | None:
-    """Returns what the words from `start` on name as the noun of the phrase."""
+    """Returns the mention of the words from `start` on as the noun of the phrase."""
     keys = [word.key for word in words]
     suffix, modifiers = keys[start:], keys[:start]
     if all(key in english.DESCRIBING for key in suffix) or _is_odd_split(lexicon, suffix, whole=False):
@@ -291,7 +291,7 @@ def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
 
 
 def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Mention) -> tuple[int, Mention]:
-    """Returns how many words the noun and a name before it that fits below it cover, and what both name together."""
+    """Returns the number of words that the noun and a fitting name before it cover, and their joint mention."""
     taxonomy = lexicon.taxonomy
     covered = int(mention.strength is not Strength.PART) if mention.broad else len(words) - start
     for stop in range(start, 0, -1):
@@ -355,7 +355,7 @@ def _is_unknown_binomial(lexicon: Lexicon, words: Sequence[Word]) -> bool:
 
 
 def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads "Artic Tern": last words that are a whole name once a slip in one of them is mended."""
+    """Reads "Artic Tern": last words that are a whole name once a slip in one of them is corrected."""
     if len(words) < 2 or len(words) > MAX_WORDS or all(lexicon.knows(word.key) for word in words):
         return None
     keys = [lexicon.correct(word.key, generous=True) or word.key for word in words]
@@ -373,7 +373,7 @@ def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         return None
     if node := lexicon.compound(last):
         return Mention((node,), Strength.PART, last, broad=True)
-    mended = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
-    if mended[-1].key != last and (mention := _suffix(lexicon, mended)):
+    corrected = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
+    if corrected[-1].key != last and (mention := _suffix(lexicon, corrected)):
         return replace(mention, strength=Strength.PART if len(words) > 1 else mention.strength)
     return None

@@ -49,7 +49,7 @@ class Unwrapped:
 
 
 def unwrap(answer: str) -> Unwrapped:
-    """Returns what an answer says, without the format that it says it in.
+    """Returns the content of an answer without its format.
 
     JSON objects give the values of their answer-like keys ("species", "label"), or else all their texts; a marker such
     as "A:" or "Final answer:" gives what follows the last one; "key: value" lines give the values, and those of keys
@@ -85,7 +85,7 @@ def _clean(text: str) -> str:
 
 
 def _after_marker(text: str) -> str:
-    """Returns what follows the last "A:" or "Answer:" up to the end of its line, or of its list; else all."""
+    """Returns the text after the last "A:" or "Answer:" up to the end of its line, or of its list; else all."""
     for marker in reversed(list(_MARKER.finditer(text))):
         rest = [line for line in text[marker.end() :].splitlines() if line.strip()]
         if not rest:

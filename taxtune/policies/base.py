@@ -66,7 +66,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class Direct:
-    """One answer an image, placed as it is."""
+    """One answer per image, placed as it is."""
 
     @property
     def calls(self) -> int:

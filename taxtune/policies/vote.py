@@ -16,7 +16,7 @@ from taxtune.taxonomy import Taxonomy
 
 __all__ = ["Vote", "vote_paths"]
 
-_MOST = 100  # answers an image: beyond, shares hardly change and a comma was meant
+_MOST = 100  # answers per image: beyond, shares hardly change and a comma was meant
 _EDGE = 1e-9  # 0.7 of 10 answers is 7 of them, whatever 0.7 * 10 is
 
 
@@ -30,7 +30,7 @@ class Vote:
     say, are answers that vote for nothing but the root.
 
     Attributes:
-        samples: Answers an image: that many of one prompt, or one of each of as many prompts.
+        samples: Answers per image: that many of one prompt, or one of each of as many prompts.
         share: The share of the answers that a node needs, in (0, 1].
 
     Raises:
@@ -42,13 +42,13 @@ class Vote:
 
     def __post_init__(self) -> None:
         if not 2 <= self.samples <= _MOST:
-            raise TaxtuneError(f"A vote takes 2 to {_MOST} answers an image.", value=self.samples)
+            raise TaxtuneError(f"A vote takes 2 to {_MOST} answers per image.", value=self.samples)
         if not 0 < self.share <= 1:
             raise TaxtuneError("The share that a node needs must be above 0 and at most 1.", value=self.share)
 
     @property
     def calls(self) -> int:
-        """Answers an image."""
+        """Answers per image."""
         return self.samples
 
     def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
