@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.answers.read import AnswerTable
 from taxtune.errors import DataError
-from taxtune.metrics.base import Measure
+from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.report.output import StudyReport, Table
 

@@ -231,10 +231,10 @@ def _lines(summary: Mapping[str, Any], part: Domain | None, counted: str) -> Ite
     depth, bits = summary["targets"]["depth"], summary["targets"]["bits"]
     yield f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({counted})"
     yield ""
-    lines = [("rank", "said", "precision", "95 % interval", "to be said", "recall", "95 % interval")]
+    lines = [("rank", "predicted", "precision", "95 % interval", "relevant", "recall", "95 % interval")]
     for row in summary["ranks"]:
         precision, recall = (_ends(row[name]) if row[name] else ("–", "") for name in ("precision", "recall"))
-        lines.append((row["rank"], f"{row['said']:,}", *precision, f"{row['due']:,}", *recall))
+        lines.append((row["rank"], f"{row['n_predicted']:,}", *precision, f"{row['n_relevant']:,}", *recall))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for name, *others in lines:
         padded = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]

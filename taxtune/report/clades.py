@@ -133,7 +133,8 @@ def level_names(heldout: Sequence[HeldoutResult], images: Sequence[tuple[SampleR
     for held, counts in zip(heldout, said, strict=True):
         ranks = [each.scores for each in held.ranks if each.scores.rank != OFF_TREE_RANK]
         beyond = [0] * (deepest - 1 - len(ranks))
-        if [each.said for each in ranks] + beyond != counts or [each.due for each in ranks] + beyond != due:
+        predicted, relevant = [each.n_predicted for each in ranks], [each.n_relevant for each in ranks]
+        if predicted + beyond != counts or relevant + beyond != due:
             return [f"level {level}" for level in range(1, deepest)]
         names = max(names, [each.rank for each in ranks], key=len)
     return names

@@ -78,7 +78,7 @@ def _ranks(result: Result) -> list[dict[str, Any]]:
                 for shown in (
                     (None, None)
                     if row is None
-                    else (cell(row.precision, row.scores.said), cell(row.recall, row.scores.due))
+                    else (cell(row.precision, row.scores.n_predicted), cell(row.recall, row.scores.n_relevant))
                 )
             ],
         }

@@ -92,7 +92,7 @@ def details_table(result: Result) -> Table:
                 share = None if at is None else getattr(at, what)
                 if at is None or share is None:
                     continue
-                count = at.scores.said if what == "precision" else at.scores.due
+                count = at.scores.n_predicted if what == "precision" else at.scores.n_relevant
                 shown = f"{template_name(held.name)}, of {count:,}"
                 cells = (number(share.estimate), interval(share))
                 table.add_row(first.pop() if first else "", _escaped(shown), *cells)

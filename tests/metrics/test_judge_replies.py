@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics.judge_replies import read_rating, read_yes_no
+from taxtune.metrics.judging import read_rating, read_yes_no
 
 RATINGS: dict[int | None, tuple[str, ...]] = {
     3: (

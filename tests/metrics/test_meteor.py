@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nltk.translate.meteor_score import single_meteor_score
 
 from taxtune.metrics.registry import Measure, make_measure
-from taxtune.metrics.words import tokens
+from taxtune.metrics.text import tokens
 from taxtune.wordnet import ENVIRONMENT, WordNet, find_wordnet
 from tests.small_wordnet import write_wordnet
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taxtune.metrics.registry import Measure, make_measure
-from taxtune.metrics.words import stems
+from taxtune.metrics.text import stems
 
 NAMES = (
     "exact-match",
