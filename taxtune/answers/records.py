@@ -52,11 +52,10 @@ def read_records(source: str | Path, *, what: str = "answers") -> list[tuple[int
 def open_table(
     source: Source, *, format: str = "auto", what: str = "answers", text: bool = False, harnesses: bool = True
 ) -> Records:
-    """Reads the records of a file, or of a run of taxtune.
+    """Reads the records of a source of `read_answers`.
 
     Args:
-        source: The file; "-" for standard input; the folder of a run, as RUN, RUN:winner, RUN:baseline or RUN:N; or a
-            DataFrame or list of records.
+        source: The source.
         format: One of `FORMATS`; "auto" goes by the file's name and its content.
         what: What the file holds, for messages.
         text: Whether a file of an unknown ending is text with one answer per line, and not CSV or JSON.

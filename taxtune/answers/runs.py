@@ -19,13 +19,9 @@ _BROKEN = (OSError, ValueError, KeyError, TypeError)
 
 
 class RunRows(NamedTuple):
-    """The answers to one template of a run.
+    """The answers to a template ("winner", "baseline", an objective, "iteration N") on "held-out" or "tuning" images.
 
-    Attributes:
-        evaluation: Which template: "winner", "baseline", the objective that it won, or "iteration N".
-        split: "held-out" or "tuning".
-        file: Where it is recorded.
-        rows: One record per image, see `taxtune.tuning.records.SampleResult`.
+    `rows` has one record per image, see `taxtune.tuning.records.SampleResult`.
     """
 
     evaluation: str

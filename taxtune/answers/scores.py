@@ -48,13 +48,7 @@ _TWO_DIGITS = ("depth", "remaining_uncertainty", "misinformation")
 
 
 class ScoredAnswers(NamedTuple):
-    """The scores of a table of answers.
-
-    Attributes:
-        summary: Scores with intervals, counts and settings, as plain values.
-        rows: A record of plain values per answer.
-        lines: The scores as people read them, in columns.
-    """
+    """The scores of a table of answers: a summary and a record per answer of plain values, and lines to print."""
 
     summary: dict[str, Any]
     rows: list[dict[str, Any]]
@@ -74,16 +68,9 @@ def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
 
 
 def as_child(mapper: Mapper, placements: Iterable[Placement | None]) -> Mask:
-    """Returns which placements are scored as a child of the root that is never right.
+    """Which placements (None: no answer) are scored as a child of the root that is never right, shape (n,).
 
     They are those off the tree, unless the mapper's settings (`MapperConfig.off_tree`) score these as the root.
-
-    Args:
-        mapper: The mapper that placed the answers.
-        placements: The placements, n of them; None where there is no answer.
-
-    Returns:
-        A mask of shape (n,) for `off_tree` of all that scores.
     """
     scored = mapper.identity().get("off_tree") == "child"
     return np.array([scored and one is not None and one.off_tree for one in placements], dtype=bool)
@@ -100,12 +87,12 @@ def score_answers(
     resamples: int = 2000,
     seed: int = 0,
 ) -> ScoredAnswers:
-    """Returns every score of answers, or of predicted nodes where the rows have them.
+    """Every score of answers, or of predicted nodes where the rows have them; a missing answer says nothing.
 
     Args:
-        answers: The answers with their targets; a missing answer counts as one that says nothing.
+        answers: The answers with their targets.
         taxonomy: The tree that the targets are on.
-        mapper: The mapper that places answers on it; None for the default mapper. Predicted nodes need none.
+        mapper: The mapper that places answers on it; None for the default mapper.
         part: What `taxonomy` is a part of; the scores on the whole are added.
         frequencies: How often nodes occur, see `make_information`.
         smoothing: Added to the frequency of each leaf.

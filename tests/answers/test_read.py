@@ -48,7 +48,7 @@ def test_a_path_of_another_tree_is_found_by_its_last_name_and_said(birds: Taxono
     )
     read = read_file(file, birds)
     assert [row.target for row in read.rows] == [4, 4]
-    assert read.notes == (f"{file}: 1 of 2 targets are paths of another tree; they were found by their last name",)
+    assert read.notes == (f"{file}: 1 of 2 rows have paths of another tree, found by their last name",)
 
 
 def test_rows_off_the_tree_are_named_or_left_out_and_counted(birds: Taxonomy, jsonl: Write) -> None:
