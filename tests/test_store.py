@@ -273,7 +273,7 @@ def _writer(kind: str, folder: Path, first: int, batches: int) -> subprocess.Pop
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
 
 
-@pytest.mark.parametrize("name", ["answers", "scores"])
+@pytest.mark.parametrize("name", ["answers", "images"])
 def test_stores_that_begin_a_file_together_all_keep_what_they_have(name: str, tmp_path: Path) -> None:
     kind, together = KINDS[name], threading.Barrier(6)
 
@@ -290,7 +290,7 @@ def test_stores_that_begin_a_file_together_all_keep_what_they_have(name: str, tm
             assert get(kind, store, *range(6)) == values(kind, *range(6))
 
 
-@pytest.mark.parametrize("name", ["answers", "scores"])
+@pytest.mark.parametrize("name", ["answers", "images"])
 def test_several_processes_share_a_store(name: str, tmp_path: Path) -> None:
     kind = KINDS[name]
     # Each begins within the batches of the one before: of two values of a key the first stays, whoever has it.

@@ -76,8 +76,8 @@ def stored_embeddings(
     Args:
         identity: Everything about the model that can change an embedding.
         names: The texts.
-        encode: Returns unit vectors of texts, shape (texts, dimensions).
-        cache_dir: The folder; None is the user's cache folder. Where it cannot be written to, nothing is kept.
+        encode: Makes unit vectors of texts, shape (texts, dimensions).
+        cache_dir: The folder; None is the user's cache folder.
     """
     store = _NameStore(cache_dir)
     digest = hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()

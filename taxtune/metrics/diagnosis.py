@@ -71,10 +71,9 @@ COUNTERPARTS = {
 
 @dataclass(frozen=True, slots=True)
 class TypeCost:
-    """Number of answers of a type, their share of all and their means, NaN where there is none, and the type's cost.
+    """Answers of a type, their share and means (NaN without), and their cost with its 95 % bootstrap interval.
 
-    `hp_cost` and `hr_cost` are the losses of the means of all answers, in [0, 1], with 95 % bootstrap intervals; those
-    of all types add up to 1 − hP and 1 − hR.
+    `hp_cost` and `hr_cost`, in [0, 1], add up over all types to 1 − hP and 1 − hR.
     """
 
     type: str
@@ -199,10 +198,7 @@ def costs(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[TypeCost]:
-    """Returns the frequency of each type and its cost in mean hP and hR.
-
-    A type's cost is the sum of its answers' losses (1 − hP and 1 − hR) over the number of *all* answers, so that the
-    costs of all types add up to the distance from a perfect score.
+    """The frequency of each type and its cost: the sum of its answers' losses over the number of *all* answers.
 
     Args:
         taxonomy: The tree.

@@ -52,8 +52,7 @@ class Information:
 
     Args:
         taxonomy: The tree.
-        weight: The information that each node adds to its parent, shape (nodes,), finite and at least 0; in bits, and 0
-            for the root. (With weights of 1 throughout, the root included, ihP and ihR are hP and hR.)
+        weight: Bits that each node adds to its parent, shape (nodes,), at least 0. (With 1 throughout, ihP is hP.)
         off_tree: The weight of an answer off the tree; above 0.
         source: Source of p(v) for records: "leaves", "targets", "counts.csv".
         smoothing: Number that was added to each leaf's frequency.
@@ -101,18 +100,9 @@ class Information:
     def overlap(
         self, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Returns the information of answer, deepest common node and truth, from which all scores follow.
+        """The information of answer, deepest common node and truth, shape (n,) each, in bits, at least 0.
 
-        Args:
-            predicted: Node numbers, shape (n,).
-            target: Node numbers, shape (n,).
-            off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
-
-        Returns:
-            Three arrays of shape (n,), in bits, at least 0.
-
-        Raises:
-            ValueError: If the shapes differ or a number is no node of the tree.
+        Arguments and errors are those of `hierarchical.overlap`.
         """
         tree = self.taxonomy
         predicted, target = check_nodes(tree, predicted, target)
@@ -218,12 +208,7 @@ def off_tree_weight(taxonomy: Taxonomy, weight: ArrayLike) -> float:
 def information_values(
     information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Returns ihP, ihR, remaining uncertainty and misinformation of each example; see `Information.overlap`.
-
-    Returns:
-        Four arrays of shape (n,): two shares in [0, 1], 1 where there is nothing to divide by, and two numbers of bits,
-        at least 0.
-    """
+    """ihP, ihR (in [0, 1]), remaining uncertainty and misinformation (bits) of each example, shape (n,) each."""
     answered, shared, true = information.overlap(predicted, target, off_tree=off_tree)
     return _share(shared, answered), _share(shared, true), true - shared, answered - shared
 

@@ -249,10 +249,7 @@ def resample(
 
 
 def percentiles(samples: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
-    """Returns the ends of the percentile interval of a statistic from its value in each resample, shape (resamples,).
-
-    Resamples in which it is NaN are left out; both ends are NaN where it is defined in none.
-    """
+    """The ends of the percentile interval of a statistic from its values (resamples,) that are not NaN; NaN without."""
     defined = samples[np.isfinite(samples)]
     if not defined.size:
         return float("nan"), float("nan")
@@ -267,11 +264,9 @@ def interval_and_p(
     """Returns the ends of the interval of a resampled difference and its p-value, which always agree; NaN if undefined.
 
     The p-value of a difference δ is twice the smaller share of resamples in which the difference is at most, or at
-    least, δ, with one added to count and total, so that it is never 0. The interval holds each δ whose p-value is not
-    below 1 - confidence: its ends are the ordered values of Davison and Hinkley (1997, "Bootstrap methods and their
-    application", §5.3.1). Where few examples differ, nearly all resamples agree on the sign; so the p-value is at least
-    2^(1 - m) where m examples differ, below which no exchange of a and b can go, and the interval then reaches to 0. In
-    simulated sets without a difference, 2 to 6 % of the p-values lie below 0.05 (`tests/metrics/test_statistics.py`).
+    least, δ, with one added to count and total. The interval holds each δ whose p-value is not below 1 - confidence
+    (Davison and Hinkley 1997, "Bootstrap methods and their application", §5.3.1). Where m examples differ the p-value
+    is at least 2^(1 - m), below which no exchange of a and b can go, and the interval then reaches to 0.
 
     Args:
         differences: The difference in each resample, shape (resamples,); those where it is NaN are left out.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from PIL import Image
 
@@ -250,13 +248,6 @@ def test_a_list_whose_images_are_nowhere_is_refused_in_a_line(here: Path) -> Non
     assert len(done.err.splitlines()) == 1
 
 
-def test_a_sheet_is_a_list_too(here: Path) -> None:
-    rows = [(f"{picture(here / f'{n}.png', n).name}", SHADES[n % 4]) for n in range(12)]
-    pd.DataFrame(rows, columns=["Photo", "Colour"]).to_excel("list.xlsx", index=False)
-    data = written(init("--data", "list.xlsx", *MODEL)).data
-    assert (data.path, data.image_column, data.label_column) == ("list.xlsx", "photo", "colour")
-
-
 def test_of_two_columns_that_may_be_the_labels_neither_is_guessed(here: Path) -> None:
     manifest(here, "image,family,species", lambda n, shade: f"{n}.png,{'bluish' if n % 4 > 1 else 'reddish'},{shade}")
     refused(
@@ -302,16 +293,6 @@ def test_labels_that_are_not_on_the_tree_are_listed_with_what_may_be_meant(here:
     (here / "list.csv").write_text((here / "list.csv").read_text().replace("scarlett", "scarlet"))
     (here / "tree.csv").write_text(TREE + "colour/bluish/turquoise,shade,\n")
     written(init("--data", "list.csv", *MODEL))
-
-
-def test_a_tree_of_something_else_is_doubted(here: Path) -> None:
-    in_folders(here / "photos", {"cat": 6, "dog": 6})
-    refused(init("--data", "photos", *MODEL), "None of the 2 labels is on the tree", "Is tree.csv the tree of these")
-
-
-def test_aliases_and_numbers_in_front_are_on_the_tree(here: Path) -> None:
-    in_folders(here / "photos", {"001.vermilion": 4, "002.Navy": 4})
-    written(init("--data", "photos", *MODEL))
 
 
 def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: Path) -> None:
@@ -444,13 +425,6 @@ def test_nothing_is_overwritten_unasked(here: Path) -> None:
     written(init("--data", "photos", *MODEL, "--force"))
 
 
-@pytest.mark.parametrize("file", ["ü.yaml", "a'b\nc: d.yaml", ".-.yaml", "x" * 200 + ".yaml", "my birds.yaml"])
-def test_files_of_any_name_hold_a_valid_recipe(here: Path, file: str) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    recipe = written(init("--data", "photos", *MODEL, recipe=file), file)
-    assert recipe.taxonomy.path == "tree.csv", "relative, so that the folder can be moved"
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -462,34 +436,3 @@ def test_files_of_any_name_hold_a_valid_recipe(here: Path, file: str) -> None:
 def test_what_is_no_data_is_refused(here: Path, arguments: Sequence[str], words: Sequence[str]) -> None:
     (here / "tree.txt").write_text("x")
     refused(init(*arguments, *MODEL), *words)
-
-
-def test_json_has_what_was_found_and_nothing_else(here: Path) -> None:
-    manifest(here, "file,kind", lambda n, shade: f"{n}.png,{shade}")
-    done = init("--data", "list.csv", *MODEL, "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out) == {
-        "images": 12,
-        "listed": 12,
-        "labels": 4,
-        "nodes": 7,
-        "tuning": 7,
-        "heldout": 5,
-        "calibration": 0,
-        "hp_target": 0.98,
-        "confidence_level": 0.9,
-        "provable_hp": pytest.approx(0.8355, abs=1e-4),
-        "missing_to_prove": 85,
-        "missing_to_calibrate": 138,
-        "domain": "colour",
-        "word": "colour",
-        "ranks": ["family", "shade"],
-        "examples": ["colour", "reddish", "scarlet"],
-        "image_column": "file",
-        "label_column": "kind",
-        "recipe": "mine.yaml",
-        "taxonomy": "tree.csv",
-        "made_taxonomy": False,
-        "model": "builtin:fieldguide",
-        "next": "taxtune tune mine.yaml --dry-run",
-    }

@@ -50,9 +50,3 @@ def test_empty_texts_and_missing_numbers_are_counted(tmp_path: Path) -> None:
         "Pairs left unscored because the reference is empty: 2.",
         "Pairs left unscored because the model returned no number: 2.",
     )
-
-
-def test_half_a_surrogate_pair_reaches_no_model(tmp_path: Path) -> None:
-    measure = Lengths(MeasureSettings(cache_dir=tmp_path))
-    measure.scores(["a\ud83d"], ["\udc26"])
-    assert measure.asked == [[("a?", "?")]]
