@@ -85,7 +85,7 @@ def _target(row: AnswerRow) -> object:
 
 
 def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = ()) -> list[dict[str, Any]]:
-    """Returns every row that a study leaves out, with the reason, as `--json` lists them.
+    """Every row that a study leaves out, with the reason, as `--json` lists them.
 
     Args:
         files: The files that were read; of parts of one file each row is named once.

@@ -203,7 +203,7 @@ class _Reader:
             self._find = target_finder(schema.taxonomy, schema.part, suggest)
 
     def read(self, line: int, record: Mapping[str, Any]) -> AnswerRow | None:
-        """Returns a row; None where it is left out or cannot be used."""
+        """A row; None where it is left out or cannot be used."""
         schema, sound = self.schema, len(self.problems)
         given = None if schema.id is None else record.get(schema.id)
         name = str(line) if given in (None, "") else str(given)
@@ -265,7 +265,7 @@ class _Reader:
         return (", ".join(single) if self.schema.guesses == "join" else single[0] if single else ""), single
 
     def _texts(self, line: int, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """Returns the references of a row: a text, or a list of them, which a table has as JSON."""
+        """The references of a row: a text, or a list of them, which a table has as JSON."""
         if not self._references:
             return ()
         column = next((name for name in self._references if record.get(name) is not None), self._references[0])
@@ -335,7 +335,7 @@ def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: 
 
 
 def split_by(answers: AnswerTable, column: str) -> dict[str, AnswerTable]:
-    """Returns the rows by the value of a column, in the order of first appearance.
+    """The rows by the value of a column, in the order of first appearance.
 
     Raises:
         DataError: If a row has no such value.

@@ -31,7 +31,7 @@ class RunRows(NamedTuple):
 
 
 def split_run(source: str | Path) -> tuple[Path, str | None] | None:
-    """Returns the folder and the evaluation that "RUN" or "RUN:EVALUATION" names; None if it names no folder."""
+    """The folder and the evaluation that "RUN" or "RUN:EVALUATION" names; None if it names no folder."""
     path = Path(source)
     if path.is_dir():
         return path, None
@@ -40,7 +40,7 @@ def split_run(source: str | Path) -> tuple[Path, str | None] | None:
 
 
 def read_run_rows(folder: Path, evaluation: str | None = None) -> RunRows:
-    """Returns the answers to one template of a run.
+    """The answers to one template of a run.
 
     Args:
         folder: The folder of `taxtune tune` or `taxtune compare`.

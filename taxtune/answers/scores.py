@@ -56,7 +56,7 @@ class ScoredAnswers(NamedTuple):
 
 
 def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
-    """Returns one placement for each text, in order; equal texts share one, and a blank one is an abstention."""
+    """One placement for each text, in order; equal texts share one, and a blank one is an abstention."""
     placements: dict[str, Placement] = {}
     distinct = list(dict.fromkeys(texts))
     with track("placing answers", len(distinct)) as task:

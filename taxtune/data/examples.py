@@ -160,7 +160,7 @@ def load_examples(
 
 
 def distinct(examples: Sequence[Example], *, source: str | None = None) -> tuple[list[Example], list[Example]]:
-    """Returns the first of the examples that show each image, and the others.
+    """The first of the examples that show each image, and the others.
 
     Images are the same that have the same content where it is known, or else are the same file.
 
@@ -190,7 +190,7 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
 
 
 def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: str) -> list[tuple[str, Path]]:
-    """Returns the id and the file of each image; those that are in no file are written to a folder."""
+    """The id and the file of each image; those that are in no file are written to a folder."""
     files: list[tuple[str, Path]] = []
     faults: list[str] = []
     for record in records:
@@ -224,7 +224,7 @@ def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: 
 def _find_nodes(
     records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, source: str
 ) -> Mapping[tuple[Reference, ...], int | None]:
-    """Returns the node of what each label refers to; None where it is on the whole tree, outside the part.
+    """The node of what each label refers to; None where it is on the whole tree, outside the part.
 
     Raises:
         UnknownLabelsError: If labels name no single node.
@@ -251,7 +251,7 @@ def _find_nodes(
 
 
 def _lookup(references: tuple[Reference, ...], taxonomy: Taxonomy) -> int | str:
-    """Returns the node of the first reference that is on the taxonomy, or why none is."""
+    """The node of the first reference that is on the taxonomy, or why none is."""
     reason = ""
     for reference in references:
         path = reference
@@ -278,7 +278,7 @@ def _lookup(references: tuple[Reference, ...], taxonomy: Taxonomy) -> int | str:
 
 
 def _leaf_of_its_group(name: str, taxonomy: Taxonomy) -> int | None:
-    """Returns the leaf of a name if all other nodes of that name are above it: the class "pizza" in a group "pizza"."""
+    """The leaf of a name if all other nodes of that name are above it: the class "pizza" in a group "pizza"."""
     nodes = [i for i in taxonomy.find(name) if taxonomy.labels[i].casefold() == name.strip().casefold()]
     lowest = max(nodes, key=lambda i: int(taxonomy.depth[i]), default=None)
     if lowest is None or len(taxonomy.children(lowest)) or not taxonomy.is_ancestor(nodes, lowest).all():

@@ -31,7 +31,7 @@ Row = tuple[str, object, object]
 
 
 def find_kind(path: Path, kind: str | None) -> Kind:
-    """Returns the kind of a source on the disk: the given one, else the one that its name tells.
+    """The kind of a source on the disk: the given one, else the one that its name tells.
 
     Raises:
         DataError: If there is no such kind.
@@ -45,7 +45,7 @@ def find_kind(path: Path, kind: str | None) -> Kind:
 
 
 def source_name(source: Source) -> str:
-    """Returns the name of a source in messages: its path, or its type."""
+    """The name of a source in messages: its path, or its type."""
     return str(source) if isinstance(source, (str, Path)) else type(source).__name__
 
 
@@ -189,7 +189,7 @@ def _file_rows(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
 
 
 def line_pattern(pattern: str) -> re.Pattern[str]:
-    """Returns the regular expression that finds the image and the label in a line.
+    """The regular expression that finds the image and the label in a line.
 
     Raises:
         DataError: If it is none, or lacks one of the two groups.
@@ -270,7 +270,7 @@ def _category(row: Mapping[str, Any]) -> tuple[str, tuple[Reference, ...]]:
 
 
 def _needed(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the needed members of an object as soon as it is read: an image has ten, of which two are used."""
+    """The needed members of an object as soon as it is read: an image has ten, of which two are used."""
     for name in ("file_name", "category_id"):
         if name in row:
             return {key: row[key] for key in ("id", "file_name", "image_id", "category_id") if key in row}

@@ -49,7 +49,7 @@ def default_split(n_photos: int) -> SplitSizes:
 
 
 def split_sizes(n_photos: int, tuning: int | None = None, heldout: int | None = None) -> tuple[int, int]:
-    """Returns the sizes of the tuning and the held-out split, of which either may be given.
+    """The sizes of the tuning and the held-out split, of which either may be given.
 
     Args:
         n_photos: How many different images there are, at least 1.
@@ -161,7 +161,7 @@ def _checked(batch: Sequence[Example], max_pixels: int) -> list[Example]:
 
 
 def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:
-    """Returns the examples in rounds, one of every target that has any left."""
+    """The examples in rounds, one of every target that has any left."""
     # Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
     taken: Counter[int] = Counter()
     rounds: list[tuple[int, Example]] = []

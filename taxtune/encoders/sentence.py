@@ -78,7 +78,7 @@ class SentenceEncoder:
         self.token_limit: int | None = None if limit is None else int(limit)
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns a unit vector for each text, shape (texts, dimensions); text beyond the model's length is cut."""
+        """A unit vector for each text, shape (texts, dimensions); text beyond the model's length is cut."""
         texts = [well_formed(text) for text in texts]
 
         def encode(size: int) -> Any:
@@ -100,7 +100,7 @@ class SentenceEncoder:
         return flags
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns the same, from disk where this list of texts was encoded before."""
+        """The same, from disk where this list of texts was encoded before."""
         return stored_embeddings(self.identity, texts, self.texts, self.cache_dir)
 
 

@@ -64,7 +64,7 @@ class HierarchicalScores:
     n: int
 
     def as_dict(self) -> dict[str, float]:
-        """Returns the scores by name."""
+        """The scores by name."""
         return asdict(self)
 
 
@@ -144,7 +144,7 @@ def harmonic_mean(hp: float, hr: float) -> float:
 def score(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> HierarchicalScores:
-    """Returns the scores of a set of placed examples; the arguments are those of `overlap`.
+    """The scores of a set of placed examples; the arguments are those of `overlap`.
 
     Raises:
         ValueError: If there is no example (a mean over nothing is not zero), the shapes differ, or a number is no
@@ -167,7 +167,7 @@ def score(
 def hierarchical_precision_score(
     y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Returns the mean share of a prediction's path that the truth shares, in (0, 1]; paths include the root.
+    """The mean share of a prediction's path that the truth shares, in (0, 1]; paths include the root.
 
     Args:
         y_true: The true nodes, n ≥ 1 of them: each a label, an alias, a path as text ("life/Aves") or as a sequence of
@@ -186,14 +186,14 @@ def hierarchical_precision_score(
 def hierarchical_recall_score(
     y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Returns the mean share of the truth's path that the prediction shares; see `hierarchical_precision_score`."""
+    """The mean share of the truth's path that the prediction shares; see `hierarchical_precision_score`."""
     return _means(y_true, y_pred, taxonomy, sample_weight)[1]
 
 
 def hierarchical_f1_score(
     y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Returns the harmonic mean of mean precision and mean recall, in (0, 1]; see `hierarchical_precision_score`."""
+    """The harmonic mean of mean precision and mean recall, in (0, 1]; see `hierarchical_precision_score`."""
     return harmonic_mean(*_means(y_true, y_pred, taxonomy, sample_weight))
 
 

@@ -87,7 +87,7 @@ class Information:
         return f"Information({self.taxonomy!r}, source={self.source!r})"
 
     def as_dict(self) -> dict[str, str | float]:
-        """Returns the source of the weights, for records."""
+        """The source of the weights, for records."""
         return {"p": self.source, "smoothing": self.smoothing, "off_tree_bits": self.off_tree}
 
     @property
@@ -133,12 +133,12 @@ class InformationScores:
     target_bits: float
 
     def as_dict(self) -> dict[str, float]:
-        """Returns the scores by name."""
+        """The scores by name."""
         return asdict(self)
 
 
 def leaf_information(taxonomy: Taxonomy) -> Information:
-    """Returns the information of nodes where all leaves are equally likely: p(v) is the share of leaves at or below v.
+    """The information of nodes where all leaves are equally likely: p(v) is the share of leaves at or below v.
 
     w(v) depends on v and its parent alone, so that a node weighs the same on a tree and on a part of it.
     """
@@ -152,7 +152,7 @@ def frequency_information(
     smoothing: float = 0.0,
     source: str = "frequencies",
 ) -> Information:
-    """Returns the information of nodes from the frequency of each.
+    """The information of nodes from the frequency of each.
 
     p(v) is the share of all occurrences that belong to v or to a node below it (Resnik 1995, §2). A node that never
     occurs would have infinite information; additive smoothing (Laplace) adds the same number to every leaf.
@@ -191,7 +191,7 @@ def frequency_information(
 
 
 def off_tree_weight(taxonomy: Taxonomy, weight: ArrayLike) -> float:
-    """Returns the weight of an answer off the tree: the mean of `weight` over the children of the root, above 0.
+    """The weight of an answer off the tree: the mean of `weight` over the children of the root, above 0.
 
     Where the root has one child, which weighs nothing, the children of the first node with several stand in for it. On
     a tree that never branches nothing weighs anything, and an answer off it weighs 1 bit.
@@ -216,7 +216,7 @@ def information_values(
 def information_scores(
     information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> InformationScores:
-    """Returns the information-weighted scores of a set of placed examples; see `Information.overlap`.
+    """The information-weighted scores of a set of placed examples; see `Information.overlap`.
 
     Raises:
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
@@ -240,7 +240,7 @@ def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 
 def _levels(taxonomy: Taxonomy) -> Sequence[IntArray]:
-    """Returns the nodes of each depth below the root, the shallowest first."""
+    """The nodes of each depth below the root, the shallowest first."""
     order = np.argsort(taxonomy.depth, kind="stable")
     ends = np.searchsorted(taxonomy.depth[order], np.arange(1, taxonomy.height + 2))
     return [order[start:stop] for start, stop in pairwise(ends)]

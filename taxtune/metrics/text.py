@@ -292,7 +292,7 @@ class LiteralInclusion(StringMeasure):
         return bool(reference.strip())
 
     def parts_of_answer(self, answer: str) -> Collection[str]:
-        """Returns one part for all texts: letters may stand inside of words."""
+        """One part for all texts: letters may stand inside of words."""
         return ("",)
 
     def parts_of_reference(self, reference: str) -> Collection[str]:
