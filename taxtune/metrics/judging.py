@@ -51,8 +51,7 @@ class Verdicts:
 
     Attributes:
         values: The verdicts as scores, shape (n,); NaN is unscored.
-        replies: The judge's replies, rationale included; None where there is none.
-        problems: Why there is no reply; None where there is one.
+        replies: The judge's replies; None where there is none, for the reason in `problems`.
         unread: Number of replies without a verdict.
         failed: Number of failed calls, of which `retryable` may succeed later.
         not_asked: Number of answers that the judge was not asked about, by reason.

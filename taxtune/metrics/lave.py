@@ -63,16 +63,7 @@ Text = Annotated[str, StringConstraints(pattern=r"\S")]
 
 @model(frozen=True, config=ConfigDict(extra="forbid", coerce_numbers_to_str=True))
 class Demonstration:
-    """A rated answer that the judge is shown.
-
-    Attributes:
-        question: The question.
-        references: The answers that people gave, duplicates included.
-        answer: The candidate answer.
-        rationale: Why it has its rating, in a sentence.
-        rating: 1, 2 or 3.
-        caption: A description of the image, shown where the judge is shown captions; None for none.
-    """
+    """A rated answer that the judge is shown: people's answers, the candidate, why it has its rating of 1, 2 or 3."""
 
     question: Text
     references: Annotated[
