@@ -17,7 +17,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -25,6 +25,7 @@ from taxtune.errors import DataError, MissingExtraError, TaxonomyError, TaxtuneE
 
 #: Most bytes that are unpacked of any file; the user has to unpack what is larger.
 MOST_UNPACKED = 2**28
+_SHEET_ROWS = 1_048_576  # of an XLSX file, by its definition
 _UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 _FORMATS = {"tsv": "csv", "ndjson": "jsonl", "json": "jsonl"}
 
@@ -329,8 +330,9 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
         if size <= MOST_UNPACKED:
             sheet = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False).worksheets[0]
             sheet.reset_dimensions()
-            cells = enumerate(sheet.iter_rows(values_only=True), start=1)
-            rows = [Row(row, tuple(map(_sheet_text, values))) for row, values in cells]
+            # openpyxl yields every row up to the number that the file states, be there cells or not.
+            cells = enumerate(islice(sheet.iter_rows(values_only=True), _SHEET_ROWS + 1), start=1)
+            rows = [Row(row, tuple(map(_sheet_text, values))) for row, values in cells if values or row > _SHEET_ROWS]
     except ImportError:
         raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
     except Exception as error:  # damage shows as whatever zipfile, the XML parser, openpyxl and pyarrow raise
@@ -338,6 +340,9 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
         raise DataError(f"The {what} cannot be read.", file=file, value=str(error)) from None
     if size > MOST_UNPACKED:
         raise _too_large(file, "XLSX")
+    if rows and rows[-1].line > _SHEET_ROWS:
+        message = f"The sheet has a row with a number above {_SHEET_ROWS:,}, the last that a sheet can have."
+        raise DataError(message, file=file, remedy="Save it again with a spreadsheet program, or as CSV.")
     return _records(_table([row for row in rows if any(map(str.strip, row.cells))], file, DataError))
 
 

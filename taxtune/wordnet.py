@@ -58,14 +58,7 @@ _CATEGORIES = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
 
 @dataclass(frozen=True, slots=True)
 class Synset:
-    """One sense: a set of synonyms that name the same thing.
-
-    Attributes:
-        name: What identifies it in this WordNet, such as "dog.n.01".
-        lemmas: Its synonyms as they are written, with spaces, the most frequent first.
-        gloss: Its definition.
-        lexname: The lexicographers' file that it is in, such as "noun.animal".
-    """
+    """One sense ("dog.n.01"): synonyms with spaces, the most frequent first, definition, lexicographers' file."""
 
     name: str
     lemmas: tuple[str, ...] = field(compare=False)
@@ -124,7 +117,7 @@ class WordNet:
     # -- words and senses ----------------------------------------------------------------------------------------------
 
     def synsets(self, word: str, pos: str = "n") -> tuple[Synset, ...]:
-        """Returns the senses of a word or phrase, the most frequent first; none if it has none.
+        """The senses of a word or phrase, the most frequent first; none if it has none.
 
         Args:
             word: In any case; spaces or underscores; inflected or not ("school buses" is found under "school bus").
@@ -136,19 +129,8 @@ class WordNet:
             self._looked_up[key] = tuple(dict.fromkeys(self._wrapped(synset) for synset in found))
         return self._looked_up[key]
 
-    def lemmas(self, word: str, pos: str = "n") -> tuple[str, ...]:
-        """Returns the synonyms of a word in any of its senses, without itself, those of frequent senses first."""
-        names = dict.fromkeys(lemma for synset in self.synsets(word, pos) for lemma in synset.lemmas)
-        written = word.strip().lower().replace("_", " ")
-        return tuple(name for name in names if name.lower() != written)
-
-    def base_form(self, word: str, pos: str = "n") -> str | None:
-        """Returns the uninflected form of a word ("mice": "mouse"), or None if WordNet does not know it."""
-        found = self.reader.morphy(word.strip().lower().replace(" ", "_"), pos)
-        return None if found is None else str(found).replace("_", " ")
-
     def synset(self, name: str) -> Synset | None:
-        """Returns the synset that is called `name` ("dog.n.01"), or None."""
+        """The synset that is called `name` ("dog.n.01"), or None."""
         if name not in self._known:
             try:
                 self._wrapped(self.reader.synset(name))
@@ -179,13 +161,13 @@ class WordNet:
         return lemmas
 
     def pertainyms(self, word: str) -> tuple[Synset, ...]:
-        """Returns the senses of the nouns that an adjective pertains to: of "volcano" for "volcanic"."""
+        """The senses of the nouns that an adjective pertains to: of "volcano" for "volcanic"."""
         lemmas = [lemma for synset in self.reader.synsets(word.strip().lower(), "a") for lemma in synset.lemmas()]
         own = [lemma for lemma in lemmas if lemma.name().lower() == word.strip().lower()]
         return tuple(dict.fromkeys(self._wrapped(p.synset()) for lemma in own for p in lemma.pertainyms()))
 
     def synset_at(self, offset: int) -> Synset | None:
-        """Returns the noun at an offset of the files, or None: ImageNet's n02084071 is 2084071 of WordNet 3.0."""
+        """The noun at an offset of the files, or None: ImageNet's n02084071 is 2084071 of WordNet 3.0."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nltk warns where there is none
             found = self.reader.synset_from_pos_and_offset("n", offset)
@@ -194,7 +176,7 @@ class WordNet:
     # -- relations -----------------------------------------------------------------------------------------------------
 
     def hypernyms(self, synset: Synset) -> tuple[Synset, ...]:
-        """Returns what a sense is directly a kind or an instance of, in WordNet's order."""
+        """What a sense is directly a kind or an instance of, in WordNet's order."""
         if synset.name not in self._above:
             found = self.reader.synset(synset.name)
             above = [*_in_order(found, "hypernyms"), *_in_order(found, "instance_hypernyms")]
@@ -202,7 +184,7 @@ class WordNet:
         return self._above[synset.name]
 
     def related(self, synset: Synset) -> tuple[Synset, ...]:
-        """Returns the nouns that a sense's words are derived from or with, by a verb too: "surfing" for "surfer"."""
+        """The nouns that a sense's words are derived from or with, by a verb too: "surfing" for "surfer"."""
         lemmas = self.reader.synset(synset.name).lemmas()
         found = [form.synset() for lemma in lemmas for form in lemma.derivationally_related_forms()]
         verbs = [lemma for other in found if other.pos() == "v" for lemma in other.lemmas()]
@@ -210,17 +192,11 @@ class WordNet:
         return tuple(dict.fromkeys(self._wrapped(other) for other in found if other.pos() == "n"))
 
     def member_of(self, synset: Synset) -> tuple[Synset, ...]:
-        """Returns the groups that a sense is a member of, as a genus is of its family."""
+        """The groups that a sense is a member of, as a genus is of its family."""
         return tuple(map(self._wrapped, _in_order(self.reader.synset(synset.name), "member_holonyms")))
 
-    def hyponyms(self, synset: Synset) -> tuple[Synset, ...]:
-        """Returns the direct kinds and instances of a sense, in WordNet's order."""
-        found = self.reader.synset(synset.name)
-        below = [*_in_order(found, "hyponyms"), *_in_order(found, "instance_hyponyms")]
-        return tuple(dict.fromkeys(map(self._wrapped, below)))
-
     def ancestors(self, synset: Synset) -> frozenset[Synset]:
-        """Returns all that a sense is a kind of, on any path, itself included."""
+        """All that a sense is a kind of, on any path, itself included."""
         if synset.name not in self._ancestors:
             found = {synset}
             queue = [synset]
@@ -231,19 +207,8 @@ class WordNet:
             self._ancestors[synset.name] = frozenset(found)
         return self._ancestors[synset.name]
 
-    def is_kind_of(self, synset: Synset, other: Synset) -> bool:
-        """Tells whether `other` is an ancestor of `synset`, or `synset` itself."""
-        return other in self.ancestors(synset)
-
-    def hypernym_paths(self, synset: Synset) -> tuple[tuple[Synset, ...], ...]:
-        """Returns every path from a root ("entity.n.01") down to a sense, in WordNet's order."""
-        above = [hypernym for hypernym in self.hypernyms(synset) if hypernym != synset]
-        if not above:
-            return ((synset,),)
-        return tuple((*path, synset) for hypernym in above for path in self.hypernym_paths(hypernym))
-
     def information(self, synset: Synset) -> float:
-        """Returns how much it says that something is of this kind, from 0 (the root) to 1 (nothing is below it).
+        """How much it says that something is of this kind, from 0 (the root) to 1 (nothing is below it).
 
         This is the intrinsic information content of Seco, Veale and Hayes (ECAI 2004, eq. 2): 1 - log(h + 1) / log(N)
         for a noun with h hyponyms, direct and indirect, of N. Other parts of speech have 0.
@@ -272,12 +237,12 @@ class WordNet:
 
 
 def how_to_install() -> str:
-    """Returns the command that installs WordNet into the environment that taxtune runs in, for messages."""
+    """The command that installs WordNet into the environment that taxtune runs in, for messages."""
     return f"Run: {python()} -m nltk.downloader wordnet"
 
 
 def find_wordnet() -> WordNet | None:
-    """Returns the WordNet of this machine, or None where there is none; nothing is downloaded.
+    """The WordNet of this machine, or None where there is none; nothing is downloaded.
 
     It is looked for in the folder that the environment variable TAXTUNE_WORDNET names ("none" is to do without), then
     where Debian's package `wordnet-base` puts it, then in nltk's data folders.

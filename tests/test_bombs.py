@@ -135,3 +135,19 @@ def test_entities_for_namespaces_are_read(tmp_path: Path) -> None:
     entities = '<!ENTITY obo "http://purl.obolibrary.org/obo/">\n' * 300
     file.write_text(RDF.format(entities=entities, label="a bird").replace('"urn:bird"', '"&obo;bird"'))
     assert read_taxonomy(file).ids == ("http://purl.obolibrary.org/obo/bird",)
+
+
+def test_a_sheet_with_an_absurd_row_number_is_refused_and_not_counted_through(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book, file = openpyxl.Workbook(), tmp_path / "a.xlsx"
+    book.active["A1"], book.active["A2"] = "answer", "bird"
+    book.save(file)
+    with zipfile.ZipFile(file) as old:
+        parts = {name: old.read(name) for name in old.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    parts[sheet] = parts[sheet].replace(b'<row r="2"', b'<row r="999999999999"')
+    with zipfile.ZipFile(file, "w") as new:
+        for name, content in parts.items():
+            new.writestr(name, content)
+    with pytest.raises(DataError, match=r"a\.xlsx: The sheet has a row with a number above 1,048,576"):
+        read_records(file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import sqlite3
@@ -21,7 +20,6 @@ import pytest
 
 from taxtune.encoders.vectors import VectorStore
 from taxtune.errors import DataError
-from taxtune.metrics.model_pairs import ScoreStore
 from taxtune.models import Answer, AnswerStore, Rates, Request
 from taxtune.store import Store
 
@@ -44,13 +42,12 @@ KINDS = {
         lambda i: Request(f"What bird? {i}", Path("a.jpg"), "f" * 64),
         lambda i: Answer(f"{i}", True, 3, 5, 0.002, 1.5),
     ),
-    "scores": Kind(ScoreStore, lambda i: ("bird", str(i)), lambda i: i / 3),
     "images": Kind(
         VectorStore, lambda i: f"{i:064x}", lambda i: np.array([1, i], dtype=np.float32), lambda value: value.tolist()
     ),
 }
 precious = pytest.mark.parametrize("kind", ["answers"], indirect=True)
-caches = pytest.mark.parametrize("kind", ["scores", "images"], indirect=True)
+caches = pytest.mark.parametrize("kind", ["images"], indirect=True)
 
 
 @pytest.fixture(params=KINDS)
@@ -120,29 +117,13 @@ def test_what_a_models_answers_about_images_took(kind: Kind, tmp_path: Path) -> 
 
 
 def test_what_is_not_worth_keeping_is_tried_again(tmp_path: Path) -> None:
-    scores = ScoreStore(tmp_path)
-    scores.put({}, [(("a",), math.nan), (("b",), math.inf), (("c",), 0.25)])
-    assert scores.get({}, [("a",), ("b",), ("c",)]) == [None, None, 0.25]
     vectors = VectorStore(tmp_path)
     vectors.put({}, zip("abc", np.array([[1, 0], [np.nan, 0], [0, 0]], dtype=np.float32), strict=True))
     assert [vector is not None for vector in vectors.get({}, list("abcd"))] == [True, False, False, False]
 
 
-@pytest.mark.parametrize("kind", ["scores"], indirect=True)
-def test_parts_of_a_pair_are_kept_apart_and_any_text_is_one(kind: Kind, tmp_path: Path) -> None:
-    pairs = [("bird", "robin"), ("birdr", "obin"), ("🐦", "طائر"), ("half \ud83d", "x"), ("", "")]
-    scores = [0.5, -1.0, 0.0, 1e-300, 1 / 3]
-    store = kind.open(tmp_path)
-    store.put({}, zip(pairs, scores, strict=True))
-    assert store.get({}, [*pairs, ("robin", "bird")]) == [*scores, None]
-
-
 def test_what_earlier_versions_kept_is_found(tmp_path: Path) -> None:
     """Keys as the stores of version 0.1 hold them."""
-    assert [key.hex() for key in ScoreStore(tmp_path).keys({"m": 1}, [("bird", "robin"), ("half \ud83d", "x")])] == [
-        "d9a248bf185fb95a4cd516d2606279bf",
-        "920aa2b28c80e372c189a037cde5210b",
-    ]
     (key,) = VectorStore(tmp_path).keys({"kind": "clip", "model": "m"}, ["f" * 64])
     assert key.hex() == "593412b0f75270be4e422041b65b7eec1463b6bf718047a093d3d5e22f40269a"
 
@@ -292,7 +273,7 @@ def _writer(kind: str, folder: Path, first: int, batches: int) -> subprocess.Pop
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
 
 
-@pytest.mark.parametrize("name", ["answers", "scores"])
+@pytest.mark.parametrize("name", ["answers", "images"])
 def test_stores_that_begin_a_file_together_all_keep_what_they_have(name: str, tmp_path: Path) -> None:
     kind, together = KINDS[name], threading.Barrier(6)
 
@@ -309,7 +290,7 @@ def test_stores_that_begin_a_file_together_all_keep_what_they_have(name: str, tm
             assert get(kind, store, *range(6)) == values(kind, *range(6))
 
 
-@pytest.mark.parametrize("name", ["answers", "scores"])
+@pytest.mark.parametrize("name", ["answers", "images"])
 def test_several_processes_share_a_store(name: str, tmp_path: Path) -> None:
     kind = KINDS[name]
     # Each begins within the batches of the one before: of two values of a key the first stays, whoever has it.

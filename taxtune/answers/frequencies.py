@@ -34,15 +34,7 @@ TARGETS = "targets"
 def read_frequencies(
     path: str | Path, taxonomy: Taxonomy, *, part: Domain | None = None
 ) -> tuple[NDArray[np.float64], int]:
-    """Reads how often nodes occur.
-
-    Args:
-        path: A CSV file with the columns node and count.
-        taxonomy: The tree that the nodes are on.
-        part: What `taxonomy` is a part of. Nodes elsewhere on the whole tree are left out and counted.
-
-    Returns:
-        The count of each node itself, shape (nodes,), and how many rows name a node outside the part.
+    """The count of each node itself, shape (nodes,), from a CSV, and how many rows name a node outside the part.
 
     Raises:
         DataError: If the file cannot be read, lacks a column, or has rows that cannot be used: a node that is not on
@@ -83,14 +75,13 @@ def make_information(
     targets: ArrayLike = (),
     part: Domain | None = None,
 ) -> Information:
-    """Returns the weights of the nodes of a tree, from a user's settings.
+    """The weights of the nodes of a tree, from a user's settings.
 
     Args:
         taxonomy: The tree.
-        frequencies: A file for `read_frequencies`, "targets" for how often each node is a target, or None for the
-            share of leaves.
+        frequencies: A file for `read_frequencies`, "targets" (by the `targets`' node numbers), or None for leaves.
         smoothing: Added to each leaf's frequency, at least 0.
-        targets: The targets' node numbers, for "targets".
+        targets: The targets' node numbers.
         part: What `taxonomy` is a part of.
 
     Raises:

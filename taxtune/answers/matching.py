@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from taxtune.answers.read import AnswerRow, AnswerTable, Excluded
@@ -18,7 +18,7 @@ class Aligned(NamedTuple):
         ids: The examples.
         rows: By name of the file, the row of each example, in the order of `ids`.
         notes: What was left out, with counts.
-        excluded: The rows that are left out since another lacks them, each with its file.
+        excluded: The rows that are left out since another file lacks them, each with its file.
     """
 
     ids: tuple[str, ...]
@@ -45,7 +45,6 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
         lines = [
             f"\n  {name} ({files[name].file}): {len(ids):,} rows that another file lacks, such as "
             + ", ".join(map(repr, ids[:5]))
-            + _left_out_elsewhere(ids, files)
             for name, ids in surplus.items()
         ]
         raise DataError(
@@ -86,7 +85,7 @@ def _target(row: AnswerRow) -> object:
 
 
 def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = ()) -> list[dict[str, Any]]:
-    """Returns every row that a study leaves out, with the reason, as `--json` lists them.
+    """Every row that a study leaves out, with the reason, as `--json` lists them.
 
     Args:
         files: The files that were read; of parts of one file each row is named once.
@@ -95,14 +94,3 @@ def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = 
     left_out = [(file.file, row) for file in files for row in file.excluded]
     left_out += [pair for match in aligned for pair in match.excluded]
     return [{"file": file, "row": row.row, "id": row.id, "reason": row.reason} for file, row in dict.fromkeys(left_out)]
-
-
-def _left_out_elsewhere(ids: Sequence[str], files: Mapping[str, AnswerTable]) -> str:
-    """Returns how many of some examples another file has, but in rows that were left out of it, and why."""
-    wanted = set(ids)
-    counts: dict[tuple[str, str], set[str]] = {}
-    for file in files.values():
-        for row in file.excluded:
-            if row.id in wanted:
-                counts.setdefault((file.file, row.reason), set()).add(row.id)
-    return "".join(f"; {len(some):,} of them left out of {file}: {reason}" for (file, reason), some in counts.items())

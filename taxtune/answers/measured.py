@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.answers.read import AnswerTable
 from taxtune.errors import DataError
-from taxtune.metrics.base import Measure
+from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.report.output import StudyReport, Table
 
@@ -21,12 +21,7 @@ _IMAGES = 256  # held in memory at a time
 
 
 def check_needs(name: str, needs: Sequence[str], answers: AnswerTable) -> None:
-    """Checks that a file has what a measure needs, before its model is loaded.
-
-    Args:
-        name: The measure.
-        needs: "question", "image", both or neither.
-        answers: The answers.
+    """Checks that a file has what a measure needs ("question", "image"), before its model is loaded.
 
     Raises:
         DataError: If a row has no question, or no row an image.
@@ -41,11 +36,7 @@ def check_needs(name: str, needs: Sequence[str], answers: AnswerTable) -> None:
 
 
 def measure_answers(measure: Measure, answers: AnswerTable) -> NDArray[np.float64]:
-    """Returns the score of each answer, shape (n,); NaN is unscored.
-
-    Args:
-        measure: The measure. One that needs images leaves rows without an image unscored.
-        answers: The answers.
+    """The score of each answer, shape (n,); NaN is unscored, as are rows without an image where the measure needs one.
 
     Raises:
         DataError: If the measure needs questions or images and the file has none.
@@ -79,14 +70,7 @@ def measure_answers(measure: Measure, answers: AnswerTable) -> NDArray[np.float6
 def mean_interval(
     scores: ArrayLike, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0
 ) -> Interval | None:
-    """Returns the mean of the scores that are not NaN with a percentile bootstrap interval; None if all are.
-
-    Args:
-        scores: Scores, shape (n,).
-        resamples: Bootstrap resamples, at least 1.
-        confidence: Coverage of the interval, between 0 and 1.
-        seed: Seed of the resampling.
-    """
+    """The mean of the scores (n,) that are not NaN with a percentile bootstrap interval; None if all are."""
     values = np.asarray(scores, dtype=np.float64)
     values = np.sort(values[~np.isnan(values)])
     if not values.size:
@@ -105,14 +89,9 @@ def measured_report(
     resamples: int = 2000,
     seed: int = 0,
 ) -> StudyReport:
-    """Returns the mean of each measure over the answers, and the score of every answer.
+    """The mean of each measure over the answers, and the score of every answer; a missing answer says nothing.
 
-    Args:
-        answers: The answers with their references; a missing answer counts as one that says nothing.
-        measures: The measures.
-        settings: Recorded in the report.
-        resamples: Bootstrap resamples of the means.
-        seed: Their seed.
+    `settings` are recorded in the report.
 
     Raises:
         DataError: If a measure needs questions or images and the answers have none.

@@ -1,8 +1,4 @@
-"""Reading files of answers, with targets on a tree, references or neither; one or several models in a file.
-
-`targets` says what a target may look like. The notes count rows whose target is found by the last name of another
-tree's path, and rows outside the part of a taxonomy that a study is on.
-"""
+"""Reading files of answers, with targets on a tree, references or neither; one or several models in a file."""
 
 from __future__ import annotations
 
@@ -32,34 +28,28 @@ _ALSO = {"truth": "target", "placement": "predicted"}
 class AnswerSchema:
     """The columns of a file, and what its rows must have.
 
-    Where no column is named otherwise than here, those of other harnesses are known (see `taxtune.answers.records`).
+    Columns of other harnesses are known where no column is named otherwise than here.
 
     Attributes:
         answer: The answer: text, or a list of guesses, the best first.
-        truth: The node that is right, where there is a taxonomy: a label, an alias, a path "a/b/c", or a list of labels
-            from the root or from below it. Where no column has this name, "target" is read.
-        placement: The node that the answer was put on, read instead of the answer where the file has it; None never
-            looks for one. Where no column has this name, "predicted" is read.
-        reference: What an answer is compared with as text: one, or a list of them (in a table: a JSON list), in this
-            column or in that of the plural name; None reads none.
+        truth: The right node: label, alias, path "a/b/c", or list of labels; "target" where no column has this name.
+        placement: The node that the answer was put on, read instead of the answer where the file has it ("predicted"
+            where no column has this name); None never looks for one.
+        reference: One text or a list (in a table: a JSON list) to compare with, in this column or that of the plural.
         question: The question; need not be there.
-        image: The image; need not be there. Its folder is `images`.
-        id: What identifies the example, and must not come twice. Where there is no column "id" the row's number does;
-            a column of another name must be there. None takes the number always.
-        where: Columns and the values that rows must have to be read at all, such as {"domain": "bird200"}; "true" and
-            "false" are JSON's, and "" is no value.
+        image: The image, relative to `images`; need not be there.
+        id: What identifies the example, and must not come twice; None, or no column "id", takes the row's number.
+        where: Values that rows must have to be read at all, {"domain": "bird200"}; "" is no value.
         by: Columns that tell several models or prompts in one file apart: an id may occur once for each.
         guesses: What a list of guesses means as one answer: its first entry, or all of them joined by ", ".
-        missing: What to do with rows without an answer (null, an empty cell, a failed call): refuse the file, keep them
-            as missing, or leave them out. None of these scores them.
+        missing: Rows without an answer (null, a failed call): refuse the file, keep them as missing, leave them out.
         off_tree: What to do with rows whose target is missing or not on the whole tree.
         taxonomy: The tree that targets are on; None reads none.
-        part: What `taxonomy` is a part of; None where it is the whole. Rows whose target is elsewhere on the whole are
-            left out and counted.
-        images: The folder that image names start from; None for the file's; of records, the current one.
+        part: What `taxonomy` is a part of; rows whose target is elsewhere on the whole are left out and counted.
+        images: The folder that image names start from; None for the file's.
         format: One of `taxtune.answers.FORMATS`.
-        missing_option: The option that says what missing answers are, for messages; "" for none.
-        off_tree_option: The option that leaves rows out whose target is off the tree; "" for none.
+        missing_option: The option that says what missing answers are, for messages.
+        off_tree_option: The option that leaves out rows whose target is off the tree; "" for none.
     """
 
     answer: str = "answer"
@@ -99,18 +89,8 @@ class AnswerSchema:
 class AnswerRow:
     """One answer.
 
-    Attributes:
-        row: The 1-based line of the file; of what has no lines, the number of the record.
-        id: What identifies the example.
-        answer: The answer; None where the call failed. An empty text is an answer that says nothing.
-        guesses: The single guesses where the file holds lists, else the answer alone.
-        target: The target node; -1 where none is read.
-        target_text: The target as the file has it.
-        fields: The whole record.
-        predicted: The predicted node, where the file has them instead of answers.
-        references: What the answer is compared with; one or more where they are read.
-        question: The question, or None.
-        image: The image file, or None.
+    `row` is the 1-based line or record; `answer` is None where the call failed, and an empty text says nothing.
+    `target` is -1 where none is read, `predicted` the node of files that have them instead of answers.
     """
 
     row: int
@@ -136,14 +116,9 @@ class Excluded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnswerTable:
-    """The usable rows of a file.
+    """The usable rows of a file in its order, those that are left out, and notes with their counts.
 
-    Attributes:
-        file: The file.
-        rows: Its rows, in file order.
-        has_nodes: Whether they hold predicted nodes instead of answers.
-        excluded: The rows that are left out, and why.
-        notes: The exclusions as sentences with their counts, and what else a reader should know.
+    `has_nodes` says whether the rows hold predicted nodes instead of answers.
     """
 
     file: str
@@ -167,9 +142,8 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
     """Reads answers, and what they are compared with.
 
     Args:
-        source: A file in one of `taxtune.answers.FORMATS`, "-" for standard input, or the folder of a run of taxtune,
-            as RUN (the winner on the held-out images), RUN:baseline, or RUN:N for iteration N on the tuning images; or
-            a DataFrame or a list of records.
+        source: A file in one of `taxtune.answers.FORMATS`, "-" for standard input, a run of taxtune (RUN, RUN:baseline
+            or RUN:N, see `taxtune.answers.runs`), a DataFrame or a list of records.
         schema: Which columns hold what, and what to do with rows that lack something.
 
     Raises:
@@ -218,7 +192,7 @@ class _Reader:
         self.problems: list[tuple[int, str]] = []
         self.excluded: list[Excluded] = []
         self.missing = self.off_tree = False
-        self._moved: Counter[str] = Counter()
+        self.moved = 0
         self._seen: dict[tuple[str, ...], int] = {}
         self._images = schema.images or (Path(source).parent if isinstance(source, str | Path) else Path())
         # A file may have both: "reference" where there is one and "references" where there are several.
@@ -229,7 +203,7 @@ class _Reader:
             self._find = target_finder(schema.taxonomy, schema.part, suggest)
 
     def read(self, line: int, record: Mapping[str, Any]) -> AnswerRow | None:
-        """Returns a row; None where it is left out or cannot be used."""
+        """A row; None where it is left out or cannot be used."""
         schema, sound = self.schema, len(self.problems)
         given = None if schema.id is None else record.get(schema.id)
         name = str(line) if given in (None, "") else str(given)
@@ -261,7 +235,7 @@ class _Reader:
         if answer is None and self.predicted is None and schema.missing == "leave-out":
             self.excluded.append(Excluded(line, name, _NO_ANSWER))
             return None
-        self._moved.update(what for what, node in (("targets", target), ("predictions", predicted)) if node.moved)
+        self.moved += target.moved or predicted.moved
         question, image = record.get(schema.question), record.get(schema.image)
         return AnswerRow(
             line,
@@ -291,7 +265,7 @@ class _Reader:
         return (", ".join(single) if self.schema.guesses == "join" else single[0] if single else ""), single
 
     def _texts(self, line: int, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """Returns the references of a row: a text, or a list of them, which a table has as JSON."""
+        """The references of a row: a text, or a list of them, which a table has as JSON."""
         if not self._references:
             return ()
         column = next((name for name in self._references if record.get(name) is not None), self._references[0])
@@ -316,14 +290,12 @@ class _Reader:
         silent = sum(row.answer is not None and not row.answer.strip() for row in rows)
         if silent and not self.schema.answers_alone:
             notes.append(f"{file}: {silent:,} of {n} answers are empty")
-        for what, moved in self._moved.items():
-            notes.append(
-                f"{file}: {moved:,} of {n} {what} are paths of another tree; they were found by their last name"
-            )
+        if self.moved:
+            notes.append(f"{file}: {self.moved:,} of {n} rows have paths of another tree, found by their last name")
         if several := sum(len(row.references) > 1 for row in rows):
             notes.append(
-                f"{several:,} of {n} answers have several references; an answer gets the score of its best-matching "
-                "reference, except for measures defined over all references at once."
+                f"{several:,} of {n} answers have several references; the best one counts, except for measures defined "
+                "over all of them."
             )
         return notes
 
@@ -363,7 +335,7 @@ def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: 
 
 
 def split_by(answers: AnswerTable, column: str) -> dict[str, AnswerTable]:
-    """Returns the rows by the value of a column, in the order of first appearance.
+    """The rows by the value of a column, in the order of first appearance.
 
     Raises:
         DataError: If a row has no such value.
@@ -378,14 +350,7 @@ def split_by(answers: AnswerTable, column: str) -> dict[str, AnswerTable]:
 
 
 def rows_error(problems: Sequence[tuple[int, str]], file: str, total: int, *, remedy: str) -> DataError:
-    """Returns one error for the rows of a file: their number and the first five problems.
-
-    Args:
-        problems: Each bad row, and what is wrong with it.
-        file: The file.
-        total: How many rows it has.
-        remedy: What to do.
-    """
+    """One error for the bad rows of a file, each with its problem: their number of `total` and the first problems."""
     # One line for all rows that have the same problem: a species that the tree lacks has many photos.
     rows: dict[str, list[str]] = {}
     for line, what in problems:

@@ -41,7 +41,7 @@ class Records(NamedTuple):
 
 
 def read_records(source: str | Path, *, what: str = "answers") -> list[tuple[int, Record]]:
-    """Returns the row and the record of each line of a file or run that is not blank, with its own columns alone.
+    """The row and the record of each line of a file or run that is not blank, with its own columns alone.
 
     Raises:
         DataError: If it cannot be read or a row is no record; `what` says what the file holds.
@@ -52,11 +52,10 @@ def read_records(source: str | Path, *, what: str = "answers") -> list[tuple[int
 def open_table(
     source: Source, *, format: str = "auto", what: str = "answers", text: bool = False, harnesses: bool = True
 ) -> Records:
-    """Reads the records of a file, or of a run of taxtune.
+    """Reads the records of a source of `read_answers`.
 
     Args:
-        source: The file; "-" for standard input; the folder of a run, as RUN, RUN:winner, RUN:baseline or RUN:N; or a
-            DataFrame or list of records.
+        source: The source.
         format: One of `FORMATS`; "auto" goes by the file's name and its content.
         what: What the file holds, for messages.
         text: Whether a file of an unknown ending is text with one answer per line, and not CSV or JSON.
@@ -122,7 +121,7 @@ def _translated(harness: str, rows: list[tuple[int, Record]], file: str) -> Reco
 
 
 def _truth(value: object) -> Record:
-    """Returns the truth, the first of several, and the reference, which is the list of them where it is one."""
+    """The truth, the first of several, and the reference, which is the list of them where it is one."""
     if isinstance(value, str) and value.startswith("["):
         with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # a text with a bracket
             value = list(ast.literal_eval(value))  # lmms-eval writes str(target)

@@ -19,13 +19,9 @@ _BROKEN = (OSError, ValueError, KeyError, TypeError)
 
 
 class RunRows(NamedTuple):
-    """The answers to one template of a run.
+    """The answers to a template ("winner", "baseline", an objective, "iteration N") on "held-out" or "tuning" images.
 
-    Attributes:
-        evaluation: Which template: "winner", "baseline", the objective that it won, or "iteration N".
-        split: "held-out" or "tuning".
-        file: Where it is recorded.
-        rows: One record per image, see `taxtune.tuning.records.SampleResult`.
+    `rows` has one record per image, see `taxtune.tuning.records.SampleResult`.
     """
 
     evaluation: str
@@ -35,7 +31,7 @@ class RunRows(NamedTuple):
 
 
 def split_run(source: str | Path) -> tuple[Path, str | None] | None:
-    """Returns the folder and the evaluation that "RUN" or "RUN:EVALUATION" names; None if it names no folder."""
+    """The folder and the evaluation that "RUN" or "RUN:EVALUATION" names; None if it names no folder."""
     path = Path(source)
     if path.is_dir():
         return path, None
@@ -44,7 +40,7 @@ def split_run(source: str | Path) -> tuple[Path, str | None] | None:
 
 
 def read_run_rows(folder: Path, evaluation: str | None = None) -> RunRows:
-    """Returns the answers to one template of a run.
+    """The answers to one template of a run.
 
     Args:
         folder: The folder of `taxtune tune` or `taxtune compare`.

@@ -48,13 +48,7 @@ _TWO_DIGITS = ("depth", "remaining_uncertainty", "misinformation")
 
 
 class ScoredAnswers(NamedTuple):
-    """The scores of a table of answers.
-
-    Attributes:
-        summary: Scores with intervals, counts and settings, as plain values.
-        rows: A record of plain values per answer.
-        lines: The scores as people read them, in columns.
-    """
+    """The scores of a table of answers: a summary and a record per answer of plain values, and lines to print."""
 
     summary: dict[str, Any]
     rows: list[dict[str, Any]]
@@ -62,7 +56,7 @@ class ScoredAnswers(NamedTuple):
 
 
 def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
-    """Returns one placement for each text, in order; equal texts share one, and a blank one is an abstention."""
+    """One placement for each text, in order; equal texts share one, and a blank one is an abstention."""
     placements: dict[str, Placement] = {}
     distinct = list(dict.fromkeys(texts))
     with track("placing answers", len(distinct)) as task:
@@ -74,16 +68,9 @@ def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
 
 
 def as_child(mapper: Mapper, placements: Iterable[Placement | None]) -> Mask:
-    """Returns which placements are scored as a child of the root that is never right.
+    """Which placements (None: no answer) are scored as a child of the root that is never right, shape (n,).
 
     They are those off the tree, unless the mapper's settings (`MapperConfig.off_tree`) score these as the root.
-
-    Args:
-        mapper: The mapper that placed the answers.
-        placements: The placements, n of them; None where there is no answer.
-
-    Returns:
-        A mask of shape (n,) for `off_tree` of all that scores.
     """
     scored = mapper.identity().get("off_tree") == "child"
     return np.array([scored and one is not None and one.off_tree for one in placements], dtype=bool)
@@ -100,12 +87,12 @@ def score_answers(
     resamples: int = 2000,
     seed: int = 0,
 ) -> ScoredAnswers:
-    """Returns every score of answers, or of predicted nodes where the rows have them.
+    """Every score of answers, or of predicted nodes where the rows have them; a missing answer says nothing.
 
     Args:
-        answers: The answers with their targets; a missing answer counts as one that says nothing.
+        answers: The answers with their targets.
         taxonomy: The tree that the targets are on.
-        mapper: The mapper that places answers on it; None for the default mapper. Predicted nodes need none.
+        mapper: The mapper that places answers on it; None for the default mapper.
         part: What `taxonomy` is a part of; the scores on the whole are added.
         frequencies: How often nodes occur, see `make_information`.
         smoothing: Added to the frequency of each leaf.
@@ -231,10 +218,10 @@ def _lines(summary: Mapping[str, Any], part: Domain | None, counted: str) -> Ite
     depth, bits = summary["targets"]["depth"], summary["targets"]["bits"]
     yield f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({counted})"
     yield ""
-    lines = [("rank", "said", "precision", "95 % interval", "to be said", "recall", "95 % interval")]
+    lines = [("rank", "predicted", "precision", "95 % interval", "relevant", "recall", "95 % interval")]
     for row in summary["ranks"]:
         precision, recall = (_ends(row[name]) if row[name] else ("–", "") for name in ("precision", "recall"))
-        lines.append((row["rank"], f"{row['said']:,}", *precision, f"{row['due']:,}", *recall))
+        lines.append((row["rank"], f"{row['n_predicted']:,}", *precision, f"{row['n_relevant']:,}", *recall))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for name, *others in lines:
         padded = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]

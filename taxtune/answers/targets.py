@@ -24,14 +24,7 @@ __all__ = ["Target", "target_finder"]
 
 
 class Target(NamedTuple):
-    """The meaning of a target on the tree.
-
-    Attributes:
-        text: The target as the file has it; "" where there is none.
-        node: Its node; None where it is outside the part, off the tree or no name at all.
-        problem: What is wrong with it; "" where nothing is.
-        moved: Whether it is the path of another tree, found by its last name.
-    """
+    """The node of a target, None outside the part or off the tree; `moved`: found by the last name of its path."""
 
     text: str
     node: int | None = None
@@ -50,12 +43,9 @@ class Target(NamedTuple):
 
 
 def target_finder(taxonomy: Taxonomy, part: Domain | None = None, suggest: int = 20) -> Callable[[object], Target]:
-    """Returns a function from a cell of a file to the target that it means; it looks each up once.
+    """A function from a cell of a file to the target that it means; each is looked up once.
 
-    Args:
-        taxonomy: The tree.
-        part: What it is a part of; None where it is the whole.
-        suggest: For how many targets that are off the tree the problem names what is spelt alike, which takes long.
+    Of `suggest` targets that are off the tree the problem names what is spelt alike, which takes long.
     """
     known: dict[object, Target] = {}
     left = suggest

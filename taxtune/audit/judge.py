@@ -17,8 +17,7 @@ import numpy as np
 from taxtune.audit.sample import VERDICTS, resolve_node, verdict_of
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.config import Stage
-from taxtune.metrics.judge_replies import plain_reply
-from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt
+from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, plain_reply
 
 if TYPE_CHECKING:
     import pandas as pd

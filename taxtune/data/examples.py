@@ -34,8 +34,7 @@ class Example:
         image: The image file.
         label: The label as the source writes it.
         target: Number of the node that the label names on the taxonomy.
-        sha256: SHA-256 of the image file's bytes; "" until the file is read, which for large sources is when the
-            example is drawn into a split.
+        sha256: SHA-256 of the image file's bytes; "" until the file is read.
     """
 
     id: str
@@ -84,32 +83,23 @@ def load_examples(
     """Reads a source of labelled images and finds the node of every label.
 
     Args:
-        source: One of these:
-
-            - a path: a manifest (CSV, TSV, XLSX, Parquet or JSONL with an image and a label per row, or any text file
-              with `pattern`), a folder with a sub-folder per class, or iNaturalist's COCO-style JSON;
-            - a list of pairs (image, label);
-            - a pandas `DataFrame`, or a Hugging Face `Dataset`, with a column of images and one of labels.
-
-            Images in lists, frames and data sets are paths, PIL images, or the bytes of image files (also as the value
-            of "bytes" in an object, as data sets store them).
+        source: A path: a manifest (CSV, TSV, XLSX, Parquet or JSONL with an image and a label per row, or any text file
+            with `pattern`), a folder with a sub-folder per class, or iNaturalist's COCO-style JSON; or a list of pairs
+            (image, label), a pandas `DataFrame` or a Hugging Face `Dataset`, whose images are paths, PIL images, or the
+            bytes of image files (also as the value of "bytes" in an object).
         taxonomy: The tree that the labels are on. A label may be a node's label, an alias, or its path with slashes.
-        kind: "manifest", "folder" or "inat21" for a path; by default what the path is: a folder, a file that ends in
-            .json (iNaturalist's), or a manifest.
-        images: The folder that image names are relative to; by default that of the manifest or JSON file, and for what
-            is not a path the current one.
+        kind: "manifest", "folder" or "inat21" for a path; by default what the path is.
+        images: The folder that image names are relative to; by default that of the file.
         image_column: Column of the images.
         label_column: Column of the labels.
-        pattern: A regular expression with the groups `image` and `label` that matches each line of a manifest without
-            columns.
+        pattern: A regular expression with the groups `image` and `label` for each line of a file without columns.
         image_suffix: Added to the images' names, such as ".jpg".
-        folder: Where images that are in no file are written, each once, under a name made of its content. Needed if
-            there are any.
+        folder: Where images that are in no file are written. Needed if there are any.
         domain: Keep only examples whose node is this one or below it.
         part: What `taxonomy` is a part of. Examples whose label is elsewhere on the whole tree are left out.
         check: "all" decodes every image at once, so that all unreadable ones are named and no two examples show the
-            same image; "drawn" leaves that to `taxtune.data.splits.split`, for those it draws. By default "drawn" for
-            "inat21" and for more than 10,000 images, and otherwise "all".
+            same image; "drawn" leaves that to `taxtune.data.splits.split`. By default "drawn" for "inat21" and for more
+            than 10,000 images.
         max_pixels: Largest width times height of an image.
         skip_broken: Leave out images that are missing or unreadable, and note how many and which; all are decoded.
 
@@ -170,7 +160,7 @@ def load_examples(
 
 
 def distinct(examples: Sequence[Example], *, source: str | None = None) -> tuple[list[Example], list[Example]]:
-    """Returns the first of the examples that show each image, and the others.
+    """The first of the examples that show each image, and the others.
 
     Images are the same that have the same content where it is known, or else are the same file.
 
@@ -200,7 +190,7 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
 
 
 def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: str) -> list[tuple[str, Path]]:
-    """Returns the id and the file of each image; those that are in no file are written to a folder."""
+    """The id and the file of each image; those that are in no file are written to a folder."""
     files: list[tuple[str, Path]] = []
     faults: list[str] = []
     for record in records:
@@ -234,7 +224,7 @@ def _stored(records: Sequence[Record], base: Path, folder: Path | None, source: 
 def _find_nodes(
     records: Sequence[Record], taxonomy: Taxonomy, part: Domain | None, source: str
 ) -> Mapping[tuple[Reference, ...], int | None]:
-    """Returns the node of what each label refers to; None where it is on the whole tree, outside the part.
+    """The node of what each label refers to; None where it is on the whole tree, outside the part.
 
     Raises:
         UnknownLabelsError: If labels name no single node.
@@ -261,7 +251,7 @@ def _find_nodes(
 
 
 def _lookup(references: tuple[Reference, ...], taxonomy: Taxonomy) -> int | str:
-    """Returns the node of the first reference that is on the taxonomy, or why none is."""
+    """The node of the first reference that is on the taxonomy, or why none is."""
     reason = ""
     for reference in references:
         path = reference
@@ -288,7 +278,7 @@ def _lookup(references: tuple[Reference, ...], taxonomy: Taxonomy) -> int | str:
 
 
 def _leaf_of_its_group(name: str, taxonomy: Taxonomy) -> int | None:
-    """Returns the leaf of a name if all other nodes of that name are above it: the class "pizza" in a group "pizza"."""
+    """The leaf of a name if all other nodes of that name are above it: the class "pizza" in a group "pizza"."""
     nodes = [i for i in taxonomy.find(name) if taxonomy.labels[i].casefold() == name.strip().casefold()]
     lowest = max(nodes, key=lambda i: int(taxonomy.depth[i]), default=None)
     if lowest is None or len(taxonomy.children(lowest)) or not taxonomy.is_ancestor(nodes, lowest).all():

@@ -53,7 +53,7 @@ _SAVE_AGAIN = "Save it again as JPEG or PNG, or remove it from the data."
 
 
 def content_hash(path: str | Path) -> str:
-    """Returns the SHA-256 of a file's bytes, in hexadecimal.
+    """The SHA-256 of a file's bytes, in hexadecimal.
 
     Raises:
         ImageError: If the file is missing or cannot be read.
@@ -64,8 +64,7 @@ def content_hash(path: str | Path) -> str:
 def load_image(path: str | Path, *, max_pixels: int = DEFAULT_MAX_PIXELS, sha256: str | None = None) -> Image.Image:
     """Reads an image: the first frame, turned upright by its EXIF orientation, in RGB.
 
-    Transparent parts become white. Grey values of more than 8 bits are scaled down to 8: of 16 bits by their full
-    range, of 32 bits by the range that occurs where it exceeds 8 bits.
+    Transparent parts become white. Grey values of 16 bits are scaled to 8, of 32 bits by the range that occurs.
 
     Args:
         path: The file.
@@ -90,16 +89,13 @@ def check_images(
     named_in: Mapping[Path, str] | None = None,
     skip_broken: bool = False,
 ) -> dict[Path, str]:
-    """Reads every image to its end, in a few threads, and returns the content hashes.
+    """Reads every image to its end, in a few threads, and returns the SHA-256 of each file's bytes by path, in order.
 
     Args:
         paths: The files; one named twice is read once.
         max_pixels: Largest width times height of an image.
         named_in: Where a file is named ("manifest.csv, row 3"), for messages.
         skip_broken: Whether images that cannot be used are left out and noted.
-
-    Returns:
-        The SHA-256 of each file's bytes, by path, in the order given.
 
     Raises:
         ImageError: If any image cannot be used, unless they are skipped; it names them, each with the reason.
@@ -152,11 +148,8 @@ def is_image_data(value: object) -> bool:
 def store_image(value: Any, folder: Path) -> Path:
     """Writes an image that is in no file, once: its file's name is the hash of its content.
 
-    The bytes of an image file are written as they are. A PIL image is turned upright and into RGB, as `load_image`
-    does with files, and written as PNG without loss.
-
     Args:
-        value: What `is_image_data` accepts.
+        value: What `is_image_data` accepts: bytes, written as they are, or a PIL image, written upright as PNG.
         folder: Where images are kept.
 
     Returns:
@@ -200,16 +193,12 @@ def _read(path: Path) -> bytes:
         if size == 0:
             raise ImageError("The image file is empty (0 bytes).", file=path, remedy=_SAVE_AGAIN)
         if size > MAX_FILE_BYTES:
-            raise ImageError(
-                f"The image file has {size:,} bytes; the maximum is {MAX_FILE_BYTES:,}.",
-                file=path,
-                remedy=_SAVE_AGAIN,
-            )
+            message = f"The image file has {size:,} bytes; the maximum is {MAX_FILE_BYTES:,}."
+            raise ImageError(message, file=path, remedy=_SAVE_AGAIN)
         return path.read_bytes()
     except FileNotFoundError:
-        raise ImageError(
-            "The image file does not exist.", file=path, remedy="Check the name and the folder of the images."
-        ) from None
+        remedy = "Check the name and the folder of the images."
+        raise ImageError("The image file does not exist.", file=path, remedy=remedy) from None
     except OSError as error:
         raise ImageError(f"The image file cannot be read: {error.strerror or error}.", file=path) from error
     except ValueError:
@@ -233,22 +222,16 @@ def _decode(data: bytes, path: Path, max_pixels: int) -> Image.Image:
         pixels = re.search(r"\d+", str(error))
         raise _too_large(path, f"{int(pixels.group()):,}" if pixels else "far too many", max_pixels) from error
     except UnidentifiedImageError:
-        raise ImageError(
-            f"This is not an image, or its format is not supported (supported formats: {', '.join(_formats())}).",
-            file=path,
-            remedy=_SAVE_AGAIN,
-        ) from None
+        message = f"This is not an image, or its format is not supported (supported formats: {', '.join(_formats())})."
+        raise ImageError(message, file=path, remedy=_SAVE_AGAIN) from None
     except Exception as error:  # a parser that meets a malformed header may raise nearly anything
         raise _corrupt(path, error) from error
     width, height = image.size
     if width * height > max_pixels:
         raise _too_large(path, f"{width:,} × {height:,} = {width * height:,}", max_pixels)
     if min(width, height) < MIN_SIDE:
-        raise ImageError(
-            f"The image has {width} × {height} pixels; its shorter side must be at least {MIN_SIDE}.",
-            file=path,
-            remedy="Remove it from the data or give a larger copy.",
-        )
+        message = f"The image has {width} × {height} pixels; its shorter side must be at least {MIN_SIDE}."
+        raise ImageError(message, file=path, remedy="Remove it from the data or give a larger copy.")
     return _upright(image, path)
 
 
@@ -264,19 +247,13 @@ def _upright(image: Image.Image, path: Path | None) -> Image.Image:
     try:
         return _to_rgb(image)
     except Exception as error:
-        raise ImageError(
-            f"The image's colour mode {image.mode!r} cannot be converted to RGB: {error}.",
-            file=path,
-            remedy=_SAVE_AGAIN,
-        ) from error
+        message = f"The image's colour mode {image.mode!r} cannot be converted to RGB: {error}."
+        raise ImageError(message, file=path, remedy=_SAVE_AGAIN) from error
 
 
 def _too_large(path: Path, pixels: str, max_pixels: int) -> ImageError:
-    return ImageError(
-        f"The image is too large: {pixels} pixels, and at most {max_pixels:,} are allowed.",
-        file=path,
-        remedy="Reduce its size.",
-    )
+    message = f"The image is too large: {pixels} pixels, and at most {max_pixels:,} are allowed."
+    return ImageError(message, file=path, remedy="Reduce its size.")
 
 
 def _corrupt(path: Path | None, error: Exception) -> ImageError:
@@ -291,9 +268,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         image = _to_eight_bits(image)
     if image.mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in image.info:
         layer = image.convert("RGBA")
-        ground = Image.new("RGBA", layer.size, "white")
-        ground.alpha_composite(layer)
-        image = ground
+        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
     # A copy carries no file name, palette or metadata along.
     return image.convert("RGB") if image.mode != "RGB" else image.copy()
 

@@ -7,6 +7,7 @@ import json
 import numbers
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -30,7 +31,7 @@ Row = tuple[str, object, object]
 
 
 def find_kind(path: Path, kind: str | None) -> Kind:
-    """Returns the kind of a source on the disk: the given one, else the one that its name tells.
+    """The kind of a source on the disk: the given one, else the one that its name tells.
 
     Raises:
         DataError: If there is no such kind.
@@ -44,7 +45,7 @@ def find_kind(path: Path, kind: str | None) -> Kind:
 
 
 def source_name(source: Source) -> str:
-    """Returns the name of a source in messages: its path, or its type."""
+    """The name of a source in messages: its path, or its type."""
     return str(source) if isinstance(source, (str, Path)) else type(source).__name__
 
 
@@ -71,13 +72,11 @@ def read_rows(
 
     Args:
         source: A path that ends in one of `LISTS`; a list of pairs (image, label); a pandas `DataFrame`; or a Hugging
-            Face `Dataset`, in which a column of class labels gives the classes' names. Images that are not in a file
-            may be PIL images, bytes, or objects with the key "bytes", as data sets store them.
+            Face `Dataset`, in which a column of class labels gives the classes' names.
         image_column: Column (in JSONL: key) of the image; in CSV and XLSX upper and lower case do not count.
         label_column: Column of the label.
-        pattern: For a text file of any name, instead of the columns: a regular expression that matches every line that
-            is not blank, with the groups `image` and `label`, one of which may be within the other. In the label,
-            which is often a part of the image's name, underscores may stand for spaces, as in the names of folders.
+        pattern: Instead of the columns, for a text file of any name: see `line_pattern`. Underscores in the label may
+            stand for spaces.
         image_suffix: Added to the images' names: ".jpg" where a file has them without.
 
     Raises:
@@ -154,22 +153,22 @@ def _dataset_rows(dataset: Any, columns: tuple[str, str], name: str) -> Iterator
     if not hasattr(dataset, "__len__"):
         remedy = "Load it without streaming=True."
         raise DataError("A streamed data set can be read only once.", file=name, remedy=remedy)
-    image_column, label_column = columns
     _check_columns(columns, list(dataset.column_names), name)
+    image_column, label_column = columns
     names: list[str] | None = getattr(dataset.features[label_column], "names", None)
-    dataset = dataset.with_format(None)
-    stored, feature = dataset.select_columns([image_column]), dataset.features[image_column]
-    if not hasattr(feature, "decode"):
-        images = iter(stored[image_column])
-    else:
-        # The stored bytes rather than decoded pixels need not be encoded again. They are fetched one by one when they
-        # are needed: all together may be more than fits in memory.
-        stored = stored.cast_column(image_column, type(feature)(decode=False))
-        images = (lambda number=number: stored[number][image_column] for number in range(len(stored)))
-    for number, (image, label) in enumerate(zip(images, dataset[label_column], strict=True)):
+    images = dataset.with_format(None).select_columns([image_column])
+    feature = dataset.features[image_column]
+    if hasattr(feature, "decode"):  # the stored bytes need not be encoded again
+        images = images.cast_column(image_column, type(feature)(decode=False))
+
+    def fetch(number: int) -> object:
+        return images[number][image_column]
+
+    for number, label in enumerate(dataset.with_format(None)[label_column]):
         if names is not None and isinstance(label, int):
             label = names[label] if 0 <= label < len(names) else None
-        yield f"row {number}", image, label
+        # Fetched one by one when they are needed: all together may be more than fits in memory.
+        yield f"row {number}", partial(fetch, number) if hasattr(feature, "decode") else fetch(number), label
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -190,7 +189,7 @@ def _file_rows(path: Path, columns: tuple[str, str]) -> Iterator[Row]:
 
 
 def line_pattern(pattern: str) -> re.Pattern[str]:
-    """Returns the regular expression that finds the image and the label in a line.
+    """The regular expression that finds the image and the label in a line.
 
     Raises:
         DataError: If it is none, or lacks one of the two groups.
@@ -271,7 +270,7 @@ def _category(row: Mapping[str, Any]) -> tuple[str, tuple[Reference, ...]]:
 
 
 def _needed(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the needed members of an object as soon as it is read: an image has ten, of which two are used."""
+    """The needed members of an object as soon as it is read: an image has ten, of which two are used."""
     for name in ("file_name", "category_id"):
         if name in row:
             return {key: row[key] for key in ("id", "file_name", "image_id", "category_id") if key in row}

@@ -37,14 +37,10 @@ class SplitSizes(NamedTuple):
 
 
 def default_split(n_photos: int) -> SplitSizes:
-    """Returns the sizes of the splits that `taxtune init` writes and `taxtune.tune` takes by default.
+    """The sizes of the splits that `taxtune init` writes and `taxtune.tune` takes by default, of at least 1 image.
 
-    Below 150 images none are left for calibration, and three fifths are for tuning: then 100 images can prove an hP of
-    0.98, if no answer is wrong. From 150 on two fifths are for tuning, at most 400, and seven twentieths held out, at
-    most 200. The rest, which is 38 images or more, is left for calibration.
-
-    Args:
-        n_photos: How many different images there are, at least 1.
+    Below 150 images three fifths are for tuning (100 can then prove an hP of 0.98) and none for calibration. From 150
+    on two fifths are for tuning, at most 400, and seven twentieths held out, at most 200; 38 or more are left.
     """
     tuning, heldout = max(1, n_photos * 3 // 5), n_photos - max(1, n_photos * 3 // 5)
     if n_photos >= CALIBRATION_FROM:
@@ -53,7 +49,7 @@ def default_split(n_photos: int) -> SplitSizes:
 
 
 def split_sizes(n_photos: int, tuning: int | None = None, heldout: int | None = None) -> tuple[int, int]:
-    """Returns the sizes of the tuning and the held-out split, of which either may be given.
+    """The sizes of the tuning and the held-out split, of which either may be given.
 
     Args:
         n_photos: How many different images there are, at least 1.
@@ -92,14 +88,10 @@ def split(
 ) -> Splits:
     """Draws a tuning and a held-out split that are stratified by target and disjoint by image content.
 
-    All examples are put in one order: first one example of every target, then a second of every target that has two,
-    and so on, with the targets of each round and the examples of each target in an order that the seed decides. The
-    tuning split takes the front of it and the held-out split what follows. So 20 images show 20 species if there are as
-    many, and within a split no target has more than one example more than another that still has some.
-
-    The order depends on the seed and on each example's `id` and target alone: the same examples in another order give
-    the same splits. Examples that have no content hash yet are read, checked and hashed as they are drawn; content that
-    was drawn before is passed over, so that a copy of a tuning image is never in the held-out split.
+    All examples are put in one order: one example of every target, then a second of every target that has two, and so
+    on, in an order that depends on the seed and on each example's `id` and target alone. The tuning split takes the
+    front of it and the held-out split what follows. Images are read and hashed as they are drawn; content that was
+    drawn before is passed over, so that a copy of a tuning image is never in the held-out split.
 
     Args:
         examples: The examples to draw from.
@@ -169,7 +161,7 @@ def _checked(batch: Sequence[Example], max_pixels: int) -> list[Example]:
 
 
 def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:
-    """Returns the examples in rounds, one of every target that has any left."""
+    """The examples in rounds, one of every target that has any left."""
     # Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
     taken: Counter[int] = Counter()
     rounds: list[tuple[int, Example]] = []

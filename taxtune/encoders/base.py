@@ -32,11 +32,11 @@ class TextEncoder(Protocol):
     identity: dict[str, str | int | None]
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns a unit vector for each text, shape (texts, dimensions)."""
+        """A unit vector for each text, shape (texts, dimensions)."""
         ...
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns the same, from disk where this list of texts was encoded before."""
+        """The same, from disk where this list of texts was encoded before."""
         ...
 
 
@@ -68,7 +68,7 @@ def hub_name(model: str) -> str | None:
 
 
 def how_to_get(model: str) -> str:
-    """Returns the sentence that says how the weights of a model of Hugging Face come onto this machine."""
+    """The sentence that says how the weights of a model of Hugging Face come onto this machine."""
     name = hub_name(model)
     if name is None:
         return "Check the path, and that the folder is complete."
@@ -76,7 +76,7 @@ def how_to_get(model: str) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Returns a hash of the contents of a model's folder: its configuration and its weights."""
+    """A hash of the contents of a model's folder: its configuration and its weights."""
     digest = hashlib.sha256()
     for file in sorted(
         p for p in folder.rglob("*") if p.is_file() and p.suffix in (".json", ".safetensors", ".bin", ".txt")

@@ -87,7 +87,7 @@ class ClipEncoder:
         self.preprocessing = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self._preprocess))
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns a unit vector for each text, shape (texts, dimensions); see `truncated` for long ones."""
+        """A unit vector for each text, shape (texts, dimensions); see `truncated` for long ones."""
         return self._in_batches(
             self._text_batches,
             texts,
@@ -97,11 +97,11 @@ class ClipEncoder:
         )
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns the same, from disk where this list of texts was encoded before."""
+        """The same, from disk where this list of texts was encoded before."""
         return stored_embeddings(self.identity, texts, self.texts, self.cache_dir)
 
     def images(self, images: Sequence[Image]) -> FloatMatrix:
-        """Returns a unit vector for each image, shape (images, dimensions)."""
+        """A unit vector for each image, shape (images, dimensions)."""
         import torch
 
         def encode(batch: Sequence[Image]) -> Any:
@@ -135,7 +135,7 @@ class ClipEncoder:
 
 
 def _weights_digest(model: Any) -> str:
-    """Returns a hash of a few values of every parameter: what tells two sets of weights of one name apart."""
+    """A hash of a few values of every parameter: what tells two sets of weights of one name apart."""
     import hashlib
 
     digest = hashlib.sha256()

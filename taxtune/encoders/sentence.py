@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,8 @@ class SentenceEncoder:
         except Exception as error:  # the library raises whatever its parts raise: OSError, ValueError, HTTP errors
             if (called := hub_name(model)) is not None and is_out_of_reach(error):
                 raise not_here(called, "configuration") from error
-            said = " ".join(str(error).split()).rstrip(".")
             raise ModelError(
-                f"The sentence model cannot be loaded: {said if len(said) <= 200 else said[:199] + '…'}.",
+                f"The sentence model cannot be loaded: {shorten(str(error), 200, placeholder=' …').rstrip('.')}.",
                 value=model,
                 remedy=f"Give the name of a model or its folder. {how_to_get(model)}",
             ) from error
@@ -78,7 +78,7 @@ class SentenceEncoder:
         self.token_limit: int | None = None if limit is None else int(limit)
 
     def texts(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns a unit vector for each text, shape (texts, dimensions); text beyond the model's length is cut."""
+        """A unit vector for each text, shape (texts, dimensions); text beyond the model's length is cut."""
         texts = [well_formed(text) for text in texts]
 
         def encode(size: int) -> Any:
@@ -100,7 +100,7 @@ class SentenceEncoder:
         return flags
 
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
-        """Returns the same, from disk where this list of texts was encoded before."""
+        """The same, from disk where this list of texts was encoded before."""
         return stored_embeddings(self.identity, texts, self.texts, self.cache_dir)
 
 

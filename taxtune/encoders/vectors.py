@@ -44,18 +44,18 @@ class VectorStore(Store[str, FloatMatrix]):
         super().__init__(cache_folder(folder, "embeddings") / f"{self.table}.sqlite")
 
     def keys(self, identity: Identity, items: Sequence[str]) -> list[bytes]:
-        """Returns the key of each content hash."""
+        """The key of each content hash."""
         head = json.dumps([_SCHEMA, dict(identity)], sort_keys=True).encode()
         return [hashlib.sha256(head + item.encode()).digest() for item in items]
 
     def row(self, identity: Identity, item: str, value: FloatMatrix) -> tuple[bytes] | None:
-        """Returns the vectors as bytes."""
+        """The vectors as bytes."""
         rows = np.atleast_2d(value)
         sound = np.isfinite(rows).all() and (rows != 0).any(axis=1).all()
         return (value.astype("<f4").tobytes(),) if sound else None
 
     def value(self, row: Sequence[Any]) -> FloatMatrix:
-        """Returns the vectors of a row, end to end; their number is not part of it."""
+        """The vectors of a row, end to end; their number is not part of it."""
         return np.frombuffer(row[0], dtype="<f4").astype(np.float32)
 
 
@@ -69,15 +69,15 @@ def stored_embeddings(
     encode: Callable[[Sequence[str]], FloatMatrix],
     cache_dir: Path | None,
 ) -> FloatMatrix:
-    """Returns the embeddings of the names, from disk where this list of names was embedded before.
+    """The embeddings of the names, from disk where this list of names was embedded before.
 
     The whole list is the key, since the last digits of a vector depend on the texts that it was encoded with.
 
     Args:
         identity: Everything about the model that can change an embedding.
         names: The texts.
-        encode: Returns unit vectors of texts, shape (texts, dimensions).
-        cache_dir: The folder; None is the user's cache folder. Where it cannot be written to, nothing is kept.
+        encode: Makes unit vectors of texts, shape (texts, dimensions).
+        cache_dir: The folder; None is the user's cache folder.
     """
     store = _NameStore(cache_dir)
     digest = hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
@@ -91,7 +91,7 @@ def stored_embeddings(
 
 
 def stored_images(encoder: ClipEncoder, files: Sequence[Path], *, sha256: Sequence[str] | None = None) -> FloatMatrix:
-    """Returns a unit vector for each image file, shape (images, dimensions), from disk where it was encoded before.
+    """A unit vector for each image file, shape (images, dimensions), from disk where it was encoded before.
 
     Files are known by a hash of their bytes; only those that the store lacks are decoded.
 
@@ -125,7 +125,7 @@ def stored_images(encoder: ClipEncoder, files: Sequence[Path], *, sha256: Sequen
 
 
 def checked_images(encoder: ClipEncoder, files: Sequence[Path]) -> list[str]:
-    """Returns the content hashes of image files, once all that the store lacks were read to their end.
+    """The content hashes of image files, once all that the store lacks were read to their end.
 
     Raises:
         ImageError: If images cannot be used; it names all of them.
@@ -143,7 +143,7 @@ def _of_images(encoder: ClipEncoder) -> Identity:
 
 
 def _hash(file: Path) -> str:
-    """Returns the content hash, or "" of a file that cannot be read, which the check is to tell with the others."""
+    """The content hash, or "" of a file that cannot be read, which the check is to tell with the others."""
     try:
         return content_hash(file)
     except ImageError:

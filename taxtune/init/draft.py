@@ -74,7 +74,7 @@ class Draft:
         *,
         api_base: str | None = None,
     ) -> str:
-        """Returns the recipe.
+        """The recipe.
 
         Args:
             file: Where it is going to be; paths in it are relative to that.
@@ -216,7 +216,7 @@ def _one_model(model: str, file: Path) -> str:
 
 
 def _written(value: object) -> str:
-    """Returns a value as YAML that may stand in a flow mapping: words as they are, anything else in quotes."""
+    """A value as YAML that may stand in a flow mapping: words as they are, anything else in quotes."""
     if isinstance(value, list):
         return f"[{', '.join(map(_written, value))}]"
     plain = isinstance(value, str) and re.fullmatch(r"[^\W\d_](?:[\w ./?-]*[\w?])?", value)

@@ -14,7 +14,7 @@ from typing import Literal
 from taxtune.data.folder import read_folder
 from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.data.sources import LISTS, read_rows
-from taxtune.errors import DataError, TaxtuneError
+from taxtune.errors import DataError
 from taxtune.progress import Display, showing
 from taxtune.tables import column_key, read_table
 from taxtune.taxonomy import Taxonomy
@@ -28,6 +28,7 @@ _LABELS = ("label", "class", "class_name", "category", "species", "name", "targe
 _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
 # Rows that are looked at to tell what a column holds.
 _LOOKED_AT = 200
+Columns = dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Source:
     """Labelled images on the disk, as a recipe describes them.
 
     Attributes:
-        kind: "folder" for one sub-folder per label, "manifest" for a file with one row per image.
+        kind: "folder" for one sub-folder for each label, "manifest" for a file with a row for each image.
         path: The folder or the file.
         image_column: The column of the images.
         label_column: The column of the labels.
@@ -77,7 +78,7 @@ def find_source(
     """Looks at a folder or a file of labelled images.
 
     Args:
-        path: A folder with one sub-folder a label, or a CSV, TSV, XLSX or JSONL file.
+        path: A folder with a sub-folder for each label, or a CSV, TSV, XLSX or JSONL file.
         tree: The label tree, by which a column of labels is known; None where there is none.
         image_column: The column of the images; looked for where left out.
         label_column: The column of the labels; looked for where left out.
@@ -92,16 +93,13 @@ def find_source(
             raise DataError("A folder of images has no columns; its sub-folders are the labels.", file=path)
         return _folder(path)
     if path.suffix.lower() not in LISTS:
-        raise DataError(
-            "This is neither a folder nor a list of images.",
-            file=path,
-            remedy=f"Give a folder with one sub-folder for each label, or a file that ends in {', '.join(LISTS)}.",
-        )
+        remedy = f"Give a folder with one sub-folder for each label, or a file that ends in {', '.join(LISTS)}."
+        raise DataError("This is neither a folder nor a list of images.", file=path, remedy=remedy)
     return _manifest(path, tree, image_column, label_column)
 
 
-def find_images(path: Path, columns: dict[str, list[str]], image_column: str | None = None) -> tuple[str, Path]:
-    """Returns the column of a list that has the images, and the folder that their names are relative to.
+def find_images(path: Path, columns: Columns, image_column: str | None = None) -> tuple[str, Path]:
+    """The column of a list that has the images, and the folder that their names are relative to.
 
     Args:
         path: The file.
@@ -111,9 +109,9 @@ def find_images(path: Path, columns: dict[str, list[str]], image_column: str | N
     Raises:
         DataError: If it cannot be told which column it is.
     """
-    places = {name: place for name, values in columns.items() if (place := _place(values, path.parent)) is not None}
-    image = _asked(image_column, columns, path) or _image_column(columns, list(places), path)
-    return image, places.get(image, path.parent)
+    folders = _folders(path, columns)
+    image = _asked(image_column, columns, path) or _image_column(columns, list(folders), path)
+    return image, folders.get(image, path.parent)
 
 
 # -- folders -----------------------------------------------------------------------------------------------------------
@@ -124,173 +122,127 @@ def _folder(path: Path) -> Source:
     folders = [entry for entry in entries if entry.is_dir()]
     loose = [entry.name for entry in entries if entry.is_file() and _is_image(entry)]
     empty = [folder.name for folder in folders if not any(map(_is_image, folder.rglob("*")))]
+    if len(empty) == len(folders) and not loose:
+        remedy = f"Names of images end in {', '.join(sorted(IMAGE_SUFFIXES))}."
+        raise DataError("There are no images in the folder or its sub-folders.", file=path, remedy=remedy)
     if len(empty) == len(folders):
-        raise _without_labels(path, loose) if loose else _without_images(path, folders)
-    if not loose and {folder.name.lower() for folder in folders} <= _PARTS:
-        names = ", ".join(folder.name for folder in folders)
         raise DataError(
-            f"The sub-folders are called {names}, which are parts of a data set and not labels.",
+            f"The images in the folder ({len(loose):,}) have no labels: nothing says what they show.",
+            file=path,
+            remedy=f"Sort them into sub-folders, one for each label ({path.name}/LABEL/{loose[0]}), or list them in a "
+            "CSV file with the columns image and label, and give that file with --data.",
+        )
+    if not loose and {folder.name.lower() for folder in folders} <= _PARTS:
+        raise DataError(
+            f"The sub-folders are called {', '.join(folder.name for folder in folders)}, which are parts of a data set "
+            "and not labels.",
             file=path,
             remedy=f"Give one of them: --data {shlex.quote(str(folders[0]))}. taxtune makes splits of its own from it.",
         )
-    notes = []
-    if empty:
-        are = "sub-folder holds" if len(empty) == 1 else "sub-folders hold"
-        notes.append(f"{len(empty)} {are} no images and {'is' if len(empty) == 1 else 'are'} left out: {_some(empty)}.")
-    return Source("folder", path, notes=tuple(notes))
+    notes = (f"Sub-folders without images are left out ({len(empty)}): {_some(empty)}.",) if empty else ()
+    return Source("folder", path, notes=notes)
 
 
 def _is_image(file: Path) -> bool:
     return file.suffix.lower() in IMAGE_SUFFIXES and not file.name.startswith(".")
 
 
-def _without_images(path: Path, folders: Sequence[Path]) -> DataError:
-    where = "neither in the folder nor in its sub-folders" if folders else "in the folder"
-    endings = ", ".join(sorted(IMAGE_SUFFIXES))
-    return DataError(f"There are no images {where}.", file=path, remedy=f"Names of images end in {endings}.")
-
-
-def _without_labels(path: Path, names: list[str]) -> DataError:
-    near = [file for folder in (path, path.parent) for file in sorted(folder.iterdir()) if file.suffix.lower() in LISTS]
-    lists = [file for file in near if _lists(file, names)]
-    if lists:
-        how = f"Give the file that lists them: --data {shlex.quote(str(lists[0]))}."
-    else:
-        how = (
-            f"Sort them into sub-folders, one for each label ({path.name}/LABEL/{names[0]}), or list them in a CSV "
-            "file with the columns image and label, and give that file with --data."
-        )
-    return DataError(
-        f"{len(names):,} image{' lies' if len(names) == 1 else 's lie'} in the folder itself: nothing says what "
-        f"{'it shows' if len(names) == 1 else 'they show'}.",
-        file=path,
-        remedy=how,
-    )
-
-
-def _lists(file: Path, names: Sequence[str]) -> bool:
-    """Tells whether a column of a file names images."""
-    try:
-        return any(Path(value).name in names for values in _columns(file).values() for value in values)
-    except TaxtuneError:  # whatever it is, it is no list of images
-        return False
-
-
 # -- manifests ---------------------------------------------------------------------------------------------------------
 
 
 def _manifest(path: Path, tree: Taxonomy | None, image_column: str | None, label_column: str | None) -> Source:
-    columns = _columns(path)
-    places = {name: place for name, values in columns.items() if (place := _place(values, path.parent)) is not None}
-    image = _asked(image_column, columns, path) or _image_column(columns, list(places), path)
+    columns: Columns = {}
+    for _, record in read_table(path, what="manifest")[:_LOOKED_AT]:
+        for name, value in record.items():
+            known = columns.setdefault(name, [])
+            if isinstance(value, str) and value.strip():
+                known.append(value.strip())
+    folders = _folders(path, columns)
+    image = _asked(image_column, columns, path) or _image_column(columns, list(folders), path)
     label = _asked(label_column, columns, path) or _label_column(columns, image, tree, path)
     if image == label:
         raise DataError("The images and the labels cannot be in the same column.", file=path, value=image)
-    if image not in places:
+    if image not in folders:
+        example = next(iter(columns[image]), "")
         raise DataError(
-            f"Most images of the column {image!r} are not there: no {columns[image][0]!r} beside the file, in a folder "
-            "there, or in the current folder."
-            if columns[image]
-            else f"The column {image!r} is empty.",
+            f"Most images of the column {image!r} are not there: no {example!r} beside the file, in a folder there, or "
+            "in the current folder.",
             file=path,
             remedy="Put the file beside the folder of the images, with their names as they are in that folder.",
         )
-    folder = places[image]
+    folder = None if folders[image] == path.parent else folders[image]
     notes = []
     if (image, label) != ("image", "label"):
         notes.append(f"The images are taken from the column {image!r} and the labels from {label!r}.")
-    if folder != path.parent:
+    if folder is not None:
         notes.append(f"The images' names are relative to {folder}.")
-    return Source("manifest", path, image, label, None if folder == path.parent else folder, tuple(notes))
+    return Source("manifest", path, image, label, folder, tuple(notes))
 
 
-def _columns(path: Path) -> dict[str, list[str]]:
-    """Returns the values of the first rows by column; of what is no text only that there is a column.
+def _folders(path: Path, columns: Columns) -> dict[str, Path]:
+    """The folder in which most of the values of a column are files, for columns that have one.
 
-    Raises:
-        DataError: If the file cannot be read, or is empty.
+    It is the file's, one at most two levels below it, the one above it, or the current one.
     """
-    found: dict[str, list[str]] = {}
-    for _, record in read_table(path, what="manifest")[:_LOOKED_AT]:
-        for name, value in record.items():
-            known = found.setdefault(name, [])
-            if isinstance(value, str) and value.strip():
-                known.append(value.strip())
+    base, found = path.parent, {}
+    near = [base, *sorted(base.glob("*/")), *sorted(base.glob("*/*/")), base.parent, Path()]
+    for name, values in columns.items():
+        likely = [folder for folder in near if any(os.path.isfile(folder / value) for value in values[:5])]
+        counts = [sum(os.path.isfile(folder / value) for value in values) for folder in likely]
+        if counts and 2 * max(counts) > len(values):
+            found[name] = likely[counts.index(max(counts))]
     return found
 
 
-def _place(values: Sequence[str], base: Path) -> Path | None:
-    """Returns the folder in which most of some values are files; None where most of them are files in none.
-
-    It is the base, or else a folder at most two levels below it, the one above it, or the current one.
-    """
-    folders = [base, *sorted(base.glob("*/")), *sorted(base.glob("*/*/")), base.parent, Path()]
-    likely = [folder for folder in folders if any(os.path.isfile(folder / value) for value in values[:5])]
-    counts = [sum(os.path.isfile(folder / value) for value in values) for folder in likely]
-    return likely[counts.index(max(counts))] if counts and 2 * max(counts) > len(values) else None
-
-
-def _asked(column: str | None, columns: dict[str, list[str]], path: Path) -> str | None:
-    if column is None:
-        return None
-    for name in (column, column_key(column)):
+def _asked(column: str | None, columns: Columns, path: Path) -> str | None:
+    for name in (column, column_key(column)) if column is not None else ():
         if name in columns:
             return name
-    raise DataError(f"There is no column {column!r}.", file=path, remedy=f"There are {_named(list(columns))}.")
+    if column is not None:
+        raise DataError(f"There is no column {column!r}.", file=path, remedy=f"There are {_named(columns)}.")
+    return None
 
 
-def _image_column(columns: dict[str, list[str]], files: list[str], path: Path) -> str:
-    """Returns the column of the images: of those whose values are files, or else by its name."""
+def _image_column(columns: Columns, files: list[str], path: Path) -> str:
+    """The column of the images: of those whose values are files, or else by its name."""
     named = [name for known in _IMAGES for name in columns if column_key(name) == known]
     wanted = [name for name in named if name in files] or (files if len(files) == 1 else named)
     if wanted and (len(wanted) == 1 or column_key(wanted[0]) == "image"):
         return wanted[0]
-    which = f"It may be {_named(wanted)}." if wanted else f"The columns are {_named(list(columns))}."
-    raise DataError(
-        "It cannot be told which column holds the images' files.",
-        file=path,
-        remedy=f"{which} Name it with --image-column.",
-    )
+    which = f"It may be {_named(wanted)}." if wanted else f"The columns are {_named(columns)}."
+    remedy = f"{which} Name it with --image-column."
+    raise DataError("It cannot be told which column holds the images' files.", file=path, remedy=remedy)
 
 
-def _label_column(columns: dict[str, list[str]], image: str, tree: Taxonomy | None, path: Path) -> str:
-    """Returns the column of the labels: the one so called, or else the one whose values are on the tree."""
+def _label_column(columns: Columns, image: str, tree: Taxonomy | None, path: Path) -> str:
+    """The column of the labels: the one so called, or else the one whose values are on the tree."""
     others = [name for name in columns if name != image]
     named = [name for known in _LABELS for name in others if column_key(name) == known]
     if named and column_key(named[0]) == "label":
         return named[0]
-    shares = {name: _share(columns[name], tree) for name in others} if tree is not None else {}
-    on_tree = [name for name in others if shares.get(name, 0.0) > 0.5]
+    on_tree = [name for name in others if _share(columns[name], tree) > 0.5]
     wanted = on_tree or named or others
     if len(wanted) == 1:
         return wanted[0]
     if not wanted:
-        raise DataError(
-            "There is no column besides that of the images.",
-            file=path,
-            remedy="Add a column label, with a label of the tree in each row.",
-        )
-    said = [f"{name!r} ({len(set(columns[name]))} values{_on_tree(name, shares)})" for name in wanted]
+        remedy = "Add a column label, with a label of the tree in each row."
+        raise DataError("There is no column besides that of the images.", file=path, remedy=remedy)
     raise DataError(
         "It cannot be told which column holds the labels.",
         file=path,
-        remedy=f"It may be {_some(said, 10)}. Name it with --label-column.",
+        remedy=f"It may be {_named(wanted[:10])}. Name it with --label-column.",
     )
 
 
-def _on_tree(name: str, shares: dict[str, float]) -> str:
-    return f", {shares[name]:.0%} of them on the tree".replace("%", " %") if name in shares else ""
-
-
 def _share(values: Sequence[str], tree: Taxonomy | None) -> float:
-    """Returns the share of the different values that are names or paths on a tree."""
+    """The share of the different values that are names or paths on a tree."""
     different = set(values)
     if tree is None or not different:
         return 0.0
     return sum(bool(tree.find(value.rsplit("/", 1)[-1])) for value in different) / len(different)
 
 
-def _named(names: Sequence[str]) -> str:
+def _named(names: Sequence[str] | Columns) -> str:
     return ", ".join(map(repr, names))
 
 

@@ -57,7 +57,7 @@ def find_subject(tree: Taxonomy, targets: Sequence[int]) -> Subject:
 
 
 def _word(tree: Taxonomy, node: int) -> str | None:
-    """Returns the singular of the name of a node, or of the next one above that has an English one."""
+    """The singular of the name of a node, or of the next one above that has an English one."""
     from lemminflect import getLemma
 
     for above in tree.ancestors(node)[::-1].tolist():
@@ -90,7 +90,7 @@ def _ranks(tree: Taxonomy, node: int, targets: Sequence[int]) -> tuple[str, ...]
 
 
 def _examples(tree: Taxonomy, node: int, word: str | None, targets: Sequence[int]) -> tuple[str, ...]:
-    """Returns a way down to a leaf that no image shows, or else to the label that the fewest show."""
+    """A way down to a leaf that no image shows, or else to the label that the fewest show."""
     leaves = tree.leaves[tree.is_ancestor(node, tree.leaves)]
     shown = np.bincount(np.asarray(targets), minlength=len(tree))[leaves]
     depth = tree.depth[np.asarray(targets)].max()

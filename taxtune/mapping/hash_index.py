@@ -50,7 +50,7 @@ class Multimap:
         return len(self.find(text)) > 0
 
     def find(self, text: str) -> NDArray[np.int32]:
-        """Returns the numbers of a text, ascending, shape (numbers,); none where it is not there."""
+        """The numbers of a text, ascending, shape (numbers,); none where it is not there."""
         key = text_key(text)
         i = bisect_left(self._keys, key)
         if i == len(self._keys) or self._keys[i] != key:
@@ -80,7 +80,7 @@ class MultimapBuilder:
         self._values.append(value)
 
     def build(self, *, repeats: bool = False) -> Multimap:
-        """Returns the table.
+        """The table.
 
         Args:
             repeats: Whether a number stands as often as it was added, or else once.
@@ -99,7 +99,7 @@ class MultimapBuilder:
 
 @lru_cache(maxsize=100_000)
 def text_key(text: str) -> int:
-    """Returns the 64 bits that a text is known by, the same in every process."""
+    """The 64 bits that a text is known by, the same in every process."""
     return int.from_bytes(blake2b(text.encode(*_ENCODING), digest_size=8).digest(), "little")
 
 
@@ -108,7 +108,7 @@ Part = NDArray[Any] | Multimap | list[str]
 
 
 def cached(path: Path, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
-    """Returns the parts in an `.npz` file, or makes them and writes the file; a damaged file is made again.
+    """The parts in an `.npz` file, or makes them and writes the file; a damaged file is made again.
 
     Args:
         path: The file, whose name has to say everything that the parts follow from.

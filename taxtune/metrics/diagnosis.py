@@ -71,10 +71,9 @@ COUNTERPARTS = {
 
 @dataclass(frozen=True, slots=True)
 class TypeCost:
-    """Number of answers of a type, their share of all and their means, NaN where there is none, and the type's cost.
+    """Answers of a type, their share and means (NaN without), and their cost with its 95 % bootstrap interval.
 
-    `hp_cost` and `hr_cost` are the losses of the means of all answers, in [0, 1], with 95 % bootstrap intervals; those
-    of all types add up to 1 − hP and 1 − hR.
+    `hp_cost` and `hr_cost`, in [0, 1], add up over all types to 1 − hP and 1 − hR.
     """
 
     type: str
@@ -116,7 +115,7 @@ def classify(
     off_tree: ArrayLike | None = None,
     doubtful: ArrayLike | None = None,
 ) -> list[ErrorType]:
-    """Returns the type of each answer; the first of off the tree, abstained, correct, doubtful and the tree's types.
+    """The type of each answer; the first of off the tree, abstained, correct, doubtful and the tree's types.
 
     Args:
         taxonomy: The tree.
@@ -149,7 +148,7 @@ def classify(
 
 
 def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> list[str | None]:
-    """Returns the rank from which each placement is wrong: that of the target's first ancestor that it does not share.
+    """The rank from which each placement is wrong: that of the target's first ancestor that it does not share.
 
     It is "level d" (edges from the root) where the tree names no rank, and None where nothing of the placement is wrong
     or it only goes on below the target. Arguments are those of `classify`.
@@ -163,7 +162,7 @@ def wrong_from(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> l
 
 
 def classify_by_measures(inclusion: ArrayLike, similarity: ArrayLike, *, high: float = 0.7) -> list[MeasuredType]:
-    """Returns the type of each answer by an inclusion verdict and a concept similarity, without a tree (paper 2).
+    """The type of each answer by an inclusion verdict and a concept similarity, without a tree (paper 2).
 
     Both high is correct; high similarity alone a granularity error; inclusion alone annotation ambiguity, or an image
     with several labels; neither a failure of fine-grained discrimination. The threshold of the similarity is ours.
@@ -199,10 +198,7 @@ def costs(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[TypeCost]:
-    """Returns the frequency of each type and its cost in mean hP and hR.
-
-    A type's cost is the sum of its answers' losses (1 − hP and 1 − hR) over the number of *all* answers, so that the
-    costs of all types add up to the distance from a perfect score.
+    """The frequency of each type and its cost: the sum of its answers' losses over the number of *all* answers.
 
     Args:
         taxonomy: The tree.
@@ -256,7 +252,7 @@ def worst_regions(
     most: int = 10,
     explained: float = 0.9,
 ) -> list[ErrorRegion]:
-    """Returns the nodes whose answers cost most of the mean hP, each as deep in the tree as its losses go.
+    """The nodes whose answers cost most of the mean hP, each as deep in the tree as its losses go.
 
     A node is left out where one child explains nearly all of its loss: the child is listed. The same loss may count for
     a node and for one above it.

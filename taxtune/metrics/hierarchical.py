@@ -1,9 +1,8 @@
 """Hierarchical precision, recall and F: the score of a placed answer (paper 1, §3, eqs. 2 and 3).
 
-An answer that asserts something the tree does not have ("a bicycle" on a tree of dishes) is *off the tree*. The paper
-has no such answers; on the root they could not be told from an answer that says nothing, and would have hP 1. Here they
-may be scored as a child of the root that is never right: hP is 1/2, hR that of the root, and they are never exact. All
-functions that score take a mask `off_tree` of those answers; their node numbers then play no part.
+An answer that asserts something the tree does not have ("a bicycle" on a tree of dishes) is *off the tree*. On the root
+it would have hP 1, as an answer that says nothing; instead it is scored as a child of the root that is never right: hP
+is 1/2, hR that of the root. All functions that score take a mask `off_tree` of those answers.
 
 The second half has the scores in scikit-learn's conventions, for any classifier over a taxonomy's labels:
 
@@ -16,6 +15,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class HierarchicalScores:
     n: int
 
     def as_dict(self) -> dict[str, float]:
-        """Returns the scores by name."""
+        """The scores by name."""
         return asdict(self)
 
 
@@ -109,17 +109,13 @@ def flags(given: ArrayLike | None, n: int) -> BoolArray:
 def overlap(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Returns the sizes of the ancestor sets, from which hP, hR, exactness and depth follow.
+    """The sizes |anc(pred)|, |anc(pred) ∩ anc(gt)| and |anc(gt)|, shape (n,) each, at least 1: equal where exact.
 
     Args:
         taxonomy: The tree; ancestor sets include the node and the root.
         predicted: Node numbers, shape (n,).
         target: Node numbers, shape (n,).
         off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
-
-    Returns:
-        Three arrays of shape (n,): |anc(pred)|, |anc(pred) ∩ anc(gt)| and |anc(gt)|, each at least 1. A prediction is
-        exact where all three are equal.
 
     Raises:
         ValueError: If the shapes differ or a number is no node of the tree.
@@ -148,7 +144,7 @@ def harmonic_mean(hp: float, hr: float) -> float:
 def score(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> HierarchicalScores:
-    """Returns the scores of a set of placed examples; the arguments are those of `overlap`.
+    """The scores of a set of placed examples; the arguments are those of `overlap`.
 
     Raises:
         ValueError: If there is no example (a mean over nothing is not zero), the shapes differ, or a number is no
@@ -171,7 +167,7 @@ def score(
 def hierarchical_precision_score(
     y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Returns the mean share of a prediction's path that the truth shares, in (0, 1]; paths include the root.
+    """The mean share of a prediction's path that the truth shares, in (0, 1]; paths include the root.
 
     Args:
         y_true: The true nodes, n ≥ 1 of them: each a label, an alias, a path as text ("life/Aves") or as a sequence of
@@ -190,14 +186,14 @@ def hierarchical_precision_score(
 def hierarchical_recall_score(
     y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Returns the mean share of the truth's path that the prediction shares; see `hierarchical_precision_score`."""
+    """The mean share of the truth's path that the prediction shares; see `hierarchical_precision_score`."""
     return _means(y_true, y_pred, taxonomy, sample_weight)[1]
 
 
 def hierarchical_f1_score(
     y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Returns the harmonic mean of mean precision and mean recall, in (0, 1]; see `hierarchical_precision_score`."""
+    """The harmonic mean of mean precision and mean recall, in (0, 1]; see `hierarchical_precision_score`."""
     return harmonic_mean(*_means(y_true, y_pred, taxonomy, sample_weight))
 
 
@@ -220,18 +216,14 @@ def _means(y_true: Labels, y_pred: Labels, taxonomy: Taxonomy, sample_weight: Ar
 def _nodes(taxonomy: Taxonomy, labels: Labels, name: str) -> IntArray:
     if isinstance(labels, str):
         raise ValueError(f"{name} must be a list of labels, not one text")
-    known: dict[Hashable, int] = {}
+    find = lru_cache(maxsize=None, typed=True)(partial(_node, taxonomy))  # 1, True and "1" are told apart
     nodes = []
-    for place, label in enumerate(labels.tolist() if isinstance(labels, np.ndarray) else labels):
-        key = label if isinstance(label, Hashable) else tuple(label)
-        if key not in known:
-            try:
-                known[key] = _node(taxonomy, key)
-            except TaxonomyError as error:
-                raise TaxonomyError(
-                    f"{name}[{place}]: {error.message}", file=error.file, value=error.value, remedy=error.remedy
-                ) from None
-        nodes.append(known[key])
+    for i, label in enumerate(labels.tolist() if isinstance(labels, np.ndarray) else labels):
+        try:
+            nodes.append(find(label if isinstance(label, Hashable) else tuple(label)))
+        except TaxonomyError as error:
+            message = f"{name}[{i}]: {error.message}"
+            raise TaxonomyError(message, file=error.file, value=error.value, remedy=error.remedy) from None
     return np.array(nodes, dtype=np.int64)
 
 
@@ -240,16 +232,8 @@ def _node(taxonomy: Taxonomy, label: Any) -> int:
         return taxonomy.resolve(label)
     if isinstance(label, tuple) and all(isinstance(part, str) for part in label):
         return taxonomy.resolve([part for part in label if part])
-    # True is a number to Python, but no node.
-    if (
-        isinstance(label, numbers.Integral)
-        and label is not True
-        and label is not False
-        and 0 <= int(label) < len(taxonomy)
-    ):
+    is_number = isinstance(label, numbers.Integral) and not isinstance(label, bool)
+    if is_number and 0 <= int(label) < len(taxonomy):
         return int(label)
-    raise TaxonomyError(
-        "This is not a label, a path or the number of a node.",
-        value=label,
-        remedy=f"Node numbers are 0 to {len(taxonomy) - 1:,}.",
-    )
+    remedy = f"Node numbers are 0 to {len(taxonomy) - 1:,}."
+    raise TaxonomyError("This is not a label, a path or the number of a node.", value=label, remedy=remedy)

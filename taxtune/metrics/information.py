@@ -52,8 +52,7 @@ class Information:
 
     Args:
         taxonomy: The tree.
-        weight: The information that each node adds to its parent, shape (nodes,), finite and at least 0; in bits, and 0
-            for the root. (With weights of 1 throughout, the root included, ihP and ihR are hP and hR.)
+        weight: Bits that each node adds to its parent, shape (nodes,), at least 0. (With 1 throughout, ihP is hP.)
         off_tree: The weight of an answer off the tree; above 0.
         source: Source of p(v) for records: "leaves", "targets", "counts.csv".
         smoothing: Number that was added to each leaf's frequency.
@@ -88,7 +87,7 @@ class Information:
         return f"Information({self.taxonomy!r}, source={self.source!r})"
 
     def as_dict(self) -> dict[str, str | float]:
-        """Returns the source of the weights, for records."""
+        """The source of the weights, for records."""
         return {"p": self.source, "smoothing": self.smoothing, "off_tree_bits": self.off_tree}
 
     @property
@@ -101,18 +100,9 @@ class Information:
     def overlap(
         self, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Returns the information of answer, deepest common node and truth, from which all scores follow.
+        """The information of answer, deepest common node and truth, shape (n,) each, in bits, at least 0.
 
-        Args:
-            predicted: Node numbers, shape (n,).
-            target: Node numbers, shape (n,).
-            off_tree: Which answers count as a child of the root that is never right, shape (n,); none where left out.
-
-        Returns:
-            Three arrays of shape (n,), in bits, at least 0.
-
-        Raises:
-            ValueError: If the shapes differ or a number is no node of the tree.
+        Arguments and errors are those of `hierarchical.overlap`.
         """
         tree = self.taxonomy
         predicted, target = check_nodes(tree, predicted, target)
@@ -143,12 +133,12 @@ class InformationScores:
     target_bits: float
 
     def as_dict(self) -> dict[str, float]:
-        """Returns the scores by name."""
+        """The scores by name."""
         return asdict(self)
 
 
 def leaf_information(taxonomy: Taxonomy) -> Information:
-    """Returns the information of nodes where all leaves are equally likely: p(v) is the share of leaves at or below v.
+    """The information of nodes where all leaves are equally likely: p(v) is the share of leaves at or below v.
 
     w(v) depends on v and its parent alone, so that a node weighs the same on a tree and on a part of it.
     """
@@ -162,7 +152,7 @@ def frequency_information(
     smoothing: float = 0.0,
     source: str = "frequencies",
 ) -> Information:
-    """Returns the information of nodes from the frequency of each.
+    """The information of nodes from the frequency of each.
 
     p(v) is the share of all occurrences that belong to v or to a node below it (Resnik 1995, §2). A node that never
     occurs would have infinite information; additive smoothing (Laplace) adds the same number to every leaf.
@@ -201,7 +191,7 @@ def frequency_information(
 
 
 def off_tree_weight(taxonomy: Taxonomy, weight: ArrayLike) -> float:
-    """Returns the weight of an answer off the tree: the mean of `weight` over the children of the root, above 0.
+    """The weight of an answer off the tree: the mean of `weight` over the children of the root, above 0.
 
     Where the root has one child, which weighs nothing, the children of the first node with several stand in for it. On
     a tree that never branches nothing weighs anything, and an answer off it weighs 1 bit.
@@ -218,12 +208,7 @@ def off_tree_weight(taxonomy: Taxonomy, weight: ArrayLike) -> float:
 def information_values(
     information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Returns ihP, ihR, remaining uncertainty and misinformation of each example; see `Information.overlap`.
-
-    Returns:
-        Four arrays of shape (n,): two shares in [0, 1], 1 where there is nothing to divide by, and two numbers of bits,
-        at least 0.
-    """
+    """ihP, ihR (in [0, 1]), remaining uncertainty and misinformation (bits) of each example, shape (n,) each."""
     answered, shared, true = information.overlap(predicted, target, off_tree=off_tree)
     return _share(shared, answered), _share(shared, true), true - shared, answered - shared
 
@@ -231,7 +216,7 @@ def information_values(
 def information_scores(
     information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> InformationScores:
-    """Returns the information-weighted scores of a set of placed examples; see `Information.overlap`.
+    """The information-weighted scores of a set of placed examples; see `Information.overlap`.
 
     Raises:
         ValueError: If there is no example, the shapes differ, or a number is no node of the tree.
@@ -255,7 +240,7 @@ def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 
 def _levels(taxonomy: Taxonomy) -> Sequence[IntArray]:
-    """Returns the nodes of each depth below the root, the shallowest first."""
+    """The nodes of each depth below the root, the shallowest first."""
     order = np.argsort(taxonomy.depth, kind="stable")
     ends = np.searchsorted(taxonomy.depth[order], np.arange(1, taxonomy.height + 2))
     return [order[start:stop] for start, stop in pairwise(ends)]

@@ -1,8 +1,9 @@
-"""LAVE: a language model rates an answer given the question and the references (paper 4, "Method").
+"""Measures by a language model: LAVE (paper 4, "Method") and Llama inclusion (paper 2).
 
-The judge gives a reason and then a rating from 1 to 3, after eight demonstrations; the score is (rating − 1) / 2. LAVE
-measures whether the question is answered: a correct but general answer ("bird" where the references say "blue jay") is
-rated as wrong or partly right, where hP rewards it.
+LAVE's judge gives a reason and then a rating from 1 to 3, after eight demonstrations; the score is (rating − 1) / 2. A
+correct but general answer ("bird" for "blue jay") is rated as wrong or partly right, where hP rewards it. The judge of
+inclusion says whether the answer agrees with the label. Both are shown the real prompt: to "What is behind the dog?"
+the answer "dog" is wrong.
 """
 
 from __future__ import annotations
@@ -14,13 +15,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as model
 
 from taxtune.errors import DataError
-from taxtune.metrics.base import FloatArray, Identity, Images, ManyReferencesMeasure, MeasureSettings, Questions, Texts
-from taxtune.metrics.judge_replies import read_rating
-from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, Verdicts, check_questions, judge_of
+from taxtune.metrics.judging import (
+    MAX_TEXT,
+    Judge,
+    JudgePrompt,
+    Verdicts,
+    check_questions,
+    judge_of,
+    read_rating,
+    read_yes_no,
+)
+from taxtune.metrics.registry import (
+    FloatArray,
+    Identity,
+    Images,
+    ManyReferencesMeasure,
+    MeasureSettings,
+    Questions,
+    Texts,
+)
 from taxtune.models import check_model
 from taxtune.resources import prompts_dir
 
@@ -28,31 +46,24 @@ __all__ = [
     "Demonstration",
     "Lave",
     "LaveOptions",
+    "LlamaInclusion",
     "filter_references",
     "is_yes_no",
     "make_lave",
+    "make_llama_inclusion",
     "read_demonstrations",
 ]
 
 #: References rarer than this share of the most frequent one are left out (paper 4, "Prompt for VQA Evaluation").
 RARE = 0.25
-_MAX_TOKENS = 256
+_MAX_TOKENS, _MAX_TOKENS_YES_NO = 256, 64
 
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
 @model(frozen=True, config=ConfigDict(extra="forbid", coerce_numbers_to_str=True))
 class Demonstration:
-    """A rated answer that the judge is shown.
-
-    Attributes:
-        question: The question.
-        references: The answers that people gave, duplicates included.
-        answer: The candidate answer.
-        rationale: Why it has its rating, in a sentence.
-        rating: 1, 2 or 3.
-        caption: A description of the image, shown where the judge is shown captions; None for none.
-    """
+    """A rated answer that the judge is shown: people's answers, the candidate, why it has its rating of 1, 2 or 3."""
 
     question: Text
     references: Annotated[
@@ -158,7 +169,7 @@ class Lave(ManyReferencesMeasure):
         return check_model(self._judge.llm)
 
     def identity(self) -> Identity:
-        """Returns the judge's model and decoding, and the content of prompt and demonstrations."""
+        """The judge's model and decoding, and the content of prompt and demonstrations."""
         shown = hashlib.sha256(repr((self._general, self._yes_no)).encode("utf-8", "replace")).hexdigest()[:16]
         options: Identity = {
             "rationale": int(self.options.rationale),
@@ -169,7 +180,7 @@ class Lave(ManyReferencesMeasure):
         return {"measure": "lave", **options, **self._judge.llm.identity}
 
     def prompt(self, question: str, references: Sequence[str], answer: str, caption: str | None = None) -> str:
-        """Returns the judge's prompt about an answer, with the references that people gave and maybe a caption."""
+        """The judge's prompt about an answer, with the references that people gave and maybe a caption."""
         kept = filter_references(references) if self.options.filter_references else list(references)
         return self._prompt.render(
             captions=caption is not None,
@@ -216,12 +227,12 @@ class Lave(ManyReferencesMeasure):
     def scores_many(
         self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
     ) -> FloatArray:
-        """Returns the score of each answer with all its references, shape (n,); see `rate`."""
+        """The score of each answer with all its references, shape (n,); see `rate`."""
         return self.rate(answers, references, questions).values
 
 
 def filter_references(references: Sequence[str]) -> list[str]:
-    """Returns the references without those rarer than a quarter of the most frequent one, in order.
+    """The references without those rarer than a quarter of the most frequent one, in order.
 
     References that differ in case and white space only count as the same.
     """
@@ -242,9 +253,78 @@ def _read(reply: str) -> float | None:
 
 
 def make_lave(model: str | None, settings: MeasureSettings, options: LaveOptions | None = None) -> Lave:
-    """Returns the measure with a judge: "local:MODEL" or a model that litellm reaches."""
+    """The measure with a judge: "local:MODEL" or a model that litellm reaches."""
     assert model is not None  # the registry has a default
     if options is None:
         own = settings.demonstrations, settings.yes_no_demonstrations
         options = LaveOptions(demonstrations=own[0], yes_no_demonstrations=own[1])
     return Lave(f"lave:{model}", judge_of(model, settings, max_tokens=_MAX_TOKENS), options)
+
+
+class LlamaInclusion(ManyReferencesMeasure):
+    """1 where the judge says yes, 0 where it says no, NaN where it says neither or could not be asked.
+
+    Args:
+        name: The specification.
+        judge: The judge.
+    """
+
+    needs_questions = True
+
+    def __init__(self, name: str, judge: Judge) -> None:
+        super().__init__(name, "LI")
+        self._judge = judge
+        self._prompt = JudgePrompt("inclusion.j2")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The numbers of unscored answers, with the reasons."""
+        return self._judge.notes("is neither yes nor no")
+
+    def identity(self) -> Identity:
+        """The judge's model and decoding, and the prompt's content."""
+        return {"measure": "llama-inclusion", "prompt": self._prompt.digest, **self._judge.llm.identity}
+
+    def verdicts(
+        self, answers: Sequence[str], labels: Sequence[str], questions: Sequence[str] | None = None
+    ) -> Verdicts:
+        """Asks about each answer with its label and its prompt; scores are 0, 1 or NaN. Errors as for `Lave.rate`.
+
+        An answer without a label, or with a text of more than 20,000 characters, is not asked about.
+        """
+        shown = check_questions(questions, len(answers), "Llama inclusion")
+        prompts = [
+            self._prompt.render(question=question, label=label, answer=answer)
+            if label.strip() and max(map(len, (answer, label, question))) <= MAX_TEXT
+            else None
+            for answer, label, question in zip(answers, labels, shown, strict=True)
+        ]
+        return self._judge.judge(prompts, read_yes_no, f"no label, or a text longer than {MAX_TEXT:,} characters")
+
+    def scores_many(
+        self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
+    ) -> FloatArray:
+        """The score of each answer with any of its labels, shape (n,).
+
+        1 where the judge says yes to one of them, else NaN where one is unscored, since it might be the right one, and
+        0 where the judge says no to all; NaN without labels. Errors as for `verdicts`.
+        """
+        owner = [i for i, (_, given) in enumerate(zip(answers, references, strict=True)) for _ in given]
+        questions = check_questions(questions, len(answers), "Llama inclusion")
+        values = self.verdicts(
+            [answers[i] for i in owner],
+            [label for given in references for label in given],
+            [questions[i] for i in owner],
+        ).values
+        scores = np.full(len(answers), np.nan)
+        for i, given in enumerate(references):
+            if given:
+                own, values = values[: len(given)], values[len(given) :]
+                scores[i] = 1.0 if (own == 1).any() else own.sum()  # the sum with a NaN is NaN
+        return scores
+
+
+def make_llama_inclusion(model: str | None, settings: MeasureSettings) -> LlamaInclusion:
+    """The measure with a judge: "local:MODEL" or a model that litellm reaches."""
+    assert model is not None  # the registry has a default
+    return LlamaInclusion(f"llama-inclusion:{model}", judge_of(model, settings, max_tokens=_MAX_TOKENS_YES_NO))

@@ -1,39 +1,52 @@
-"""The base of measures of pairs: equal pairs are computed once, kept on disk by content, and counted where unscored."""
+"""Measures of pairs, each different pair computed once, and the text models of Hugging Face that some of them run."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from taxtune.metrics.base import (
-    FloatArray,
-    Identity,
-    Images,
-    MeasureSettings,
-    PairwiseMeasure,
-    Questions,
-    Texts,
-    check_texts,
-)
+from taxtune.encoders.base import check_encoder, folder_digest
+from taxtune.errors import ModelError
+from taxtune.hardware import AdaptiveBatches, find_device
+from taxtune.loading import explain_load_error, look_for_hub
+from taxtune.metrics.registry import FloatArray, Images, MeasureSettings, PairwiseMeasure, Questions, Texts, check_texts
 from taxtune.progress import track
-from taxtune.store import Identity as StoreIdentity
-from taxtune.store import Store, cache_folder
+from taxtune.shell import program
 
-__all__ = ["Advance", "ModelMeasure", "Notes", "Pair", "PairsMeasure", "ScoreStore", "is_empty", "whole"]
+__all__ = [
+    "Advance",
+    "ModelMeasure",
+    "Notes",
+    "Pair",
+    "PairsMeasure",
+    "TextModel",
+    "TextModelMeasure",
+    "find_text_model",
+    "is_empty",
+    "load_error",
+    "token_limit",
+    "version_of",
+    "whole",
+]
 
 Pair = tuple[str, str]
 Advance = Callable[[int], None]
 
 _MAX_CHARACTERS = 100_000
-_SCHEMA = 2
-_KEY_BYTES = 16  # of millions of pairs no two meet in 128 bits
+_NO_LIMIT = 1_000_000  # a tokenizer without a limit names a larger one
+_USUAL_LIMIT = 512
+# Their position embeddings begin after the padding token's, so that they read fewer tokens than they have positions.
+_OFFSET_POSITIONS = frozenset(
+    {"camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm"}
+    | {"xlm-roberta", "xlm-roberta-xl", "xmod"}
+)
 
 
 def is_empty(text: str) -> bool:
@@ -42,46 +55,8 @@ def is_empty(text: str) -> bool:
 
 
 def whole(text: str) -> str:
-    """Returns the part of a text that a model is given: well-formed, stripped, at most 100,000 characters.
-
-    Halves of surrogate pairs, which no tokenizer takes, become question marks. No text model reads more than some
-    thousand tokens, so that the rest cannot change a score.
-    """
+    """The part of a text that a model is given: stripped, at most 100,000 characters, no halves of surrogate pairs."""
     return text.strip()[:_MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
-
-
-class ScoreStore(Store[tuple[str, ...], float]):
-    """Scores by the compared texts, in `scores.sqlite`, so that a model compares the same two texts once. A cache.
-
-    A score that is no finite number is not kept, so that it is computed again.
-    """
-
-    table = "scores"
-    columns: ClassVar[Mapping[str, str]] = {"key": "BLOB PRIMARY KEY", "score": "REAL"}
-    precious = False
-
-    def __init__(self, folder: Path | str | None = None) -> None:
-        super().__init__(cache_folder(folder) / "scores.sqlite")
-
-    def keys(self, identity: StoreIdentity, items: Sequence[tuple[str, ...]]) -> list[bytes]:
-        """Returns the key of each item: a hash of the identity and of its texts."""
-        described = json.dumps([_SCHEMA, dict(identity)], sort_keys=True).encode()
-        head = hashlib.blake2b(described, digest_size=_KEY_BYTES)
-        keys = []
-        for item in items:
-            digest = head.copy()
-            # JSON keeps the parts apart: ("ab", "c") is not ("a", "bc"). Half surrogate pairs are escaped.
-            digest.update(json.dumps(item).encode())
-            keys.append(digest.digest())
-        return keys
-
-    def row(self, identity: StoreIdentity, item: tuple[str, ...], value: float) -> tuple[float] | None:
-        """Returns the row of a score."""
-        return (float(value),) if math.isfinite(value) else None
-
-    def value(self, row: Sequence[Any]) -> float:
-        """Returns the score of a row."""
-        return float(row[0])
 
 
 class Notes:
@@ -100,109 +75,84 @@ class Notes:
         """Counts a text once, however often it occurs."""
         self._texts.setdefault(sentence, set()).add(hash(text))
 
-    def told(self) -> tuple[str, ...]:
-        """Returns the sentences with their numbers."""
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences with their numbers."""
         counts = {**self._times, **{sentence: len(texts) for sentence, texts in self._texts.items()}}
         return tuple(sentence.replace("{n}", f"{number:,}") for sentence, number in counts.items())
 
 
 class PairsMeasure(PairwiseMeasure):
-    """A measure that computes the scores of different pairs, keeping them in a store if it has one: write `compute`."""
+    """A measure that computes the scores of different pairs: write `compute`."""
 
-    #: Pairs computed before their scores are kept.
-    block = 1_000_000
-
-    def __init__(self, settings: MeasureSettings, *, model: str | None = None, store: ScoreStore | None = None) -> None:
+    def __init__(self, settings: MeasureSettings, *, model: str | None = None) -> None:
         super().__init__(None if model is None else f"{self.kind.kind}:{model}")
         self.settings = settings
-        self._store = store
         self._notes = Notes()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on the scores computed so far."""
-        return self._notes.told()
+        return self._notes.sentences()
 
     @abstractmethod
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """Returns the scores of different pairs of `as_pair`, NaN where there is no number; `advance` counts pairs."""
+        """The scores of different pairs of `as_pair`, NaN where there is no number; `advance` counts pairs."""
 
     def as_pair(self, answer: str, reference: str) -> Pair:
-        """Returns the texts that are compared of an answer and its reference."""
+        """The texts that are compared of an answer and its reference."""
         return answer, reference
 
     def settled(self, answer: str, reference: str) -> float | None:
-        """Returns the score of a pair that need not be computed, counting it in the notes; None for all others."""
+        """The score of a pair that need not be computed, counting it in the notes; None for all others."""
         return None
 
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
-        """Counts in the notes what concerns pairs, whether or not their scores are known."""
-
-    def store_identity(self) -> Identity:
-        """Returns the identity that scores are kept under."""
-        return self.identity()
+        """Counts in the notes the texts that are cut."""
 
     def scores(
         self, answers: Texts, references: Texts, images: Images = None, *, questions: Questions = None
     ) -> FloatArray:
-        """Returns the score of each answer against its reference, shape (n,).
+        """The score of each answer against its reference, shape (n,).
 
         Raises:
             ModelError: If the model cannot be loaded or run.
         """
         check_texts(answers, references)
         scores = np.full(len(answers), np.nan)
-        places: dict[Pair, list[int]] = {}
-        for place, (answer, reference) in enumerate(zip(answers, references, strict=True)):
+        rows: dict[Pair, list[int]] = {}
+        for row, (answer, reference) in enumerate(zip(answers, references, strict=True)):
             settled = self.settled(answer, reference)
             if settled is None:
-                places.setdefault(self.as_pair(answer, reference), []).append(place)
+                rows.setdefault(self.as_pair(answer, reference), []).append(row)
             else:
-                scores[place] = settled
-        self.note_pairs(list(places))
-        with track(self.label, len(places)) as task:
-            self.look_up_and_compute(places, scores, task.advance)
-        return scores
-
-    def look_up_and_compute(
-        self, places: Mapping[Pair, list[int]], scores: FloatArray, advance: Advance = lambda _: None
-    ) -> None:
-        """Fills in `scores` at the places of each different pair, from disk or from the model; counts the unscored."""
-        pairs = list(places)
-        identity = self.store_identity()
-        kept = [None] * len(pairs) if self._store is None else self._store.get(identity, pairs)
-        known = {pair: score for pair, score in zip(pairs, kept, strict=True) if score is not None}
-        waiting = [pair for pair in pairs if pair not in known]
-        advance(len(known))
-        for start in range(0, len(waiting), self.block):
-            block = waiting[start : start + self.block]
-            fresh = self.compute(block, advance).tolist()
-            if self._store is not None:
-                self._store.put(identity, zip(block, fresh, strict=True))
-            known.update(zip(block, fresh, strict=True))
-        unscored = 0
-        for pair, score in known.items():
-            scores[places[pair]] = score if math.isfinite(score) else np.nan
-            unscored += len(places[pair]) if not math.isfinite(score) else 0
+                scores[row] = settled
+        pairs = list(rows)
+        self.note_pairs(pairs)
+        with track(self.label, len(pairs)) as task:
+            computed = self.compute(pairs, task.advance).tolist() if pairs else []
+        for pair, score in zip(pairs, computed, strict=True):
+            scores[rows[pair]] = score if math.isfinite(score) else np.nan
+        unscored = sum(len(rows[pair]) for pair, score in zip(pairs, computed, strict=True) if not math.isfinite(score))
         self._notes.count("Pairs left unscored because the model returned no number: {n}.", unscored)
+        return scores
 
 
 class ModelMeasure(PairsMeasure):
-    """A measure by a model, with its scores kept on disk: give it an `identity` and `compute`.
+    """A measure by a model: give it an `identity` and `compute`.
 
     An empty answer says nothing and gets 0, the score of unrelated texts, without asking the model; a pair with an
     empty reference is unscored (NaN), and so is one for which the model gives no number. All are counted in `notes`.
     """
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:
-        super().__init__(settings, model=model, store=ScoreStore(settings.cache_dir))
+        super().__init__(settings, model=model)
 
     def as_pair(self, answer: str, reference: str) -> Pair:
-        """Returns the texts that the model is given."""
+        """The texts that the model is given."""
         return whole(answer), whole(reference)
 
     def settled(self, answer: str, reference: str) -> float | None:
-        """Returns 0 for an empty answer, NaN for an empty reference."""
+        """0 for an empty answer, NaN for an empty reference."""
         if is_empty(reference):
             self._notes.count("Pairs left unscored because the reference is empty: {n}.")
             return float("nan")
@@ -210,3 +160,140 @@ class ModelMeasure(PairsMeasure):
             self._notes.count("Pairs with an empty answer, which score 0: {n}.")
             return 0.0
         return None
+
+
+class TextModelMeasure(ModelMeasure):
+    """A measure by a text model of Hugging Face, whose weights are loaded with the first pair.
+
+    Raises:
+        ModelError: If the model is not there.
+    """
+
+    #: The note on what is cut short, with {limit} for the model's tokens.
+    cut_note = "Texts longer than the model's limit of {limit} tokens, which are truncated: {n}."
+    blank_first = False
+
+    def __init__(self, model: str, settings: MeasureSettings, folder: str | None = None) -> None:
+        super().__init__(model, settings)
+        self._model = find_text_model(folder or model)
+
+    @cached_property
+    def _batches(self) -> AdaptiveBatches:
+        device = find_device(self.settings.device)
+        return AdaptiveBatches(self.settings.batch_size, model=self._model.name, device=device)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return load_tokenizer(self._model, blank_first=self.blank_first)
+
+    def note_long(self, *texts: str) -> None:
+        """Counts texts that the model is given together and that are longer than it reads."""
+        # A token has at least a byte of the text, but for letters that are normalised to several.
+        if sum(len(text.encode()) for text in texts) > 256:
+            limit = self._tokenizer.model_max_length
+            if len(self._tokenizer(*texts, truncation=False, verbose=False)["input_ids"]) > limit:
+                self._notes.mark(self.cut_note.replace("{limit}", str(limit)), "\0".join(texts))
+
+
+# -- text models -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextModel:
+    """A model whose weights are not loaded.
+
+    Attributes:
+        name: The Hugging Face name, or the folder's name.
+        source: The Hugging Face name or the folder, to load it by.
+        revision: The commit, or for a folder "sha256:" and a hash of its files.
+        commit: The commit to load, or None for a folder.
+        config: The model's configuration.
+    """
+
+    name: str
+    source: str
+    revision: str | None
+    commit: str | None
+    config: Any
+
+
+def find_text_model(model: str) -> TextModel:
+    """Finds a model by its Hugging Face name or its folder.
+
+    Raises:
+        ModelError: If it is not there; the message says how to get it.
+    """
+    from transformers import AutoConfig
+
+    check_encoder(model)
+    folder = Path(model).expanduser()
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise ModelError(
+            "The folder contains no config.json, so it is not a model.",
+            file=folder,
+            remedy="Give the folder that `save_pretrained` or `hf download` wrote.",
+        )
+    if not folder.is_dir():
+        if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
+            raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
+        look_for_hub()
+    try:
+        config = AutoConfig.from_pretrained(str(folder) if folder.is_dir() else model)
+        digest = folder_digest(folder) if folder.is_dir() else None
+    except Exception as error:  # OSError, ValueError, HTTP errors
+        raise load_error(model, error, "configuration") from error
+    if digest is not None:
+        return TextModel(folder.resolve().name, str(folder), f"sha256:{digest}", None, config)
+    commit = getattr(config, "_commit_hash", None)
+    return TextModel(model, model, commit, commit, config)
+
+
+def load_error(model: str, error: BaseException, what: str) -> ModelError:
+    """The error where "configuration", "tokenizer" or "weights" cannot be loaded, with the way to get the model."""
+    if isinstance(error, ModelError):
+        return error
+    found = explain_load_error(model, error, what)
+    remedy = found.remedy
+    if remedy is None:
+        is_folder = Path(model).expanduser().is_dir()
+        download = f"Run `{program('hf')} download {model}` while online, or give the folder of a copy."
+        remedy = "Add the missing files to the folder." if is_folder else download
+    return ModelError(found.message if found.message.endswith((".", ":")) else f"{found.message}.", remedy=remedy)
+
+
+def load_tokenizer(model: TextModel, *, blank_first: bool = False) -> Any:
+    """The model's tokenizer with its limit as `model_max_length` and a token for padding.
+
+    With `blank_first` RoBERTa's tokenizers put a blank before the first word, as bert-score does.
+    """
+    from transformers import AutoTokenizer
+
+    revision = model.commit or "main"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model.source, revision=revision)
+        if blank_first and type(tokenizer).__name__.removesuffix("Fast") in ("GPT2Tokenizer", "RobertaTokenizer"):
+            tokenizer = AutoTokenizer.from_pretrained(model.source, revision=revision, add_prefix_space=True)
+    except Exception as error:
+        raise load_error(model.source, error, "tokenizer") from error
+    tokenizer.model_max_length = token_limit(tokenizer, model.config)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def token_limit(tokenizer: Any, config: Any) -> int:
+    """The number of tokens that a model reads, special tokens included."""
+    limits = []
+    length = getattr(tokenizer, "model_max_length", None)
+    if length is not None and 0 < length < _NO_LIMIT:
+        limits.append(int(length))
+    positions = getattr(config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        offset = (config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
+        limits.append(positions - offset)
+    return min(limits, default=_USUAL_LIMIT)
+
+
+def version_of(module: Any) -> str:
+    """A library with its major and minor version."""
+    return f"{module.__name__} {'.'.join(str(module.__version__).split('.')[:2])}"

@@ -10,10 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taxtune.errors import ModelError
-from taxtune.hardware import AdaptiveBatches, find_device
-from taxtune.metrics.base import FloatArray, Identity, MeasureSettings
-from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, whole
-from taxtune.metrics.text_model import find_text_model, load_error, load_tokenizer, version_of
+from taxtune.metrics.model_pairs import Advance, Pair, TextModelMeasure, load_error, version_of, whole
+from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
 
 __all__ = ["WORDING", "NliBackwardMeasure", "NliMeasure", "as_sentence", "entailment_label"]
 
@@ -32,7 +30,7 @@ _DETERMINED = re.compile(
 
 
 def as_sentence(text: str) -> str:
-    """Returns a name as a sentence ("field sparrow" becomes "This is a field sparrow."); a sentence as it is.
+    """A name as a sentence ("field sparrow" becomes "This is a field sparrow."); a sentence as it is.
 
     A text that ends as a sentence does, or has a common verb of descriptions, stays. The article goes by the first
     letter; plurals and names in Latin get one too, which entailment models forgive.
@@ -48,7 +46,7 @@ def as_sentence(text: str) -> str:
 
 
 def entailment_label(labels: Mapping[int, str], model: str) -> int:
-    """Returns the number of the label that stands for entailment in a model's configuration.
+    """The number of the label that stands for entailment in a model's configuration.
 
     Raises:
         ModelError: If none does; the message names the labels.
@@ -64,53 +62,39 @@ def entailment_label(labels: Mapping[int, str], model: str) -> int:
     return int(numbers[0])
 
 
-class NliMeasure(ModelMeasure):
+class NliMeasure(TextModelMeasure):
     """Probability in [0, 1] that the answer entails the reference, both as sentences (`as_sentence`).
 
     A more specific answer scores high: "This is a field sparrow." entails "This is a bird.".
 
     Args:
         model: A sequence classifier with a label "entailment", by name or its folder.
-        settings: Device, batches, caches.
+        settings: Device, batches.
 
     Raises:
         ModelError: If the model is not there, or has no label for entailment.
     """
 
-    block = 4096
     #: Whether the reference is the premise and the answer the hypothesis.
     backward: ClassVar[bool] = False
+    cut_note = "Different pairs longer than the {limit} tokens that the model reads, cut in the longer text: {n}."
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:
         super().__init__(model, settings)
-        self._model = find_text_model(model)
         self._label = entailment_label(self._model.config.id2label, self._model.name)
 
     def identity(self) -> Identity:
-        """Returns the direction, the model, its revision, the wording and the library's version."""
-        return {"measure": self.kind.kind, **self.store_identity()}
-
-    def store_identity(self) -> Identity:
-        """Returns the same without the direction: premise and hypothesis are kept, which serve both."""
+        """The direction, the model, its revision, the wording and the library's version."""
         import transformers
 
         return {
-            "kind": "nli",
+            "measure": self.kind.kind,
             "model": self._model.name,
             "revision": self._model.revision,
             "label": self._label,
             "wording": WORDING,
             "library": version_of(transformers),
         }
-
-    @cached_property
-    def _batches(self) -> AdaptiveBatches:
-        device = find_device(self.settings.device)
-        return AdaptiveBatches(self.settings.batch_size, model=self._model.name, device=device, item="pair")
-
-    @cached_property
-    def _tokenizer(self) -> Any:
-        return load_tokenizer(self._model)
 
     @cached_property
     def _network(self) -> Any:
@@ -129,25 +113,17 @@ class NliMeasure(ModelMeasure):
         return network.to(device).eval()
 
     def as_pair(self, answer: str, reference: str) -> Pair:
-        """Returns premise and hypothesis."""
+        """Premise and hypothesis."""
         premise, hypothesis = as_sentence(whole(answer)), as_sentence(whole(reference))
         return (hypothesis, premise) if self.backward else (premise, hypothesis)
 
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
         """Counts the pairs that are longer than the model reads."""
         for pair in pairs:
-            # A token has at least a byte of the text, but for letters that are normalised to several.
-            if sum(len(text.encode()) for text in pair) > 256:
-                limit = self._tokenizer.model_max_length
-                if len(self._tokenizer(*pair, truncation=False, verbose=False)["input_ids"]) > limit:
-                    self._notes.mark(
-                        f"Different pairs longer than the {limit} tokens that the model reads, cut in the longer "
-                        "text: {n}.",
-                        "\0".join(pair),
-                    )
+            self.note_long(*pair)
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """Returns the probability that each premise entails its hypothesis; the longest pairs go first."""
+        """The probability that each premise entails its hypothesis; the longest pairs go first."""
         order = sorted(range(len(pairs)), key=lambda i: -sum(map(len, pairs[i])))
         scores = np.empty(len(pairs))
         scores[order] = self._batches.map([pairs[i] for i in order], self._classify, advance=advance)
@@ -156,12 +132,10 @@ class NliMeasure(ModelMeasure):
     def _classify(self, pairs: Sequence[Pair]) -> list[float]:
         import torch
 
-        premises, hypotheses = map(list, zip(*pairs, strict=True))
-        batch = self._tokenizer(premises, hypotheses, truncation="longest_first", padding=True, return_tensors="pt").to(
-            self._network.device
-        )
+        texts = map(list, zip(*pairs, strict=True))
+        batch = self._tokenizer(*texts, truncation="longest_first", padding=True, return_tensors="pt")
         with torch.inference_mode():
-            logits = self._network(**batch).logits.float()
+            logits = self._network(**batch.to(self._network.device)).logits.float()
         return [float(p) for p in torch.softmax(logits, dim=-1)[:, self._label].cpu()]
 
 

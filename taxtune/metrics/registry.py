@@ -1,4 +1,4 @@
-"""Every measure of an answer against a reference, found by name.
+"""Measures of an answer against a reference, found by name.
 
     make_measure("rouge-1").scores(["a bird on a branch"], ["bird"])      # array([1.])
 
@@ -9,39 +9,62 @@ measures are listed here and imported when they are used; a user's may be a plai
     def polite(answer: str, reference: str) -> float:
         return float("please" in answer)
 
-Its name then stands wherever a measure's name does. Other packages add theirs by entry points of the group
-`taxtune.measures`.
+Other packages add theirs by entry points of the group `taxtune.measures`.
 """
 
 from __future__ import annotations
 
 import importlib
+from abc import abstractmethod
+from collections import UserDict
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, SupportsFloat, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from taxtune.errors import DataError, ModelError, TaxtuneError
-from taxtune.metrics.base import FloatArray, FunctionMeasure, Measure, MeasureSettings, PairwiseMeasure
 from taxtune.plugins import find_plugin, names_near, plugin_names
+from taxtune.progress import track_each
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from taxtune.models import ModelSettings
 
 __all__ = [
     "MEASURES",
     "FloatArray",
+    "FunctionMeasure",
+    "Identity",
+    "Images",
+    "ManyReferencesMeasure",
     "Measure",
     "MeasureKind",
     "MeasureSettings",
     "PairwiseMeasure",
+    "Questions",
+    "Texts",
+    "check_texts",
     "make_measure",
     "measure",
+    "name_scores",
     "split_spec",
 ]
 
+FloatArray = NDArray[np.float64]
+Identity = dict[str, str | int | float | None]
+Texts = Sequence[str]
+Questions: TypeAlias = "Sequence[str] | None"
+Images: TypeAlias = "Sequence[Image | None] | None"
 Need = Literal["image", "question"]
 Made = TypeVar("Made", bound=Callable[..., Any])
 
+_CHUNK = 200_000  # pairs that `Measure.matrix` scores at a time, to bound the memory
 _GROUP = "taxtune.measures"
-# taxtune's own measures in the order in which they are listed: name, module and class, label, source, default model,
-# extra and need; below these the summary.
+# Name, module and class, label, source, default model, extra and need; below these the summary.
 _TABLE = """
 exact-match | text:ExactMatch | EM | paper 1, §10
     answer and reference are the same words, stemmed
@@ -53,9 +76,9 @@ rouge-1 | text:Rouge | ROUGE | paper 1, §10
     share of the reference's words in the answer, stemmed
 meteor | text:Meteor | METEOR | paper 1, §10
     matching words, stems and synonyms, and their order
-cider | cider:Cider | CIDEr | paper 4 (Vedantam et al., 2015)
+cider | consensus:Cider | CIDEr | paper 4 (Vedantam et al., 2015)
     cosine of stemmed n-grams (n up to 4), weighted by how rare they are among all references
-cider-d | cider:CiderD | CIDEr-D | Vedantam et al., 2015
+cider-d | consensus:CiderD | CIDEr-D | Vedantam et al., 2015
     CIDEr without stemming, with clipped counts and a length penalty; a tenth of pycocoevalcap's CIDEr
 text-inclusion | text:TextInclusion | TI | paper 2
     the answer contains the reference as whole words
@@ -71,17 +94,17 @@ nli-forward | nli:NliMeasure | NLI | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-ba
     probability that the answer entails the reference
 nli-backward | nli:NliBackwardMeasure | NLI (back) | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
     probability that the reference entails the answer
-clip-t2t | clip:ClipTextMeasure | CLIP-t2t | paper 1, §10 | hf-hub:apple/DFN5B-CLIP-ViT-H-14
+clip-t2t | semantic:ClipTextMeasure | CLIP-t2t | paper 1, §10 | hf-hub:apple/DFN5B-CLIP-ViT-H-14
     cosine of CLIP's embeddings of answer and reference
-clip-i2t | clip:ClipImageMeasure | CLIP-i2t | paper 1, §10 | hf-hub:apple/DFN5B-CLIP-ViT-H-14 | | image
+clip-i2t | semantic:ClipImageMeasure | CLIP-i2t | paper 1, §10 | hf-hub:apple/DFN5B-CLIP-ViT-H-14 | | image
     cosine of CLIP's embeddings of the answer and an image of the reference
-llama-inclusion | inclusion:make_llama_inclusion | LI | paper 2 | local:meta-llama/Llama-3.2-3B-Instruct | | question
+llama-inclusion | lave:make_llama_inclusion | LI | paper 2 | local:meta-llama/Llama-3.2-3B-Instruct | | question
     a language model decides whether the answer agrees with the reference
 lave | lave:make_lave | LAVE | paper 4 | local:meta-llama/Llama-3.2-3B-Instruct | | question
     a language model rates the answer from 1 to 3, given the question and the references
-vqa-accuracy | vqa:VQAMeasure | VQA accuracy | paper 4
+vqa-accuracy | consensus:VQAMeasure | VQA accuracy | paper 4
     share of annotators' answers that it equals; three are enough for 1
-soft-vqa-accuracy | vqa:SoftVQAMeasure | soft VQA accuracy | paper 4
+soft-vqa-accuracy | consensus:SoftVQAMeasure | soft VQA accuracy | paper 4
     the same with similarity in spelling instead of equality
 """
 
@@ -111,31 +134,253 @@ class MeasureKind:
     needs: tuple[Need, ...] = ()
 
 
-class _Registry(MutableMapping[str, MeasureKind]):
+@dataclass(frozen=True, slots=True)
+class MeasureSettings:
+    """Settings of all measures; each takes those that concern it.
+
+    Attributes:
+        device: Where a model runs: "auto", "cpu", "cuda", ...
+        batch_size: Texts or pairs computed at once, at least 1.
+        cache_dir: Folder of scores, judges' replies and embeddings; None is the user's cache folder.
+        api_base: Address of an OpenAI-compatible server, for judges behind an API; None is the provider's own.
+        concurrency: Concurrent calls of a judge, at least 1.
+        chunker: How concept similarity finds the concepts of an answer: "spacy", "spacy:MODEL" or "rules".
+        judge: Settings of a judge's model; made from the settings above where left out.
+        demonstrations: A YAML file of demonstrations for LAVE that replaces the package's own.
+        yes_no_demonstrations: The same for yes/no questions.
+    """
+
+    device: str = "auto"
+    batch_size: int = 64
+    cache_dir: Path | None = None
+    api_base: str | None = None
+    concurrency: int = 8
+    chunker: str = "spacy"
+    judge: ModelSettings | None = None
+    demonstrations: Path | None = None
+    yes_no_demonstrations: Path | None = None
+
+
+@runtime_checkable
+class Measure(Protocol):
+    """Compares answers with references. Its methods are the defaults that measures inherit.
+
+    Attributes:
+        name: Its specification: "rouge-1", "sentence:all-mpnet-base-v2".
+        label: Its name as the papers print it: "ROUGE", "SentBERT".
+        needs_images: Whether `scores` needs images.
+        needs_questions: Whether `scores` needs the prompts.
+    """
+
+    name: str
+    label: str
+    needs_images: bool
+    needs_questions: bool
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the scores computed so far, such as the number of texts that a model truncated."""
+        return ()
+
+    @abstractmethod
+    def scores(
+        self, answers: Texts, references: Texts, images: Images = None, *, questions: Questions = None
+    ) -> FloatArray:
+        """The score of each answer against its reference, shape (n,); NaN is unscored, never 0.
+
+        `images` are of the *references*, `questions` are the prompts of the answers, for measures that need them.
+        """
+
+    def scores_many(
+        self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
+    ) -> FloatArray:
+        """The score of each answer with all its references, shape (n,); by default that of the best one.
+
+        NaN where none gave a score. `images` and `questions` are those of the answers.
+        """
+        owner = [i for i, (_, given) in enumerate(zip(answers, references, strict=True)) for _ in given]
+        scores = self.scores(
+            [answers[i] for i in owner],
+            [reference for given in references for reference in given],
+            None if images is None else [images[i] for i in owner],
+            questions=None if questions is None else [questions[i] for i in owner],
+        )
+        best = np.full(len(answers), np.nan)
+        np.fmax.at(best, np.array(owner, dtype=np.int64), scores)  # fmax takes the number where the other is NaN
+        return best
+
+    def matrix(self, answers: Texts, references: Texts, images: Images = None) -> FloatArray:
+        """Every answer's score against every reference, shape (answers, references).
+
+        `images` are those of the answers, which image measures compare with the references instead of the answer.
+        """
+        table = np.empty((len(answers), len(references)))
+        rows = max(1, _CHUNK // max(1, len(references)))
+        for start in range(0, len(answers), rows):
+            block = answers[start : start + rows]
+            left = [answer for answer in block for _ in references]
+            pictures = None if images is None else [image for image in images[start : start + rows] for _ in references]
+            scores = self.scores(left, list(references) * len(block), pictures)
+            table[start : start + rows] = scores.reshape(len(block), len(references))
+        return table
+
+    def identity(self) -> Identity:
+        """Everything that can change a score, for records and caches."""
+        return {"measure": self.name}
+
+
+class PairwiseMeasure(Measure):
+    """A measure that scores pairs: subclass it and write `scores`. Name and label are by default those of its kind."""
+
+    kind: ClassVar[MeasureKind]  # set by the decorator `measure`, as are these two
+    needs_images = False
+    needs_questions = False
+
+    def __init__(self, name: str | None = None, label: str | None = None) -> None:
+        self.name = self.kind.kind if name is None else name
+        self.label = self.kind.label if label is None else label
+
+
+class FunctionMeasure(PairwiseMeasure):
+    """A measure that is a function of a pair, or of lists of them. Equal pairs are scored once.
+
+    Args:
+        name: Its name.
+        label: As tables print it.
+        function: Called with answer, reference and what it needs. It returns a finite number for each pair; None or NaN
+            leaves the pair unscored.
+        batched: Whether it takes lists.
+        needs: Its further arguments, in this order: "question", "image".
+    """
+
+    def __init__(
+        self, name: str, label: str, function: Callable[..., Any], *, batched: bool = False, needs: Sequence[str] = ()
+    ) -> None:
+        super().__init__(name, label)
+        self._function, self._batched, self._needs = function, batched, needs
+        self.needs_images, self.needs_questions = "image" in needs, "question" in needs
+
+    def identity(self) -> Identity:
+        """The name, and where the function is defined."""
+        where = [getattr(self._function, key, "") for key in ("__module__", "__qualname__")]
+        return {"measure": self.name, "function": ".".join(filter(None, where)) or repr(self._function)}
+
+    def scores(
+        self, answers: Texts, references: Texts, images: Images = None, *, questions: Questions = None
+    ) -> FloatArray:
+        """The score of each answer against its reference, shape (n,); NaN is unscored.
+
+        Raises:
+            DataError: If numbers of answers and references differ, or an argument of the function is missing.
+            TaxtuneError: If the function returns something other than a number for each pair.
+        """
+        check_texts(answers, references)
+        columns: list[Sequence[Any]] = [answers, references]
+        for need in self._needs:
+            column = questions if need == "question" else images
+            if column is None or len(column) != len(answers):
+                raise DataError(f"{self.name} needs the {need} of every answer.")
+            columns.append(column)
+        # Images cannot be looked up by their content, but one object is one image.
+        rows = list(zip(*columns, strict=True))
+        keys = [tuple(cell if isinstance(cell, str) else id(cell) for cell in row) for row in rows]
+        distinct = dict(zip(keys, rows, strict=True))
+        if self._batched:
+            values = list(self._function(*map(list, zip(*distinct.values(), strict=True)))) if distinct else []
+            if len(values) != len(distinct):
+                raise TaxtuneError(f"The measure {self.name} returned {len(values)} scores for {len(distinct)} pairs.")
+        else:
+            values = [self._function(*row) for row in track_each(list(distinct.values()), self.label)]
+        scores: dict[Any, float] = {}
+        for (key, (answer, reference, *_)), value in zip(distinct.items(), values, strict=True):
+            is_number = isinstance(value, SupportsFloat) and not isinstance(value, str)
+            scores[key] = np.nan if value is None else float(value) if is_number else np.inf
+            if np.isinf(scores[key]):
+                raise TaxtuneError(
+                    f"The measure {self.name} did not return a finite number for the answer {answer!r:.120} and the "
+                    f"reference {reference!r:.120}.",
+                    value=value,
+                    remedy="Return None for a pair that cannot be scored.",
+                )
+        return np.array([scores[key] for key in keys], dtype=np.float64)
+
+
+class ManyReferencesMeasure(PairwiseMeasure):
+    """A measure that is defined for all references of an answer at once: subclass it and write `scores_many`."""
+
+    #: Whether references are the answers of several people, to be counted, and no alternatives as names are.
+    consensus: ClassVar[bool] = False
+
+    @abstractmethod
+    def scores_many(
+        self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
+    ) -> FloatArray:
+        """The score of each answer with all its references; see `Measure.scores_many`."""
+
+    def scores(
+        self, answers: Texts, references: Texts, images: Images = None, *, questions: Questions = None
+    ) -> FloatArray:
+        """The score of each answer with its one reference, shape (n,); see `scores_many`."""
+        return self.scores_many(answers, [[reference] for reference in references], images, questions=questions)
+
+
+def name_scores(
+    measure: Measure,
+    answers: Texts,
+    names: Sequence[Texts],
+    images: Images = None,
+    *,
+    questions: Questions = None,
+) -> FloatArray:
+    """The score of each answer with the names of its target, any of which is right, shape (n,).
+
+    Measures of consensus take each name as a reference of its own, and the best one counts: under VQA accuracy an
+    answer that gives one of a target's two names would otherwise score 1/6.
+    """
+    if isinstance(measure, ManyReferencesMeasure) and measure.consensus:
+        return Measure.scores_many(measure, answers, names, images, questions=questions)
+    return measure.scores_many(answers, names, images, questions=questions)
+
+
+def check_texts(answers: Sequence[str], references: Sequence[Any], *, paired: bool = True) -> None:
+    """Checks that answers and references are lists of texts and, if `paired`, that there are as many of each.
+
+    Raises:
+        DataError: If there are more or fewer references than answers.
+        TypeError: If one of them is not text.
+    """
+    for texts in (answers, references):
+        if isinstance(texts, str):
+            raise TypeError("answers and references are lists of texts, not one text")
+        for text in texts:
+            if not isinstance(text, str):
+                raise TypeError(f"answers and references are texts, not {text!r}; remove missing ones")
+    if paired and len(answers) != len(references):
+        raise DataError(
+            "The number of references must equal the number of answers.",
+            value=f"{len(answers)} answers, {len(references)} references",
+            remedy="Give one reference for each answer.",
+        )
+
+
+class _Registry(UserDict[str, MeasureKind]):
     """Measures by name: taxtune's own, those registered in this process, and those of entry points."""
 
-    def __init__(self) -> None:
-        self._kinds: dict[str, MeasureKind] = {}
+    def __missing__(self, name: str) -> MeasureKind:
+        plugin = find_plugin(_GROUP, name)
+        # Loading it has registered it where it is decorated.
+        if plugin is not None and name not in self.data:
+            measure(name)(plugin)
+        return self.data[name]
 
-    def __getitem__(self, name: str) -> MeasureKind:
-        if name not in self._kinds:
-            plugin = find_plugin(_GROUP, name)
-            # Loading it has registered it where it is decorated.
-            if plugin is not None and name not in self._kinds:
-                measure(name)(plugin)
-        return self._kinds[name]
-
-    def __setitem__(self, name: str, kind: MeasureKind) -> None:
-        self._kinds[name] = kind
-
-    def __delitem__(self, name: str) -> None:
-        del self._kinds[name]
+    def __contains__(self, name: object) -> bool:
+        return any(name == known for known in self)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self._kinds, *plugin_names(_GROUP)]))
+        return iter(dict.fromkeys([*self.data, *plugin_names(_GROUP)]))
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return sum(1 for _ in self)
 
 
 #: All measures by kind, in the order in which they are listed.
@@ -143,7 +388,7 @@ MEASURES: MutableMapping[str, MeasureKind] = _Registry()
 
 
 def _own(row: str, summary: str) -> MeasureKind:
-    """Returns the entry of a measure of the table, whose module is imported when it is made."""
+    """The entry of a measure of the table, whose module is imported when it is made."""
     name, made_by, label, source, *rest = (cell.strip() for cell in row.split("|"))
     default_model, extra, need = (*(cell or None for cell in rest), None, None, None)[:3]
     module, _, attribute = made_by.partition(":")
@@ -178,9 +423,9 @@ def measure(
 ) -> Callable[[Made], Made]:
     """Registers a measure under a name; used as a decorator, it returns what it decorates unchanged.
 
-    It decorates a function `(answer, reference) -> float`, where larger is better; a subclass of `PairwiseMeasure`,
-    whose constructor, if it has one, takes the name of a model (or None) and the settings; or a function that makes a
-    measure from these. A score of None or NaN leaves a pair unscored.
+    It decorates a function `(answer, reference) -> float`, where larger is better and None or NaN leaves the pair
+    unscored; a subclass of `PairwiseMeasure`, whose constructor, if it has one, takes the name of a model (or None) and
+    the settings; or a function that makes a measure from these.
 
     Args:
         name: The name, without a colon.
@@ -222,7 +467,7 @@ def measure(
 
 
 def split_spec(spec: str) -> tuple[MeasureKind, str | None]:
-    """Returns the kind and the model that a specification names; the kind's default model where it names none.
+    """The kind and the model that a specification names; the kind's default model where it names none.
 
     Raises:
         DataError: If there is no such measure, or it takes no model.
@@ -239,12 +484,11 @@ def split_spec(spec: str) -> tuple[MeasureKind, str | None]:
 
 
 def make_measure(spec: str | Measure | Callable[[str, str], float], settings: MeasureSettings | None = None) -> Measure:
-    """Returns the measure that a specification names.
+    """The measure that a specification names.
 
     Args:
-        spec: A kind of `MEASURES` ("rouge-1"), for those with a model with or without its name or folder
-            ("sentence:all-MiniLM-L6-v2"); a function `(answer, reference) -> float`, registered or not; or a measure,
-            which is returned as it is.
+        spec: A kind of `MEASURES` ("rouge-1"), maybe with a model's name or folder ("sentence:all-MiniLM-L6-v2"); a
+            function `(answer, reference) -> float`; or a measure, which is returned as it is.
         settings: Device, batches, caches.
 
     Raises:

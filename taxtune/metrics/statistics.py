@@ -80,7 +80,7 @@ class PairedDifference:
         return self.p_value < SIGNIFICANCE
 
     def __neg__(self) -> PairedDifference:
-        """Returns the difference b minus a."""
+        """The difference b minus a."""
         return PairedDifference(-self.difference, -self.high, -self.low, self.p_value)
 
 
@@ -106,7 +106,7 @@ class Sample:
 
     @classmethod
     def mean(cls, name: str, values: ArrayLike) -> Sample:
-        """Returns a sample of one mean of values of shape (n,), without NaN."""
+        """A sample of one mean of values of shape (n,), without NaN."""
         column = np.asarray(values, dtype=np.float64)
         return cls({name: column}, keys=(column,))
 
@@ -119,7 +119,7 @@ class Sample:
 def hierarchical_sample(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> Sample:
-    """Returns the sample of hP, hR, hF, accuracy and depth (`METRICS`); arguments as for `hierarchical.overlap`."""
+    """The sample of hP, hR, hF, accuracy and depth (`METRICS`); arguments as for `hierarchical.overlap`."""
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
     exact = (n_predicted == n_shared) & (n_shared == n_target)
     parts = {"hp": n_shared / n_predicted, "hr": n_shared / n_target, "accuracy": exact.astype(float)}
@@ -129,7 +129,7 @@ def hierarchical_sample(
 def information_sample(
     information: Information, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> Sample:
-    """Returns the sample of the information-weighted scores (`INFORMATION_METRICS`); see `Information.overlap`."""
+    """The sample of the information-weighted scores (`INFORMATION_METRICS`); see `Information.overlap`."""
     values = information_values(information, predicted, target, off_tree=off_tree)
     means = [name for name in INFORMATION_METRICS if name not in _HARMONIC]
     return Sample(dict(zip(means, values, strict=True)), names=INFORMATION_METRICS, keys=values)
@@ -167,7 +167,7 @@ def bootstrap(*samples: Sample, resamples: int = 2000, confidence: float = 0.95,
 def paired_bootstrap(
     *pairs: tuple[Sample, Sample], resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
 ) -> dict[str, PairedDifference]:
-    """Returns the differences a minus b of statistics, on the same resampled examples, by the test of `interval_and_p`.
+    """The differences a minus b of statistics, on the same resampled examples, by the test of `interval_and_p`.
 
     Args:
         *pairs: Samples a and b of the same examples in the same order, with the same statistics; n ≥ 1.
@@ -212,7 +212,7 @@ def resample(
     seed: int,
     strata: Sequence[int] | None = None,
 ) -> FloatArray:
-    """Returns a statistic in each bootstrap resample, shape (resamples, ...): the draws of all intervals.
+    """A statistic in each bootstrap resample, shape (resamples, ...): the draws of all intervals.
 
     Args:
         statistic: From the number of draws of each example, shape (block, examples), the statistics, (block, ...).
@@ -249,10 +249,7 @@ def resample(
 
 
 def percentiles(samples: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
-    """Returns the ends of the percentile interval of a statistic from its value in each resample, shape (resamples,).
-
-    Resamples in which it is NaN are left out; both ends are NaN where it is defined in none.
-    """
+    """The ends of the percentile interval of a statistic from its values (resamples,) that are not NaN; NaN without."""
     defined = samples[np.isfinite(samples)]
     if not defined.size:
         return float("nan"), float("nan")
@@ -264,14 +261,12 @@ def percentiles(samples: FloatArray, confidence: float = 0.95) -> tuple[float, f
 def interval_and_p(
     differences: FloatArray, confidence: float = 0.95, moved: int | None = None
 ) -> tuple[float, float, float]:
-    """Returns the ends of the interval of a resampled difference and its p-value, which always agree; NaN if undefined.
+    """The ends of the interval of a resampled difference and its p-value, which always agree; NaN if undefined.
 
     The p-value of a difference δ is twice the smaller share of resamples in which the difference is at most, or at
-    least, δ, with one added to count and total, so that it is never 0. The interval holds each δ whose p-value is not
-    below 1 - confidence: its ends are the ordered values of Davison and Hinkley (1997, "Bootstrap methods and their
-    application", §5.3.1). Where few examples differ, nearly all resamples agree on the sign; so the p-value is at least
-    2^(1 - m) where m examples differ, below which no exchange of a and b can go, and the interval then reaches to 0. In
-    simulated sets without a difference, 2 to 6 % of the p-values lie below 0.05 (`tests/metrics/test_statistics.py`).
+    least, δ, with one added to count and total. The interval holds each δ whose p-value is not below 1 - confidence
+    (Davison and Hinkley 1997, "Bootstrap methods and their application", §5.3.1). Where m examples differ the p-value
+    is at least 2^(1 - m), below which no exchange of a and b can go, and the interval then reaches to 0.
 
     Args:
         differences: The difference in each resample, shape (resamples,); those where it is NaN are left out.
@@ -305,7 +300,7 @@ def _check(n: int, resamples: int, confidence: float = 0.95, least: int = 1) -> 
 
 
 def _distinct_rows(n: int, keys: Sequence[AnyArray] | None) -> tuple[IntArray, int | IntArray]:
-    """Returns an example of each distinct kind in the order of the keys, and the number of examples of each kind.
+    """An example of each distinct kind in the order of the keys, and the number of examples of each kind.
 
     Without keys, all examples and their number.
     """
@@ -323,7 +318,7 @@ def _distinct_rows(n: int, keys: Sequence[AnyArray] | None) -> tuple[IntArray, i
 
 
 def _once(examples: int | IntArray) -> FloatArray:
-    """Returns the draw that takes every example once, shape (1, examples)."""
+    """The draw that takes every example once, shape (1, examples)."""
     return np.ones((1, examples)) if isinstance(examples, int) else examples[np.newaxis].astype(np.float64)
 
 
@@ -335,7 +330,7 @@ def _differs(a: Sample, b: Sample, column: str) -> NDArray[np.bool_]:
 
 
 def _statistic(sample: Sample, rows: IntArray) -> Statistic:
-    """Returns the function from the number of draws of each row to the statistics of a sample."""
+    """The function from the number of draws of each row to the statistics of a sample."""
     parts = np.stack([column[rows] for column in sample.parts.values()], axis=1)
     wholes = None
     if sample.wholes is not None:

@@ -1,23 +1,27 @@
 """String measures: exact match, contained, BLEU-2, ROUGE-1, METEOR (paper 1, §10) and text inclusion (paper 2).
 
-All compare words as `taxtune.metrics.words` makes them. An answer without words, such as an empty one, shares nothing
-with any reference and scores 0; a reference without words can be compared with nothing, so its pairs are unscored (NaN)
-and counted in `notes`. A failed call, which gave no answer at all, is the caller's to leave out.
+All compare words as `tokens` makes them of text in any script (paper 1, §11: no punctuation, lower case, for four of
+them stemmed). An answer without words scores 0; a reference without words can be compared with nothing, so its pairs
+are unscored (NaN) and counted in `notes`.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Sequence
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property, lru_cache, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from taxtune.metrics.base import FloatArray, Identity, Images, MeasureSettings, Texts, check_texts
 from taxtune.metrics.model_pairs import Advance, Pair, PairsMeasure
-from taxtune.metrics.words import Glued, glued_tokens, stem, stems, tokens
+from taxtune.metrics.registry import FloatArray, Identity, Images, MeasureSettings, Texts, check_texts
 from taxtune.wordnet import INSTALL, WordNet, find_wordnet
+
+if TYPE_CHECKING:
+    from nltk.stem.porter import PorterStemmer
 
 __all__ = [
     "Bleu",
@@ -28,15 +32,119 @@ __all__ = [
     "Rouge",
     "StringMeasure",
     "TextInclusion",
+    "glued_tokens",
     "package_version",
+    "stem",
+    "stems",
+    "tokens",
 ]
 
 Words = tuple[str, ...]
+Glued = tuple[tuple[str, ...], tuple[bool, ...]]
+Result = TypeVar("Result")
+
+_APOSTROPHES = "'’ʼ‘`´＇"
+# Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer; and kana and Han, whose signs are words enough.
+_UNSPACED = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF))
+_IDEOGRAPHS = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
+# A word that qualifies the next: "can's", and "cat" in "cat-like". Dashes between clauses are no hyphens.
+_GLUE = re.compile(rf"(?<=\w)(?:[{_APOSTROPHES}]s(?!\w)|[-‐‑](?=\w))", re.IGNORECASE)
+_LONGEST_STEMMED = 40  # no English word is longer; the stemmer's time grows with the square of the length for some
+_KEPT_LENGTH = 1000  # the words of texts up to this length, and of few longer ones, are kept
+
+
+def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
+    return any(first <= code <= last for first, last in ranges)
+
+
+class _Letters(dict[int, str]):
+    """The replacement of each character, computed when it first occurs; for `str.translate`."""
+
+    def __missing__(self, code: int) -> str:
+        character, category = chr(code), unicodedata.category(chr(code))
+        result = character
+        if character in _APOSTROPHES or category == "Cf" or 0xFE00 <= code <= 0xFE0F:
+            result = ""  # formatting: direction marks, joiners, variants of an emoji
+        elif category == "So" or _within(code, _IDEOGRAPHS):
+            result = f" {character} "
+        elif category[0] == "L" and _within(code, _UNSPACED):
+            result = f" {character}"  # marks that follow stay with their letter
+        elif category[0] in "PSZ" or category == "Cc":
+            result = " "
+        self[code] = result
+        return result
+
+
+_LETTERS = _Letters()
+
+
+def _kept(function: Callable[[str], Result]) -> Callable[[str], Result]:
+    """Keeps the results of a function of texts: a text is compared many times over."""
+    short, long = lru_cache(maxsize=50_000)(function), lru_cache(maxsize=4)(function)
+
+    @wraps(function)
+    def kept(text: str) -> Result:
+        return short(text) if len(text) <= _KEPT_LENGTH else long(text)
+
+    return kept
+
+
+@_kept
+def tokens(text: str) -> tuple[str, ...]:
+    """The words of a text: lower case, without punctuation.
+
+    Apostrophes are removed ("Anna's" is `annas`); all other punctuation separates words. Letters of every script count,
+    with their combining marks; an emoji is a word, and so is each sign of a script without spaces (Han, kana, Thai).
+    """
+    return tuple(unicodedata.normalize("NFC", text).lower().translate(_LETTERS).split())
+
+
+@lru_cache(maxsize=1)
+def _porter() -> PorterStemmer:
+    from nltk.stem.porter import PorterStemmer
+
+    return PorterStemmer()
+
+
+@lru_cache(maxsize=200_000)
+def _stem_kept(word: str) -> str:
+    stemmed: str = _porter().stem(word)
+    return stemmed
+
+
+def stem(word: str) -> str:
+    """The stem of a word in lower case by nltk's Porter stemmer; words of over 40 letters stay as they are."""
+    return word if len(word) > _LONGEST_STEMMED else _stem_kept(word)
+
+
+@_kept
+def stems(text: str) -> tuple[str, ...]:
+    """The stems of the words of a text."""
+    return tuple(map(stem, tokens(text)))
+
+
+@_kept
+def glued_tokens(text: str) -> Glued:
+    """The words of a text, and for each whether it only qualifies the next.
+
+    That is a word in the possessive ("can's") and one with a hyphen and another word behind it ("cat" in "cat-like",
+    "red" in "red-tailed").
+    """
+    words: list[str] = []
+    glued: list[bool] = []
+    start = 0
+    for match in _GLUE.finditer(text):
+        part = tokens(text[start : match.end()])
+        words.extend(part)
+        glued.extend([False] * (len(part) - 1) + [True] * min(1, len(part)))
+        start = match.end()
+    rest = tokens(text[start:])
+    return (*words, *rest), (*glued, *[False] * len(rest))
 
 
 @lru_cache(maxsize=8)
 def package_version(package: str) -> str:
-    """Returns the installed version of a package."""
+    """The installed version of a package."""
     from importlib.metadata import version
 
     return version(package)
@@ -61,11 +169,11 @@ class StringMeasure(PairsMeasure):
         return (f"{self.name}: {self._wordless:,} pair{plural} unscored: the reference contains no words.",)
 
     def identity(self) -> Identity:
-        """Returns the name, and the stemmer with its version where words are stemmed."""
+        """The name, and the stemmer with its version where words are stemmed."""
         return {"measure": self.name, "stemmer": f"nltk {package_version('nltk')} Porter" if self.stemmed else None}
 
     def words(self, text: str) -> Words:
-        """Returns the words of a text that are compared."""
+        """The words of a text that are compared."""
         return stems(text) if self.stemmed else tokens(text)
 
     def settled(self, answer: str, reference: str) -> float | None:
@@ -76,7 +184,7 @@ class StringMeasure(PairsMeasure):
         return float("nan")
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """Returns the scores of pairs."""
+        """The scores of pairs."""
         scores = np.empty(len(pairs))
         for i, pair in enumerate(pairs):
             scores[i] = self._score(*pair)
@@ -84,7 +192,7 @@ class StringMeasure(PairsMeasure):
         return scores
 
     def matrix(self, answers: Texts, references: Texts, images: Images = None) -> FloatArray:
-        """Returns every answer's score against every reference, shape (answers, references).
+        """Every answer's score against every reference, shape (answers, references).
 
         Only pairs that share something are compared, and repeated texts once: of 1,000 answers and 10,000 labels few
         pairs do.
@@ -111,11 +219,11 @@ class StringMeasure(PairsMeasure):
         return scores
 
     def parts_of_answer(self, answer: str) -> Collection[str]:
-        """Returns the parts of an answer of which a reference must share one to score more than 0."""
+        """The parts of an answer of which a reference must share one to score more than 0."""
         return set(self.words(answer))
 
     def parts_of_reference(self, reference: str) -> Collection[str]:
-        """Returns the parts of a reference."""
+        """The parts of a reference."""
         return set(self.words(reference))
 
     def comparable(self, reference: str) -> bool:
@@ -124,7 +232,7 @@ class StringMeasure(PairsMeasure):
 
     @abstractmethod
     def _score(self, answer: str, reference: str) -> float:
-        """Returns the score of one pair whose reference has words."""
+        """The score of one pair whose reference has words."""
 
 
 class ExactMatch(StringMeasure):
@@ -184,11 +292,11 @@ class LiteralInclusion(StringMeasure):
         return bool(reference.strip())
 
     def parts_of_answer(self, answer: str) -> Collection[str]:
-        """Returns one part for all texts: letters may stand inside of words."""
+        """One part for all texts: letters may stand inside of words."""
         return ("",)
 
     def parts_of_reference(self, reference: str) -> Collection[str]:
-        """Returns the same part."""
+        """The same part."""
         return ("",)
 
     def _score(self, answer: str, reference: str) -> float:
@@ -201,7 +309,7 @@ class Bleu(StringMeasure):
     stemmed = True
 
     def identity(self) -> Identity:
-        """Returns the name, the stemmer, the smoothing and nltk's version."""
+        """The name, the stemmer, the smoothing and nltk's version."""
         return super().identity() | {"smoothing": "method2", "bleu": f"nltk {package_version('nltk')}"}
 
     @cached_property
@@ -235,7 +343,7 @@ class Rouge(StringMeasure):
     stemmed = True
 
     def identity(self) -> Identity:
-        """Returns the name, the stemmer and the version of rouge-score."""
+        """The name, the stemmer and the version of rouge-score."""
         return super().identity() | {"rouge": f"rouge-score {package_version('rouge-score')}"}
 
     @cached_property
@@ -264,7 +372,7 @@ class _Synonyms:
         self.synsets = lru_cache(maxsize=200_000)(lambda word: [] if wordnet is None else wordnet.reader.synsets(word))
 
     def of(self, word: str) -> set[str]:
-        """Returns the synonyms of one word that nltk takes, those of one word themselves."""
+        """The synonyms of one word that nltk takes, those of one word themselves."""
         names = (lemma.name() for synset in self.synsets(word) for lemma in synset.lemmas())
         return {name for name in names if "_" not in name}
 
@@ -286,7 +394,7 @@ class Meteor(StringMeasure):
         return (*super().notes, f"{without} {INSTALL}")
 
     def identity(self) -> Identity:
-        """Returns the name, nltk's version, and the WordNet that synonyms are from."""
+        """The name, nltk's version, and the WordNet that synonyms are from."""
         source = "none" if self._wordnet is None else self._wordnet.source
         return super().identity() | {"meteor": f"nltk {package_version('nltk')}", "synonyms": source}
 
@@ -297,10 +405,10 @@ class Meteor(StringMeasure):
         return float(single_meteor_score(*words, stemmer=_Stemmer(), wordnet=self._synonyms))
 
     def parts_of_answer(self, answer: str) -> Collection[str]:
-        """Returns the stems of the answer and their synonyms: nltk looks these up by stem."""
+        """The stems of the answer and their synonyms: nltk looks these up by stem."""
         found = set(map(stem, self.words(answer)))
         return found.union(*map(self._synonyms.of, found))
 
     def parts_of_reference(self, reference: str) -> Collection[str]:
-        """Returns the stems of the reference."""
+        """The stems of the reference."""
         return set(map(stem, self.words(reference)))

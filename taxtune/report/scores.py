@@ -168,8 +168,8 @@ def rank_table(result: Result) -> Table:
             for row in held.ranks:
                 if row.scores.rank == rank:
                     for kind, share, count in (
-                        ("precision", row.precision, row.scores.said),
-                        ("recall", row.recall, row.scores.due),
+                        ("precision", row.precision, row.scores.n_predicted),
+                        ("recall", row.recall, row.scores.n_relevant),
                     ):
                         value = None if share is None else share.estimate
                         rows.append((rank, template_name(held.name), kind, value, *_ends(share), count))

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
-from taxtune.metrics.base import name_scores
-from taxtune.metrics.cider import Cider
-from taxtune.metrics.registry import Measure
+from taxtune.metrics.consensus import Cider
+from taxtune.metrics.registry import Measure, name_scores
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 

@@ -170,8 +170,7 @@ def measure_of(recipe: Recipe, name: str, taxonomy: Taxonomy, folder: Path) -> M
         RecipeError: If it needs a judge and the recipe names none, or the key's environment variable is not set.
         TaxtuneError: If the measure cannot be made.
     """
-    from taxtune.metrics.base import MeasureSettings
-    from taxtune.metrics.registry import make_measure
+    from taxtune.metrics.registry import MeasureSettings, make_measure
     from taxtune.models import ModelSettings, RetryPolicy
 
     question = recipe.prompt.question

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.metrics.base import name_scores
+from taxtune.metrics.registry import name_scores
 from taxtune.models import count_faults
 from taxtune.progress import note
 from taxtune.tuning.records import Judged, SampleResult
 
 if TYPE_CHECKING:
     from taxtune.data import Example
-    from taxtune.metrics.base import Measure
     from taxtune.metrics.judging import Verdicts
+    from taxtune.metrics.registry import Measure
     from taxtune.taxonomy import Taxonomy
 
 __all__ = ["FunctionMetric", "MeasureMetric", "Metric", "MetricValues", "as_metrics"]

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from taxtune.answers import AnswerSchema, read_answers, read_records
+from taxtune.answers import AnswerSchema, read_answers
 from taxtune.answers.records import open_table
 from taxtune.errors import DataError
 from taxtune.taxonomy import Taxonomy
@@ -55,16 +55,6 @@ def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame
     assert read.notes[0] == "<records>: 1 of 3 rows are left out: no answer"
     logged = [{"doc_id": 1, "filtered_resps": ["a duck"], "target": "mallard"}]
     assert read_file(logged, birds).rows[0].answer == "a duck"
-
-
-def test_values_of_other_types_keep_them(tmp_path: Path) -> None:
-    file = tmp_path / "answers.parquet"
-    pd.DataFrame({"answer": [["a", "b"], None], "n": [1, None]}).to_parquet(file)
-    assert read_records(file) == [(1, {"answer": ["a", "b"], "n": 1.0}), (2, {"answer": None, "n": None})]
-    sheet = tmp_path / "answers.xlsx"
-    pd.DataFrame({"answer": [7, None, None], "id": ["a", "b", None]}).to_excel(sheet, index=False)
-    # A sheet has no types that would tell an answer of 7 from one that is the text; a blank row is none.
-    assert read_records(sheet) == [(2, {"answer": "7", "id": "a"}), (3, {"answer": None, "id": "b"})]
 
 
 @pytest.mark.parametrize(
@@ -132,25 +122,6 @@ def test_several_targets_are_references_and_the_first_is_the_node(birds: Taxonom
         row = next(row for row in read.rows if row.answer == "001")
         assert (row.target_text, row.references) == ("blackbird", ("blackbird", "merle"))
         assert f"{FILES / name}: 1 of 4 rows have several targets; the first one is used" in read.notes
-
-
-@pytest.mark.parametrize("own", ["target", "reference", "predicted"])
-def test_a_table_that_names_columns_as_taxtune_does_is_its_own(tmp_path: Path, own: str) -> None:
-    file = tmp_path / "mine.csv"
-    file.write_text(f"index,answer,prediction,{own}\n1,said,other,mallard\n")
-    assert read_file(file).rows[0].answer == "said"
-
-
-def test_options_by_letter_are_their_texts(birds: Taxonomy) -> None:
-    read = read_file(FILES / "vlmevalkit.tsv", birds, missing="keep")
-    assert [row.target_text for row in read.rows] == ["mallard", "blackbird", "blackbird", "mallard"]
-
-
-def test_the_question_is_known_and_images_in_the_log_are_none(birds: Taxonomy) -> None:
-    rows = {row.id: row for row in read_file(FILES / "inspect.json", birds, missing="keep").rows}
-    assert (rows["7"].question, rows["a"].question) == ("What bird is this?", "What is this?")
-    assert rows["7"].image is None
-    assert read_file(FILES / "inspect.json", birds, missing="keep", where={"domain": "birds"}).rows[0].id == "a"
 
 
 def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) -> None:

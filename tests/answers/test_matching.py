@@ -77,10 +77,7 @@ def test_what_is_left_out_of_one_file_alone_is_said_and_listed(birds: Taxonomy, 
     )
     with pytest.raises(DataError) as error:
         align({"one": one, "two": two})
-    assert (
-        f"one ({one.file}): 2 rows that another file lacks, such as 'b', 'c'; 1 of them left out of {two.file}: no "
-        f"answer; 1 of them left out of {two.file}: target not on the tree" in str(error.value)
-    )
+    assert f"one ({one.file}): 2 rows that another file lacks, such as 'b', 'c'" in str(error.value)
     records = excluded_records([one, two], [align({"one": one, "two": two}, "common")])
     assert [(record["file"], record["row"], record["reason"]) for record in records] == [
         (two.file, 2, "no answer"),

@@ -67,12 +67,3 @@ def test_names_are_also_read_as_the_readers_of_taxonomies_write_them() -> None:
     assert [find(value).node for value in (decomposed, "tab\tduck", 'the "green" one')] == [1, 2, 3]
     assert (find(["life", decomposed]).node, find(["life", decomposed]).moved) == (1, False)
     assert (find(["other", "tab\n duck"]).node, find(["other", "tab\n duck"]).moved) == (2, True)
-
-
-def test_near_names_are_looked_for_a_few_times_only(tree: Taxonomy) -> None:
-    find = target_finder(tree, suggest=1)
-    assert [find(value).problem for value in ("duk", "ros", "duk")] == [
-        "'duk' is not on the taxonomy. Did you mean 'duck'?",
-        "'ros' is not on the taxonomy.",
-        "'duk' is not on the taxonomy. Did you mean 'duck'?",
-    ]

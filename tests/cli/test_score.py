@@ -50,7 +50,7 @@ def test_scores_of_predicted_nodes(
     assert lines[10].split()[:3] == ["misinformation,", "bits", "0.00"]
     assert lines[11] == "3 examples"
     assert lines[12] == "targets: mean depth 3.00, mean information 2.32 bits (all leaves equally likely)"
-    assert " ".join(lines[14].split()) == "rank said precision 95 % interval to be said recall 95 % interval"
+    assert " ".join(lines[14].split()) == "rank predicted precision 95 % interval relevant recall 95 % interval"
     assert lines[15].split()[:3] == ["class", "3", "1.000"]
     assert lines[16].split()[:3] == ["level", "2", "2"]  # ducks and thrushes have no rank
     assert lines[17].split() == ["species", "1", "1.000", "1.000", "–", "1.000", "3", "0.333", "0.000", "–", "1.000"]
@@ -104,7 +104,7 @@ def test_json_holds_everything(
     # The mean weight of bird, insect and plant.
     aside = (math.log2(5 / 3) + 2 * math.log2(5)) / 3
     assert data["information"] == {"p": "leaves", "smoothing": 0, "off_tree_bits": pytest.approx(aside)}
-    assert [(row["rank"], row["said"], row["due"], row["right"]) for row in data["ranks"]] == [
+    assert [(row["rank"], row["n_predicted"], row["n_relevant"], row["right"]) for row in data["ranks"]] == [
         ("class", 2, 2, 2),
         ("level 2", 1, 2, 0),
         ("species", 0, 2, 0),
@@ -169,7 +169,7 @@ def test_what_is_off_the_tree_is_wrong(
     assert [(row["hp"], row["ihp"]) for row in data["rows"]] == [(0.5, 0), (1, 1)]
     assert data["rows"][0]["misinformation"] == data["information"]["off_tree_bits"]
     assert data["rows"][1]["misinformation"] == 0
-    assert (data["ranks"][-1]["rank"], data["ranks"][-1]["said"]) == ("off the tree", 1)
+    assert (data["ranks"][-1]["rank"], data["ranks"][-1]["n_predicted"]) == ("off the tree", 1)
     assert data["ranks"][-1]["precision"]["estimate"] == 0
 
 

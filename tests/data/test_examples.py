@@ -16,7 +16,6 @@ import pytest
 from PIL import Image
 
 from taxtune.data import Example, content_hash, load_examples, load_image
-from taxtune.data.folder import label_references
 from taxtune.errors import DataError, ImageError
 from taxtune.progress import showing
 from taxtune.taxonomy.tree import Taxonomy
@@ -106,13 +105,6 @@ def test_other_forms_of_manifest_say_the_same(paint: Paint, tmp_path: Path) -> N
     assert load("manifest", tmp_path / "m.xlsx") == expected
 
 
-def test_columns_and_the_folder_of_the_images_can_be_named(paint: Paint, tmp_path: Path) -> None:
-    paint("pictures/a.png")
-    path = table(tmp_path / "m.csv", [["1", "a.png", "bird"]], header=["label", "file", "species"])
-    (example,) = load("manifest", path, images=tmp_path / "pictures", image_column="file", label_column="species")
-    assert (example.image, example.target) == (tmp_path / "pictures" / "a.png", 1)
-
-
 @pytest.mark.parametrize(
     ("pattern", "lines"),
     [
@@ -194,13 +186,6 @@ def test_one_image_under_two_labels_is_refused(paint: Paint, tmp_path: Path) -> 
     path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["copy.png", "American robin"]])
     with pytest.raises(DataError, match=r"a\.png is 'blackbird', copy\.png is 'American robin'"):
         load("manifest", path)
-
-
-def test_one_image_twice_under_one_label_is_used_once_and_said(paint: Paint, tmp_path: Path, notes: list[str]) -> None:
-    shutil.copy(paint("a.png"), tmp_path / "copy.png")
-    path = table(tmp_path / "m.csv", [["a.png", "blackbird"], ["copy.png", "Turdus merula"], ["a.png", "blackbird"]])
-    assert [e.id for e in load_examples(path, TREE)] == ["a.png"]
-    assert notes == ["2 images are listed more than once with the same label: copy.png, a.png. Each is used once."]
 
 
 def test_only_the_domain_is_kept_and_the_rest_is_counted(paint: Paint, tmp_path: Path, notes: list[str]) -> None:
@@ -352,13 +337,6 @@ def test_labels_and_rows_that_are_wrong_are_all_named(wrap: Wrap, paint: Paint, 
         load_examples(wrap([]), TREE)
 
 
-@in_memory
-def test_bytes_that_are_no_image_are_named_with_their_row(wrap: Wrap, tmp_path: Path) -> None:
-    rows: Rows = [({"bytes": b"no image at all", "path": None}, "bird")]
-    with pytest.raises(ImageError, match=r"This is not an image.* \(\w+, (row|item) 0\)"):
-        load_examples(wrap(rows), TREE, folder=tmp_path)
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -378,13 +356,6 @@ def test_bytes_that_are_no_image_are_named_with_their_row(wrap: Wrap, tmp_path: 
 def test_sources_in_memory_that_do_not_do(source: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         load_examples(source, TREE)
-
-
-def test_columns_of_a_frame_can_be_named_and_labels_be_numbers(paint: Paint, tmp_path: Path) -> None:
-    tree = Taxonomy(["life", "1", "2"], [-1, 0, 0])
-    frame = pd.DataFrame({"file": [paint("a.png"), paint("b.png")], "class": [2, 1]}, index=[5, 3])
-    examples = load_examples(frame, tree, image_column="file", label_column="class")
-    assert [(e.image.name, e.label, e.target) for e in examples] == [("a.png", "2", 2), ("b.png", "1", 1)]
 
 
 def test_class_labels_of_a_data_set_are_their_names(paint: Paint) -> None:
@@ -424,20 +395,6 @@ def test_a_folder_a_class(paint: Paint, tmp_path: Path) -> None:
         ("Turdus_merula/2.png", MERULA),
     ]
     assert all(e.image.is_file() for e in examples)
-
-
-def test_a_folder_may_be_an_id_filled_up_with_zeros_or_a_numbered_name() -> None:
-    assert label_references("0817") == ("0817", "817")
-    assert label_references("012.Wood_Duck") == ("012.Wood_Duck", "012.Wood Duck", "Wood Duck")
-
-
-def test_other_files_are_left_out_and_counted(paint: Paint, tmp_path: Path, notes: list[str]) -> None:
-    paint("birds/bird/a.png")
-    (tmp_path / "birds/bird/notes.txt").write_text("")
-    (tmp_path / "birds/bird/README").write_text("")
-    (tmp_path / "birds/bird/.DS_Store").write_text("")
-    assert len(load_examples(tmp_path / "birds", TREE)) == 1
-    assert notes == ["2 files are left out because they are not images: 1 × .txt, 1 × no ending."]
 
 
 def test_linked_class_folders_are_followed_and_loops_are_not(paint: Paint, tmp_path: Path) -> None:
@@ -488,17 +445,6 @@ def test_inat21(tmp_path: Path) -> None:
 def test_coco_categories_without_ranks_go_by_name(tmp_path: Path) -> None:
     path = inat(tmp_path, categories=[{"id": 1, "name": "Turdus merula"}, {"id": 2, "name": "Turdus flos"}])
     assert [e.target for e in load_examples(path, INAT)] == [14, 7]
-
-
-def test_images_without_an_annotation_are_counted(tmp_path: Path, notes: list[str]) -> None:
-    path = inat(tmp_path, annotations=[{"image_id": 7, "category_id": 1}])
-    assert len(load_examples(path, INAT)) == 1
-    assert notes == ["1 of 2 images have no annotation and are left out."]
-
-
-def test_categories_that_are_not_on_the_tree_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"(?s)2 labels name no single node.*\(image 8\)"):
-        load_examples(inat(tmp_path), TREE.subtree(8))
 
 
 @pytest.mark.parametrize(

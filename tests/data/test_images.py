@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import io
 import struct
 import zlib
@@ -14,7 +13,6 @@ from PIL import Image
 
 from taxtune.data import check_images, content_hash, load_image
 from taxtune.errors import ImageError
-from tests.displays import Recorder
 
 
 def noise(width: int = 32, height: int = 24, channels: int = 3) -> np.ndarray[Any, Any]:
@@ -47,12 +45,6 @@ def test_lossless_formats_come_back_as_they_were(name: str, tmp_path: Path) -> N
     image = load_image(path)
     assert image.mode == "RGB"
     np.testing.assert_array_equal(np.asarray(image), noise())
-
-
-def test_the_content_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
-    path = save(Image.fromarray(noise()), tmp_path / "a.png")
-    assert content_hash(path) == hashlib.sha256(path.read_bytes()).hexdigest()
-    load_image(path, sha256=content_hash(path))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -123,12 +115,6 @@ def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path: Path) -> None:
     path = save(Image.fromarray(ramp), tmp_path / "a.png")
     row = np.asarray(load_image(path))[0, :, 0].astype(int)
     assert np.abs(row - np.arange(256)).max() <= 1
-
-
-def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
-    frames = [Image.new("RGB", (16, 16), colour) for colour in ("red", "lime")]
-    path = save(frames[0], tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    assert np.asarray(load_image(path))[0, 0].tolist() == [255, 0, 0]
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -205,17 +191,3 @@ def test_all_bad_images_are_named_in_one_error(tmp_path: Path) -> None:
     assert text.startswith(f"{len(bad)} of {len(bad) + 1} images cannot be used:")
     assert all(f"  {path}: " in text for path, _ in bad.values())
     assert "good.png" not in text
-
-
-def test_good_images_give_their_hashes_in_order(tmp_path: Path) -> None:
-    paths = [save(Image.new("RGB", (16, 16), (i, 0, 0)), tmp_path / f"{i:02}.png") for i in range(30)]
-    hashes = check_images([*reversed(paths), paths[0]])
-    assert list(hashes) == list(reversed(paths))
-    assert hashes == {path: content_hash(path) for path in paths}
-
-
-def test_progress_is_reported_to_the_end(tmp_path: Path, recorder: Recorder) -> None:
-    paths = [save(Image.new("RGB", (16, 16), (i, 0, 0)), tmp_path / f"{i}.png") for i in range(5)]
-    check_images(paths)
-    assert recorder.of("reading images") == [(i, 5) for i in range(6)]
-    assert check_images([]) == {}

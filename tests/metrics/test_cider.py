@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.metrics.cider import Cider
+from taxtune.metrics.consensus import Cider
 from taxtune.metrics.registry import MeasureSettings, make_measure
-from taxtune.metrics.words import stems, tokens
+from taxtune.metrics.text import stems, tokens
 
 LOG2 = math.log(2)
 

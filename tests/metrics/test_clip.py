@@ -89,14 +89,6 @@ class Opened(Sequence[Image.Image]):
         return Image.new("RGB", (32, 32), self.colours[place])
 
 
-def test_images_may_be_opened_when_they_are_asked_for(model: str, tmp_path: Path) -> None:
-    colours = ["red", "green", "red", "blue", "green", "white"]
-    measure = make_measure(f"clip-i2t:{model}", MeasureSettings("cpu", 2, tmp_path))
-    scores = measure.scores(["bird"] * 6, ["x"] * 6, Opened(colours))
-    expected = by_hand(model, ["bird"] * 6, [Image.new("RGB", (32, 32), colour) for colour in colours])
-    assert scores == pytest.approx(expected, abs=1e-5)
-
-
 def test_rows_without_an_image(model: str, tmp_path: Path, pictures: list[Image.Image]) -> None:
     measure = make_measure(f"clip-i2t:{model}", MeasureSettings("cpu", 8, tmp_path))
     scores = measure.scores(["robin", "robin", ""], ["bird"] * 3, [pictures[0], None, pictures[1]])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError, ModelError
-from taxtune.metrics.inclusion import LlamaInclusion
 from taxtune.metrics.judging import Judge
+from taxtune.metrics.lave import LlamaInclusion
 from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
 from taxtune.models import make_model
 from taxtune.models.api_errors import load_litellm

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics.judge_replies import read_rating, read_yes_no
+from taxtune.metrics.judging import read_rating, read_yes_no
 
 RATINGS: dict[int | None, tuple[str, ...]] = {
     3: (
@@ -79,13 +76,6 @@ VERDICTS: dict[bool | None, tuple[str, ...]] = {
 @pytest.mark.parametrize(("reply", "rating"), [(reply, value) for value, some in RATINGS.items() for reply in some])
 def test_ratings(reply: str, rating: int | None) -> None:
     assert read_rating(reply) == rating
-
-
-def test_the_example_in_the_documentation_is_one() -> None:
-    page = (Path(__file__).parents[2] / "docs/reference/judges.md").read_text(encoding="utf-8")
-    (reply,) = re.findall(r'"([^"]+)"\s+at\s+the\s+end of a rationale that was cut off is unscored', page)
-    assert reply[-1] == "2", "the paper's rule reads the last character"
-    assert read_rating(reply) is None
 
 
 @pytest.mark.parametrize(("reply", "verdict"), [(reply, value) for value, some in VERDICTS.items() for reply in some])

@@ -33,16 +33,16 @@ def test_counts_over_plain_sets(case: Case, off: list[bool], data: st.DataObject
     for row in found:
         seen.add(row.rank)
         if row.rank == OFF_TREE_RANK:
-            assert row == RankScores(OFF_TREE_RANK, said=sum(off), due=0, right=0)
+            assert row == RankScores(OFF_TREE_RANK, n_predicted=sum(off), n_relevant=0, right=0)
             continue
         said = [set() if aside else on_path(p, row.rank) for p, aside in zip(predicted, off, strict=True)]
         due = [on_path(t, row.rank) for t in target]
-        assert row.said == sum(map(len, said))
-        assert row.due == sum(map(len, due))
+        assert row.n_predicted == sum(map(len, said))
+        assert row.n_relevant == sum(map(len, due))
         assert row.right == sum(len(a & b) for a, b in zip(said, due, strict=True))
-        assert row.said or row.due
-        assert row.precision == (row.right / row.said if row.said else None)
-        assert row.recall == (row.right / row.due if row.due else None)
+        assert row.n_predicted or row.n_relevant
+        assert row.precision == (row.right / row.n_predicted if row.n_predicted else None)
+        assert row.recall == (row.right / row.n_relevant if row.n_relevant else None)
     nodes = {v for p, aside in zip(predicted, off, strict=True) if not aside for v in tree.ancestors(p).tolist()}
     nodes |= {v for t in target for v in tree.ancestors(t).tolist()}
     assert seen == {rank_of(tree, v) for v in nodes - {0}} | ({OFF_TREE_RANK} if any(off) else set())
@@ -53,10 +53,10 @@ def test_worked_out_by_hand(birds: Taxonomy) -> None:
     # The truth is Turdus merula four times: said are itself, its sister, a mallard and "bird".
     found = rank_scores(birds, [4, 5, 8, 1], [4, 4, 4, 4])
     assert found == [
-        RankScores("class", said=4, due=4, right=4),
-        RankScores("order", said=3, due=4, right=2),
-        RankScores("family", said=3, due=4, right=2),
-        RankScores("species", said=3, due=4, right=1),
+        RankScores("class", n_predicted=4, n_relevant=4, right=4),
+        RankScores("order", n_predicted=3, n_relevant=4, right=2),
+        RankScores("family", n_predicted=3, n_relevant=4, right=2),
+        RankScores("species", n_predicted=3, n_relevant=4, right=1),
     ]
     assert found[1].precision == pytest.approx(2 / 3)
     assert found[1].recall == 0.5
@@ -73,10 +73,10 @@ def test_ranks_are_in_the_order_of_the_paths_and_not_of_the_depths() -> None:
 
 def test_answers_off_the_tree_have_a_row_of_their_own(birds: Taxonomy) -> None:
     found = rank_scores(birds, [0, 4, 0], [4, 4, 4], off_tree=[True, False, False])
-    assert found[-1] == RankScores(OFF_TREE_RANK, said=1, due=0, right=0)
+    assert found[-1] == RankScores(OFF_TREE_RANK, n_predicted=1, n_relevant=0, right=0)
     assert found[-1].precision == 0
     assert found[-1].recall is None
-    assert [row.said for row in found[:-1]] == [1, 1, 1, 1]  # not the one that declined
+    assert [row.n_predicted for row in found[:-1]] == [1, 1, 1, 1]  # not the one that declined
 
 
 def test_intervals_are_those_of_drawing_examples(birds: Taxonomy) -> None:

@@ -7,10 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics.inclusion import LlamaInclusion
-from taxtune.metrics.judge_replies import read_rating, read_yes_no
-from taxtune.metrics.judging import Judge
-from taxtune.metrics.lave import Lave, LaveOptions
+from taxtune.metrics.judging import Judge, read_rating, read_yes_no
+from taxtune.metrics.lave import Lave, LaveOptions, LlamaInclusion
 from taxtune.models import Model, ModelSettings, make_model
 from taxtune.models.text import LocalLLM
 

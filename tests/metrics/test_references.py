@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics.base import FloatArray, PairwiseMeasure, name_scores
-from taxtune.metrics.registry import make_measure
+from taxtune.metrics.registry import FloatArray, PairwiseMeasure, make_measure, name_scores
 
 NAMES = st.lists(st.sampled_from(["goldfinch", "finch", "red finch", "Carduelis", "owl"]), max_size=4)
 CONSENSUS = ("vqa-accuracy", "soft-vqa-accuracy", "cider", "cider-d")

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.metrics import base
 from taxtune.metrics.registry import (
     MEASURES,
+    FloatArray,
+    FunctionMeasure,
     Measure,
     MeasureKind,
     PairwiseMeasure,
@@ -54,7 +55,7 @@ def test_what_is_no_measure(spec: str, said: str) -> None:
 class Lengths(PairwiseMeasure):
     def scores(
         self, answers: Sequence[str], references: Sequence[str], images: Any = None, *, questions: Any = None
-    ) -> base.FloatArray:
+    ) -> FloatArray:
         return np.array([len(a) + 100 * len(b) for a, b in zip(answers, references, strict=True)], dtype=float)
 
 
@@ -126,7 +127,7 @@ def test_a_batched_function_gets_the_question(own: MutableMapping[str, MeasureKi
     ],
 )
 def test_what_a_function_must_not_return(given: Callable[..., Any], batched: bool, said: str) -> None:
-    made = base.FunctionMeasure("own", "Own", given, batched=batched)
+    made = FunctionMeasure("own", "Own", given, batched=batched)
     with pytest.raises(TaxtuneError, match=f"The measure own (returned|did not return) .*{said}"):
         made.scores(["an answer"], ["a reference"])
 

@@ -10,7 +10,6 @@ from taxtune.metrics import (
     INFORMATION_METRICS,
     METRICS,
     Interval,
-    PairedDifference,
     Sample,
     bootstrap,
     hierarchical_sample,
@@ -20,7 +19,6 @@ from taxtune.metrics import (
     paired_bootstrap,
     score,
 )
-from taxtune.metrics.statistics import resample
 from taxtune.taxonomy import Taxonomy
 from tests.trees import tree_and_nodes
 
@@ -154,26 +152,6 @@ def test_quotients_of_sums() -> None:
     assert different.difference == 0.75 - 0.5
 
 
-def test_means_with_their_intervals() -> None:
-    values = np.array([0.0, 0.5, 1.0, 1.0] * 10)
-    draws = np.random.default_rng(0).choice(values, size=(4000, 40)).mean(axis=1)
-    for sample in (Sample.mean("rating", values), Sample({"rating": values})):
-        found = bootstrap(sample, seed=1)["rating"]
-        assert found.estimate == pytest.approx(0.625)
-        assert (found.low, found.high) == pytest.approx(np.quantile(draws, [0.025, 0.975]), abs=0.02)
-
-    def paired(a: ArrayLike, b: ArrayLike) -> PairedDifference:
-        return paired_bootstrap((Sample.mean("rating", a), Sample.mean("rating", b)))["rating"]
-
-    assert paired(values, values) == PairedDifference(0, 0, 0, 1)
-    better = paired(values, values - 0.5)
-    assert better.difference == pytest.approx(0.5)
-    assert better.p_value == pytest.approx(2 / 10_001)
-    assert paired([1.0, 0.0], [0.0, 0.0]).p_value == 1, "one example that differs proves nothing"
-    with pytest.raises(ValueError, match="no examples"):
-        bootstrap(Sample.mean("rating", []))
-
-
 @settings(max_examples=200, deadline=None)
 @given(
     changes=st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0]), max_size=14),
@@ -205,10 +183,3 @@ def test_what_does_not_differ_on_average_is_seldom_called_different() -> None:
             pair = Sample.mean("x", values), Sample.mean("x", np.zeros(n))
             wrong += paired_bootstrap(pair, resamples=499)["x"].significant
         assert wrong / 400 <= 0.08
-
-
-def test_strata_are_drawn_from_by_themselves() -> None:
-    drawn = resample(lambda counts: counts, 7, resamples=500, seed=0, strata=[4, 1, 2])
-    for part in (slice(0, 4), slice(4, 5), slice(5, 7)):
-        assert (drawn[:, part].sum(axis=1) == part.stop - part.start).all()
-    np.testing.assert_allclose(drawn.mean(axis=0), 1, atol=0.15)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk import edit_distance
 
+from taxtune.metrics.consensus import VQAMeasure, character_similarity, normalise_answer
 from taxtune.metrics.registry import make_measure
-from taxtune.metrics.vqa import VQAMeasure, character_similarity, normalise_answer
 
 WORDS = st.sampled_from(["yes", "no", "2", "red", "a red", "two"])
 

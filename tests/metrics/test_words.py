@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.mapping.normalize import plain
-from taxtune.metrics.words import glued_tokens, stem, stems, tokens
+from taxtune.metrics.text import glued_tokens, stem, stems, tokens
 
 
 @pytest.mark.parametrize(

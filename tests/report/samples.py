@@ -202,7 +202,9 @@ def heldout(
         rows=rows(n, seed),
         ranks=tuple(
             RankIntervals(
-                row, Interval(row.precision or 0, 0.1, 1.0), Interval(row.recall or 0, 0.1, 1.0) if row.due else None
+                row,
+                Interval(row.precision or 0, 0.1, 1.0),
+                Interval(row.recall or 0, 0.1, 1.0) if row.n_relevant else None,
             )
             for row in made.ranks
         ),

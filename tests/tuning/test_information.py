@@ -46,7 +46,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
         assert scores.ihp == pytest.approx(sum(row.ihp or 0 for row in rows) / len(rows))
         assert scores.ihr == pytest.approx(sum(row.ihr or 0 for row in rows) / len(rows))
         assert [row.rank for row in scores.ranks] == ["level 1", "level 2"]
-        assert scores.ranks[0].due == scores.ranks[1].due == 8
+        assert scores.ranks[0].n_relevant == scores.ranks[1].n_relevant == 8
         assert record.value == pytest.approx(scores.ihp if record.feasible else scores.hr - floor)
         logged = all_scores(record)
         assert logged["ihp"] == scores.ihp
@@ -57,7 +57,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
     # In the files, and read back from them.
     lines = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
     assert [line["scores"]["ihp"] for line in lines] == [r.scores.ihp for r in result.iterations if r.scores]
-    assert lines[0]["scores"]["ranks"][0] == {"rank": "level 1", "said": 8, "due": 8, "right": 8}
+    assert lines[0]["scores"]["ranks"][0] == {"rank": "level 1", "n_predicted": 8, "n_relevant": 8, "right": 8}
     assert lines[0]["rows"][0]["ihr"] is not None
     resumed = make_parts(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
     history = History(tmp_path / "out", "toy", resumed.tuned_for().identity(), resume=True)
@@ -151,7 +151,7 @@ def test_records_without_the_scores_are_not_ordered_by_them() -> None:
 
 
 def test_a_rank_that_nobody_spoke_of_has_no_number() -> None:
-    ranks = (RankScores("sub/genus", said=0, due=4, right=0),)
+    ranks = (RankScores("sub/genus", n_predicted=0, n_relevant=4, right=0),)
     record = IterationRecord(1, "complete", "What?", scores=TemplateScores(0.9, 0.6, 0.72, 0.5, 3.0, 20, ranks=ranks))
     found = all_scores(record)
     assert "precision.sub/genus" not in found

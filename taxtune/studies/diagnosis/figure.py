@@ -78,7 +78,7 @@ def draw_ranks(ranks: pd.DataFrame) -> Figure:
     for edge in rows[:-1] + 0.5:
         axes.axhline(edge, color="#e4e4e4", lw=0.7, zorder=0)
     axes.set_yticks(
-        rows, [f"{cut(name, 18)} ({n:,} said)" for name, n in zip(ranks["rank"], ranks["said"], strict=True)]
+        rows, [f"{cut(name, 18)} ({n:,} predicted)" for name, n in zip(ranks["rank"], ranks["predicted"], strict=True)]
     )
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(-0.02, 1.02)

@@ -14,7 +14,6 @@ from taxtune.answers.frequencies import make_information
 from taxtune.answers.matching import excluded_records
 from taxtune.answers.scores import as_child
 from taxtune.errors import DataError
-from taxtune.metrics.base import name_scores
 from taxtune.metrics.diagnosis import (
     COUNTERPARTS,
     ErrorType,
@@ -29,7 +28,7 @@ from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, s
 from taxtune.metrics.information import Information, information_values
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import bootstrap_ranks, rank_of
-from taxtune.metrics.registry import Measure
+from taxtune.metrics.registry import Measure, name_scores
 from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     Interval,
@@ -104,8 +103,8 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
         seed=settings.seed,
     )
     by_rank = pd.DataFrame(
-        [(one.scores.rank, one.scores.said, one.precision, one.scores.due, one.recall) for one in ranks],
-        columns=["rank", "said", "precision", "to be said", "recall"],
+        [(one.scores.rank, one.scores.n_predicted, one.precision, one.scores.n_relevant, one.recall) for one in ranks],
+        columns=["rank", "predicted", "precision", "relevant", "recall"],
         dtype=object,
     )
     tables = [_types_table(by_type, scores), _scores_table(taxonomy, frame, intervals, information)]
@@ -296,7 +295,7 @@ def _scores_table(
 
 def _ranks_table(by_rank: pd.DataFrame) -> Table:
     cells = by_rank[["rank"]].copy()
-    for count, share in (("said", "precision"), ("to be said", "recall")):
+    for count, share in (("predicted", "precision"), ("relevant", "recall")):
         cells[count] = by_rank[count]
         cells[share] = pd.Series([one and one.estimate for one in by_rank[share]], dtype=object)
         cells[f"{share} interval"] = pd.Series([one and interval(one) for one in by_rank[share]], dtype=object)

@@ -18,8 +18,8 @@ from taxtune.answers.read import rows_error
 from taxtune.answers.records import open_table
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
-from taxtune.metrics.base import Measure
 from taxtune.metrics.chunks import RuleChunker
+from taxtune.metrics.registry import Measure
 from taxtune.report.output import Table
 
 __all__ = ["Tagged", "read_tags", "tagged", "tags_table"]

@@ -18,9 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
-from taxtune.metrics.base import Measure
 from taxtune.metrics.lave import Lave, LaveOptions, make_lave
-from taxtune.metrics.registry import split_spec
+from taxtune.metrics.registry import Measure, split_spec
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
 from taxtune.progress import track
 from taxtune.report.drawing import CYCLE, FAINT, GREY, INK, MARKER_CYCLE

@@ -320,7 +320,7 @@ def _levels(taxonomy: Taxonomy, domain: int, placed: NDArray[np.int64], target: 
     for each in rank_scores(taxonomy, placed, target):
         if each.rank in ranks:
             here = (names == each.rank) & below
-            levels.append(Level(each.rank, int(here.sum()), int((here & right).sum()), each.said, each.right))
+            levels.append(Level(each.rank, int(here.sum()), int((here & right).sum()), each.n_predicted, each.right))
     return tuple(levels)
 
 

@@ -11,7 +11,7 @@ import pytest
 from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
-from taxtune.metrics.base import FunctionMeasure, MeasureSettings
+from taxtune.metrics.registry import FunctionMeasure, MeasureSettings
 from taxtune.report.drawing import save_figure
 from taxtune.report.output import StudyReport
 from taxtune.studies.placing import PlacedAnswers
