@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from taxtune.answers import AnswerTable, split_by
 from taxtune.errors import DataError
 from taxtune.taxonomy import Domain, Taxonomy
-
-if TYPE_CHECKING:
-    from taxtune.studies.prompts import PromptsSettings
-    from taxtune.studies.ranking.settings import RankingSettings
 
 __all__ = ["guess_name", "named_paths", "read_models", "read_prompts", "with_guess"]
 
@@ -42,40 +38,38 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def read_models(
-    settings: RankingSettings, taxonomy: Taxonomy | None, part: Domain | None = None, *, named: bool = False
+    settings: Any, taxonomy: Taxonomy, part: Domain | None = None, by: str | None = None
 ) -> dict[str, AnswerTable]:
     """Returns the answers by model, or by model and choice of guesses.
 
     Args:
-        settings: The files, the column that splits the one file into models, and the choices of guesses.
-        taxonomy: The tree of the targets; None where they are texts.
+        settings: The `ContestantSettings` of a study, with `files` and the choices of guesses in `guess`.
+        taxonomy: The tree of the targets.
         part: The domain that the tree is a part of; None where it is the whole.
-        named: Whether a model is named beside its guesses even if it is the only one.
+        by: The column that splits the one file into models.
 
     Raises:
         DataError: If a file cannot be used, or a column splits several files.
     """
     files = named_paths(settings.files)
-    if settings.by is None:
+    if by is None:
         models = {name: settings.read_answers(path, taxonomy, part) for name, path in files.items()}
     else:
-        models = split_by(settings.read_answers(_only(files, "--by"), taxonomy, part, (settings.by,)), settings.by)
+        models = split_by(settings.read_answers(_only(files, "--by"), taxonomy, part, (by,)), by)
     if not settings.guess:
         return models
     return {
-        guess if len(models) == 1 and not named else f"{name}, {guess}": answers
+        guess if len(models) == 1 else f"{name}, {guess}": answers
         for name, model in models.items()
         for guess, answers in _by_guess(model, settings.guess).items()
     }
 
 
-def read_prompts(
-    settings: PromptsSettings, taxonomy: Taxonomy, part: Domain | None = None
-) -> dict[str, dict[str, AnswerTable]]:
+def read_prompts(settings: Any, taxonomy: Taxonomy, part: Domain | None = None) -> dict[str, dict[str, AnswerTable]]:
     """Returns the answers by model and prompt.
 
     Args:
-        settings: MODEL:PROMPT=FILE arguments; or one file (MODEL=FILE or alone) with the columns of its models and
+        settings: `PromptsSettings`: MODEL:PROMPT=FILE; or one file (MODEL=FILE or alone) with columns of models and
             prompts, or with choices of guesses that stand for prompts.
         taxonomy: The tree of the targets.
         part: The domain that the tree is a part of; None where it is the whole.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ def measure_notes(measures: Iterable[Measure]) -> list[str]:
 def text_scores(
     rows: Mapping[Key, Sequence[AnswerRow]],
     measure: Measure,
-    taxonomy: Taxonomy | None,
+    taxonomy: Taxonomy,
     *,
     reference: str,
     question_column: str | None = None,
@@ -97,35 +97,26 @@ def text_scores(
     Args:
         rows: The rows by model or prompt.
         measure: The measure. Each distinct comparison is scored once.
-        taxonomy: The tree of the targets; None compares an answer with the references of its row.
+        taxonomy: The tree of the targets.
         reference: The names of a target that an answer is compared with, see `target_names`; the best one counts.
         question_column: The column with the prompt, for judges.
         read: The part of an answer that is compared; by default all of it.
     """
-
-    def references(row: AnswerRow) -> tuple[str, ...]:
-        return row.references if taxonomy is None else names[row.target]
-
-    every = [row for some in rows.values() for row in some]
-    names = {} if taxonomy is None else {t: target_names(taxonomy, t, reference) for t in {row.target for row in every}}
+    names = {t: target_names(taxonomy, t, reference) for t in {row.target for some in rows.values() for row in some}}
     if isinstance(measure, Cider):
         # One document per target, so that a model's score does not depend on the answers of the others.
-        measure.fit(list({(row.target, references(row)): references(row) for row in every}.values()))
+        measure.fit([names[t] for t in dict.fromkeys(row.target for some in rows.values() for row in some)])
     compared = {
         name: [
-            None if row.answer is None else (read(row.answer), references(row), _question(row, question_column))
+            None if row.answer is None else (read(row.answer), names[row.target], _question(row, question_column))
             for row in some
         ]
         for name, some in rows.items()
     }
     distinct = list(dict.fromkeys(one for some in compared.values() for one in some if one is not None))
     answers, wanted, questions = ([one[i] for one in distinct] for i in range(3))
-    given = questions if measure.needs_questions else None
-    scores: Sequence[float] = ()
-    if distinct and taxonomy is None:
-        scores = measure.scores_many(answers, wanted, questions=given).tolist()  # type: ignore[arg-type]
-    elif distinct:
-        scores = name_scores(measure, answers, wanted, questions=given).tolist()  # type: ignore[arg-type]
+    given: Any = questions if measure.needs_questions else None
+    scores = name_scores(measure, answers, wanted, questions=given).tolist() if distinct else []  # type: ignore[arg-type]
     known = dict(zip(distinct, scores, strict=True))
     return {
         name: np.array([np.nan if one is None else known[one] for one in some], dtype=np.float64)

@@ -45,7 +45,7 @@ def read_annotated(
     missing: str = "error",
     part: Domain | None = None,
 ) -> AnnotatedAnswers:
-    """Reads answers that people have placed, from a CSV or JSONL file.
+    """Reads answers that people have placed.
 
     Args:
         path: The file.
