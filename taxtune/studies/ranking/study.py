@@ -297,9 +297,11 @@ def _remarks(
 def _scores_table(placed: Mapping[str, PlacedAnswers], columns: Sequence[Measured], notes: tuple[str, ...]) -> Table:
     """Returns the values of the models as paper 1 prints them (Tables 4 and 5): all but hR, hP and hF in percent."""
     values = [one.values()[0] * (1 if one.label in _METRICS[1:] else 100) for one in columns]
-    rows = tuple((name, *own.counts, *(float(of[i]) for of in values)) for i, (name, own) in enumerate(placed.items()))
+    rows: list[tuple[Cell, ...]] = [
+        (name, *own.counts, *(float(of[i]) for of in values)) for i, (name, own) in enumerate(placed.items())
+    ]
     digits = {one.label: 3 if one.label in _METRICS[1:] else 1 for one in columns}
-    return Table("scores", TITLE, ("model", *COUNTS, *digits), rows, digits, notes)
+    return Table("scores", TITLE, ("model", *COUNTS, *digits), tuple(rows), digits, notes)
 
 
 def _ranks_table(names: Sequence[str], headings: Sequence[str], ranks: FloatArray) -> Table:

@@ -53,16 +53,6 @@ def judged(body: dict[str, Any]) -> str:
     return f"Of 10 references 9 say cat and 1 says lion; the candidate says {answer}.\nRating: {RATED[answer]}"
 
 
-def test_the_table_the_figure_and_the_files(rated: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    result = study(rated, "--resamples", 100, "--by", "model", "--out", out)
-    assert "VQA accuracy" in result.stdout
-    assert "Spearman ρ" in result.stdout
-    names = {path.name for path in out.iterdir()}
-    assert {"study.json", "correlations.csv", "correlations.md", "correlations.png", "correlations.svg"} <= names
-    assert {"differences.csv", "groups.csv", "missed.md", "paper4-table2.csv"} <= names
-
-
 def test_lave_over_http_against_the_baselines(rated: Path, tmp_path: Path) -> None:
     arguments = (
         rated,
@@ -125,26 +115,9 @@ def test_ablations_vary_the_prompt(rated: Path, tmp_path: Path) -> None:
     assert sorted(set(shots)) == [1, 4, 8]
     report = json.loads(result.stdout)
     names = [record["measure"] for record in report["tables"]["correlations"]]
-    assert names[2:] == [
-        "LAVE (x)",
-        "LAVE (x), 1-shot",
-        "LAVE (x), 4-shot",
-        "LAVE (x), without rationale",
-        "LAVE (x), without filtering references",
-        "LAVE (x), with caption",
-    ]
+    variants = ("1-shot", "4-shot", "without rationale", "without filtering references", "with caption")
+    assert names[2:] == ["LAVE (x)", *(f"LAVE (x), {variant}" for variant in variants)]
     assert "paper4-table3" in report["tables"]
-
-
-def test_own_demonstrations(rated: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    own.write_text("[{question: Q, references: [r], answer: a, rationale: It says r., rating: 1}]")
-    with OpenAIServer(judged) as server:
-        study(
-            rated, "--judge", "openai/x", "--demonstrations", own, "--resamples", 20,
-            "--api-base", server.api_base, "--cache-dir", tmp_path,
-        )  # fmt: skip
-        assert all("Rationale: It says r.\nRating: 1" in prompt for prompt in server.prompts)
 
 
 def test_other_columns(tmp_path: Path) -> None:
@@ -162,11 +135,9 @@ def test_other_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--measure", "no-such"], "Unknown measure"),
         (["--ablations"], "--judge"),
         (["--human-column", "rating"], "no column 'rating'"),
         (["--measure", "clip-i2t"], "needs images"),
-        (["--demonstrations", "none.yaml", "--judge", "openai/x"], "demonstrations cannot be read"),
         (["--judge", "nonsense"], "has no provider"),
     ],
 )
