@@ -78,15 +78,15 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
     if not rows:
         raise DataError("No answers with human ratings are left.", file=path, value=dict(left_out))
     answers = pd.DataFrame(rows)
-    ratings = answers.pop("ratings")
-    binary = ratings.map(len) > 1
+    given = answers.pop("ratings")
+    binary = given.map(len) > 1
     if binary.any() and not binary.all():
         message = f"{int(binary.sum()):,} answers have five ratings and {int((~binary).sum()):,} have one number."
         raise DataError(message, file=path, remedy="Give every answer the same kind of rating.")
-    answers["human"] = ratings.map(quality if binary.all() else lambda one: one[0])
+    answers["human"] = given.map(quality if binary.all() else lambda one: one[0])
     notes = [f"{n:,} {'row' if n == 1 else 'rows'} left out: {reason}." for reason, n in sorted(left_out.items())]
     if binary.all():
-        alpha = krippendorff_alpha(np.array(ratings.tolist()))
+        alpha = krippendorff_alpha(np.array(given.tolist()))
         shown = "undefined because all ratings are the same" if np.isnan(alpha) else f"{alpha:.3f}"
         notes.append(f"Krippendorff's alpha of the five ratings: {shown} (paper 4: 0.620).")
     return answers, notes
