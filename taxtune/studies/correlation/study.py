@@ -26,7 +26,7 @@ from taxtune.studies.correlation.figure import draw_correlation
 from taxtune.studies.correlation.pairs import PairSampler
 from taxtune.studies.correlation.settings import CorrelationSettings
 from taxtune.studies.embedding import images_by_node
-from taxtune.studies.frames import frame_table
+from taxtune.studies.output import frame_table
 from taxtune.studies.published import published
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from taxtune.mapping import Similarity
 
 __all__ = [
+    "ALGORITHM",
+    "ALONE",
+    "DEFAULT",
     "UNPLACED",
     "MeasureSimilarity",
     "NodeNames",
@@ -41,6 +44,8 @@ __all__ = [
 
 IntArray = NDArray[np.int64]
 
+#: The ways of placing: the nearest name, the paper's listing, taxtune's default mapper.
+ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
 #: The "node" of an answer that a measure left unscored.
 UNPLACED = -1
 

@@ -22,10 +22,12 @@ from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.both_trees import both_trees_table
-from taxtune.studies.frames import frame_table
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
+from taxtune.studies.mapping.figure import draw_agreement, draw_scores
 from taxtune.studies.mapping.scorers import (
+    ALGORITHM,
+    ALONE,
+    DEFAULT,
     UNPLACED,
     Scorer,
     measure_scorer,
@@ -35,14 +37,12 @@ from taxtune.studies.mapping.scorers import (
     unique_names,
 )
 from taxtune.studies.mapping.settings import MappingSettings
-from taxtune.studies.placing import place_texts
+from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.studies.published import published
+from taxtune.studies.scoring import place_texts
 from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = ["ALGORITHM", "ALONE", "DEFAULT", "agreement", "mapping", "mapping_report", "place_all"]
-
-#: The ways of placing: the nearest name, the paper's listing, taxtune's default mapper.
-ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
 
 _CONFIDENCE = 0.95
 # The scores with intervals, as they are printed.
@@ -153,8 +153,6 @@ def mapping_report(
 
     With `part`, what the tree is a part of, the scores on the whole are added.
     """
-    from taxtune.studies.mapping.figure import draw_agreement, draw_scores
-
     frame, notes, identities = place_all(taxonomy, answers, settings)
     way = dict(zip(frame["mapper"], frame["way"], strict=True))
     order = list(way)

@@ -10,7 +10,7 @@ from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import CYCLE, GREY, INK, MARKER_CYCLE, PAPER, padded
 from taxtune.report.isolines import draw_iso_lines
 from taxtune.report.output import cut
-from taxtune.studies.drawing import draw_intervals
+from taxtune.studies.output import draw_intervals
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,13 +21,23 @@ from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.statistics import percentiles, resample
 from taxtune.progress import track
 from taxtune.report.output import Cell, StudyReport, Table
-from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import read_models
-from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
+from taxtune.studies.output import both_trees_table
 from taxtune.studies.published import published
 from taxtune.studies.ranking.figure import draw_bump
 from taxtune.studies.ranking.settings import RankingSettings
-from taxtune.studies.text_scores import check_headings, check_measures, check_questions, measure_notes, text_scores
+from taxtune.studies.scoring import (
+    COUNTS,
+    PlacedAnswers,
+    check_headings,
+    check_measures,
+    check_questions,
+    measure_notes,
+    missing_note,
+    place_rows,
+    text_scores,
+    trivial_answer,
+)
 from taxtune.taxonomy import Taxonomy
 
 __all__ = ["Measured", "RankStatistics", "kendall_taus", "rank_models", "ranking", "ranking_of_table"]

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 
 from taxtune.errors import DataError
 from taxtune.studies.coco import Entry, parse_json
-from taxtune.studies.plurals import plural
+from taxtune.studies.embedding import plural
 from taxtune.tables import read_text
 
 __all__ = [
