@@ -18,32 +18,6 @@ LEAVES = ("Carduelis carduelis", "Fringilla coelebs", "Pyrrhula pyrrhula", "Spin
 FIELDGUIDE = ["study", "correlation", "-t", "builtin:fieldguide", "--pairs", "300"]
 
 
-def test_tables_are_printed_beside_the_papers() -> None:
-    done = run.invoke(app, [*FIELDGUIDE, "-m", "rouge-1", "-m", "exact-match"])
-    assert done.exit_code == 0, done.output
-    for text in ("τ-hP paper, iNat21", "ROUGE", "0.41", "The pairs drawn"):
-        assert text in done.output
-    assert "METEOR" not in done.output
-
-
-def test_the_same_seed_gives_the_same_bytes_and_another_does_not(tmp_path: Path) -> None:
-    out, pairs = tmp_path / "out", tmp_path / "pairs.csv"
-    options = (["--seed", "1", "--out", str(out), "--save-pairs", str(pairs)], ["--seed", "1"], ["--seed", "2"])
-    prints = [run.invoke(app, [*FIELDGUIDE, "--json", *more]).stdout for more in options]
-    assert prints[0] == prints[1] != prints[2]
-    record = json.loads(prints[0])
-    assert record["settings"]["measures"][0]["measure"] == "exact-match"
-    assert {one["measure"] for one in record["correlations"]} == {
-        "exact-match", "contained", "bleu-2", "rouge-1", "meteor"
-    }  # fmt: skip
-    assert (out / "study.json").read_text() == prints[0]
-    assert len(pairs.read_text(encoding="utf-8").splitlines()) == 601
-    names = {path.name for path in out.iterdir()}
-    assert names == {"study.json", "report.html", "correlation.png", "correlation.svg"} | {
-        f"{stem}.{kind}" for stem in ("correlation", "intervals", "pairs") for kind in ("csv", "md")
-    }
-
-
 def test_pairs_are_drawn_below_the_root_alone_and_counted_from_it(tmp_path: Path) -> None:
     file = tmp_path / "pairs.csv"
     done = run.invoke(

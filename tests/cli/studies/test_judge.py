@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from taxtune.cli.app import app
-from taxtune.errors import DataError
 from taxtune.models.api_errors import load_litellm
 from tests import servers
 from tests.servers import OpenAIServer
@@ -120,18 +119,6 @@ def test_ablations_vary_the_prompt(rated: Path, tmp_path: Path) -> None:
     assert "paper4-table3" in report["tables"]
 
 
-def test_other_columns(tmp_path: Path) -> None:
-    path = tmp_path / "rated.csv"
-    path.write_text('said,truth,score\n"a cat","[""cat""]",5\ndog,cat,1\ncat,cat,4\ncar,cat,2\n')
-    result = study(
-        path, "--answer-column", "said", "--references-column", "truth", "--human-column", "score",
-        "-m", "exact-match", "--resamples", 50, "--json",
-    )  # fmt: skip
-    found = {record["measure"]: record for record in json.loads(result.stdout)["tables"]["correlations"]}
-    assert set(found) == {"VQA accuracy", "soft VQA accuracy", "EM"}
-    assert found["VQA accuracy"]["Spearman ρ"] == pytest.approx(2 / 5**0.5)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -145,11 +132,3 @@ def test_what_is_wrong_is_said(arguments: list[str], words: str, rated: Path) ->
     result = study(rated, "--resamples", 5, *arguments, fails=True)
     assert isinstance(result.exception, Exception)
     assert words in str(result.exception)
-
-
-def test_a_judge_without_questions(tmp_path: Path) -> None:
-    path = tmp_path / "rated.csv"
-    path.write_text("answer,references,human\ncat,cat,1\ndog,cat,0\n")
-    result = study(path, "--judge", "openai/x", "--api-base", "http://127.0.0.1:9/v1", fails=True)
-    assert isinstance(result.exception, DataError)
-    assert "column with the questions" in str(result.exception)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -21,57 +19,6 @@ def folder(birds_folder: Path) -> Path:
     for name, text in (("careful.csv", CAREFUL), ("bold.csv", BOLD)):
         (birds_folder / name).write_text(text, encoding="utf-8")
     return birds_folder
-
-
-def test_two_files_as_table_json_and_files(folder: Path, study: Study) -> None:
-    arguments = ("careful=careful.csv", "bold.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "50")
-    out, err = study.said(*arguments, "--out", "out")
-    assert "Kendall's τ" in out
-    assert "1 answer is missing" in out
-    assert "written to out" in err
-    assert {path.name for path in (folder / "out").iterdir()} >= {
-        "study.json", "scores.csv", "scores.md", "ranks.csv", "uncertainty.csv", "tau.csv", "ranks.png", "ranks.svg",
-    }  # fmt: skip
-    with (folder / "out" / "ranks.csv").open(encoding="utf-8", newline="") as file:
-        ranks = {row["model"]: row for row in csv.DictReader(file)}
-    assert ranks["careful"]["EM"] == ranks["bold"]["hF"] == "2"
-    assert ranks["careful"]["hF"] == ranks["bold"]["EM"] == "1"
-    first = study.json(*arguments)
-    assert first == study.json(*arguments) == json.loads((folder / "out" / "study.json").read_text())
-    assert first["settings"]["seed"] == 0
-    assert first["tables"]["scores"][0]["missing"] == 1
-
-
-def test_one_file_parted_by_a_column_or_by_guesses(folder: Path, study: Study) -> None:
-    rows = [
-        {"id": i, "model": model, "set": "x", "answer": answer, "target": "blackbird"}
-        for model, answer in (("m", ["blackbird", "mallard"]), ("n", ["mallard", "American robin"]))
-        for i in (1, 2)
-    ]
-    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    shared = ("-t", "tree.csv", "-m", "exact-match", "--resamples", "5")
-    found = study.json("all.jsonl", "--by", "model", *shared)
-    assert found["settings"]["models"] == ["m", "n"]
-    one = ("all.jsonl", "--where", "model=m", "--guess", "1", "--guess", "2", "--guess", "all", *shared)
-    found = study.json(*one)
-    assert [(row["model"], row["EM"], row["hP"]) for row in found["tables"]["scores"]] == [
-        ("guess 1", 100.0, 1.0), ("guess 2", 0.0, 0.5), ("all guesses", 0.0, 1.0),
-    ]  # fmt: skip
-
-
-def test_a_root_changes_what_the_metrics_count(folder: Path, study: Study) -> None:
-    arguments = ("careful.csv", "bold.csv", "-t", "tree.csv", "-m", "exact-match", "--resamples", "5")
-    whole = study.json(*arguments)["tables"]["scores"][1]
-    tables = study.json(*arguments, "--root", "bird")["tables"]
-    below = tables["scores"][1]
-    # A blackbird is right; a robin for a mallard, and a mallard for a blackbird, share life and bird of four.
-    assert whole["hP"] == pytest.approx((1 + 2 / 4 + 2 / 4) / 3)
-    assert below["hP"] == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
-    both = tables["both-trees"][1]
-    assert (both["hP on bird"], both["hP on life"]) == (pytest.approx(below["hP"]), pytest.approx(whole["hP"]))
-    assert (both["hF on bird"], both["hF on life"]) == (pytest.approx(below["hF"]), pytest.approx(whole["hF"]))
-    # The careful model lacks an answer.
-    assert [row["answers"] for row in tables["both-trees"]] == [row["answers"] for row in tables["scores"]] == [2, 3]
 
 
 def test_targets_outside_the_root_are_left_out_before_rows_are_matched(folder: Path, study: Study) -> None:

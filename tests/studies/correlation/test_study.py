@@ -191,11 +191,3 @@ def test_a_measure_without_scores_is_not_drawn(birds: Taxonomy, tmp_path: Path, 
     assert list(report.figures) == ([] if scored is None else ["correlation"])
     for draw in report.figures.values():
         assert save_figure(draw, tmp_path / "figure")[0].is_file()
-
-
-def test_a_metric_that_is_constant_is_not_blamed_on_the_measures() -> None:
-    report = reported(Taxonomy(["life", "bird", "great bird", "seal"], [-1, 0, 1, 2]), ["rouge-1", "exact-match"])
-    # Every node above the only leaf is its ancestor, whose hP is 1; hR differs from node to node.
-    hp, hr = report.notes
-    assert hp.startswith("hP is 1.000 for all pairs drawn")
-    assert hr.startswith("No correlation with hR")

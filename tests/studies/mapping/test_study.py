@@ -215,10 +215,3 @@ def test_agreement_is_the_share_of_equal_nodes(nodes: np.ndarray) -> None:
     assert np.array_equal(matrix, matrix.T)
     assert (np.diag(matrix) == 1).all()
     assert matrix[0, -1] == pytest.approx((nodes[:, 0] == nodes[:, -1]).mean())
-
-
-def test_agreement_counts_what_both_have_placed() -> None:
-    matrix = agreement(pd.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 0, 0], "c": [1, -1, 3, -1]}))
-    # a and b agree on 2 of 4; a and c on 2 of the 2 that c placed; b and c on 1 of these 2.
-    assert matrix.to_numpy().tolist() == [[1, 0.5, 1], [0.5, 1, 0.5], [1, 0.5, 1]]
-    assert np.isnan(agreement(pd.DataFrame({"a": [1, -1], "b": [-1, 1]})).loc["a", "b"])

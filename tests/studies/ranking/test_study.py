@@ -117,14 +117,6 @@ def test_another_models_answers_do_not_change_what_cider_weighs(study: Study) ->
     assert 0 < found[1]["long"] < 25
 
 
-def test_an_empty_answer_is_an_abstention_and_an_unscored_one_is_counted(study: Study) -> None:
-    report = study({**MODELS, "odd": rows("", "?")})
-    odd = records(report, "scores")[2]
-    assert (odd["answers"], odd["missing"], odd["abstained"], odd["EM"]) == (2, 0, 2, 0.0)
-    assert odd["hP"] == 1.0
-    assert "EM: 1 of 2 answers of odd are unscored." in report.as_json()["table_notes"]["scores"]
-
-
 def test_references_are_common_names_labels_or_whichever_fits(study: Study) -> None:
     models = {"latin": rows("Turdus merula", "Anas platyrhynchos"), "other": rows("common blackbird", "mallard")}
     expected = {"common-name": [0, 50], "label": [100, 0], "any-name": [100, 100]}
