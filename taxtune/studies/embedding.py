@@ -1,4 +1,4 @@
-"""Encoders, label prompts, whose embeddings are averaged, images by node and plurals, for several studies."""
+"""Encoders, label prompts, whose embeddings are averaged, and plurals, for several studies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ __all__ = [
     "check_vectors",
     "distinct_names",
     "embed_labels",
-    "images_by_node",
     "label_texts",
     "make_clip",
     "make_encoder",
@@ -94,14 +93,6 @@ def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path 
     from taxtune.data import load_examples
 
     return list(load_examples(path, taxonomy, part=part, images=root, **more))
-
-
-def images_by_node(path: Path, taxonomy: Taxonomy, *, part: Domain | None, root: Path | None) -> dict[int, list[Path]]:
-    """Returns the image files of each node that has any, see `read_images`; images are read when they are used."""
-    files: dict[int, list[Path]] = {}
-    for example in read_images(path, taxonomy, part, root, check="drawn"):
-        files.setdefault(example.target, []).append(example.image)
-    return files
 
 
 # -- labels in prompts ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from typer import Option
 
 from taxtune.errors import DataError
-from taxtune.options import EnglishNamesOption, ImageRootOption, SeedOption, measure_option
+from taxtune.options import EnglishNamesOption, SeedOption, measure_option
 from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, TreeSettings
 
 __all__ = ["CorrelationSettings"]
@@ -42,11 +42,6 @@ class CorrelationSettings(ModelSettings, TreeSettings):
         Option(help="How to draw a node for hP: uniformly among the nodes at the distance, or first the steps up."),
     ] = "nodes"
     names: EnglishNamesOption = True
-    images: Annotated[
-        Path | None,
-        Option(help="Images for clip-i2t: a manifest (image, label), one folder per class, or iNat21's JSON."),
-    ] = None
-    image_root: Annotated[Path | None, ImageRootOption, NOT_RECORDED] = None
     seed: SeedOption = 0
     batch_size: BatchSize = 64
     save_pairs: Annotated[

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,10 @@ from taxtune import atomic
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure, split_spec
-from taxtune.progress import track_each
 from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.studies.correlation.figure import draw_correlation
 from taxtune.studies.correlation.pairs import PairSampler
 from taxtune.studies.correlation.settings import CorrelationSettings
-from taxtune.studies.embedding import images_by_node
 from taxtune.studies.output import frame_table
 from taxtune.studies.published import published
 from taxtune.studies.settings import needs_of
@@ -40,7 +37,6 @@ LEAST_P = 1e-300
 _METRICS = {"hp": "hP", "hr": "hR"}
 # Scores are compared at this many decimals: the rounding of single-precision arithmetic would put ties in order.
 _DECIMALS = 6
-_IMAGES = 256  # images held in memory at a time
 # The time of the interval grows with the number of pairs times that of distinct values of the variable with fewer.
 _MOST_VALUES = 5000
 
@@ -51,16 +47,13 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
         name, needs = spec if isinstance(spec, str) else spec.name, needs_of(spec)
         if "question" in needs:
             raise DataError("This measure judges answers to a question, but labels do not answer one.", value=name)
-        if "image" in needs and settings.images is None:
-            raise DataError("This measure needs images.", value=name, remedy="Give them with --images.")
+        if "image" in needs:
+            raise DataError("This measure needs images, which labels do not have.", value=name)
     if settings.save_pairs is not None:
         atomic.check_folder(settings.save_pairs.parent)
     taxonomy, part = settings.read_tree(names=settings.names)
     measures = settings.measures(settings.measure)
-    images = None
-    if settings.images is not None:
-        images = images_by_node(settings.images, taxonomy, root=settings.image_root, part=part)
-    pairs = score_pairs(draw_pairs(taxonomy, settings), measures, images or {}, settings.seed)
+    pairs = score_pairs(draw_pairs(taxonomy, settings), measures)
     if settings.save_pairs is not None:
         paths = {node: "/".join(taxonomy.path(node)) for node in pd.unique(pairs[["leaf", "node"]].to_numpy().ravel())}
         written = pairs.assign(leaf=pairs["leaf"].map(paths), node=pairs["node"].map(paths))
@@ -114,47 +107,16 @@ def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> pd.DataFram
     return pairs[["metric", "leaf", "node", "reference", "answer", "distance", "value"]]
 
 
-def score_pairs(
-    pairs: pd.DataFrame, measures: Sequence[Measure], images: Mapping[int, Sequence[Path]], seed: int
-) -> pd.DataFrame:
-    """Returns the pairs with a column of scores per measure; NaN is unscored. Equal pairs are scored once.
-
-    Args:
-        pairs: The pairs, see `draw_pairs`.
-        measures: The measures.
-        images: Image files by node, for measures that need them; one of the leaf's is drawn for each pair.
-        seed: Seed of the images drawn.
-    """
-    # The third of the seeds spawned; the first two draw the pairs.
-    draws = np.random.default_rng(np.random.SeedSequence(seed).spawn(3)[2]).random(len(pairs))
-    own = [images.get(leaf, ()) for leaf in pairs["leaf"].tolist()]
-    files = [some[int(draw * len(some))] if some else None for some, draw in zip(own, draws, strict=True)]
-    pairs = pairs.copy()
-    for measure in measures:
-        keys = pairs[["answer", "reference"]]
-        if measure.needs_images:
-            keys = keys.assign(file=pd.Series(files, index=keys.index)).dropna()
-        distinct = keys.drop_duplicates(ignore_index=True)
-        if measure.needs_images:
-            distinct["score"] = _image_scores(measure, distinct)
-        else:
-            distinct["score"] = measure.scores(distinct["answer"].tolist(), distinct["reference"].tolist())
-        scores = keys.merge(distinct, how="left").set_axis(keys.index)["score"].astype(float)
-        pairs[measure.name] = scores.round(_DECIMALS).reindex(pairs.index)
-    return pairs
-
-
-def _image_scores(measure: Measure, pairs: pd.DataFrame) -> pd.Series:
-    from taxtune.data.images import load_image
-
-    files = sorted(pairs["file"].unique())
-    scores = pd.Series(np.nan, index=pairs.index)
-    for start in track_each(range(0, len(files), _IMAGES), f"{measure.label}: batches of images"):
-        pictures = {file: load_image(file) for file in files[start : start + _IMAGES]}
-        some = pairs[pairs["file"].isin(list(pictures))]
-        shown = [pictures[file] for file in some["file"]]
-        scores[some.index] = measure.scores(some["answer"].tolist(), some["reference"].tolist(), shown)
-    return scores
+def score_pairs(pairs: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFrame:
+    """Returns the pairs with a column of scores per measure; NaN is unscored. Equal pairs are scored once."""
+    group = pairs.groupby(["answer", "reference"], sort=False)
+    distinct = group.size().reset_index()
+    scores = {
+        measure.name: measure.scores(distinct["answer"].tolist(), distinct["reference"].tolist())
+        for measure in measures
+    }
+    scored = pd.DataFrame(scores, dtype=float).round(_DECIMALS).iloc[group.ngroup()]
+    return pd.concat([pairs, scored.set_axis(pairs.index)], axis=1)
 
 
 def correlate(pairs: pd.DataFrame, measures: Sequence[Measure]) -> list[dict[str, Any]]:
