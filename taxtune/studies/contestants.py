@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,11 +51,7 @@ def read_models(
     Raises:
         DataError: If a file cannot be used, or a column splits several files.
     """
-    files = named_paths(settings.files)
-    if by is None:
-        models = {name: settings.read_answers(path, taxonomy, part) for name, path in files.items()}
-    else:
-        models = split_by(settings.read_answers(_only(files, "--by"), taxonomy, part, (by,)), by)
+    models = _models(settings, taxonomy, part, by, "--by")
     if not settings.guess:
         return models
     return {
@@ -77,39 +73,41 @@ def read_prompts(settings: Any, taxonomy: Taxonomy, part: Domain | None = None) 
     Raises:
         DataError: If a file cannot be used, or the names are not MODEL:PROMPT.
     """
-    files = named_paths(settings.files)
     by_model, by_prompt = settings.model_column, settings.prompt_column
     if settings.guess and by_prompt is not None:
         raise DataError("--prompt-column and --guess exclude each other.", remedy="Give one of them.")
-    if by_prompt is None and not settings.guess:
-        if by_model is not None:
-            raise DataError("--model-column needs --prompt-column, or --guess.", value=by_model)
-        by_name: dict[str, dict[str, AnswerTable]] = {}
-        for name, path in files.items():
-            model, _, prompt = name.partition(":")
-            if not model.strip() or not prompt.strip():
-                raise DataError(
-                    "The argument does not say which model and prompt the file is for.",
-                    value=f"{name}={path}",
-                    remedy="Give MODEL:PROMPT=FILE, or one file with --prompt-column.",
-                )
-            by_name.setdefault(model, {})[prompt] = settings.read_answers(path, taxonomy, part)
-        return by_name
-    by = [column for column in (by_model, by_prompt) if column is not None]
-    if by_model is None:
-        models = {name: settings.read_answers(path, taxonomy, part, by) for name, path in files.items()}
-    else:
-        models = split_by(settings.read_answers(_only(files, "--model-column"), taxonomy, part, by), by_model)
-    return {
-        name: _by_guess(answers, settings.guess) if by_prompt is None else split_by(answers, by_prompt)
-        for name, answers in models.items()
-    }
+    if by_prompt is not None or settings.guess:
+        by = () if by_prompt is None else (by_prompt,)
+        models = _models(settings, taxonomy, part, by_model, "--model-column", by)
+        return {
+            name: _by_guess(answers, settings.guess) if by_prompt is None else split_by(answers, by_prompt)
+            for name, answers in models.items()
+        }
+    if by_model is not None:
+        raise DataError("--model-column needs --prompt-column, or --guess.", value=by_model)
+    by_name: dict[str, dict[str, AnswerTable]] = {}
+    for name, path in named_paths(settings.files).items():
+        model, _, prompt = name.partition(":")
+        if not model.strip() or not prompt.strip():
+            raise DataError(
+                "The argument does not say which model and prompt the file is for.",
+                value=f"{name}={path}",
+                remedy="Give MODEL:PROMPT=FILE, or one file with --prompt-column.",
+            )
+        by_name.setdefault(model, {})[prompt] = settings.read_answers(path, taxonomy, part)
+    return by_name
 
 
-def _only(files: Mapping[str, str], option: str) -> str:
+def _models(
+    settings: Any, taxonomy: Taxonomy, part: Domain | None, column: str | None, option: str, by: tuple[str, ...] = ()
+) -> dict[str, AnswerTable]:
+    """The answers of each file, or of one file that a column splits; `by` splits them further."""
+    files = named_paths(settings.files)
+    if column is None:
+        return {name: settings.read_answers(path, taxonomy, part, by) for name, path in files.items()}
     if len(files) != 1:
         raise DataError(f"{option} splits one file, but {len(files)} were given.", value=list(files))
-    return next(iter(files.values()))
+    return split_by(settings.read_answers(next(iter(files.values())), taxonomy, part, (column, *by)), column)
 
 
 def _by_guess(answers: AnswerTable, guesses: Sequence[str]) -> dict[str, AnswerTable]:

@@ -163,11 +163,7 @@ def check_measures(measures: Sequence[str | Measure], question_column: str | Non
 
 
 def check_headings(measures: Sequence[Measure], reserved: Sequence[str] = ()) -> None:
-    """Checks that the headings of measures differ, from each other and from the other columns of a table.
-
-    Raises:
-        DataError: If two are the same.
-    """
+    """Raises a DataError if two headings of measures, or of one and another column of a table, are the same."""
     headings = [*reserved, *(measure.label for measure in measures)]
     doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
     if doubled:
@@ -175,11 +171,7 @@ def check_headings(measures: Sequence[Measure], reserved: Sequence[str] = ()) ->
 
 
 def check_questions(name: str, rows: Sequence[AnswerRow], column: str | None) -> None:
-    """Checks that every answer of a file has its prompt.
-
-    Raises:
-        DataError: If one has none.
-    """
+    """Raises a DataError if an answer of a file lacks its prompt."""
     for row in rows:
         if row.answer is not None and not _question(row, column).strip():
             value = row.fields.get(str(column))
