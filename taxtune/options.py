@@ -120,9 +120,6 @@ NoNodeOption = Annotated[
 ]
 _ROWS = "What to do with examples that are not in every file: error, or common to leave them out and count them."
 RowsOption = Annotated[str, _option("--rows", "WHAT", _ROWS)]
-ImageRootOption = Annotated[
-    Path | None, _option("--image-root", "FOLDER", "Folder that the image names in --images are relative to.")
-]
 
 # -- measures, mappers and models -------------------------------------------------------------------------------------
 

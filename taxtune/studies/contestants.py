@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from taxtune.answers import AnswerTable, split_by
 from taxtune.errors import DataError
 from taxtune.taxonomy import Domain, Taxonomy
-
-if TYPE_CHECKING:
-    from taxtune.studies.prompts import PromptsSettings
-    from taxtune.studies.ranking.settings import RankingSettings
 
 __all__ = ["guess_name", "named_paths", "read_models", "read_prompts", "with_guess"]
 
@@ -42,40 +38,34 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def read_models(
-    settings: RankingSettings, taxonomy: Taxonomy | None, part: Domain | None = None, *, named: bool = False
+    settings: Any, taxonomy: Taxonomy, part: Domain | None = None, by: str | None = None
 ) -> dict[str, AnswerTable]:
     """Returns the answers by model, or by model and choice of guesses.
 
     Args:
-        settings: The files, the column that splits the one file into models, and the choices of guesses.
-        taxonomy: The tree of the targets; None where they are texts.
+        settings: The `ContestantSettings` of a study, with `files` and the choices of guesses in `guess`.
+        taxonomy: The tree of the targets.
         part: The domain that the tree is a part of; None where it is the whole.
-        named: Whether a model is named beside its guesses even if it is the only one.
+        by: The column that splits the one file into models.
 
     Raises:
         DataError: If a file cannot be used, or a column splits several files.
     """
-    files = named_paths(settings.files)
-    if settings.by is None:
-        models = {name: settings.read_answers(path, taxonomy, part) for name, path in files.items()}
-    else:
-        models = split_by(settings.read_answers(_only(files, "--by"), taxonomy, part, (settings.by,)), settings.by)
+    models = _models(settings, taxonomy, part, by, "--by")
     if not settings.guess:
         return models
     return {
-        guess if len(models) == 1 and not named else f"{name}, {guess}": answers
+        guess if len(models) == 1 else f"{name}, {guess}": answers
         for name, model in models.items()
         for guess, answers in _by_guess(model, settings.guess).items()
     }
 
 
-def read_prompts(
-    settings: PromptsSettings, taxonomy: Taxonomy, part: Domain | None = None
-) -> dict[str, dict[str, AnswerTable]]:
+def read_prompts(settings: Any, taxonomy: Taxonomy, part: Domain | None = None) -> dict[str, dict[str, AnswerTable]]:
     """Returns the answers by model and prompt.
 
     Args:
-        settings: MODEL:PROMPT=FILE arguments; or one file (MODEL=FILE or alone) with the columns of its models and
+        settings: `PromptsSettings`: MODEL:PROMPT=FILE; or one file (MODEL=FILE or alone) with columns of models and
             prompts, or with choices of guesses that stand for prompts.
         taxonomy: The tree of the targets.
         part: The domain that the tree is a part of; None where it is the whole.
@@ -83,39 +73,41 @@ def read_prompts(
     Raises:
         DataError: If a file cannot be used, or the names are not MODEL:PROMPT.
     """
-    files = named_paths(settings.files)
     by_model, by_prompt = settings.model_column, settings.prompt_column
     if settings.guess and by_prompt is not None:
         raise DataError("--prompt-column and --guess exclude each other.", remedy="Give one of them.")
-    if by_prompt is None and not settings.guess:
-        if by_model is not None:
-            raise DataError("--model-column needs --prompt-column, or --guess.", value=by_model)
-        by_name: dict[str, dict[str, AnswerTable]] = {}
-        for name, path in files.items():
-            model, _, prompt = name.partition(":")
-            if not model.strip() or not prompt.strip():
-                raise DataError(
-                    "The argument does not say which model and prompt the file is for.",
-                    value=f"{name}={path}",
-                    remedy="Give MODEL:PROMPT=FILE, or one file with --prompt-column.",
-                )
-            by_name.setdefault(model, {})[prompt] = settings.read_answers(path, taxonomy, part)
-        return by_name
-    by = [column for column in (by_model, by_prompt) if column is not None]
-    if by_model is None:
-        models = {name: settings.read_answers(path, taxonomy, part, by) for name, path in files.items()}
-    else:
-        models = split_by(settings.read_answers(_only(files, "--model-column"), taxonomy, part, by), by_model)
-    return {
-        name: _by_guess(answers, settings.guess) if by_prompt is None else split_by(answers, by_prompt)
-        for name, answers in models.items()
-    }
+    if by_prompt is not None or settings.guess:
+        by = () if by_prompt is None else (by_prompt,)
+        models = _models(settings, taxonomy, part, by_model, "--model-column", by)
+        return {
+            name: _by_guess(answers, settings.guess) if by_prompt is None else split_by(answers, by_prompt)
+            for name, answers in models.items()
+        }
+    if by_model is not None:
+        raise DataError("--model-column needs --prompt-column, or --guess.", value=by_model)
+    by_name: dict[str, dict[str, AnswerTable]] = {}
+    for name, path in named_paths(settings.files).items():
+        model, _, prompt = name.partition(":")
+        if not model.strip() or not prompt.strip():
+            raise DataError(
+                "The argument does not say which model and prompt the file is for.",
+                value=f"{name}={path}",
+                remedy="Give MODEL:PROMPT=FILE, or one file with --prompt-column.",
+            )
+        by_name.setdefault(model, {})[prompt] = settings.read_answers(path, taxonomy, part)
+    return by_name
 
 
-def _only(files: Mapping[str, str], option: str) -> str:
+def _models(
+    settings: Any, taxonomy: Taxonomy, part: Domain | None, column: str | None, option: str, by: tuple[str, ...] = ()
+) -> dict[str, AnswerTable]:
+    """The answers of each file, or of one file that a column splits; `by` splits them further."""
+    files = named_paths(settings.files)
+    if column is None:
+        return {name: settings.read_answers(path, taxonomy, part, by) for name, path in files.items()}
     if len(files) != 1:
         raise DataError(f"{option} splits one file, but {len(files)} were given.", value=list(files))
-    return next(iter(files.values()))
+    return split_by(settings.read_answers(next(iter(files.values())), taxonomy, part, (column, *by)), column)
 
 
 def _by_guess(answers: AnswerTable, guesses: Sequence[str]) -> dict[str, AnswerTable]:

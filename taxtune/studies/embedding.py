@@ -1,4 +1,4 @@
-"""Encoders, label prompts, whose embeddings are averaged, and images by node, for several studies."""
+"""Encoders, label prompts, whose embeddings are averaged, and plurals, for several studies."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
     "check_vectors",
     "distinct_names",
     "embed_labels",
-    "images_by_node",
     "label_texts",
     "make_clip",
     "make_encoder",
+    "plural",
     "read_images",
     "read_label_prompts",
     "rounded",
@@ -93,14 +93,6 @@ def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path 
     from taxtune.data import load_examples
 
     return list(load_examples(path, taxonomy, part=part, images=root, **more))
-
-
-def images_by_node(path: Path, taxonomy: Taxonomy, *, part: Domain | None, root: Path | None) -> dict[int, list[Path]]:
-    """Returns the image files of each node that has any, see `read_images`; images are read when they are used."""
-    files: dict[int, list[Path]] = {}
-    for example in read_images(path, taxonomy, part, root, check="drawn"):
-        files.setdefault(example.target, []).append(example.image)
-    return files
 
 
 # -- labels in prompts ------------------------------------------------------------------------------------------------
@@ -192,3 +184,40 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     """Returns names that differ: a second "a/b" becomes "a/b (2)"."""
     times = [names[: i + 1].count(name) for i, name in enumerate(names)]
     return [name if n == 1 else f"{name} ({n})" for name, n in zip(names, times, strict=True)]
+
+
+# -- English plurals -------------------------------------------------------------------------------------------------
+
+# Nouns whose plural no rule gives; the last word of a name is looked up.
+_PLURALS = {
+    "goose": "geese", "mongoose": "mongooses", "mouse": "mice", "dormouse": "dormice", "louse": "lice", "foot": "feet",
+    "tooth": "teeth", "ox": "oxen", "child": "children", "man": "men", "woman": "women", "person": "people",
+    "wolf": "wolves", "calf": "calves", "leaf": "leaves", "loaf": "loaves", "knife": "knives", "half": "halves",
+    "cactus": "cacti", "fungus": "fungi", "larva": "larvae", "alga": "algae",
+}  # fmt: skip
+_NO_MEN = ("human", "caiman", "cayman", "roman", "german", "ottoman", "talisman")
+_SAME = ("fish", "deer", "sheep", "moose", "species", "series", "grouse", "bison", "aircraft", "lens")
+
+
+def plural(name: str) -> str:
+    """Returns an English name in the plural, by rule; what seems to be a plural or no English stays as it is."""
+    head, space, last = name.rpartition(" ")
+    return head + space + _plural_word(last)
+
+
+def _plural_word(word: str) -> str:
+    lower = word.lower()
+    if not lower[-1:].isascii() or not lower[-1:].isalpha():
+        return word
+    if lower.endswith("man") and len(word) > 5 and not lower.endswith(_NO_MEN):
+        return word[:-2] + "en"
+    for singular, several in _PLURALS.items():
+        if lower == singular or (len(singular) > 3 and lower.endswith(singular)):
+            return word[: len(word) - len(singular)] + (several.title() if word == singular.title() else several)
+    if lower.endswith(_SAME) or (lower.endswith("s") and not lower.endswith(("ss", "us", "is"))):
+        return word
+    if lower.endswith(("s", "x", "z", "ch", "sh")):
+        return word + "es"
+    if lower.endswith("y") and len(word) > 1 and lower[-2] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + "s"

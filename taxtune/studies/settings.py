@@ -12,7 +12,18 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
@@ -38,7 +49,6 @@ __all__ = [
     "ModelSettings",
     "Recorded",
     "Settings",
-    "TaxonomySource",
     "TextMeasureSettings",
     "TreeSettings",
     "check_once",
@@ -48,13 +58,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The key of a field in the record of a study, where it is not the field's name.
-
-    Attributes:
-        key: The key, with dots between those of nested objects; None leaves the field out.
-    """
+class Recorded(NamedTuple):
+    """The key of a field in the record where it is not its name: with dots between nested ones; None leaves it out."""
 
     key: str | None
 
@@ -63,18 +68,8 @@ class Recorded:
 NOT_RECORDED = Recorded(None)
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A field of the settings, as its annotation declares it.
-
-    Attributes:
-        name: The field's name.
-        type: Its type, without None and without metadata.
-        optional: Whether it may be None.
-        default: Its default; `dataclasses.MISSING` where it must be given.
-        info: Its names on the command line, help and range.
-        key: Its key in the record, see `Recorded`.
-    """
+class Declared(NamedTuple):
+    """A field of the settings: its type without None and metadata, and what its annotation says of the option."""
 
     name: str
     type: Any
@@ -118,8 +113,7 @@ class Declared:
 
 def declarations(settings: type[Settings]) -> dict[str, Declared]:
     """Returns the fields of a class of settings by name: required ones first, then its own, then inherited ones."""
-    hints = get_type_hints(settings, include_extras=True)
-    own = inspect.get_annotations(settings)
+    hints, own = get_type_hints(settings, include_extras=True), inspect.get_annotations(settings)
     declared = [_declared(field, hints[field.name]) for field in fields(settings)]
     return {one.name: one for one in sorted(declared, key=lambda d: (d.default is not MISSING, d.name not in own))}
 
@@ -131,14 +125,10 @@ def _declared(field: Field[Any], hint: Any) -> Declared:
     optional = get_origin(kind) in (Union, types.UnionType)
     if optional:
         kind = next(part for part in get_args(kind) if part is not type(None))
-    return Declared(
-        field.name,
-        kind,
-        optional,
-        field.default if field.default_factory is MISSING else field.default_factory(),
-        next(item for item in metadata if isinstance(item, OptionInfo | ArgumentInfo)),
-        next((item.key for item in metadata if isinstance(item, Recorded)), field.name),
-    )
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    info = next(item for item in metadata if isinstance(item, OptionInfo | ArgumentInfo))
+    key = next((item.key for item in metadata if isinstance(item, Recorded)), field.name)
+    return Declared(field.name, kind, optional, default, info, key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,27 +160,25 @@ class Settings:
 
     def works(self) -> Sequence[str]:
         """Returns the specifications of measures and similarities whose work is cached on disk."""
-        return ()
+        specs = (*getattr(self, "measure", ()), getattr(self, "similarity", None))
+        return [spec.rpartition("=")[2] for spec in specs if isinstance(spec, str)]
 
 
-#: The taxonomy: a file, "builtin:fieldguide", or a `Taxonomy`.
-TaxonomySource = Annotated[Any, options.TaxonomyOption]
 BatchSize = Annotated[int, options.BatchSizeOption, NOT_RECORDED]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TreeSettings(Settings):
-    """A study on a taxonomy, or on a part of it."""
+    """A study on a taxonomy (a file, "builtin:fieldguide" or a `Taxonomy`), or on a part of it."""
 
-    taxonomy: TaxonomySource
+    taxonomy: Annotated[Any, options.TaxonomyOption]
     format: options.FormatOption = "auto"
     root: options.RootOption = None
 
     def read_tree(self, *, names: bool = True) -> tuple[Taxonomy, Domain | None]:
         """Returns the tree of the study, and the domain that it is a part of; None where it is the whole taxonomy.
 
-        Args:
-            names: Whether to add the English names that come with taxtune to a tree that is read from a file.
+        With `names`, a tree that is read from a file gets the English names that come with taxtune.
 
         Raises:
             TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
@@ -263,21 +251,13 @@ class MapperSettings(ModelSettings):
         self.mapper_config()
 
     def mapper_config(self) -> MapperConfig:
-        """Returns the mapper's own settings.
-
-        Raises:
-            MapperError: If one is out of range.
-        """
+        """Returns the mapper's own settings; raises a MapperError if one is out of range."""
         from taxtune.mapping import MapperConfig
 
         return MapperConfig(preset=self.preset, off_tree=self.off_tree_as)
 
     def mapper(self, taxonomy: Taxonomy) -> Mapper:
-        """Returns the mapper on a tree.
-
-        Raises:
-            ModelError: If the model of a similarity cannot be loaded.
-        """
+        """Returns the mapper on a tree; raises a ModelError if the model of its similarity cannot be loaded."""
         from taxtune.mapping import Mapper
 
         return Mapper(taxonomy, self.similarity, self.mapper_config(), device=self.device, cache_dir=self.cache_dir)
@@ -296,13 +276,13 @@ class AnswerSettings(Settings):
     missing: Annotated[Literal["keep", "error", "leave-out"], options.MissingKeptOption] = "keep"
 
     def read_answers(
-        self, path: str | Path, taxonomy: Taxonomy | None, part: Domain | None = None, by: Sequence[str] = ()
+        self, path: str | Path, taxonomy: Taxonomy, part: Domain | None = None, by: Sequence[str] = ()
     ) -> AnswerTable:
-        """Returns the rows of a file.
+        """Returns the rows of a file on a tree, or on a part of one.
 
         Args:
             path: The file.
-            taxonomy: The tree of the targets; None where they are texts, the references of the rows.
+            taxonomy: The tree of the targets.
             part: The domain that the tree is a part of; None where it is the whole.
             by: Columns that tell several models or prompts in the file apart.
 
@@ -311,20 +291,9 @@ class AnswerSettings(Settings):
         """
         from taxtune.answers import AnswerSchema, read_answers
 
-        schema = AnswerSchema(
-            answer=self.answer_column,
-            truth=self.truth_column,
-            reference=self.truth_column if taxonomy is None else None,
-            id=self.id_column,
-            where=self.where,
-            by=by,
-            guesses=self.guesses,
-            off_tree=self.off_tree,
-            missing=self.missing,
-            taxonomy=taxonomy,
-            part=part,
-        )
-        return read_answers(path, schema)
+        columns = {name: getattr(self, f"{name}_column") for name in ("answer", "truth", "id")}
+        how = {name: getattr(self, name) for name in ("where", "guesses", "off_tree", "missing")}
+        return read_answers(path, AnswerSchema(**columns, **how, by=by, taxonomy=taxonomy, part=part))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,9 +302,6 @@ class ContestantSettings(AnswerSettings):
 
     guesses: Annotated[Literal["first", "join"], options.OtherGuessesOption] = "first"
     rows: Annotated[Literal["error", "common"], options.RowsOption] = "error"
-
-
-# -- checks before anything long is done ------------------------------------------------------------------------------
 
 
 def needs_of(measure: str | Measure) -> tuple[str, ...]:
@@ -353,12 +319,7 @@ def needs_of(measure: str | Measure) -> tuple[str, ...]:
 
 
 def check_written(path: Path | None, option: str, ending: str, inputs: Iterable[Any]) -> None:
-    """Checks that a file can be written, has the given ending (".npz") and is none of the inputs.
-
-    Raises:
-        DataError: If its ending is another, it is a folder, or it is an input.
-        TaxtuneError: If it cannot be written.
-    """
+    """Raises a TaxtuneError unless a file can be written, has the given ending (".npz") and is none of the inputs."""
     if path is None:
         return
     if path.suffix.lower() != ending:
@@ -371,11 +332,7 @@ def check_written(path: Path | None, option: str, ending: str, inputs: Iterable[
 
 
 def check_once(option: str, values: Sequence[Any]) -> None:
-    """Checks that the values of an option differ.
-
-    Raises:
-        DataError: If two are the same.
-    """
+    """Raises a DataError if two values of an option are the same."""
     repeated = [str(value) for i, value in enumerate(values) if value in values[:i]]
     if repeated:
         raise DataError(f"{option} contains the same value twice.", value=repeated[0], remedy="Give it once.")

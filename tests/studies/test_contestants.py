@@ -19,7 +19,9 @@ from tests.answers.reading import read_file
 def read(kind: type[Any], birds: Taxonomy, files: list[str], **more: Any) -> dict[str, Any]:
     """The answers of models, or of models under prompts."""
     settings = kind(taxonomy=birds, files=files, **more)
-    return read_models(settings, birds) if kind is RankingSettings else read_prompts(settings, birds)
+    if kind is RankingSettings:
+        return read_models(settings, birds, by=more.get("by"))
+    return read_prompts(settings, birds)
 
 
 @pytest.fixture

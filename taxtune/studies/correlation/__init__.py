@@ -15,7 +15,7 @@ def run(settings: CorrelationSettings) -> StudyReport:
     Prints Kendall's τ beside the paper's, with intervals and p-values; with --out also draws the figure.
 
     Raises:
-        DataError: If a measure needs questions, or images and none were given.
+        DataError: If a measure needs questions or images.
         TaxonomyError: If the taxonomy cannot be read, or a leaf has no node in the range of distances.
     """
     from taxtune.studies.correlation.study import correlation

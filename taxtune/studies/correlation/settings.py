@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 from typer import Option
 
 from taxtune.errors import DataError
-from taxtune.options import EnglishNamesOption, ImageRootOption, SeedOption, measure_option
+from taxtune.options import EnglishNamesOption, SeedOption, measure_option
 from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, TreeSettings
 
 __all__ = ["CorrelationSettings"]
@@ -43,11 +42,6 @@ class CorrelationSettings(ModelSettings, TreeSettings):
         Option(help="How to draw a node for hP: uniformly among the nodes at the distance, or first the steps up."),
     ] = "nodes"
     names: EnglishNamesOption = True
-    images: Annotated[
-        Path | None,
-        Option(help="Images for clip-i2t: a manifest (image, label), one folder per class, or iNat21's JSON."),
-    ] = None
-    image_root: Annotated[Path | None, ImageRootOption, NOT_RECORDED] = None
     seed: SeedOption = 0
     batch_size: BatchSize = 64
     save_pairs: Annotated[
@@ -59,7 +53,3 @@ class CorrelationSettings(ModelSettings, TreeSettings):
         if self.farthest < self.nearest:
             wrong = (self.nearest, self.farthest)
             raise DataError("The largest distance must be at least the smallest.", value=wrong)
-
-    def works(self) -> Sequence[str]:
-        """Returns the measures, whose scores and embeddings are cached."""
-        return [spec for spec in self.measure if isinstance(spec, str)]

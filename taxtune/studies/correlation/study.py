@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,21 +19,16 @@ from taxtune import atomic
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure, split_spec
-from taxtune.progress import track_each
-from taxtune.report.drawing import CYCLE, FAINT, GREY, MARKER_CYCLE, PAPER
 from taxtune.report.output import Cell, StudyReport, Table
+from taxtune.studies.correlation.figure import draw_correlation
 from taxtune.studies.correlation.pairs import PairSampler
 from taxtune.studies.correlation.settings import CorrelationSettings
-from taxtune.studies.embedding import images_by_node
+from taxtune.studies.output import frame_table
 from taxtune.studies.published import published
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["LEAST_P", "correlate", "correlation", "draw_correlation", "draw_pairs", "kendall", "score_pairs"]
+__all__ = ["LEAST_P", "correlate", "correlation", "draw_pairs", "kendall", "score_pairs"]
 
 FloatArray = NDArray[np.float64]
 
@@ -43,10 +37,8 @@ LEAST_P = 1e-300
 _METRICS = {"hp": "hP", "hr": "hR"}
 # Scores are compared at this many decimals: the rounding of single-precision arithmetic would put ties in order.
 _DECIMALS = 6
-_IMAGES = 256  # images held in memory at a time
 # The time of the interval grows with the number of pairs times that of distinct values of the variable with fewer.
 _MOST_VALUES = 5000
-_MOST_POINTS = 10  # of a curve; above this many, neighbouring values share a point
 
 
 def correlation(settings: CorrelationSettings) -> StudyReport:
@@ -55,16 +47,13 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
         name, needs = spec if isinstance(spec, str) else spec.name, needs_of(spec)
         if "question" in needs:
             raise DataError("This measure judges answers to a question, but labels do not answer one.", value=name)
-        if "image" in needs and settings.images is None:
-            raise DataError("This measure needs images.", value=name, remedy="Give them with --images.")
+        if "image" in needs:
+            raise DataError("This measure needs images, which labels do not have.", value=name)
     if settings.save_pairs is not None:
         atomic.check_folder(settings.save_pairs.parent)
     taxonomy, part = settings.read_tree(names=settings.names)
     measures = settings.measures(settings.measure)
-    images = None
-    if settings.images is not None:
-        images = images_by_node(settings.images, taxonomy, root=settings.image_root, part=part)
-    pairs = score_pairs(draw_pairs(taxonomy, settings), measures, images or {}, settings.seed)
+    pairs = score_pairs(draw_pairs(taxonomy, settings), measures)
     if settings.save_pairs is not None:
         paths = {node: "/".join(taxonomy.path(node)) for node in pd.unique(pairs[["leaf", "node"]].to_numpy().ravel())}
         written = pairs.assign(leaf=pairs["leaf"].map(paths), node=pairs["node"].map(paths))
@@ -73,7 +62,7 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
     found = correlate(pairs, measures)
     labels = [measure.label for measure in measures]
     names = {m.name: m.label if labels.count(m.label) == 1 else m.name for m in measures}
-    curves = {name: shown for name, shown in names.items() if any(one["curve"] for one in _of(found, name))}
+    curves = {shown: _of(found, name) for name, shown in names.items() if any(one["curve"] for one in _of(found, name))}
     return StudyReport(
         study="correlation",
         title="Do text measures reflect how close two labels are on the tree? (paper 1, §5)",
@@ -86,7 +75,7 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
             "measures": [measure.identity() for measure in measures],
         },
         tables=_tables(taxonomy, pairs, measures, names, found),
-        figures={"correlation": partial(draw_correlation, curves, found)} if curves else {},
+        figures={"correlation": partial(draw_correlation, curves)} if curves else {},
         notes=_notes(pairs, measures, found),
         data={"correlations": found},
     )
@@ -118,47 +107,16 @@ def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> pd.DataFram
     return pairs[["metric", "leaf", "node", "reference", "answer", "distance", "value"]]
 
 
-def score_pairs(
-    pairs: pd.DataFrame, measures: Sequence[Measure], images: Mapping[int, Sequence[Path]], seed: int
-) -> pd.DataFrame:
-    """Returns the pairs with a column of scores per measure; NaN is unscored. Equal pairs are scored once.
-
-    Args:
-        pairs: The pairs, see `draw_pairs`.
-        measures: The measures.
-        images: Image files by node, for measures that need them; one of the leaf's is drawn for each pair.
-        seed: Seed of the images drawn.
-    """
-    # The third of the seeds spawned; the first two draw the pairs.
-    draws = np.random.default_rng(np.random.SeedSequence(seed).spawn(3)[2]).random(len(pairs))
-    own = [images.get(leaf, ()) for leaf in pairs["leaf"].tolist()]
-    files = [some[int(draw * len(some))] if some else None for some, draw in zip(own, draws, strict=True)]
-    pairs = pairs.copy()
-    for measure in measures:
-        keys = pairs[["answer", "reference"]]
-        if measure.needs_images:
-            keys = keys.assign(file=pd.Series(files, index=keys.index)).dropna()
-        distinct = keys.drop_duplicates(ignore_index=True)
-        if measure.needs_images:
-            distinct["score"] = _image_scores(measure, distinct)
-        else:
-            distinct["score"] = measure.scores(distinct["answer"].tolist(), distinct["reference"].tolist())
-        scores = keys.merge(distinct, how="left").set_axis(keys.index)["score"].astype(float)
-        pairs[measure.name] = scores.round(_DECIMALS).reindex(pairs.index)
-    return pairs
-
-
-def _image_scores(measure: Measure, pairs: pd.DataFrame) -> pd.Series:
-    from taxtune.data.images import load_image
-
-    files = sorted(pairs["file"].unique())
-    scores = pd.Series(np.nan, index=pairs.index)
-    for start in track_each(range(0, len(files), _IMAGES), f"{measure.label}: batches of images"):
-        pictures = {file: load_image(file) for file in files[start : start + _IMAGES]}
-        some = pairs[pairs["file"].isin(list(pictures))]
-        shown = [pictures[file] for file in some["file"]]
-        scores[some.index] = measure.scores(some["answer"].tolist(), some["reference"].tolist(), shown)
-    return scores
+def score_pairs(pairs: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFrame:
+    """Returns the pairs with a column of scores per measure; NaN is unscored. Equal pairs are scored once."""
+    group = pairs.groupby(["answer", "reference"], sort=False)
+    distinct = group.size().reset_index()
+    scores = {
+        measure.name: measure.scores(distinct["answer"].tolist(), distinct["reference"].tolist())
+        for measure in measures
+    }
+    scored = pd.DataFrame(scores, dtype=float).round(_DECIMALS).iloc[group.ngroup()]
+    return pd.concat([pairs, scored.set_axis(pairs.index)], axis=1)
 
 
 def correlate(pairs: pd.DataFrame, measures: Sequence[Measure]) -> list[dict[str, Any]]:
@@ -255,10 +213,23 @@ def _tables(
         for one in _of(found, measure.name):
             cells += [one["tau"], paper.get(f"inat21_{one['metric']}"), paper.get(f"oven_{one['metric']}")]
         taus.append(tuple(cells))
-    keys = ("tau", "low", "high", "p_value", "n", "unscored")
-    by_distance = pairs.assign(hp_is_1=taxonomy.is_ancestor(pairs["node"], pairs["leaf"])).groupby(
-        ["metric", "distance"]
-    )
+    intervals: list[tuple[Cell, ...]] = [
+        (
+            _METRICS[one["metric"]],
+            names[one["measure"]],
+            *(one["tau"], one["low"], one["high"], _p_text(one["p_value"]), one["n"], one["unscored"]),
+        )
+        for one in sorted(found, key=lambda one: list(_METRICS).index(one["metric"]))
+    ]
+    above, pair = taxonomy.is_ancestor(pairs["node"], pairs["leaf"]), pairs["leaf"] * len(taxonomy) + pairs["node"]
+    by = pairs.assign(above=above, pair=pair, **{"for": pairs["metric"].map(_METRICS)}).groupby(["for", "distance"])
+    shown = {
+        "pairs": ("value", "size"),
+        "different pairs": ("pair", "nunique"),
+        "share of ancestors": ("above", "mean"),
+    }
+    drawn = by.agg(**shown, **{"mean hP or hR": ("value", "mean")}).reset_index()
+    undefined = "A measure or metric with the same value for all pairs has no correlation (–)."
     return (
         Table(
             "correlation",
@@ -266,38 +237,16 @@ def _tables(
             ("measure", *columns),
             tuple(taus),
             dict.fromkeys(columns, 2),
-            ("A measure or metric with the same value for all pairs has no correlation (–).",)
-            if any(np.isnan(one["tau"]) for one in found)
-            else (),
+            (undefined,) if any(np.isnan(one["tau"]) for one in found) else (),
         ),
         Table(
             "intervals",
             "The same with 95 % intervals of the sampling and p-values",
             ("metric", "measure", "τ", "low", "high", "p", "pairs", "unscored"),
-            tuple(
-                (shown, names[one["measure"]], *(_p_text(one[key]) if key == "p_value" else one[key] for key in keys))
-                for metric, shown in _METRICS.items()
-                for one in found
-                if one["metric"] == metric
-            ),
+            tuple(intervals),
             notes=("The intervals cover other draws of pairs from the same tree, not other trees.",),
         ),
-        Table(
-            "pairs",
-            "The pairs drawn",
-            ("for", "distance", "pairs", "different pairs", "share of ancestors", "mean hP or hR"),
-            tuple(
-                (
-                    _METRICS[some["metric"].iloc[0]],
-                    int(some["distance"].iloc[0]),
-                    len(some),
-                    len(some[["leaf", "node"]].drop_duplicates()),
-                    float(some["hp_is_1"].mean()),
-                    float(some["value"].mean()),
-                )
-                for _, some in by_distance
-            ),
-        ),
+        frame_table("pairs", "The pairs drawn", drawn),
     )
 
 
@@ -311,75 +260,12 @@ def _notes(pairs: pd.DataFrame, measures: Sequence[Measure], found: Sequence[dic
         constant = [one["measure"] for one in found if one["metric"] == metric and np.isnan(one["tau"])]
         shown = _METRICS[str(metric)]
         if values.nunique() == 1:
-            notes.append(
-                f"{shown} is {values.iloc[0]:.3f} for all pairs drawn, so nothing can correlate with it: the tree is "
-                "too small or has no branches."
-            )
+            notes.append(f"{shown} is {values.iloc[0]:.3f} for all pairs drawn, so nothing can correlate with it.")
         elif constant:
-            notes.append(
-                f"No correlation with {shown} where a measure gives all pairs the same score, or scores pairs of a "
-                f"single value only: {', '.join(constant)}."
-            )
+            notes.append(f"No correlation with {shown}: all pairs have the same score under {', '.join(constant)}.")
     printed = {row["measure"] for row in published("paper1-table1")}
     for measure in measures:
         kind, model = split_spec(measure.name)
         if measure.label in printed and kind.default_model not in (None, model):
             notes.append(f"{measure.label}: the paper used {kind.default_model}; this table uses {model}.")
     return tuple(dict.fromkeys(notes))
-
-
-def draw_correlation(names: Mapping[str, str], found: Sequence[dict[str, Any]]) -> Figure:
-    """Draws the mean of each measure over hP (top) and hR (bottom), with a fifth of the standard deviation.
-
-    Args:
-        names: The measures' names in the legend, by specification.
-        found: The correlations with their curves, see `correlate`.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.6, 6.4), layout="constrained")
-    panels = figure.subplots(2, 1)
-    for axes, metric, which in zip(panels, _METRICS, ("any node", "ancestors only, hP = 1"), strict=True):
-        for i, name in enumerate(names):
-            curve = next(one["curve"] for one in _of(found, name) if one["metric"] == metric)
-            _draw_curve(axes, i, len(names), names[name], curve)
-        axes.set_xlabel(f"{_METRICS[metric]} ({which})")
-        axes.set_ylabel("score: mean, bars ± std/5")
-        axes.grid(axis="y", color=FAINT, lw=0.6)
-        axes.set_axisbelow(True)
-        axes.margins(x=0.03)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", title="τ-hP, τ-hR", title_fontsize=9, alignment="left")
-    for text, name in zip(figure.legends[0].get_texts(), names, strict=True):
-        taus = ["–" if np.isnan(one["tau"]) else f"{one['tau']:.2f}".replace("-", "−") for one in _of(found, name)]
-        text.set_text(f"{text.get_text()}  {', '.join(taus)}")
-    return figure
-
-
-def _draw_curve(axes: Axes, i: int, measures: int, label: str, points: list[dict[str, float]]) -> None:
-    curve = pd.DataFrame(points, columns=["value", "n", "mean", "std"], dtype=float)
-    if len(curve) > _MOST_POINTS:
-        # Mean square and mean of a group of points are those of their pairs.
-        group = np.minimum((curve["value"] * _MOST_POINTS).astype(int), _MOST_POINTS - 1)
-        curve["square"] = curve["std"] ** 2 + curve["mean"] ** 2
-        sums = curve[["value", "mean", "square"]].mul(curve["n"], axis=0).groupby(group).sum()
-        curve = sums.div(curve["n"].groupby(group).sum(), axis=0)
-        curve["std"] = np.sqrt(np.maximum(curve["square"] - curve["mean"] ** 2, 0))
-    # Measures stand beside each other, not on one spot.
-    shift = (i - (measures - 1) / 2) * 0.006 * (np.ptp(curve["value"]) if len(curve) else 0)
-    colour = CYCLE[i % len(CYCLE)]
-    axes.errorbar(
-        curve["value"] + shift,
-        curve["mean"],
-        yerr=curve["std"] / 5,  # as in the paper
-        label=label,
-        color=colour,
-        marker=MARKER_CYCLE[(i + i // len(CYCLE)) % len(MARKER_CYCLE)],
-        ms=7,
-        mec=PAPER,
-        mew=0.6,
-        lw=1.5,
-        elinewidth=1.1,
-        ecolor=colour if measures <= 4 else GREY,
-        capsize=0,
-    )

@@ -38,14 +38,12 @@ from taxtune.metrics.statistics import (
 )
 from taxtune.report.output import StudyReport, Table, node_name
 from taxtune.report.scores import interval
-from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.diagnosis import DiagnosisSettings
 from taxtune.studies.diagnosis.figure import draw_costs, draw_ranks
 from taxtune.studies.diagnosis.tags import read_tags, tagged, tags_table
-from taxtune.studies.frames import frame_table
-from taxtune.studies.placing import place_texts
+from taxtune.studies.output import both_trees_table, frame_table
+from taxtune.studies.scoring import measure_notes, place_texts, target_names
 from taxtune.studies.settings import needs_of
-from taxtune.studies.text_scores import measure_notes, target_names
 from taxtune.taxonomy import Taxonomy
 
 __all__ = ["DOUBTFUL_STAGES", "diagnosis"]

@@ -21,7 +21,6 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.encoder import EncoderSettings
 from taxtune.studies.encoder.figure import draw_language, draw_levels
 from taxtune.studies.encoder.texts import (
@@ -32,7 +31,6 @@ from taxtune.studies.encoder.texts import (
     tree_levels,
     without_names,
 )
-from taxtune.studies.frames import frame_table
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
 from taxtune.studies.mapping.scorers import (
     Scorer,
@@ -42,6 +40,7 @@ from taxtune.studies.mapping.scorers import (
     tree_names,
     unique_names,
 )
+from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 

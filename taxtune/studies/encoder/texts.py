@@ -16,7 +16,7 @@ import pandas as pd
 
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
-from taxtune.studies.plurals import plural
+from taxtune.studies.embedding import plural
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["HELD_OUT", "Levels", "Texts", "held_out_texts", "template_texts", "tree_levels", "without_names"]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import CYCLE, FAINT, GREY, INK, MARKER_CYCLE
-from taxtune.studies.drawing import draw_intervals
 from taxtune.studies.granularity.captions import CaptionCounts
 from taxtune.studies.granularity.frequency import Correlation, compared, frequency_gaps
+from taxtune.studies.output import draw_intervals
 from taxtune.taxonomy import Taxonomy
 from taxtune.taxonomy.label_graph import LabelGraph
 

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from taxtune.errors import DataError
 from taxtune.options import AnswerColumnOption, IdColumnOption, QuestionColumnOption, SeedOption, measure_option
-from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, Recorded
+from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize
 
 __all__ = ["JudgeSettings"]
 
@@ -34,36 +34,20 @@ class JudgeSettings(ApiSettings):
         NOT_RECORDED,
     ] = ()
     ablations: Annotated[bool, Option("--ablations", help="Vary LAVE's prompt as paper 4's Table 3 does.")] = False
-    demonstrations: Annotated[
-        Path | None, Option(metavar="FILE", help="Your own demonstrations for LAVE (YAML)."), NOT_RECORDED
-    ] = None
-    yes_no_demonstrations: Annotated[
-        Path | None, Option(metavar="FILE", help="The same for yes/no questions."), NOT_RECORDED
-    ] = None
     answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
     references_column: Annotated[
-        str,
-        Option(metavar="COLUMN", help="Column with the references: a list (in CSV, a JSON list) or one text."),
-        Recorded("columns.references"),
+        str, Option(metavar="COLUMN", help="Column with the references: a list (in CSV, a JSON list) or one text.")
     ] = "references"
     human_column: Annotated[
-        str,
-        Option(
-            metavar="COLUMN", help="Column with the rating (a number or five binary ones), or five columns, by commas."
-        ),
-        Recorded("columns.human"),
+        str, Option(metavar="COLUMN", help="Column with the rating: a number, or a list of five binary ones.")
     ] = "human"
     question_column: Annotated[str, QuestionColumnOption, NOT_RECORDED] = "question"
     caption_column: Annotated[
         str | None, Option(metavar="COLUMN", help="Column with a description of the image for LAVE."), NOT_RECORDED
     ] = None
     id_column: Annotated[str, IdColumnOption, NOT_RECORDED] = "id"
-    by: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column to group the answers by."), Recorded("columns.by")
-    ] = None
-    category: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column with the kind of answer."), Recorded("columns.category")
-    ] = None
+    by: Annotated[str | None, Option(metavar="COLUMN", help="Column to group the answers by.")] = None
+    category: Annotated[str | None, Option(metavar="COLUMN", help="Column with the kind of answer.")] = None
     resamples: Annotated[int, Option(min=1, max=100_000, help="Bootstrap resamples of the answers.")] = 5000
     seed: SeedOption = 0
     batch_size: BatchSize = 16

@@ -9,9 +9,8 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,17 +21,13 @@ from taxtune.metrics.lave import Lave, LaveOptions, make_lave
 from taxtune.metrics.registry import Measure, split_spec
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
 from taxtune.progress import track
-from taxtune.report.drawing import CYCLE, FAINT, GREY, INK, MARKER_CYCLE
 from taxtune.report.output import Cell, StudyReport, Table
+from taxtune.studies.judge.figure import draw_correlations
 from taxtune.studies.judge.ratings import read_rated_answers
 from taxtune.studies.judge.settings import JudgeSettings
 from taxtune.studies.published import published
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["Correlations", "Rater", "correlate", "draw_correlations", "judge", "judge_answers", "score_answers"]
+__all__ = ["Correlations", "Rater", "correlate", "judge", "judge_answers", "score_answers"]
 
 FloatArray = NDArray[np.float64]
 
@@ -89,25 +84,24 @@ def judge(settings: JudgeSettings) -> StudyReport:
 def _raters(settings: JudgeSettings) -> list[Rater]:
     """Returns the baselines, the measures and LAVE with each judge, every one under its own name."""
     shared, captions = settings.measure_settings(), settings.caption_column is not None
-    options = LaveOptions(demonstrations=settings.demonstrations, yes_no_demonstrations=settings.yes_no_demonstrations)
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
     kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
     if "clip-i2t" in kinds:  # before its weights are fetched
         raise DataError("clip-i2t needs images, but rated answers have none.", remedy="Remove it.")
 
-    def lave(model: str | None, options: LaveOptions) -> Lave:
-        made = make_lave(model, shared, options)
+    def lave(model: str | None, **options: Any) -> Lave:
+        made = make_lave(model, shared, LaveOptions(**options))
         made.check()  # before a call is paid for
         return made
 
     raters = []
     for spec, kind in zip(specs, kinds, strict=True):
-        made = lave(split_spec(spec)[1], options) if kind == "lave" else settings.measures([spec])[0]
+        made = lave(split_spec(spec)[1]) if kind == "lave" else settings.measures([spec])[0]
         name = made.label if kinds.count(kind) == 1 else f"{made.label} ({spec.partition(':')[2] or 'default'})"
         raters.append(Rater(name, made, captions and kind == "lave"))
     for model in dict.fromkeys(settings.judge):
         name = f"LAVE ({model.removeprefix('local:').rsplit('/', 1)[-1]})"
-        raters.append(Rater(name, lave(model, options), captions and not settings.ablations))
+        raters.append(Rater(name, lave(model), captions and not settings.ablations))
         if settings.ablations:
             variants: dict[str, dict[str, Any]] = {
                 "1-shot": {"shots": 1},
@@ -117,7 +111,7 @@ def _raters(settings: JudgeSettings) -> list[Rater]:
                 **({"with caption": {}} if captions else {}),
             }
             raters += [
-                Rater(f"{name}, {variant}", lave(model, replace(options, **changes)), not changes)
+                Rater(f"{name}, {variant}", lave(model, **changes), not changes)
                 for variant, changes in variants.items()
             ]
     return raters
@@ -160,18 +154,14 @@ def correlate(scores: FloatArray, human: FloatArray, *, resamples: int, seed: in
 
     def statistic(counts: FloatArray) -> FloatArray:
         values = np.full((len(counts), 2, len(scores)), np.nan)
-        values[:, :, scored] = [
-            np.transpose([_rank_correlations(code, codes[0], drawn) for code in codes[1:]]) for drawn in counts
-        ]
+        for value, drawn in zip(values, counts, strict=True):
+            value[:, scored] = np.transpose([_rank_correlations(code, codes[0], drawn) for code in codes[1:]])
+            task.advance(1)
         return values
 
-    def counted(counts: FloatArray) -> FloatArray:
-        task.advance(len(counts))
-        return statistic(counts)
-
-    with track("resamples", resamples) as task:
-        drawn = resample(counted, len(human), resamples=resamples, seed=seed)
-    return Correlations(len(human), statistic(np.ones((1, len(human))))[0], drawn)
+    with track("resamples", resamples + 1) as task:
+        drawn = resample(statistic, len(human), resamples=resamples, seed=seed)
+        return Correlations(len(human), statistic(np.ones((1, len(human))))[0], drawn)
 
 
 def _rank_correlations(x: NDArray[np.int64], y: NDArray[np.int64], counts: FloatArray) -> tuple[float, float]:
@@ -205,13 +195,7 @@ def _rank_correlations(x: NDArray[np.int64], y: NDArray[np.int64], counts: Float
 def judge_answers(
     answers: pd.DataFrame, raters: Sequence[Rater], settings: JudgeSettings, notes: Sequence[str] = ()
 ) -> StudyReport:
-    """Scores rated answers, correlates the scores with the ratings and returns the report.
-
-    Args:
-        answers: The rated answers, see `read_rated_answers`.
-        raters: The measures, one or more.
-        settings: Resamples, seed and what the report records.
-        notes: Notes on the answers.
+    """Scores the rated answers of `read_rated_answers`, correlates the scores with the ratings and returns the report.
 
     Raises:
         DataError: If there is no measure, two have one name, or no answer was scored by all of them.
@@ -229,8 +213,7 @@ def judge_answers(
             "No answer was scored by all measures.",
             file=settings.file,
             value={name: f"{count} of {len(answers)} unscored" for name, count in unscored.items()},
-            remedy="Remove the measure that scored the fewest answers. "
-            + " ".join(note for rater in raters for note in rater.measure.notes),
+            remedy="Remove the measure that scored the fewest answers.",
         )
     kept, known = answers[common], scores[common]
     found = _correlated(known, kept["human"], settings)
@@ -241,8 +224,7 @@ def judge_answers(
     }
     categories = [name for name in answers["category"].unique() if name]
     tables = [_main_table(raters, found, unscored, known.mean())]
-    if (differences := _differences_table(found, names, unscored < len(answers))) is not None:
-        tables.append(differences)
+    tables.append(_differences_table(found, names, unscored < len(answers)))
     if groups:
         tables.append(_groups_table(names, groups, found))
     kinds = [rater.kind for rater in raters]
@@ -250,13 +232,17 @@ def judge_answers(
         vqa = known.iloc[:, kinds.index("vqa-accuracy")]
         tables.append(_missed_table(kept, known, vqa, categories))
     paper = {"paper4-table1": bool(categories), "paper4-table2": True, "paper4-table3": settings.ablations}
+    drawn = {f"{group} ({one.answers:,})": _cells(names, one) for group, one in groups.items()}
     rationales = {name: texts for name, (_, texts) in made.items() if texts is not None}
     return StudyReport(
         study="judge",
         title="How well measures agree with people",
         settings={**settings.record(), "measures": {rater.name: rater.measure.identity() for rater in raters}},
-        tables=(*tables, *(_paper_table(name) for name, wanted in paper.items() if wanted)),
-        figures={"correlations": partial(draw_correlations, names, found, groups)},
+        tables=(
+            *(one for one in tables if one.rows),
+            *(_paper_table(name) for name, wanted in paper.items() if wanted),
+        ),
+        figures={"correlations": partial(draw_correlations, _cells(names, found), drawn)},
         notes=(
             *notes,
             *_notes(names, found, unscored, common, kept["human"], settings.resamples),
@@ -280,11 +266,15 @@ def _correlated(scores: pd.DataFrame, human: pd.Series[float], settings: JudgeSe
     return correlate(columns[1:], columns[0], resamples=settings.resamples, seed=settings.seed)
 
 
+def _cells(names: Sequence[str], found: Correlations) -> dict[str, list[tuple[float, float, float]]]:
+    """ρ and τ of each measure, each with the ends of its interval."""
+    return {name: [found.cells(i, which) for which in (0, 1)] for i, name in enumerate(names)}
+
+
 def _numbers(names: Sequence[str], found: Correlations) -> dict[str, Any]:
-    cells = {name: [found.cells(i, which) for which in (0, 1)] for i, name in enumerate(names)}
     return {"answers": found.answers} | {
         name: {"rho": rho[0], "rho_interval": rho[1:], "tau": tau[0], "tau_interval": tau[1:]}
-        for name, (rho, tau) in cells.items()
+        for name, (rho, tau) in _cells(names, found).items()
     }
 
 
@@ -339,12 +329,11 @@ def _main_table(
     )
 
 
-def _differences_table(found: Correlations, names: Sequence[str], live: pd.Series[bool]) -> Table | None:
-    """Returns the difference of ρ of each pair of measures with scores, or None where there is no pair."""
+def _differences_table(found: Correlations, names: Sequence[str], live: pd.Series[bool]) -> Table:
+    """Returns the difference of ρ of each pair of measures with scores; without rows where there is no pair."""
     from scipy import stats
 
-    rows: list[tuple[Cell, ...]] = []
-    p_values = []
+    rows: list[tuple[Any, ...]] = []
     for a, b in itertools.combinations(np.flatnonzero(live).tolist(), 2):
         first, second = found.drawn[:, 0, a], found.drawn[:, 0, b]
         both = np.isfinite(first) & np.isfinite(second)
@@ -357,15 +346,12 @@ def _differences_table(found: Correlations, names: Sequence[str], live: pd.Serie
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", RuntimeWarning)  # a correlation of 1 in every resample
                     t_test = float(stats.ttest_ind(first[both], second[both], equal_var=False).pvalue)
-        p_values.append(p)
         rows.append((names[a], names[b], estimate, low, high, p, t_test))
-    if not rows:
-        return None
     return Table(
         "differences",
         "Differences of Spearman's ρ",
         ("measure", "other", "difference", "low", "high", "p", "p (Holm)", "p (t-test)"),
-        tuple((*row[:6], holm, row[6]) for row, holm in zip(rows, _holm(p_values), strict=True)),
+        tuple((*row[:6], holm, row[6]) for row, holm in zip(rows, _holm([row[5] for row in rows]), strict=True)),
         digits={"p": 4, "p (Holm)": 4, "p (t-test)": 4},
         notes=(
             "p: paired bootstrap, two-sided; the same resamples of the answers for both measures. Use this p value, or "
@@ -434,58 +420,3 @@ def _paper_table(name: str) -> Table:
     rows = tuple(tuple(row[column] for column in columns) for row in printed)
     notes = ("As printed in the paper; not computed here.",)
     return Table(name, _PAPER[name], columns, rows, digits=dict.fromkeys(columns, 2), notes=notes)
-
-
-def draw_correlations(names: Sequence[str], found: Correlations, groups: Mapping[str, Correlations]) -> Figure:
-    """Draws ρ and τ of each measure with 95 % intervals, the highest ρ on top; groups as smaller marks below.
-
-    Args:
-        names: The measures.
-        found: Their correlations over all answers.
-        groups: Their correlations by group.
-    """
-    from matplotlib.figure import Figure as NewFigure
-
-    order = np.argsort(-np.nan_to_num(found.values[0], nan=-2.0), kind="stable")
-    shown = dict(list(groups.items())[: len(CYCLE) - 2])
-    labels = ["Spearman's ρ", "Kendall's τ", *(f"ρ, {name} ({one.answers:,})" for name, one in shown.items())]
-    looks = [
-        (label, CYCLE[i], MARKER_CYCLE[i % len(MARKER_CYCLE)], (6.5, 5.5)[i] if i < 2 else 4.0)
-        for i, label in enumerate(labels)
-    ]
-    step = 1.0 + 0.16 * len(shown)
-    # As many columns in the legend as fit into 95 characters: a wider one would shrink the plot.
-    columns = max(1, min(4, len(labels), 95 // (max(map(len, ("Spearman's ρ", *labels[2:]))) + 7)))
-    lines = -(-len(labels) // columns)
-    figure = NewFigure(figsize=(7.2, 1.1 + 0.2 * lines + 0.42 * step * len(names)), layout="constrained")
-    axes = figure.add_subplot()
-    axes.axvline(0, color=GREY, linewidth=0.8)
-    for row, i in enumerate(order):
-        height = -row * step
-        if np.isnan(found.values[0, i]):
-            axes.text(0.0, height, " undefined", va="center", color=GREY)
-            continue
-        _draw_mark(axes, found.cells(i, 0), height + 0.11, looks[0])
-        _draw_mark(axes, found.cells(i, 1), height - 0.11, looks[1])
-        for j, inside in enumerate(shown.values()):
-            _draw_mark(axes, inside.cells(i, 0), height - 0.33 - 0.16 * j, looks[2 + j])
-    for label, colour, marker, size in looks:
-        axes.plot([], [], color=colour, marker=marker, markersize=size, label=label)
-    axes.set_yticks([-row * step for row in range(len(order))], [names[i] for i in order])
-    axes.tick_params(axis="y", length=0, labelcolor=INK)
-    axes.set_ylim(-(len(order) - 1) * step - 0.5 - 0.16 * len(shown), 0.55)
-    axes.grid(axis="x", color=FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines["left"].set_visible(False)
-    more = len(groups) - len(shown)
-    left = "" if not more else f"; {more} more group{' is' if more == 1 else 's are'} in the table"
-    axes.set_xlabel(f"correlation with human ratings (95 % interval){left}")
-    figure.legend(loc="outside upper center", ncols=columns)
-    return figure
-
-
-def _draw_mark(axes: Axes, cells: tuple[float, float, float], height: float, look: tuple[str, str, str, float]) -> None:
-    (value, low, high), (_, colour, marker, size) = cells, look
-    if np.isfinite(value):
-        axes.plot([low, high], [height, height], color=colour, linewidth=1.6, solid_capstyle="butt")
-        axes.plot([value], [height], color=colour, marker=marker, markersize=size)

@@ -45,7 +45,7 @@ def read_annotated(
     missing: str = "error",
     part: Domain | None = None,
 ) -> AnnotatedAnswers:
-    """Reads answers that people have placed, from a CSV or JSONL file.
+    """Reads answers that people have placed.
 
     Args:
         path: The file.
@@ -82,16 +82,15 @@ def read_annotated(
             excluded.append((line, "no answer"))
         elif isinstance(text, str) and empty and no_node == "leave-out":
             excluded.append((line, "no node"))
-        elif wrong := _problems(record, answer, node, also, empty and no_node == "error", target, others):
-            problems += [(line, what) for what in wrong]
+        elif wrong := _problem(record, answer, node, also, empty and no_node == "error", target, others):
+            problems.append((line, wrong))
         else:
             acceptable = [other.node for other in others if other.node is not None]
             counts += Counter(nothing=empty, moved=target.moved, outside=len(acceptable) < len(others))
             own = None if _is_empty(record.get(style)) else str(record[style])
             rows.append((line, str(text), int(target.node or 0), frozenset((int(target.node or 0), *acceptable)), own))
     if problems:
-        unanswered = any(what.startswith(f"{answer} is missing") for _, what in problems)
-        remedy = "Correct these rows" + (", or use --missing leave-out." if unanswered else ".")
+        remedy = "Correct these rows, or use --missing leave-out where answers are missing."
         raise rows_error(problems, file, len(records), remedy=remedy)
     reasons = Counter(reason for _, reason in excluded)
     if not rows:
@@ -105,28 +104,24 @@ def read_annotated(
     }
     notes = [f"{count:,} of {len(records):,} rows are left out: {reason}" for reason, count in reasons.items()]
     notes += [f"{counts[what]:,} of {len(rows):,} answers {text}" for what, text in told.items() if counts[what]]
-    return AnnotatedAnswers(
-        pd.DataFrame(rows, columns=["row", "answer", "target", "acceptable", "style"], dtype=object).astype(
-            {"row": int, "target": int}
-        ),
-        tuple(notes),
-        tuple({"file": file, "row": row, "reason": reason} for row, reason in excluded),
-    )
+    frame = pd.DataFrame(rows, columns=["row", "answer", "target", "acceptable", "style"], dtype=object)
+    left_out_rows = tuple({"file": file, "row": row, "reason": reason} for row, reason in excluded)
+    return AnnotatedAnswers(frame.astype({"row": int, "target": int}), tuple(notes), left_out_rows)
 
 
-def _problems(
+def _problem(
     record: dict[str, Any], answer: str, node: str, also: str, unplaced: bool, target: Target, others: list[Target]
-) -> list[str]:
-    text, wrong = record.get(answer), []
+) -> str:
+    text = record.get(answer)
     if not isinstance(text, str):
-        return [f"{answer} is missing" if text is None else f"{answer} is not text: {text!r}"]
+        return f"{answer} is missing" if text is None else f"{answer} is not text: {text!r}"
     if node not in record:
-        wrong.append(f"{node} is absent; use null for an answer that names nothing")
-    elif unplaced:
-        wrong.append(f"{node} is missing; --no-node sets what that means")
-    elif target.problem:
-        wrong.append(f"{node}{target.problem_after}")
-    return wrong + [f"{also}{other.problem_after}" for other in others if other.problem]
+        return f"{node} is absent; use null for an answer that names nothing"
+    if unplaced:
+        return f"{node} is missing; --no-node sets what that means"
+    if target.problem:
+        return f"{node}{target.problem_after}"
+    return next((f"{also}{other.problem_after}" for other in others if other.problem), "")
 
 
 def _is_empty(value: object) -> bool:

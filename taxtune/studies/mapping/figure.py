@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import CYCLE, FAINT, INK, PAPER, padded
-from taxtune.studies.drawing import draw_intervals
-from taxtune.studies.mapping.study import ALGORITHM, ALONE, DEFAULT
+from taxtune.studies.mapping.scorers import ALGORITHM, ALONE, DEFAULT
+from taxtune.studies.output import draw_intervals
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,12 +1,12 @@
 """Text to the node with the most similar name: what a measure does alone, and how Algorithm 1 uses it.
 
-A node's score is the highest over its names. Paper 1 (§6.1) has no rule for ties, which are common: an answer that
-shares no word with any name has 0 on all of them. `nearest_nodes` has three rules, none of which sees the truth.
+A node's score is the highest over its names. Paper 1 (§6.1) has no rule for ties, which are common: `nearest_nodes` has
+three, none of which sees the truth.
 """
 
 from __future__ import annotations
 
-import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from taxtune.mapping import Similarity
 
 __all__ = [
+    "ALGORITHM",
+    "ALONE",
+    "DEFAULT",
     "UNPLACED",
     "MeasureSimilarity",
     "NodeNames",
@@ -41,6 +44,8 @@ __all__ = [
 
 IntArray = NDArray[np.int64]
 
+#: The ways of placing: the nearest name, the paper's listing, taxtune's default mapper.
+ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
 #: The "node" of an answer that a measure left unscored.
 UNPLACED = -1
 
@@ -84,7 +89,6 @@ class Scorer:
     Attributes:
         name: As it is printed: "ROUGE", "all-MiniLM-L6-v2".
         spec: Its specification.
-        kind: The specification's part before the colon.
         similarity: The same, as a mapper's similarity.
         names: The names that it compares answers with.
         identity: Everything that can change a score.
@@ -93,11 +97,15 @@ class Scorer:
 
     name: str
     spec: str
-    kind: str
     similarity: Similarity
     names: NodeNames
     identity: dict[str, Any]
     notes: Callable[[], tuple[str, ...]]
+
+    @property
+    def kind(self) -> str:
+        """The specification's part before the colon."""
+        return self.spec.partition(":")[0]
 
     def tables(
         self, texts: Sequence[str], form: Callable[[str], str] = str
@@ -117,7 +125,7 @@ class Scorer:
 def nearest_nodes(
     taxonomy: Taxonomy, table: FloatMatrix, *, ties: str = "deepest", rng: np.random.Generator | None = None
 ) -> tuple[IntArray, IntArray]:
-    """Returns the most similar node of each answer, and how many nodes shared the highest score.
+    """Picks the most similar node of each answer.
 
     Args:
         taxonomy: The tree.
@@ -144,11 +152,7 @@ def nearest_nodes(
 
 
 def split_name(text: str) -> tuple[str | None, str]:
-    """Returns the name that a specification is given, "NAME=SPEC", or None, and the specification.
-
-    Raises:
-        DataError: If one of them is empty.
-    """
+    """Returns the name in "NAME=SPEC", or None, and the specification; raises a DataError if one of them is empty."""
     name, equals, spec = text.partition("=")
     if not equals or ":" in name or "/" in name:  # a colon or a slash belongs to the model, and so does the rest
         name, spec = "", text
@@ -161,10 +165,9 @@ def split_name(text: str) -> tuple[str | None, str]:
 
 def unique_names(scorers: Iterable[Scorer]) -> None:
     """Raises a DataError if two scorers have the same name."""
-    for a, b in itertools.combinations(scorers, 2):
-        if a.name == b.name:
-            remedy = "Remove one, or name them with NAME=SPEC."
-            raise DataError(f"Two measures are called {a.name!r}: {a.spec} and {b.spec}.", remedy=remedy)
+    for name, times in Counter(scorer.name for scorer in scorers).items():
+        if times > 1:
+            raise DataError(f"Two measures are called {name!r}.", remedy="Name them with NAME=SPEC.")
 
 
 # -- measures and similarities ----------------------------------------------------------------------------------------
@@ -175,20 +178,21 @@ class MeasureSimilarity:
 
     Args:
         measure: A measure that compares two texts.
-        confident: The score from which the default preset believes the most similar name.
 
     Raises:
         MapperError: If the measure is a judge that needs the questions.
     """
 
-    def __init__(self, measure: Measure, *, confident: float = 1.0) -> None:
+    confident = 1.0  # the score from which the default preset believes the most similar name
+
+    def __init__(self, measure: Measure) -> None:
         if measure.needs_questions:
             raise MapperError(
                 "A judge rates one answer and one reference, and cannot be asked about every name of a tree.",
                 value=measure.name,
                 remedy="Use a measure that compares texts.",
             )
-        self.measure, self.name, self.confident = measure, measure.name, confident
+        self.measure, self.name = measure, measure.name
         self.needs_images = measure.needs_images
         self._names: tuple[str, ...] | None = None
 
@@ -197,11 +201,7 @@ class MeasureSimilarity:
         self._names = tuple(names)
 
     def table(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> NDArray[np.floating]:
-        """Returns the measure's scores, shape (answers, names), NaN where it has none.
-
-        Raises:
-            MapperError: If `fit` has not been called.
-        """
+        """Returns the measure's scores, shape (answers, names), NaN where it has none; call `fit` first."""
         if self._names is None:
             raise MapperError("The measure has no names yet.", value=self.name, remedy="Call fit first.")
         # Names shared by several nodes are scored once.
@@ -218,9 +218,7 @@ def measure_scorer(text: str, names: NodeNames, settings: MeasureSettings) -> Sc
     """Returns the scorer of a measure, "SPEC" or "NAME=SPEC"; "lexical" is the mapper's similarity.
 
     Raises:
-        DataError: If there is no such measure.
-        MapperError: If the measure is a judge.
-        ModelError: If its model cannot be loaded.
+        TaxtuneError: If there is no such measure, it is a judge, or its model cannot be loaded.
     """
     name, spec = split_name(text)
     if spec == "lexical":
@@ -228,8 +226,11 @@ def measure_scorer(text: str, names: NodeNames, settings: MeasureSettings) -> Sc
     measure = make_measure(spec, settings)
     similarity = MeasureSimilarity(measure)
     similarity.fit(names.vocabulary)
-    shown, kind = name or _label(spec, measure.label), spec.partition(":")[0]
-    return Scorer(shown, spec, kind, similarity, names, dict(measure.identity()), lambda: measure.notes)
+    # A measure's label, with its model where that is not the default one.
+    kind, _, model = spec.partition(":")
+    default = MEASURES[kind].default_model if kind in MEASURES else None
+    shown = name or (measure.label if model in ("", default) else f"{measure.label} {_short(model)}")
+    return Scorer(shown, spec, similarity, names, dict(measure.identity()), lambda: measure.notes)
 
 
 def similarity_scorer(text: str, names: NodeNames, *, device: str = "auto", cache_dir: Path | None = None) -> Scorer:
@@ -241,14 +242,7 @@ def similarity_scorer(text: str, names: NodeNames, *, device: str = "auto", cach
     similarity.fit(names.vocabulary)
     kind, _, model = spec.partition(":")
     shown = name or (f"{kind} {_short(model)}" if model else spec)
-    return Scorer(shown, spec, kind, similarity, names, {"similarity": spec}, tuple)
-
-
-def _label(spec: str, label: str) -> str:
-    """A measure's label, with its model where that is not the default one."""
-    kind, _, model = spec.partition(":")
-    default = MEASURES[kind].default_model if kind in MEASURES else None
-    return label if model in ("", default) else f"{label} {_short(model)}"
+    return Scorer(shown, spec, similarity, names, {"similarity": spec}, tuple)
 
 
 def _short(model: str) -> str:

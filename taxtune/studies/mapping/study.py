@@ -22,11 +22,12 @@ from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.both_trees import both_trees_table
-from taxtune.studies.frames import frame_table
-from taxtune.studies.mapping import MappingSettings
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
+from taxtune.studies.mapping.figure import draw_agreement, draw_scores
 from taxtune.studies.mapping.scorers import (
+    ALGORITHM,
+    ALONE,
+    DEFAULT,
     UNPLACED,
     Scorer,
     measure_scorer,
@@ -35,14 +36,13 @@ from taxtune.studies.mapping.scorers import (
     tree_names,
     unique_names,
 )
-from taxtune.studies.placing import place_texts
+from taxtune.studies.mapping.settings import MappingSettings
+from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.studies.published import published
+from taxtune.studies.scoring import place_texts
 from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = ["ALGORITHM", "ALONE", "DEFAULT", "agreement", "mapping", "mapping_report", "place_all"]
-
-#: The ways of placing: the nearest name, the paper's listing, taxtune's default mapper.
-ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
 
 _CONFIDENCE = 0.95
 # The scores with intervals, as they are printed.
@@ -58,8 +58,9 @@ def mapping(settings: MappingSettings) -> StudyReport:
     taxonomy, part = settings.read_tree()
     columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "node", "also", "style")}
     how = {"no_node": settings.no_node, "missing": settings.missing}
-    answers = read_annotated(settings.file, taxonomy, part=part, **columns, **how)
-    return mapping_report(taxonomy, answers, settings, part)
+    return mapping_report(
+        taxonomy, read_annotated(settings.file, taxonomy, part=part, **columns, **how), settings, part
+    )
 
 
 # -- placing ----------------------------------------------------------------------------------------------------------
@@ -77,41 +78,31 @@ def place_all(
         the identity of each measure.
 
     Raises:
-        DataError: If a measure needs images, or two measures have one name.
-        MapperError: If a measure cannot be a similarity.
-        ModelError: If a model cannot be loaded.
+        TaxtuneError: If a measure needs images, two have one name, or a model cannot be loaded.
     """
     names, longest = tree_names(taxonomy, settings.names, plain_or_raw), MapperConfig().max_characters
     stripped = [text.strip() for text in answers.frame["answer"]]
     keys = [key if any(map(str.isalnum, key)) else "" for key in (_bounded(text, longest) for text in stripped)]
     # Sorted, so that batches, and with them the last digits of a model's scores, do not depend on the file's order.
     texts = sorted({*keys} - {""})
-    specs = settings.measure if settings.alone or settings.algorithm else ()
-    for text in specs:  # before any model is loaded: it may be one of gigabytes
+    for text in settings.measure:  # before any model is loaded: it may be one of gigabytes
         kind = split_name(text)[1].partition(":")[0]
         if kind in MEASURES and "image" in MEASURES[kind].needs:
             raise DataError("The measure needs images.", value=text, remedy="Use measures that compare texts.")
-    mapper = None
-    if settings.default:
-        spec = split_name(settings.similarity)[1]
-        mapper = Mapper(taxonomy, spec, device=settings.device, cache_dir=settings.cache_dir)
-    scorers = [measure_scorer(text, names, settings.measure_settings()) for text in specs]
+    label, spec = split_name(settings.similarity)
+    mapper = Mapper(taxonomy, spec, device=settings.device, cache_dir=settings.cache_dir)
+    scorers = [measure_scorer(text, names, settings.measure_settings()) for text in settings.measure]
     unique_names(scorers)
     parts = []
     for scorer in scorers:
         one, about = _scored(taxonomy, scorer, texts, settings).loc[keys], {"base": scorer.name, "kind": scorer.kind}
-        if settings.alone:
-            parts.append(one[["node", "tied"]].assign(mapper=scorer.name, way=ALONE, **about))
-        if settings.algorithm:
-            listing = one.drop(columns=["node", "tied"]).rename(columns={"listing": "node"})
-            parts.append(listing.assign(mapper=f"{scorer.name} + Alg. 1", way=ALGORITHM, **about))
-    if mapper is not None:
-        label, spec = split_name(settings.similarity)
-        name = f"default mapper, {label or spec}"
-        placed = [(p.node, p.abstained, p.off_tree) for p in place_texts(mapper, texts).values()]
-        columns = ["node", "abstained", "off_tree"]
-        one = pd.DataFrame([(taxonomy.root, True, False), *placed], ["", *texts], columns).loc[keys]
-        parts.append(one.assign(mapper=name, base=name, kind=spec.partition(":")[0], way=DEFAULT))
+        parts.append(one[["node", "tied"]].assign(mapper=scorer.name, way=ALONE, **about))
+        listing = one.drop(columns=["node", "tied"]).rename(columns={"listing": "node"})
+        parts.append(listing.assign(mapper=f"{scorer.name} + Alg. 1", way=ALGORITHM, **about))
+    name, columns = f"default mapper, {label or spec}", ["node", "abstained", "off_tree"]
+    placed = [(p.node, p.abstained, p.off_tree) for p in place_texts(mapper, texts).values()]
+    one = pd.DataFrame([(taxonomy.root, True, False), *placed], ["", *texts], columns).loc[keys]
+    parts.append(one.assign(mapper=name, base=name, kind=spec.partition(":")[0], way=DEFAULT))
     frame = pd.concat([part.reset_index(drop=True).rename_axis("answer").reset_index() for part in parts])
     frame = frame.reindex(columns=_COLUMNS).join(answers.frame[["target", "acceptable"]], on="answer")
     frame = frame.reset_index(drop=True)
@@ -128,8 +119,7 @@ def place_all(
 def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: MappingSettings) -> pd.DataFrame:
     """Placements by a measure, alone and with Algorithm 1, from one table of scores; "" is a blank answer's row."""
     rng = np.random.default_rng(settings.seed)
-    presets = PAPER_PRESETS if settings.algorithm else ()
-    mappers = [Mapper(taxonomy, scorer.similarity, MapperConfig(preset=preset)) for preset in presets]
+    mappers = [Mapper(taxonomy, scorer.similarity, MapperConfig(preset=preset)) for preset in PAPER_PRESETS]
     rows: list[tuple[Any, ...]] = [(taxonomy.root, 1, *(taxonomy.root, str(Stage.ABSTAINED)) * len(mappers))]
     for batch, table in scorer.tables(texts, plain_or_raw):
         nodes, tied = nearest_nodes(taxonomy, table, ties=settings.ties, rng=rng)
@@ -138,7 +128,7 @@ def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: Mapp
             placed = [None if node == UNPLACED else mapper.place_scored(text, row) for mapper in mappers]
             cells = [(UNPLACED, "") if one is None else (one.node, str(one.stage)) for one in placed]
             rows.append((node, ties, *(cell for pair in cells for cell in pair)))
-    columns = ["node", "tied", *(["listing", "stage", "prose", "prose_stage"] if mappers else ())]
+    columns = ["node", "tied", "listing", "stage", "prose", "prose_stage"]
     return pd.DataFrame(rows, index=["", *texts], columns=columns)
 
 
@@ -163,8 +153,6 @@ def mapping_report(
 
     With `part`, what the tree is a part of, the scores on the whole are added.
     """
-    from taxtune.studies.mapping.figure import draw_agreement, draw_scores
-
     frame, notes, identities = place_all(taxonomy, answers, settings)
     way = dict(zip(frame["mapper"], frame["way"], strict=True))
     order = list(way)
@@ -280,7 +268,7 @@ def _differences(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSetti
     """What Algorithm 1 adds to each measure, and what the default mapper adds to each with Algorithm 1."""
     by = {(str(base), str(way)): some.reset_index() for (base, way), some in frame.groupby(["base", "way"], sort=False)}
     algorithm = [base for base, way in by if way == ALGORITHM]
-    pairs = [((base, ALGORITHM), (base, ALONE)) for base in algorithm if (base, ALONE) in by]
+    pairs = [((base, ALGORITHM), (base, ALONE)) for base in algorithm]
     pairs += [(key, (base, ALGORITHM)) for key in by if key[1] == DEFAULT for base in algorithm]
     rows: list[tuple[Any, ...]] = []
     for a, b in pairs:

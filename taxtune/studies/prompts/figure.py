@@ -9,7 +9,7 @@ import numpy as np
 from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import CYCLE, GREY, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
 from taxtune.report.output import cut
-from taxtune.studies.drawing import draw_intervals
+from taxtune.studies.output import draw_intervals
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.studies.placing import PlacedAnswers
 from taxtune.studies.prompts.study import PromptedModel
+from taxtune.studies.scoring import PlacedAnswers
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["read_run"]

@@ -21,14 +21,23 @@ from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.progress import track_each
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.both_trees import both_trees_table
 from taxtune.studies.contestants import named_paths, read_prompts
-from taxtune.studies.frames import frame_table
-from taxtune.studies.placing import COUNTS, PlacedAnswers, missing_note, place_rows, trivial_answer
+from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.prompts.figure import draw_arrows, draw_gains
+from taxtune.studies.scoring import (
+    COUNTS,
+    PlacedAnswers,
+    check_headings,
+    check_measures,
+    check_questions,
+    measure_notes,
+    missing_note,
+    place_rows,
+    text_scores,
+    trivial_answer,
+)
 from taxtune.studies.settings import needs_of
-from taxtune.studies.text_scores import check_headings, check_measures, check_questions, measure_notes, text_scores
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:

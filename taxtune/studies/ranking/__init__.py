@@ -18,7 +18,6 @@ def run(settings: RankingSettings) -> StudyReport:
         TaxtuneError: If files do not fit together, there are fewer than two models, a measure lacks an input, or no
             model has an answer.
     """
-    from taxtune.studies.ranking.score_table import ranking_of_scores
-    from taxtune.studies.ranking.study import ranking
+    from taxtune.studies.ranking.study import ranking, ranking_of_table
 
-    return ranking(settings) if settings.scores is None else ranking_of_scores(settings.scores)
+    return ranking(settings) if settings.scores is None else ranking_of_table(settings.scores)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
@@ -35,28 +34,11 @@ class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
     guess: Annotated[
         tuple[str, ...], Option(help="For lists of guesses: 1, 2, top-3 or all, each ranked as a model; repeatable.")
     ] = ()
-    group: Annotated[
-        Mapping[str, str],
-        Option(
-            metavar="NAME=DATASET,...", help="Average over data sets, each with files MODEL:DATASET=FILE; repeatable."
-        ),
-        NOT_RECORDED,
-    ] = field(default_factory=dict)
-    dataset_column: Annotated[
-        str | None, Option(metavar="COLUMN", help="With --group: column with the data set."), NOT_RECORDED
-    ] = None
-    tree: Annotated[
-        Mapping[str, str], Option(metavar="DATASET=TREE", help="With --group: the tree of a data set."), NOT_RECORDED
-    ] = field(default_factory=dict)
-    unit: Annotated[
-        Literal["example", "target"], Option(help="Compare by example or, if the images differ, by target.")
-    ] = "example"
     scores: Annotated[
-        str | None,
+        Literal["paper1-table4", "paper1-table5", "paper2-main"] | None,
         Option(
             metavar="TABLE",
-            help="Instead of files: a CSV with model and one column per measure, or paper1-table4, paper1-table5 or "
-            "paper2-main; TABLE-exchanged reads hP and hR exchanged.",
+            help="Instead of files: a table that a paper prints, paper1-table4, paper1-table5 or paper2-main.",
         ),
         NOT_RECORDED,
     ] = None
@@ -65,34 +47,10 @@ class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.scores is None:
-            if self.group:
-                if self.root is not None:
-                    raise DataError("--root is of one tree, --group of several.", value=self.root)
-            elif self.tree or self.dataset_column:
-                raise DataError("--tree and --dataset-column need --group.", value=self.dataset_column or self.tree)
-            elif self.taxonomy is None:
-                raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
-            return
+        if self.scores is None and self.taxonomy is None:
+            raise DataError("No taxonomy was given.", remedy="Give one with --taxonomy.")
         measure = self.measure if self.measure != _DEFAULT else None
         given = (self.files, self.taxonomy, self.root, measure, self.by, self.guess, self.where)
-        if other := next(filter(None, (*given, self.group, self.dataset_column, self.tree)), None):
+        if self.scores is not None and (other := next(filter(None, given), None)):
             remedy = "Remove the other options."
             raise DataError("--scores ranks only the models of a table.", value=other, remedy=remedy)
-
-    @property
-    def groups(self) -> dict[str, tuple[str, ...]]:
-        """The data sets of each group; none where all answers are of one.
-
-        Raises:
-            DataError: If a group has none, or one twice.
-        """
-        groups = {name: tuple(map(str.strip, members.split(","))) for name, members in self.group.items()}
-        for name, members in groups.items():
-            if not all(members) or len(set(members)) < len(members):
-                raise DataError("--group takes NAME=DATASET,DATASET,...", value=f"{name}={self.group[name]}")
-        return groups
-
-    def works(self) -> Sequence[str]:
-        """Returns the measures and the similarity, whose work is cached."""
-        return [spec for spec in (*self.measure, self.similarity) if isinstance(spec, str)]

@@ -11,7 +11,7 @@ from typer import Option
 
 from taxtune.errors import DataError
 from taxtune.options import SeedOption
-from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, Recorded, check_once, check_written
+from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, check_once, check_written
 
 __all__ = ["SpecificitySettings"]
 
@@ -31,7 +31,6 @@ class SpecificitySettings(ModelSettings):
     model: Annotated[
         tuple[str, ...],
         Option("--model", help="hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS (open_clip); repeatable."),
-        Recorded("models"),
     ] = ()
     scored: Annotated[
         tuple[Path, ...], Option(metavar="FILE", help="Pairs with scores: image, kind, text, score; repeatable.")
@@ -47,9 +46,6 @@ class SpecificitySettings(ModelSettings):
     words: Annotated[
         Path | None, Option(metavar="FILE", help="CSV of words: category, singular, plural, mentions.")
     ] = None
-    nouns: Annotated[str, Option(help="What to swap in captions: words (categories), spacy[:MODEL] or rules.")] = (
-        "words"
-    )
     resamples: Annotated[int, Option(min=0, max=100_000, help="Bootstrap resamples; 0 for no intervals.")] = 1000
     seed: SeedOption = 0
     batch_size: BatchSize = 64
@@ -63,21 +59,16 @@ class SpecificitySettings(ModelSettings):
         check_once("--scored", self.scored)
         inputs = (self.captions, self.instances, self.narratives, self.words, *self.scored)
         check_written(self.pairs, "--pairs", ".jsonl", inputs)
-        texts = self.captions is not None
-        wrong = {
-            "--captions and --instances must be given together.": texts != (self.instances is not None),
-            "No texts were given: --model, --pairs and the like need --captions and --instances.": not texts
-            and bool(self.model or self.pairs or self.narratives or self.images or self.sample),
-            "Nothing to study was given: give --captions and --instances, or --scored FILE.": not texts
-            and not self.scored,
-            "There is nothing to score the texts with: give a --model, or write them with --pairs FILE.": texts
-            and not self.model
-            and self.pairs is None,
-            "A --model needs the images, and --images needs a --model.": (self.images is None) != (not self.model),
-            "--pairs works with one --model only.": self.pairs is not None and len(self.model) > 1,
-        }
-        for message, applies in wrong.items():
-            if applies:
+        texts, asked = self.captions is not None, self.model or self.pairs
+        for wrong, message in (
+            (texts != (self.instances is not None), "--captions and --instances must be given together."),
+            (not texts and (asked or self.narratives or self.sample), "No texts: give --captions and --instances."),
+            (not (texts or self.scored), "Nothing to study: give --captions and --instances, or --scored FILE."),
+            (texts and not asked, "Nothing to score the texts with: give a --model, or write them with --pairs FILE."),
+            ((self.images is None) != (not self.model), "A --model needs the images, and --images needs a --model."),
+            (self.pairs is not None and len(self.model) > 1, "--pairs works with one --model only."),
+        ):
+            if wrong:
                 raise DataError(message)
 
     def works(self) -> Sequence[str]:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from taxtune import atomic
 from taxtune.answers import read_records
-from taxtune.errors import DataError, ImageError, ModelError
+from taxtune.errors import DataError, ImageError
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.progress import track
 from taxtune.report.output import Cell, StudyReport, Table, intervals_table, numbered
@@ -72,20 +72,8 @@ def _texts(settings: SpecificitySettings, captions: Path) -> tuple[pd.DataFrame,
     templates = read_label_prompts(settings.templates)
     if len(templates) != 1:
         raise DataError("Give only one prompt template.", file=settings.templates, value=len(templates))
-    chunker = None
-    if settings.nouns != "words":
-        from taxtune.metrics.chunks import make_chunker
-
-        try:
-            chunker = make_chunker(settings.nouns)
-        except ModelError as error:  # its remedy names options of other commands
-            remedy = "Install it, or use --nouns words or --nouns rules."
-            raise DataError(error.message, value=settings.nouns, remedy=remedy) from None
     words = read_words(categories, settings.words)
-    drawn_texts = make_texts(
-        images, words, templates[0], negatives=settings.negatives, seed=settings.seed, chunker=chunker
-    )
-    return drawn_texts, notes
+    return make_texts(images, words, templates[0], negatives=settings.negatives, seed=settings.seed), notes
 
 
 def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFrame:

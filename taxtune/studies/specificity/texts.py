@@ -20,9 +20,8 @@ import pandas as pd
 from pydantic import BaseModel, Field
 
 from taxtune.errors import DataError
-from taxtune.metrics.chunks import Chunker
 from taxtune.studies.coco import Entry, parse_json
-from taxtune.studies.plurals import plural
+from taxtune.studies.embedding import plural
 from taxtune.tables import read_text
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "Mention",
     "Words",
     "altered_captions",
-    "chunk_mentions",
     "is_head",
     "make_texts",
     "mention_finder",
@@ -164,8 +162,6 @@ _FOLLOWERS = """
     up upon very walk walks was wear wears were where which while who with within without
 """
 _AFTER = frozenset(_FOLLOWERS.split())
-_PRONOUN_WORDS = "i you he she it we they this that these those there what who which him her them one some"
-_PRONOUNS = frozenset(_PRONOUN_WORDS.split())
 _VOWEL = re.compile(r"(?!uni|use|usu|eu|ewe|one\b|once\b)[aeiou]|hour|honest|heir|honou?r", re.IGNORECASE)
 
 
@@ -178,11 +174,11 @@ class Words(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A noun in a caption: its span, its category (None where not known), and whether it is a plural."""
+    """A noun in a caption: its span, its category, and whether it is a plural."""
 
     start: int
     end: int
-    category: str | None
+    category: str
     plural: bool
 
 
@@ -241,19 +237,6 @@ def is_head(caption: str, mention: Mention) -> bool:
     return word in _AFTER or word.endswith(("ing", "ed"))
 
 
-def chunk_mentions(caption: str, chunks: Iterable[str]) -> list[Mention]:
-    """Returns the last word of each noun phrase as a mention."""
-    mentions = set()
-    for chunk in dict.fromkeys(chunks):
-        head = (chunk.split() or [""])[-1]
-        if head[-1:].isalpha() and head.casefold() not in _PRONOUNS:
-            several = head.casefold().endswith("s") and not head.casefold().endswith("ss")
-            for match in re.finditer(rf"(?<!\w){re.escape(chunk)}(?!\w)", caption, re.IGNORECASE):
-                end = match.start() + len(chunk)
-                mentions.add(Mention(end - len(head), end, None, several))
-    return sorted(mentions, key=lambda mention: mention[:2])
-
-
 def swapped(caption: str, mention: Mention, word: Words) -> str:
     """Returns the caption with a mention replaced by another object, in the same number and with the right article."""
     before, after = caption[: mention.start], caption[mention.end :]
@@ -276,7 +259,6 @@ def make_texts(
     *,
     negatives: int = 100,
     seed: int = 0,
-    chunker: Chunker | None = None,
 ) -> pd.DataFrame:
     """Returns the right and wrong texts of every image, a frame with the columns image, file, kind and text.
 
@@ -286,7 +268,6 @@ def make_texts(
         template: The prompt for labels, with `{label}`.
         negatives: Wrong texts of each kind per image; fewer where there are not as many.
         seed: Seed of all draws; those of an image depend on the seed and its id alone.
-        chunker: Swap the head of any noun phrase, as in the paper; None swaps mentions of categories alone.
     """
     find = mention_finder(words)
     owner = np.array([i for i, image in enumerate(images) for _ in image.captions])
@@ -307,7 +288,7 @@ def make_texts(
             "narrative": image.narratives,
             "random": _drawn(every[owner != i], image.captions, negatives, rng),
             "related": _drawn(every[np.isin(owner, related) & (owner != i)], image.captions, negatives, rng),
-            "altered": [*altered_captions(image, words, find, chunker, wanted=negatives, rng=rng)],
+            "altered": [*altered_captions(image, words, find, wanted=negatives, rng=rng)],
         }
         rows += [(image.id, image.file, kind, text) for kind, some in texts.items() for text in some]
     return pd.DataFrame(rows, columns=["image", "file", "kind", "text"])
@@ -328,7 +309,6 @@ def altered_captions(
     image: Image,
     words: dict[str, Words],
     find: Callable[[str], list[Mention]],
-    chunker: Chunker | None = None,
     *,
     wanted: int | None = None,
     rng: np.random.Generator | None = None,
@@ -339,20 +319,12 @@ def altered_captions(
         image: The image.
         words: The words for all categories.
         find: Finds mentions of categories, see `mention_finder`.
-        chunker: Finds the noun phrases whose heads are replaced; None replaces mentions of categories.
         wanted: At most this many; None for all.
         rng: Draws them at random; None for a fixed order.
     """
     shown = {*image.labels, *(m.category for text in (*image.captions, *image.narratives) for m in find(text))}
     absent = [category for category in words if category not in shown]
-    if chunker is None:
-        mentions = [[mention for mention in find(caption) if is_head(caption, mention)] for caption in image.captions]
-    else:
-        mentions = [
-            chunk_mentions(caption, chunks)
-            for caption, chunks in zip(image.captions, chunker.chunks(list(image.captions)), strict=True)
-        ]
-    slots = [(caption, mention) for caption, some in zip(image.captions, mentions, strict=True) for mention in some]
+    slots = [(caption, mention) for caption in image.captions for mention in find(caption) if is_head(caption, mention)]
     seen = {caption.casefold() for caption in image.captions}
     made = 0
     total = len(slots) * len(absent)

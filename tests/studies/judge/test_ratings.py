@@ -45,14 +45,14 @@ def test_jsonl_with_references_in_several_forms(tmp_path: Path) -> None:
     assert notes == []
 
 
-def test_csv_with_five_columns_and_a_list_of_references(tmp_path: Path) -> None:
+def test_csv_with_lists_of_ratings_and_references(tmp_path: Path) -> None:
     path = tmp_path / "rated.csv"
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
-        writer.writerow(["answer", "references", "h1", "h2", "h3", "h4", "h5", "model", "what"])
-        writer.writerow(["قطة 🐱", '["cat", 2]', "1", "true", "Correct", "yes", "0", "B", "Synonym"])
-        writer.writerow(["dog", "cat", "0", "0", "0", "0", "0", "A", ""])
-    answers, notes = read(path, human_column="h1, h2,h3,h4,h5", by="model", category="what")
+        writer.writerow(["answer", "references", "human", "model", "what"])
+        writer.writerow(["قطة 🐱", '["cat", 2]', "[1, 1, 1, 1, 0]", "B", "Synonym"])
+        writer.writerow(["dog", "cat", "[0, 0, 0, 0, 0]", "A", ""])
+    answers, notes = read(path, by="model", category="what")
     assert answers["answer"][0] == "قطة 🐱"
     assert answers["references"].tolist() == [("cat", "2"), ("cat",)]
     assert answers[["human", "group", "category", "id", "question"]].to_numpy().tolist() == [
@@ -62,27 +62,22 @@ def test_csv_with_five_columns_and_a_list_of_references(tmp_path: Path) -> None:
     assert "alpha" in notes[-1]
 
 
-def test_what_is_left_out_and_what_is_joined_is_counted(tmp_path: Path) -> None:
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     left_out = ({"answer": None}, {"human": None}, {"human": "nan"}, {"references": []})
-    joined = {"references": "cat|kitty; lion"}
-    answers, notes = read(jsonl(tmp_path, {}, *left_out, {"answer": ""}, joined, joined))
-    assert answers["answer"].tolist() == ["cat", "", "cat", "cat"], "an empty answer is an answer"
-    assert notes[:3] == ["1 row left out: no answer.", "2 rows left out: no rating.", "1 row left out: no reference."]
-    assert "2 of 4 answers have one reference with | or ; in it" in notes[3]
-    assert "row 7: 'cat|kitty; lion'" in notes[3]
-    assert answers["references"].map(len).tolist() == [2, 2, 1, 1]
+    answers, notes = read(jsonl(tmp_path, {}, *left_out, {"answer": ""}))
+    assert answers["answer"].tolist() == ["cat", ""], "an empty answer is an answer"
+    assert notes == ["1 row left out: no answer.", "2 rows left out: no rating.", "1 row left out: no reference."]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"human": "good"}, "not a number"),
-        ({"human": float("inf")}, "infinite"),
-        ({"human": [1, 1, 0]}, "3 binary ratings"),
-        ({"human": [1, 1, 0, 2, 1]}, "must be 0 or 1"),
-        ({"human": [1, "", 0, None, 1]}, "3 binary ratings"),
+        ({"human": float("inf")}, "not a finite number"),
+        ({"human": [1, 1, 0]}, "must have five binary ones"),
+        ({"human": [1, 1, 0, 2, 1]}, "must have five binary ones"),
+        ({"human": [1, "", 0, None, 1]}, "not a number"),
         ({"human": "[1, 1"}, "not JSON"),
-        ({"references": "[1, 1"}, "not JSON"),
     ],
 )
 def test_bad_cells_are_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -99,8 +94,6 @@ def test_bad_files(tmp_path: Path) -> None:
         read(jsonl(tmp_path, {}), human_column="rating")
     with pytest.raises(DataError, match="No answers with human ratings are left"):
         read(jsonl(tmp_path, {"human": None}))
-    with pytest.raises(DataError):
-        read(tmp_path / "none.jsonl")
 
 
 def test_alpha_against_its_definition() -> None:
@@ -110,4 +103,4 @@ def test_alpha_against_its_definition() -> None:
     observed = np.mean([a != b for row in ratings for a, b in itertools.permutations(row, 2)])
     expected = np.mean([a != b for a, b in itertools.permutations(ratings.ravel(), 2)])
     assert krippendorff_alpha(ratings) == pytest.approx(1 - observed / expected)
-    assert krippendorff_alpha(np.ones((3, 5), dtype=np.int64)) is None
+    assert np.isnan(krippendorff_alpha(np.ones((3, 5), dtype=np.int64)))

@@ -78,20 +78,10 @@ def test_each_resample_has_scipys_correlations(
             np.testing.assert_allclose(found.drawn[:, which, i], expected, atol=1e-12)
     assert np.isnan(found.values[:, 4:]).all()
     assert np.isnan(found.drawn[:, :, 4:]).all()
-    assert recorder.of("resamples")[-1] == (resamples, resamples)
+    assert recorder.of("resamples")[-1] == (resamples + 1, resamples + 1)
     again, other = (correlate(scores, human, resamples=9, seed=seed).drawn for seed in (7, 8))
     np.testing.assert_array_equal(again, found.drawn[:9])
     assert not np.array_equal(again[:, :, :4], other[:, :, :4])
-
-
-def test_the_table_holds_scipys_correlations() -> None:
-    (record,) = judged(NEAR, HUMAN, Given("near")).table("correlations").records()
-    scores = [float(text) for text in NEAR]
-    assert record["answers"] == 80
-    assert record["mean score"] == pytest.approx(np.mean(scores))
-    assert record["Spearman ρ"] == pytest.approx(stats.spearmanr(scores, HUMAN).statistic)
-    assert record["Kendall τ"] == pytest.approx(stats.kendalltau(scores, HUMAN).statistic)
-    assert record["ρ low"] < record["Spearman ρ"] < record["ρ high"] < record["ρ low"] + 0.3  # type: ignore[operator]
 
 
 def test_every_reference_counts_and_the_best_wins() -> None:
@@ -187,14 +177,3 @@ def test_groups_and_what_vqa_accuracy_misses() -> None:
 
     other_scale = judge_answers(rows(NEAR, [3 * rating for rating in HUMAN]), raters, FAST)
     assert not any(table.name == "missed" for table in other_scale.tables)
-
-
-def test_long_names_do_not_shrink_the_plot() -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    groups = [f"a model on a data set of a long name, {i % 7}" for i in range(80)]
-    figure = judged(NEAR, HUMAN, Given("a"), group=groups).figures["correlations"]()
-    FigureCanvasAgg(figure).draw()
-    (legend,) = figure.legends
-    assert legend.get_window_extent().width <= figure.bbox.width
-    assert figure.axes[0].get_xlabel().endswith("1 more group is in the table")

@@ -7,6 +7,7 @@ import pytest
 
 from taxtune.errors import DataError
 from taxtune.studies.mapping.annotated import read_annotated
+from taxtune.studies.settings import TreeSettings
 from taxtune.taxonomy import Taxonomy
 
 
@@ -44,6 +45,16 @@ def test_csv_with_other_columns(tmp_path: Path, birds: Taxonomy) -> None:
     read = read_annotated(path, birds, **columns, missing="leave-out", no_node="leave-out")
     assert read.frame["answer"].tolist() == ["a thrush"]
     assert [(one["row"], one["reason"]) for one in read.excluded] == [(3, "no answer"), (4, "no node")]
+
+
+def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path: Path, birds: Taxonomy) -> None:
+    _, part = TreeSettings(taxonomy=birds, root="thrush").read_tree()
+    assert part is not None
+    path = write(tmp_path, "answer,node,also\na duck,mallard,\na thrush,blackbird,mallard\nno idea,,\n")
+    read = read_annotated(path, part.tree, part=part)
+    assert read.frame["target"].map(part.tree.labels.__getitem__).tolist() == ["Turdus merula", "Turdidae"]
+    assert read.excluded == ({"file": str(path), "row": 2, "reason": "node outside Turdidae"},)
+    assert any("acceptable nodes outside Turdidae" in note for note in read.notes)
 
 
 @pytest.mark.parametrize(

@@ -101,13 +101,11 @@ def test_every_cell_by_hand(birds: Taxonomy) -> None:
 
 
 def test_ties_and_names(birds: Taxonomy) -> None:
-    alone = {"algorithm": False, "default": False}
-    report = mapping_report(birds, FOUR, asked("words", ties="ancestor", **alone))
+    report = mapping_report(birds, FOUR, asked("words", ties="ancestor"))
     assert row(report, "mapping", "Words")["accuracy"] == 0.75
-    assert "mapping-differences" not in [table.name for table in report.tables]
     answers = placed_by_hand([("Aves", 1, (), None), ("bird", 1, (), None)])
     for names, accuracy in (("all", 1), ("common", 0.5)):
-        report = mapping_report(birds, answers, asked("words", names=names, **alone))
+        report = mapping_report(birds, answers, asked("words", names=names))
         assert row(report, "mapping", "Words")["accuracy"] == accuracy
         assert not any(table.name.startswith("mapping-styles") for table in report.tables)
 
@@ -158,18 +156,13 @@ def test_the_seed_decides_and_the_order_of_the_file_does_not(birds: Taxonomy) ->
     assert np.array_equal(nodes[0].to_numpy()[order], nodes[1].to_numpy())
 
 
-def test_what_is_asked_for_is_what_is_placed(birds: Taxonomy) -> None:
-    def ways(**chosen: bool) -> set[tuple[str, str]]:
-        frame, _, _ = place_all(birds, FOUR, asked("Mine=words", "words", **chosen))
-        return set(zip(frame["base"], frame["way"], strict=True))
-
-    assert ways(alone=False, default=False) == {("Mine", ALGORITHM), ("Words", ALGORITHM)}
-    assert ways(algorithm=False, default=False) == {("Mine", ALONE), ("Words", ALONE)}
-    assert ways(alone=False, algorithm=False) == {("default mapper, lexical", DEFAULT)}
-    frame, _, _ = place_all(birds, FOUR, asked(alone=False, algorithm=False))
-    expected = Mapper(birds).place(FOUR.frame["answer"].tolist())
-    assert frame["node"].tolist() == [p.node for p in expected]
-    assert frame["abstained"].tolist() == [p.abstained for p in expected]
+def test_every_way_places_every_answer(birds: Taxonomy) -> None:
+    frame, _, _ = place_all(birds, FOUR, asked("Mine=words"))
+    ways = set(zip(frame["base"], frame["way"], strict=True))
+    assert ways == {("Mine", ALONE), ("Mine", ALGORITHM), ("default mapper, lexical", DEFAULT)}
+    own, expected = frame[frame["way"] == DEFAULT], Mapper(birds).place(FOUR.frame["answer"].tolist())
+    assert own["node"].tolist() == [p.node for p in expected]
+    assert own["abstained"].tolist() == [p.abstained for p in expected]
 
 
 def test_measures_see_normalised_answers_and_names(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +174,7 @@ def test_measures_see_normalised_answers_and_names(birds: Taxonomy, monkeypatch:
             return super().matrix(answers, references, images)
 
     monkeypatch.setitem(MEASURES, "spy", MeasureKind("spy", "Spy", "", "", lambda *_: Spy("spy", "Spy")))
-    place_all(birds, placed_by_hand([("Some Red-Bird!", 1, (), None)]), asked("spy", default=False))
+    place_all(birds, placed_by_hand([("Some Red-Bird!", 1, (), None)]), asked("spy"))
     assert seen["answers"] == ["some red bird"]
     assert {"aves", "american robin"} <= set(seen["references"])
 
@@ -195,7 +188,6 @@ def test_measures_see_normalised_answers_and_names(birds: Taxonomy, monkeypatch:
         ({"measures": ("a=",)}, "specification is empty"),
         ({"names": "latin"}, "--names has no such value"),
         ({"ties": "first"}, "--ties has no such value"),
-        ({"alone": False, "algorithm": False, "default": False}, "Nothing is left"),
         ({"measures": ("words",), "similarity": "word2vec"}, "no such similarity"),
     ],
 )
@@ -223,10 +215,3 @@ def test_agreement_is_the_share_of_equal_nodes(nodes: np.ndarray) -> None:
     assert np.array_equal(matrix, matrix.T)
     assert (np.diag(matrix) == 1).all()
     assert matrix[0, -1] == pytest.approx((nodes[:, 0] == nodes[:, -1]).mean())
-
-
-def test_agreement_counts_what_both_have_placed() -> None:
-    matrix = agreement(pd.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 0, 0], "c": [1, -1, 3, -1]}))
-    # a and b agree on 2 of 4; a and c on 2 of the 2 that c placed; b and c on 1 of these 2.
-    assert matrix.to_numpy().tolist() == [[1, 0.5, 1], [0.5, 1, 0.5], [1, 0.5, 1]]
-    assert np.isnan(agreement(pd.DataFrame({"a": [1, -1], "b": [-1, 1]})).loc["a", "b"])

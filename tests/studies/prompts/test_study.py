@@ -14,9 +14,9 @@ from taxtune.metrics import hierarchical_sample, paired_bootstrap
 from taxtune.metrics.registry import FunctionMeasure, MeasureSettings
 from taxtune.report.drawing import save_figure
 from taxtune.report.output import StudyReport
-from taxtune.studies.placing import PlacedAnswers
 from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.prompts.study import PromptedModel, compare_prompts
+from taxtune.studies.scoring import PlacedAnswers
 from taxtune.taxonomy import Taxonomy
 
 BLACKBIRD, ROBIN, MALLARD = 4, 5, 8

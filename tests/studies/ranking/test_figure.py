@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from taxtune.report.drawing import save_figure
 from taxtune.studies.ranking.figure import draw_bump
 
 NAN = float("nan")
@@ -38,19 +35,3 @@ def test_tied_models_stand_apart_around_their_rank() -> None:
     heights = sorted({float(line.get_ydata()[0]) for line in figure.axes[0].lines if len(line.get_ydata()) == 1})
     assert len(heights) == 2
     assert sum(heights) == pytest.approx(3)
-
-
-def test_long_names_keep_both_ends_and_unranked_models_are_named_below(tmp_path: Path) -> None:
-    models = [f"meta-llama/Llama-3.2-11B-Vision-Instruct: {guess}" for guess in ("guess 1", "all guesses", "$x_1$")]
-    ranks = np.array([[1.0, 2.0, NAN], [1.0, 2.0, NAN]])
-    (axes,) = draw_bump(models, ["EM", "a measure of a long name"], ranks).axes
-    names = [text.get_text() for text in axes.texts]
-    assert (names[0][-7:], names[1][-11:]) == ("guess 1", "all guesses")
-    assert all(len(name) <= 34 for name in names[:2])
-    assert axes.get_ylim() == (2.5, 0.5)
-    assert names[-1].endswith(r"unscored and unranked: meta-llama/Llama…n-Instruct: \$x_1\$")
-    assert {label.get_rotation() for label in axes.get_xticklabels()} == {35.0}
-    many = [*models, *map(str, range(16)), "نموذج"]
-    ranks = np.array([np.arange(1.0, 21.0), np.arange(20.0, 0.0, -1.0)])
-    png, _ = save_figure(lambda: draw_bump(many, ["EM", "hF"], ranks, low=ranks, high=ranks), tmp_path / "bump")
-    assert png.stat().st_size > 10_000

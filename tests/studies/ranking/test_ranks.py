@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, rankdata
 
-from taxtune.studies.ranking.ranks import Measured, kendall_taus, rank_models
+from taxtune.studies.ranking.study import Measured, kendall_taus, rank_models
 
 NAN = float("nan")
 
@@ -52,29 +52,6 @@ def test_the_harmonic_mean_is_that_of_the_means() -> None:
     # Means 0.75 and 0.5 for both models: hF = 0.6 for both, though the means of the examples' own hF differ.
     assert measured.values()[0].tolist() == pytest.approx([0.6, 0.6])
     assert rank_models([measured], resamples=1).ranks.tolist() == [[1.5, 1.5]]
-
-
-def test_the_value_over_data_sets_is_the_mean_of_theirs() -> None:
-    # Four examples of one data set and one of another: a is better on the large one, b on the small one.
-    a, b = [1.0, 1.0, 1.0, 0.0, 0.0], [0.5, 0.5, 0.5, 0.5, 0.5]
-    parts = (slice(0, 4), slice(4, 5))
-    measured = Measured("m", np.array([a, b]), parts=parts)
-    assert measured.values()[0].tolist() == pytest.approx([0.375, 0.5])
-    # Resampled by data set, the small one is always there, and b always ahead or, with 4 of 4 for a, level.
-    found = rank_models([measured], resamples=2000, strata=[4, 1])
-    assert found.ranks.tolist() == [[2, 1]]
-    assert found.first[0, 0] == pytest.approx(0.75**4 / 2, abs=0.03)
-    # hF is the mean of the data sets' hF.
-    both = Measured("hF", np.array([a, b]), np.array([[0.5] * 5, [0.5] * 5]), parts)
-    assert both.values()[0].tolist() == pytest.approx([(2 * 0.75 * 0.5 / 1.25 + 0) / 2, 0.5])
-    # Without a score on one of them there is no value; a missing score on either costs that data set an example.
-    lacking = Measured(
-        "m", np.array([[1.0, NAN, NAN, NAN, 0.5], [0.0, 1.0, 1.0, 1.0, 0.4], [1.0] * 4 + [NAN]]), parts=parts
-    )
-    assert lacking.values()[0].tolist() == pytest.approx([0.75, 0.575, NAN], nan_ok=True)
-    assert rank_models([lacking], resamples=5, strata=[4, 1]).ranks[0].tolist() == pytest.approx(
-        [1, 2, NAN], nan_ok=True
-    )
 
 
 def test_resampling_agrees_with_a_loop_over_plain_resamples() -> None:

@@ -15,7 +15,7 @@ from taxtune.metrics.registry import FloatArray, Measure, PairwiseMeasure, make_
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
 from taxtune.studies.published import published
-from taxtune.studies.ranking.score_table import ranking_of_scores
+from taxtune.studies.ranking.study import ranking_of_table
 from taxtune.taxonomy import Taxonomy
 
 BLACKBIRD, MALLARD = 4, 8
@@ -117,29 +117,6 @@ def test_another_models_answers_do_not_change_what_cider_weighs(study: Study) ->
     assert 0 < found[1]["long"] < 25
 
 
-def test_an_empty_answer_is_an_abstention_and_an_unscored_one_is_counted(study: Study) -> None:
-    report = study({**MODELS, "odd": rows("", "?")})
-    odd = records(report, "scores")[2]
-    assert (odd["answers"], odd["missing"], odd["abstained"], odd["EM"]) == (2, 0, 2, 0.0)
-    assert odd["hP"] == 1.0
-    assert "EM: 1 of 2 answers of odd are unscored." in report.as_json()["table_notes"]["scores"]
-
-
-def test_models_shown_different_images_are_compared_by_target(study: Study) -> None:
-    # One model saw two blackbirds and a mallard, the other a blackbird and a robin: a target counts once for each.
-    one = rows("blackbird", "thrush", "mallard", targets=(BLACKBIRD, BLACKBIRD, MALLARD))
-    two = rows("thrush", "robin", targets=(BLACKBIRD, 5))
-    report = study({"one": one, "two": two}, unit="target")
-    first, second = records(report, "scores")
-    assert first["hR"] == pytest.approx(((1 + 4 / 5) / 2 + 1) / 2)
-    assert first["EM"] == pytest.approx((50 + 100) / 2)
-    assert second["answers"] == 2
-    assert (report.settings["unit"], report.settings["targets"]) == ("target", 3)
-    # Both have blackbirds alone, where one is ahead.
-    assert [row["hR"] for row in records(report, "ranks")] == [1, 2]
-    assert "different images" in " ".join(report.as_json()["table_notes"]["scores"])
-
-
 def test_references_are_common_names_labels_or_whichever_fits(study: Study) -> None:
     models = {"latin": rows("Turdus merula", "Anas platyrhynchos"), "other": rows("common blackbird", "mallard")}
     expected = {"common-name": [0, 50], "label": [100, 0], "any-name": [100, 100]}
@@ -147,23 +124,6 @@ def test_references_are_common_names_labels_or_whichever_fits(study: Study) -> N
         assert [row["EM"] for row in records(study(models, reference=reference), "scores")] == scores
     votes = study(models, make_measure("vqa-accuracy"), reference="any-name")
     assert [row["VQA accuracy"] for row in records(votes, "scores")] == [100, 100], "a name is no vote"
-
-
-def test_without_a_tree_a_measure_gets_all_references_of_a_row(tmp_path: Path) -> None:
-    for name, answer in (("a", "finch"), ("b", "bird")):
-        row = {"id": 1, "dataset": "x", "answer": answer, "references": ["finch"] * 3 + ["bird"]}
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    files = [f"{name}={tmp_path / name}.jsonl" for name in "ab"]
-    report = run(
-        "ranking", files=files, measure=[make_measure("vqa-accuracy"), make_measure("rouge-1")],
-        truth_column="references", group={"g": "x"}, dataset_column="dataset", resamples=20,
-    )  # fmt: skip
-    scores = records(report, "scores")
-    # Of three who say finch one is left out three times, and none once; the one who says bird is there three times.
-    assert [row["g VQA accuracy"] for row in scores] == pytest.approx(
-        [100 * (3 * 2 / 3 + 1) / 4, 100 * 3 * (1 / 3) / 4]
-    )
-    assert [row["g ROUGE"] for row in scores] == [100, 100]
 
 
 def test_what_cannot_be_ranked_is_refused(study: Study) -> None:
@@ -188,14 +148,15 @@ def test_what_cannot_be_ranked_is_refused(study: Study) -> None:
 
 
 def test_the_papers_own_tables_rank_as_its_figure_5_says() -> None:
-    report = ranking_of_scores("paper1-table5")
+    report = ranking_of_table("paper1-table5")
     ranks = {row["model"]: row for row in records(report, "ranks")}
     # §7.1: LLaVA ranks lowest under exact match; GPT-4 is first on all measures but hP and hF, where QVLChat is.
     assert ranks["LLaVA"]["EM"] == 8
     assert ranks["QVLChat"]["hP"] == ranks["QVLChat"]["hF"] == 1
     assert {name for name, rank in ranks["GPT4V"].items() if rank == 1} == set(ranks["GPT4V"]) - {"model", "hP", "hF"}
     assert len(records(report, "tau")) == 9
-    other = {row["model"]: row for row in records(ranking_of_scores("paper2-main"), "ranks")}
+    assert report.table("scores").notes[0].startswith("hP is below hR in 8 of 8 rows")
+    other = {row["model"]: row for row in records(ranking_of_table("paper2-main"), "ranks")}
     assert other["InternVL2 8B"]["very fine TI"] == other["SigLIP (closed-world)"]["prototypical TI"] == 1
     assert other["SigLIP (closed-world)"]["very fine TI"] is None
     # hF of the papers' tables is the harmonic mean of its hP and hR; all three are rounded to three digits.
@@ -203,24 +164,3 @@ def test_the_papers_own_tables_rank_as_its_figure_5_says() -> None:
         for row in published(name):
             hp, hr, hf = (float(row[column] or 0) for column in ("hP", "hR", "hF"))
             assert 2 * hp * hr / (hp + hr) == pytest.approx(hf, abs=0.0021), (name, row["model"])
-
-
-def test_the_papers_tables_say_where_their_hp_and_hr_cannot_both_be_right() -> None:
-    said = {
-        name: ranking_of_scores(name).table("scores").notes
-        for name in (f"paper1-{table}{how}" for table in ("table5", "table4") for how in ("", "-exchanged"))
-    }
-    printed, read_exchanged = said["paper1-table5"], said["paper1-table5-exchanged"]
-    assert printed[0].startswith("hP is below hR in 8 of 8 rows")
-    assert printed[1:] == ("Most likely hP and hR are exchanged (--scores paper1-table5-exchanged).",)
-    assert [note.split(":")[0] for note in read_exchanged] == ["hP and hR are read exchanged"]
-    # 78.9 % of GPT-4's answers about OVEN match exactly; one of hP and hR is 0.168, whichever way they are read.
-    assert [note.partition(",")[0] for note in said["paper1-table4"]] == [
-        "hP is below hR in 8 of 8 rows",
-        "hP is below EM in 7 of 8 rows",
-        "Exchanging hP and hR (--scores paper1-table4-exchanged) does not explain all of it.",
-    ]
-    assert [note.partition(",")[0] for note in said["paper1-table4-exchanged"][1:]] == [
-        "hR is below EM in 7 of 8 rows",
-        "Exchanging hP and hR does not explain all of it.",
-    ]

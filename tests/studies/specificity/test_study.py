@@ -68,14 +68,6 @@ def test_two_sources_of_one_name_stay_apart() -> None:
     assert {row["scores"] for row in table.records()} == {"a/b", "a/b (2)"}
 
 
-def test_means_lie_in_their_intervals() -> None:
-    rng = np.random.default_rng(0)
-    kinds = {"caption": 5, "multi": 1, "single": 1, "narrative": 2, "random": 20, "related": 15, "altered": 10}
-    pairs = frame({str(i): {k: np.round(rng.normal(size=n), 1).tolist() for k, n in kinds.items()} for i in range(30)})
-    for row in study(pairs, 50).table("intervals").records():
-        assert row["low"] < row["mAP"] < row["high"]  # type: ignore[operator]
-
-
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> ClipEncoder:
     pytest.importorskip("open_clip")
@@ -103,13 +95,6 @@ PAIRS = """image,kind,text,score
 1,caption,A dog,0.9
 1,random,"A cat, asleep",0.2
 """
-
-
-def test_pairs_as_csv(tmp_path: Path) -> None:
-    (tmp_path / "pairs.csv").write_text(PAIRS)
-    pairs = read_pairs(tmp_path / "pairs.csv")
-    assert pairs["image"].tolist() == ["1", "1"]
-    assert pairs["score"].tolist() == [0.9, 0.2]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,10 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.metrics.chunks import make_chunker
 from taxtune.studies.specificity.texts import (
     Image,
-    Mention,
     Words,
     altered_captions,
-    chunk_mentions,
     is_head,
     make_texts,
     mention_finder,
@@ -198,13 +194,6 @@ def test_number_and_article_are_kept_right(caption: str, category: str, expected
     assert swapped(caption, mention_finder(WORDS)(caption)[0], word) == expected
 
 
-def test_heads_of_noun_phrases() -> None:
-    caption = "A big dog and it on wooden tables, grass 7"
-    mentions = chunk_mentions(caption, ("A big dog", "it", "wooden tables", "grass", "7", "not there"))
-    assert [(caption[m.start : m.end], m.plural) for m in mentions] == [("dog", False), ("tables", True), ("grass", 0)]
-    assert all(isinstance(mention, Mention) and mention.category is None for mention in mentions)
-
-
 # -- the texts --------------------------------------------------------------------------------------------------------
 
 
@@ -252,9 +241,6 @@ def test_the_texts_of_images(data: Data) -> None:
     assert not made.equals(make_texts(images, words, TEMPLATE, negatives=3, seed=5))
     backwards = make_texts(images[::-1], words, TEMPLATE, negatives=3, seed=4)
     assert backwards.groupby(["image", "kind"])["text"].agg(list)["1", "altered"] == texts["1", "altered"]
-    # "rain" is no category: only a chunker finds it.
-    chunked = make_texts(images, words, TEMPLATE, chunker=make_chunker("rules"))
-    assert chunked["text"].str.endswith("in the couch").any()
 
 
 def test_no_wrong_caption_is_one_of_its_own() -> None:
@@ -264,11 +250,10 @@ def test_no_wrong_caption_is_one_of_its_own() -> None:
         assert sorted(texts) == sorted(f"Image {j}" for j in range(10) if str(j) != image), kind
 
 
-@pytest.mark.parametrize("make", [lambda: None, lambda: make_chunker("rules")])
-def test_a_caption_of_a_megabyte_is_altered_a_few_times(make: Callable[[], Any]) -> None:
+def test_a_caption_of_a_megabyte_is_altered_a_few_times() -> None:
     long = "a dog and a cat and " * 50_000
     images = [Image(str(i), f"{i}.jpg", (f"{long} {i}",), ("dog",)) for i in range(2)]
-    made = make_texts(images, read_words(("dog", "cat", "couch", "skis")), TEMPLATE, negatives=3, chunker=make())
+    made = make_texts(images, read_words(("dog", "cat", "couch", "skis")), TEMPLATE, negatives=3)
     texts = made.loc[made["kind"] == "altered", "text"]
     assert len(texts) == 6
     assert all(text.count("couch") + text.count("skis") == 1 for text in texts)

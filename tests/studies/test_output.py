@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from taxtune.errors import TaxonomyError
-from taxtune.studies.both_trees import both_trees_table
+from taxtune.studies.output import both_trees_table
 from taxtune.studies.settings import TreeSettings
 
 

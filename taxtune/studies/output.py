@@ -1,17 +1,39 @@
-"""Studies on a part of a taxonomy: the same placements scored on the part and on the whole."""
+"""Tables from frames, the table of both trees and marks of figures, for several studies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.hierarchical import flags, score
+from taxtune.metrics.statistics import Interval
 from taxtune.report.output import Cell, Table
 from taxtune.taxonomy import Domain
 
-__all__ = ["both_trees_table"]
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = ["both_trees_table", "draw_intervals", "frame_table"]
+
+
+def frame_table(
+    name: str, title: str, frame: pd.DataFrame, *notes: str, digits: Mapping[str, int] | None = None
+) -> Table:
+    """Returns a frame's columns and rows as a `Table`; NaN and None are shown as a dash.
+
+    Args:
+        name: The stem of the table's files.
+        title: Its title.
+        frame: Its cells, in order; the index is left out.
+        *notes: What stands below it.
+        digits: Decimals by column, where they are not three.
+    """
+    rows = tuple(frame.itertuples(index=False, name=None))
+    return Table(name, title, tuple(map(str, frame.columns)), rows, digits or {}, notes)
 
 
 def both_trees_table(
@@ -52,3 +74,24 @@ def both_trees_table(
             "path also includes the nodes above it, which all placements share.",
         ),
     )
+
+
+def draw_intervals(
+    axes: Axes, rows: Iterable[float], intervals: Sequence[Interval | None], *, scale: float = 1.0, **look: Any
+) -> None:
+    """Draws a dot with its interval in each row, and the dot alone where the interval has no ends.
+
+    Args:
+        axes: The axes.
+        rows: The height of each dot.
+        intervals: The estimates with their intervals; None and NaN are not drawn.
+        scale: The factor of the values, such as 100 for %.
+        **look: Passed to `Axes.errorbar`.
+    """
+    known = [(row, one) for row, one in zip(rows, intervals, strict=True) if one and np.isfinite(one.estimate)]
+    if not known:
+        return
+    values = scale * np.array([[one.low, one.estimate, one.high] for _, one in known])
+    ends = np.where(np.isfinite(values), values, values[:, 1:2])
+    spread = np.abs(ends[:, [0, 2]] - ends[:, 1:2]).T
+    axes.errorbar(ends[:, 1], [row for row, _ in known], xerr=spread, **look)
