@@ -5,14 +5,10 @@ import gzip
 import io
 import os
 import re
-import shutil
 import signal
-import ssl
-import subprocess
 import threading
 import time
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +96,11 @@ def test_a_seed_is_sent_where_answers_are_sampled_and_tells_stored_ones_apart(
         assert (server.chats[0].json.get("seed"), model.identity.get("seed")) == (seed, seed)
 
 
-def test_the_askedholds_prompt_image_and_decoding(asked: Request) -> None:
+def test_a_request_holds_prompt_image_and_decoding(asked: Request) -> None:
     with OpenAIServer("x") as server:
-        vlm(server, system_prompt="Be brief.", max_tokens=17, temperature=0.5).answer([asked])
+        vlm(server, max_tokens=17, temperature=0.5).answer([asked])
         (request,) = server.chats
-    system, user = request.messages
-    assert system == {"role": "system", "content": "Be brief."}
+    (user,) = request.messages
     picture, text = user["content"]
     assert text == {"type": "text", "text": "What bird is this?"}
     head, _, data = picture["image_url"]["url"].partition(",")
@@ -210,7 +205,7 @@ def test_an_answer_counts_what_all_attempts_consumed(asked: Request) -> None:
 
 def test_a_server_that_is_not_there_is_a_failure(asked: Request) -> None:
     (reply,) = vlm(servers.closed_api_base()).answer([asked])
-    assert "cannot be reached: nothing listens at that address" in failure(reply).reason
+    assert "cannot be reached: Connection refused" in failure(reply).reason
     assert failure(reply).retryable
 
 
@@ -266,25 +261,6 @@ def test_a_word_is_no_key(asked: Request) -> None:
     with OpenAIServer("A: EMPTY.") as server:
         (reply,) = vlm(server, api_key="EMPTY").answer([asked])
     assert reply.text == "A: EMPTY."
-
-
-def test_a_host_that_nobody_knows_and_a_certificate_that_nobody_signed_are_told_apart(
-    asked: Request, tmp_path: Path
-) -> None:
-    (reply,) = vlm("http://taxtune.invalid/v1", max_retries=0).answer([asked])
-    assert "its host name is not known" in failure(reply).reason
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl, which makes the certificate, is not installed")
-    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout key.pem -out certificate.pem"
-    subprocess.run(make.split(), cwd=tmp_path, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        (reply,) = vlm(f"https://127.0.0.1:{server.server_port}/v1", max_retries=0).answer([asked])
-        server.shutdown()
-    assert "its TLS certificate is not accepted (self-signed certificate)" in failure(reply).reason
 
 
 def test_retry_after_is_respected(asked: Request) -> None:
@@ -439,12 +415,7 @@ def test_the_identity_holds_what_changes_answers_and_no_secret() -> None:
     assert base["api_base"] == "http://host/v1"
     assert not any(secret in str(base) for secret in (KEY, "password", "abc"))
     assert base == vlm("http://host/v1/", concurrency=2, timeout=1, max_retries=0, api_key="other").identity
-    for settings in (
-        {"max_tokens": 5},
-        {"temperature": 0.7},
-        {"system_prompt": "Be brief."},
-        {"max_image_side": 512},
-    ):
+    for settings in ({"max_tokens": 5}, {"temperature": 0.7}):
         assert vlm("http://host/v1", **settings).identity != base
 
 

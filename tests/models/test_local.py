@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +14,6 @@ import pytest
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Answer, ModelSettings, Reply, Request, local, make_model
 from taxtune.models import weights as quantizing
-from taxtune.models.decoding import StopAt
 from taxtune.models.local import LocalModel
 from taxtune.models.weights import QUANTIZATIONS
 from tests.tiny_models import TEXT_FAMILIES, Shape, make_checkpoint
@@ -63,7 +61,7 @@ def test_the_identity_pins_weights_and_decoding(
     assert base == make().identity, "the place of a folder is no part of the model"
     assert str(base["revision"]).startswith("sha256:")
     assert (base["dtype"], base["device"]) == ("float32", "cpu")
-    for settings in ({"max_tokens": 5}, {"temperature": 0.7}, {"system_prompt": "Be brief."}, {"dtype": "bfloat16"}):
+    for settings in ({"max_tokens": 5}, {"temperature": 0.7}, {"dtype": "bfloat16"}):
         assert make(folder, **settings).identity != base
     assert make(folder, temperature=0.7, seed=1).identity != make(folder, temperature=0.7).identity
     assert make(folder, seed=1, batch_size=2).identity == base
@@ -183,42 +181,6 @@ def test_three_batches_at_most_are_in_memory_and_a_closed_stream_prepares_no_mor
     assert len(prepared) == done + 2
 
 
-@pytest.mark.parametrize(
-    ("family", "temperature"), [("llava", 0.0), ("llava", 0.8), ("llama", 0.0), ("t5", 0.8)], indirect=["family"]
-)
-def test_an_answer_ends_before_a_text_that_stops_it(make: Make, requests: list[Request], temperature: float) -> None:
-    asked = of_lengths(requests, [5, 90, 17, 40, 2, 61])
-    free = make(max_tokens=16, temperature=temperature).answer(asked)
-    # A text that none has, and two characters out of the middle of two answers; not "�", which is also how a letter is
-    # shown before its last token has come.
-    middles = (re.search(r"[^\s�]{1,2}", text[len(text) // 2 :]) for text in texts(free)[:2])
-    stops = (*(found[0] for found in middles if found), "@@")
-    assert len(stops) == 3
-    model = make(max_tokens=16, temperature=temperature, stop=stops)
-    stopped = model.answer(asked)
-    cut = [text[: min([text.find(stop) for stop in stops if stop in text], default=None)] for text in texts(free)]
-    assert texts(stopped) == [text.strip() for text in cut]
-    assert sum(len(a) < len(b) for a, b in zip(texts(stopped), texts(free), strict=True)) >= 2
-    for one, whole in zip(stopped, free, strict=True):
-        assert isinstance(one, Answer)
-        assert isinstance(whole, Answer)
-        shorter = len(one.text) < len(whole.text)
-        assert one.completion_tokens < 16 if shorter else one.completion_tokens == whole.completion_tokens
-    assert "stop" not in make().identity
-    assert model.identity == {**make(max_tokens=16, temperature=temperature).identity, "stop": model.identity["stop"]}
-
-
-def test_what_the_prompt_ends_with_is_no_part_of_a_stop(make: Make, requests: list[Request]) -> None:
-    import torch
-
-    tokenizer = make()._tokenizer
-    line, word = tokenizer("\n", add_special_tokens=False)["input_ids"], tokenizer("a", add_special_tokens=False)
-    stop_at = StopAt(tokenizer, ["\n\n"], start=2)
-    for new, ended in ((line, False), (line * 2, True), ([*line, *word["input_ids"], *line], False)):
-        rows = torch.tensor([[*line, *line, *new]])
-        assert stop_at(rows, None).tolist() == [ended]
-
-
 def test_accelerate_may_place_the_layers(make: Make, requests: list[Request]) -> None:
     pytest.importorskip("accelerate")
     plain, spread = make(), make(device="auto", device_map="auto")
@@ -309,7 +271,6 @@ def test_a_model_that_does_not_fit_at_all(make: Make, requests: list[Request], m
         ({"quantization": "2bit"}, "Unknown quantization"),
         ({"device_map": "cuda"}, "Unknown device_map"),
         ({"device_map": "auto", "device": "cuda:1"}, "device_map chooses the devices itself"),
-        ({"stop": ("a", "")}, "stops an answer is empty"),
         ({"temperature": -1.0}, "temperature must be between"),
     ],
 )

@@ -118,17 +118,6 @@ def test_greedy_answers_repeat_and_sampling_follows_its_seed(
     assert [text(r) for r in one.answer(again)] != first
 
 
-@pytest.mark.parametrize("family", ["mllama", "llava", "smolvlm"])
-def test_a_system_prompt_reaches_the_model_whatever_the_template(
-    family: str, checkpoints: Checkpoints, pictures: list[Path]
-) -> None:
-    plain = local(checkpoints(family))
-    briefed = local(checkpoints(family), system_prompt="You know every bird.")
-    assert "You know every bird." in briefed._chat("Bird?")
-    assert briefed._chat("Bird?").count("<|image|>" if family == "mllama" else "<image>") == 1
-    assert "You know every bird." not in plain._chat("Bird?")
-
-
 def test_the_start_token_is_there_once(models: Callable[[str], LocalVLM], pictures: list[Path]) -> None:
     for family in ("mllama", "llava", "smolvlm"):
         vlm = models(family)
