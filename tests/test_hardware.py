@@ -10,7 +10,7 @@ import torch
 
 from taxtune import hardware
 from taxtune.errors import ModelError
-from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
+from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, number_format
 
 
 class Device:
@@ -104,13 +104,6 @@ def test_one_item_that_does_not_fit_is_an_error_that_names_it() -> None:
     assert "single" not in str(does_not_fit("big", "cpu"))
 
 
-def test_other_errors_are_not_taken_for_want_of_memory() -> None:
-    device = Device(1, RuntimeError("shape mismatch"))
-    with pytest.raises(RuntimeError, match="shape"):
-        batches(4).map([1, 2, 3], device)
-    assert device.batches == [3]
-
-
 def test_what_the_failed_batch_held_is_let_go_before_the_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[Any] = []
     freed: list[tuple[str, bool]] = []
@@ -125,15 +118,6 @@ def test_what_the_failed_batch_held_is_let_go_before_the_memory_is_given_back(mo
 
     assert batches(4, device="mps").map([1, 2, 3], compute) == [1, 2, 3]
     assert freed == [("mps", True)]
-
-
-def test_what_counts_as_out_of_memory() -> None:
-    assert is_out_of_memory(torch.cuda.OutOfMemoryError("x"))
-    assert is_out_of_memory(MemoryError())
-    assert is_out_of_memory(RuntimeError("MPS backend out of memory"))
-    assert is_out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"))
-    assert not is_out_of_memory(ValueError("out of memory"))
-    assert not is_out_of_memory(RuntimeError("shape mismatch"))
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,9 @@ def _of_run(
     variables = template_variables(recipe.prompt)
     parts = _parts(recipe, folder, policy, changes, given)
     then, now = result.provenance.facts.get("Mapper", {}), as_texts(parts.mapper.identity())
-    for name in sorted(then.keys() & now.keys()):
-        if then[name] != now[name]:
-            note(f"the run placed answers with {name} {then[name]}, and not {now[name]}: placements may differ")
+    for name in sorted(then):
+        if then[name] != now.get(name):
+            note(f"the run placed answers with {name} {then[name]}, and not {now.get(name)}: placements may differ")
     return Classifier(
         tuple(render(template, variables) for template in templates),
         parts.taxonomy,

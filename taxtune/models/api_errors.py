@@ -113,12 +113,12 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
 
 
 class RetryNotes:
-    """Tells the user that calls fail and are tried again, once in so many seconds for all calls side by side.
+    """Tells the user that calls fail and are repeated, once in 15 seconds for all concurrent calls; see tenacity.
 
     Args:
         name: The model, as messages call it.
         attempts: Most attempts of a call.
-        secrets: What must not be in a note.
+        secrets: Texts that are cut out of a note.
     """
 
     every = 15.0
@@ -128,7 +128,7 @@ class RetryNotes:
         self._lock, self._last = threading.Lock(), float("-inf")
 
     def __call__(self, state: tenacity.RetryCallState) -> None:
-        """Takes note of a failed attempt before the wait for the next; for tenacity's `before_sleep`."""
+        """Notes a failed attempt before the wait for the next; for tenacity's `before_sleep`."""
         error = state.outcome.exception() if state.outcome is not None else None
         with self._lock:
             if error is None or time.monotonic() - self._last < self.every:

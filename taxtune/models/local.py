@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -48,20 +47,15 @@ def _alike(lengths: Sequence[int]) -> int:
     return sum(1 for tokens in padding if tokens <= _PADDING)
 
 
-def _preparers(device: str) -> int:
-    """Returns how many threads prepare requests: beside a GPU a few, where the model itself runs on the CPU one."""
-    return 1 if device == "cpu" else min(8, os.cpu_count() or 1)
-
-
 class Unanswerable(Exception):  # noqa: N818 - it becomes a failure of one request
     """One request cannot be put to the model; its text is the reason of the failure."""
 
 
 class LocalModel(ABC):
-    """A generative checkpoint, loaded at the first request and not before.
+    """A generative checkpoint, loaded at the first request.
 
-    The checkpoint's own chat template makes the model's input, one user turn a request. Inputs are padded on the left,
-    so that a batch is answered as each request alone. A subclass says how a request becomes an input.
+    The checkpoint's own chat template makes the model's input, one user turn per request. Inputs are padded on the
+    left, so that a batch is answered as each request alone. A subclass says how a request becomes an input.
 
     Args:
         model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, "builtin:fieldguide", or for
@@ -75,9 +69,6 @@ class LocalModel(ABC):
         self.model = model
         self.settings = settings or ModelSettings(task=self.task)
         self.temperature = float(self.settings.temperature or 0.0)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.model!r})"
 
     # -- what it is, known without loading the weights -----------------------------------------------------------------
 
@@ -114,23 +105,23 @@ class LocalModel(ABC):
 
     @abstractmethod
     def _load_processor(self) -> Any:
-        """Returns the checkpoint's processor, or its tokenizer if it has no processor."""
+        """Loads the checkpoint's processor, or its tokenizer if it has no processor."""
 
     @abstractmethod
     def _family(self) -> Any:
-        """Returns the class of transformers that loads the network."""
+        """The class of transformers that loads the network."""
 
     @abstractmethod
     def _prepare(self, request: Request) -> Any:
-        """Returns what the model is given of a request, or raises `Unanswerable`."""
+        """Prepares a request for a batch, or raises `Unanswerable`."""
 
     @abstractmethod
     def _collate(self, prepared: Sequence[Any]) -> Any:
-        """Returns prepared requests as one batch of tensors on the model's device."""
+        """Makes one batch of tensors on the model's device of prepared requests."""
 
     @abstractmethod
     def _length(self, prepared: Any) -> int:
-        """Returns how long a prepared request is: requests of one length make a batch without padding."""
+        """The length of a prepared request: requests of one length make a batch without padding."""
 
     def _finish(self, answer: Answer) -> Reply:
         """Makes a reply of an answer that was generated."""
@@ -282,7 +273,7 @@ class LocalModel(ABC):
         order = iter(sorted(range(len(requests)), key=lambda place: -len(requests[place].prompt)))
         under_way: deque[tuple[int, Future[Any]]] = deque()
         window: list[_Ready] = []
-        threads = ThreadPoolExecutor(_preparers(self.device), "taxtune-prepare")
+        threads = ThreadPoolExecutor(1 if self.device == "cpu" else 8, "taxtune-prepare")
 
         def look_ahead(most: int) -> None:
             for place in islice(order, max(0, most - len(under_way))):
@@ -317,39 +308,24 @@ class LocalModel(ABC):
 
     def _answer_batch(self, requests: Sequence[Request], batch: Sequence[_Ready]) -> list[tuple[int, Reply]]:
         started = time.perf_counter()
-        replies: dict[int, Reply] = {}
-        places, inputs = self._collate_good(requests, batch, replies)
-        if places:
-            texts = self._generate(inputs, [requests[place] for place in places])
-            seconds = (time.perf_counter() - started) / len(places)
-            for place, (text, read, written) in zip(places, texts, strict=True):
-                replies[place] = self._finish(Answer(text, False, read, written, 0.0, seconds, len(places)))
-        return list(replies.items())
-
-    def _collate_good(
-        self, requests: Sequence[Request], batch: Sequence[_Ready], replies: dict[int, Reply]
-    ) -> tuple[list[int], Any]:
-        """Makes the model's input; requests that the processor refuses become failures in `replies`."""
         try:
-            return [one.place for one in batch], self._collate([one.prepared for one in batch])
+            inputs = self._collate([one.prepared for one in batch])
         except Exception as error:
             if isinstance(error, ModelError) or is_out_of_memory(error):
                 raise
-            good = []
-            for one in batch:
-                try:
-                    self._collate([one.prepared])
-                except Unanswerable as problem:
-                    replies[one.place] = Failure(str(problem), retryable=False)
-                except Exception as problem:
-                    image = requests[one.place].image
-                    reason = f"the model's processor rejected the request: {' '.join(str(problem).split())}"
-                    replies[one.place] = Failure(f"{image}: {reason}" if image else reason, retryable=False)
-                else:
-                    good.append(one)
-            if len(good) == len(batch):
-                raise  # each goes alone but not together: that is no fault of a request
-            return [one.place for one in good], self._collate([one.prepared for one in good]) if good else None
+            if len(batch) > 1:  # one of them is at fault
+                return [reply for one in batch for reply in self._answer_batch(requests, [one])]
+            image, reason = requests[batch[0].place].image, str(error)
+            if not isinstance(error, Unanswerable):
+                reason = f"the model's processor rejected the request: {' '.join(reason.split())}"
+                reason = f"{image}: {reason}" if image else reason
+            return [(batch[0].place, Failure(reason, retryable=False))]
+        texts = self._generate(inputs, [requests[one.place] for one in batch])
+        seconds = (time.perf_counter() - started) / len(batch)
+        return [
+            (one.place, self._finish(Answer(text, False, read, written, 0.0, seconds, len(batch))))
+            for one, (text, read, written) in zip(batch, texts, strict=True)
+        ]
 
     def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[tuple[str, int, int]]:
         """Returns text, tokens read and tokens written of each row; a want of memory goes through to `answer`."""

@@ -144,10 +144,9 @@ class LocalVLM(LocalModel):
             try:
                 question.shown = self._process([question.text], [pixels])
             except Exception as problem:
-                detail = " ".join(str(problem).split())
-                raise Unanswerable(
-                    f"{question.request.image}: the model's processor rejected the request: {detail}"
-                ) from problem
+                said = " ".join(str(problem).split())
+                reason = f"{question.request.image}: the model's processor rejected the request: {said}"
+                raise Unanswerable(reason) from problem
             question.pixels = None
         return question.shown
 

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -153,15 +151,6 @@ def test_a_dead_server_is_not_asked_to_the_end(store: AnswerStore) -> None:
     assert "429" in replies[-1].reason
 
 
-def test_a_model_that_loses_an_answer_is_found_out() -> None:
-    class Short(Scripted):
-        def answer(self, questions: Sequence[Request]) -> list[Reply]:
-            return super().answer(questions)[1:]
-
-    with pytest.raises(ModelError, match="1 answers to 2 requests"):
-        ask(Short(echo), [q("a"), q("b")], None)
-
-
 class Streamed(Scripted):
     """A model that streams: the places that it is told, in that order."""
 
@@ -204,24 +193,6 @@ def test_a_stream_is_let_go_when_as_many_in_a_row_fail_as_keep_the_model_busy(st
     assert reasons[:3] == ["server is down"] * 3
     assert reasons[3:] == ["not asked because the 3 before it all failed: server is down"] * 2
     assert len(store) == 1
-
-
-def test_a_model_does_not_wait_for_the_store(store: AnswerStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    all_answered = threading.Event()
-    put = store.put
-
-    def slow_put(*arguments: Any) -> None:
-        assert all_answered.wait(30), "the model waited for the store"
-        put(*arguments)
-
-    def last_tells(question: Request) -> Reply:
-        if question.prompt == "4":
-            all_answered.set()
-        return echo(question)
-
-    monkeypatch.setattr(store, "put", slow_put)
-    ask(Scripted(last_tells, batch_size=1), [q(str(i)) for i in range(5)], store)
-    assert len(store) == 5
 
 
 @pytest.mark.parametrize("order", [range(6), [5, 4, 3, 2, 1, 0]])

@@ -49,12 +49,6 @@ def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
         find_checkpoint(str(tmp_path))
 
 
-def test_a_folder_without_weights_is_refused(checkpoints: Checkpoints, tmp_path: Path) -> None:
-    shutil.copy(checkpoints("llava") / "config.json", tmp_path)
-    with pytest.raises(ModelError, match="no weights"):
-        find_checkpoint(str(tmp_path))
-
-
 def test_a_model_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     with pytest.raises(ModelError, match="of the type 'bert'"):

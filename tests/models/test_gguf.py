@@ -96,9 +96,8 @@ def test_what_is_no_language_model_of_transformers_is_refused(header: Path, arch
         find_checkpoint(str(header), task=TASK)
 
 
-@pytest.mark.parametrize("content", [b"version https://git-lfs.github.com\n", b"", b"GGUF\x03\x00\x00\x00\x05\x00"])
-def test_a_file_that_is_none_is_refused(header: Path, content: bytes) -> None:
-    header.write_bytes(content)
+def test_a_file_that_is_none_is_refused(header: Path) -> None:
+    header.write_bytes(b"version https://git-lfs.github.com")
     with pytest.raises(ModelError, match=r"model\.gguf: .*cannot read a language model"):
         find_checkpoint(str(header), task=TASK)
 

@@ -72,18 +72,6 @@ def test_the_identity_pins_weights_and_decoding(
     assert make(folder).identity["revision"] != base["revision"]
 
 
-def test_what_to_know_before_it_is_loaded(make: Make) -> None:
-    model = make()
-    found = model.checkpoint
-    for complete, weight_bytes, said in (
-        (True, 1, []),
-        (False, 0, [f"The weights of {found.name} will be downloaded first."]),
-        (True, 9 * 1024**3, [f"{found.name} has 9 GiB of weights and will run on the CPU, very slowly."]),
-    ):
-        vars(model)["checkpoint"] = replace(found, complete=complete, weight_bytes=weight_bytes)
-        assert model.check() == said
-
-
 def test_out_of_memory_halves_the_batch(make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
     from transformers import GenerationMixin
@@ -137,23 +125,6 @@ def test_an_answer_depends_neither_on_its_batch_nor_on_the_order(
         shuffled = random.Random(seed).sample(asked, len(asked))
         model = make(temperature=temperature, batch_size=batch_size)
         assert texts(model.answer(shuffled)) == [expected[one] for one in shuffled]
-
-
-def test_the_longest_are_asked_first_and_each_reply_says_which_it_is(
-    make: Make, requests: list[Request], batches: list[list[int]]
-) -> None:
-    lengths = [5, 90, 17, 40, 2, 61, 5, 33, 90, 12]
-    model, asked = make(batch_size=4), of_lengths(requests, lengths)
-    replies = list(model.stream(asked))
-    assert [[row - min(batches[-1]) for row in batch] for batch in batches] == [
-        [88, 88, 59, 38],
-        [31, 15, 10, 3],
-        [3, 0],
-    ]
-    assert [place for place, _ in replies] == sorted(range(10), key=lambda i: -lengths[i])
-    assert [reply.batch for _, reply in replies if isinstance(reply, Answer)] == [4] * 8 + [2] * 2
-    # Places, and not replies, tell their order.
-    assert texts([dict(replies)[place] for place in range(10)]) == texts(model.answer(asked))
 
 
 def test_a_batch_ends_where_it_would_be_mostly_padding(
@@ -246,19 +217,6 @@ def test_what_the_network_cannot_do_ends_the_work(
 
     monkeypatch.setattr(GenerationMixin, "generate", fail)
     with pytest.raises(ModelError, match=message):
-        model.answer(requests[:1])
-
-
-def test_a_model_that_does_not_fit_at_all(make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    model = make()
-
-    def full(*_: Any, **__: Any) -> Any:
-        raise MemoryError
-
-    monkeypatch.setattr(torch.nn.Module, "to", full)
-    with pytest.raises(ModelError, match=r"does not fit into the memory of the device 'cpu'\."):
         model.answer(requests[:1])
 
 

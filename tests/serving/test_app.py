@@ -134,13 +134,6 @@ def test_the_host_must_be_one_of_this_servers(tmp_path: Path) -> None:
     assert TestClient(named, base_url="http://birds.lan:8000").get("/ping").status_code == 200
 
 
-def test_other_addresses(tmp_path: Path) -> None:
-    site = site_of(toy(tmp_path))
-    assert site.get("/ping").status_code == site.get("/health").status_code == 200
-    assert site.get("/invocations").status_code == 405
-    assert site.get("/docs").status_code == 404
-
-
 @pytest.mark.parametrize("kind", ["raises", "fails"])
 def test_a_model_that_does_not_answer(tmp_path: Path, kind: str) -> None:
     class Down(ToyVLM):
