@@ -124,7 +124,6 @@ def image_costs(images: int, prompts: int) -> Table:
         for way, url in (
             ("made anew for each question", made_anew),
             ("made once, the file's own bytes", by(ApiModel("openai/bench", model_settings(here)))),
-            ("by reference", by(ApiModel("openai/bench", model_settings(here, images_at={folder: "file:///photos"})))),
         ):
             started = time.process_time()
             size = sum(len(url(request)) for request in requests)

@@ -31,8 +31,8 @@ class _Hub:
 def look_for_hub() -> None:
     """Sets Hugging Face's client offline while the hub cannot be reached: call it before anything is loaded by name.
 
-    Without a network the client tries for half a minute and writes a line about each attempt, also where the model is
-    in its cache. Offline it loads what is there at once, and what is not fails at once.
+    Without a network the client tries for half a minute, also where the model is in its cache. Offline it loads what is
+    there at once, and what is not fails at once.
     """
     from huggingface_hub import constants
 
@@ -48,49 +48,38 @@ def look_for_hub() -> None:
 
 
 def _answers(address: str) -> bool:
-    """Tells whether anything answers at an address, also through a proxy; what it says does not count."""
+    """Tells whether anything answers at an address, also through a proxy; any status counts as an answer."""
     try:
         with urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=_STEP):
             return True
     except urllib.error.HTTPError:
         return True
-    except urllib.error.URLError as error:
-        return isinstance(error.reason, ssl.SSLError)  # whoever disputes a certificate is there
-    except (OSError, ValueError, http.client.HTTPException):
-        return False
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return isinstance(getattr(error, "reason", None), ssl.SSLError)  # a server whose certificate is disputed
 
 
 def not_here(name: str, what: str) -> ModelError:
-    """Makes the error of a checkpoint of which a part is not on this machine and cannot be fetched.
-
-    Args:
-        name: The Hugging Face name.
-        what: The part, as for `explain_load_error`.
-    """
+    """Makes the error of a checkpoint of which a part ("configuration", "weights") is neither here nor within reach."""
     from huggingface_hub import constants
 
-    # Without a configuration there is nothing of a model at all.
-    lacking = (
-        f"The model {name!r} is not on this machine"
-        if what == "configuration"
-        else f"The {what} of {name!r} {'are' if what.endswith('s') else 'is'} not all on this machine"
-    )
+    lacking = f"The model {name!r} is" if what == "configuration" else f"The {what} of {name!r} are"
     chosen = constants.HF_HUB_OFFLINE and not _Hub.out_of_reach
     return ModelError(
-        f"{lacking}, and " + ("HF_HUB_OFFLINE is set." if chosen else f"{constants.ENDPOINT} cannot be reached."),
+        f"{lacking} not on this machine, and "
+        + ("HF_HUB_OFFLINE is set." if chosen else f"{constants.ENDPOINT} cannot be reached."),
         remedy=f"Run `{program('hf')} download {name}` while online, or give the folder of a copy.",
     )
 
 
 def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneError:
-    """Says in one sentence why a part of a checkpoint could not be loaded, and what to do.
+    """Makes the error of a part of a checkpoint that could not be loaded, with what to do.
 
     Args:
         name: What to call the checkpoint: the Hugging Face name, or the folder's.
         error: What the library raised.
         what: "configuration", "tokenizer", "processor" or "weights".
     """
-    chain, names, text = _causes(error)
+    names, text, first = _causes(error)
     if "GatedRepoError" in names or "gated repo" in text:
         return ModelError(
             f"The model {name!r} can be downloaded only after its licence has been accepted.",
@@ -105,41 +94,30 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
         )
     if is_out_of_reach(error):
         return not_here(name, what)
-    missing = next((link for link in chain if isinstance(link, ImportError)), None)
-    if missing is not None:
-        return ModelError(
-            f"The model {name!r} needs a package that is missing: {_first_line(missing)}",
-            remedy="Install it in the same environment as taxtune; the model's page may name the version.",
-        )
-    if "does not appear to have a file named" in text:
-        return ModelError(
-            f"The {what} of {name!r} cannot be found: {_first_line(error)}",
-            remedy=f"Complete the download (`{program('hf')} download {name}`), with HF_HUB_OFFLINE unset.",
-        )
-    if "does not recognize this architecture" in text:
-        return ModelError(
-            f"The installed transformers does not support the model {name!r} yet.",
-            remedy=f"Upgrade it: {program('pip')} install -U transformers.",
-        )
-    return ModelError(f"The {what} of {name!r} cannot be loaded: {_first_line(error)}")
+    return ModelError(
+        f"The {what} of {name!r} cannot be loaded: {first}",
+        remedy="A missing package, an older transformers or an incomplete download may be the cause.",
+    )
 
 
 def is_out_of_reach(error: BaseException) -> bool:
     """Tells whether an error of Hugging Face's libraries means that a file is neither here nor within reach."""
-    _, names, text = _causes(error)
+    names, text, _ = _causes(error)
     return bool(
         names & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError"}
         or any(hint in text for hint in ("couldn't connect", "offline mode", "name resolution"))
     )
 
 
-def _causes(error: BaseException) -> tuple[list[BaseException], set[str], str]:
-    """Returns an error and what it came of, the names of their classes, and all that they say."""
-    chain: list[BaseException] = [error]
+def _causes(error: BaseException) -> tuple[set[str], str, str]:
+    """Returns the classes of an error and its causes, all their texts, and the first line of a missing package's."""
+    chain = [error]
     while len(chain) < 10 and (link := chain[-1].__cause__ or chain[-1].__context__) is not None:
         chain.append(link)
     names = {one.__name__ for link in chain for one in type(link).__mro__}
-    return chain, names, " ".join(map(str, chain)).lower()
+    telling = next((link for link in chain if isinstance(link, ImportError)), error)
+    first = next((line.strip() for line in str(telling).splitlines() if line.strip()), type(telling).__name__)
+    return names, " ".join(map(str, chain)).lower(), first
 
 
 @contextmanager
@@ -154,8 +132,3 @@ def quiet_progress() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

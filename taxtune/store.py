@@ -31,29 +31,10 @@ Value = TypeVar("Value")
 _WAIT_SECONDS = 60.0
 _KEYS_A_QUERY = 500
 _DAMAGED = ("not a database", "malformed", "corrupt", "no such column", "has no column")
-# Words of SQLite or of the system, the message, and the remedy.
-_FAULTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (
-        _DAMAGED,
-        "The store of {table} is damaged, or the file is not a store: {error}.",
-        "Move the file away; its {table} will then be regenerated.",
-    ),
-    (("full", "disk i/o"), "Cannot save {table}: {error}.", "The disk may be full or failing. Free some space."),
-    (
-        ("locked", "busy"),
-        f"Another process has held the store of {{table}} for more than {_WAIT_SECONDS:.0f} seconds.",
-        "Wait for it to finish, or choose another file.",
-    ),
-    (
-        ("",),
-        "The store of {table} cannot be opened for writing: {error}.",
-        "Choose a file in a folder that you can write to.",
-    ),
-)
 
 
 def cache_folder(folder: str | Path | None, *below: str) -> Path:
-    """Returns the folder that was given, or else a folder in the user's cache.
+    """The folder that was given, or else a folder in the user's cache.
 
     Args:
         folder: The folder, or None.
@@ -69,11 +50,10 @@ def cache_folder(folder: str | Path | None, *below: str) -> Path:
 class Store(ABC, Generic[Item, Value]):
     """Values found by content.
 
-    A subclass says how an item becomes a key, and a value a row and back. Of two values of a key the first stays. A
-    store that is precious holds what cannot be had again for free, and every fault of the file is an error; it is a
-    context manager, or wants to be closed. One that is not is a cache: where the file cannot be used, nothing is found
-    and nothing is kept, and a file that is damaged, or another program's, is moved aside (`NAME.damaged`) and a new one
-    begun; it needs no closing. No store makes a file before it has something to keep.
+    A subclass says how an item becomes a key, and a value a row and back. Of two values of a key the first stays.
+    Every fault of the file of a precious store is an error. Any other store is a cache: where the file cannot be used,
+    nothing is found and nothing is kept, and a damaged file is moved aside (`NAME.damaged`). No store makes a file
+    before it has something to keep.
 
     Args:
         path: The file, which is made with its folder where it is missing.
@@ -242,9 +222,18 @@ class Store(ABC, Generic[Item, Value]):
         if isinstance(error, _OtherFileError):
             message = "The file was written by another version of taxtune or by another program."
             return DataError(message, file=self.path, remedy="Choose another file.")
-        message, remedy = next(said for words, *said in _FAULTS if any(word in text for word in words))
-        values = {"table": self.table, "error": error}
-        return DataError(message.format(**values), file=self.path, remedy=remedy.format(**values))
+        if any(word in text for word in _DAMAGED):
+            message = f"The store of {self.table} is damaged, or the file is not a store: {error}."
+            remedy = f"Move the file away; its {self.table} will then be regenerated."
+        elif "locked" in text or "busy" in text:
+            message = f"Another process has held the store of {self.table} for more than {_WAIT_SECONDS:.0f} seconds."
+            remedy = "Wait for it to finish, or choose another file."
+        elif "full" in text or "disk i/o" in text:
+            message, remedy = f"Cannot save {self.table}: {error}.", "The disk may be full or failing. Free some space."
+        else:
+            message = f"The store of {self.table} cannot be opened for writing: {error}."
+            remedy = "Choose a file in a folder that you can write to."
+        return DataError(message, file=self.path, remedy=remedy)
 
 
 def _use_log(db: sqlite3.Connection) -> None:

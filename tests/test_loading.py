@@ -24,11 +24,7 @@ def _named(name: str, message: str = "") -> Exception:
         (_named("RevisionNotFoundError"), "does not have this revision"),
         (_named("LocalEntryNotFoundError"), "cannot be reached.*hf download org/model"),
         (_named("OfflineModeIsEnabled"), "cannot be reached"),
-        (
-            ImportError("Package `num2words` is required"),
-            "is missing: .*num2words.*Install it",
-        ),
-        (ValueError("Transformers does not recognize this architecture."), "Upgrade it"),
+        (ImportError("Package `num2words` is required"), "cannot be loaded: Package .num2words.*missing package"),
         (ValueError("odd\nvery odd"), "cannot be loaded: outer"),
     ],
 )

@@ -20,7 +20,7 @@ import pytest
 
 from taxtune.encoders.vectors import VectorStore
 from taxtune.errors import DataError
-from taxtune.models import Answer, AnswerStore, Rates, Request
+from taxtune.models import Answer, AnswerStore, Request
 from taxtune.store import Store
 
 IDENTITY = {"kind": "local", "model": "m", "revision": "abc", "dtype": "float32", "temperature": 0.0}
@@ -103,17 +103,6 @@ def test_thousands_are_found_and_of_two_values_the_first_stays(kind: Kind, tmp_p
         assert get(kind, store, *range(1203)) == [
             value if i % 2 == 0 else None for i, value in enumerate(values(kind, *range(1203)))
         ]
-
-
-@precious
-def test_what_a_models_answers_about_images_took(kind: Kind, tmp_path: Path) -> None:
-    with kind.open(tmp_path) as store:
-        assert isinstance(store, AnswerStore)
-        assert store.rates(IDENTITY) is None
-        put(kind, store, 1, 2)
-        store.put(IDENTITY, [(kind.item(3), Answer("x", False, 1, 1, None, 4.5)), (Request("x"), Answer("y"))])
-        assert store.rates(IDENTITY) == Rates(3, pytest.approx(6.0), pytest.approx(0.002), pytest.approx(2.5))
-        assert store.rates(IDENTITY | {"model": "n"}) is None
 
 
 def test_what_is_not_worth_keeping_is_tried_again(tmp_path: Path) -> None:

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from taxtune.classifier.labels import _csv as write_labels
+from taxtune.classifier.labels import csv_of
 from taxtune.report.output import Table
 from taxtune.untrusted import spreadsheet_cell
 
@@ -28,10 +28,9 @@ def test_control_characters_are_spelled_out() -> None:
     assert spreadsheet_cell("a\x1b[2Jb\r") == "a\\x1b[2Jb\\r"
 
 
-def test_every_table_for_people_is_written_so(tmp_path: Path) -> None:
-    with write_labels(tmp_path / "labels.csv", ["image", "answer", "confidence"]) as write:
-        write([{"image": "a.jpg", "answer": HOSTILE[0], "confidence": -0.5}])
-    (row,) = csv.DictReader(io.StringIO((tmp_path / "labels.csv").read_text(encoding="utf-8")))
+def test_every_table_for_people_is_written_so() -> None:
+    labels = pd.DataFrame([{"image": "a.jpg", "answer": HOSTILE[0], "confidence": -0.5, "nodes": []}])
+    (row,) = csv.DictReader(io.StringIO(csv_of(labels)))
     assert (row["answer"], row["confidence"]) == (f"'{HOSTILE[0]}", "-0.5")
     table = Table("t", "T", ("answer", "score"), ((HOSTILE[1], -0.25),))
     assert list(csv.reader(io.StringIO(table.csv())))[1] == [f"'{HOSTILE[1]}", "-0.25"]

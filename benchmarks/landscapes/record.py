@@ -13,6 +13,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def _compare(
     """Asks some of the prompts about some of the images one by one, with the pixels."""
     rng = np.random.default_rng(0)
     pairs = list(zip(rng.integers(len(prompts), size=check), rng.integers(len(files), size=check), strict=True))
-    plain = model.with_settings(batch_size=1, image_memory_gib=0.0)
+    plain = LocalVLM(model.model, replace(model.settings, batch_size=1, image_memory_gib=0.0))
     replies = plain.answer([Request(prompts[t], files[i]) for t, i in pairs])
     for (t, i), reply in zip(pairs, replies, strict=True):
         if not isinstance(reply, Answer) or reply.text != said[t][i]:

@@ -7,8 +7,8 @@ classifier.save("birds-classifier")
 
 from __future__ import annotations
 
-from taxtune.classifier.classifier import Classification, Classifier, Promise, Step
+from taxtune.classifier.classifier import Classification, Classifier, RiskGuarantee, Step
 from taxtune.classifier.loading import load_classifier
 from taxtune.classifier.reliability import Reliability
 
-__all__ = ["Classification", "Classifier", "Promise", "Reliability", "Step", "load_classifier"]
+__all__ = ["Classification", "Classifier", "Reliability", "RiskGuarantee", "Step", "load_classifier"]

@@ -18,7 +18,7 @@ from taxtune.classifier.reliability import Reliability
 from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError, ModelError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
-from taxtune.policies import DIRECT, Policy
+from taxtune.policies import DIRECT, Direct, Policy, Vote
 from taxtune.progress import note
 from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from taxtune.recipe import Recipe
     from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Classification", "Classifier", "Promise", "Step"]
+__all__ = ["Classification", "Classifier", "RiskGuarantee", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class Classification:
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """What `calibrate` promises of a policy: on new images of the same kind the mean of 1 - hP is at most the risk.
+class RiskGuarantee:
+    """The guarantee of a calibrated policy: on new images of the same kind the mean of 1 - hP is at most the risk.
 
     Attributes:
         risk: The mean of 1 - hP, in (0, 1).
@@ -110,8 +110,8 @@ class Classifier:
         mapper: Places the answers.
         policy: How often an image is asked about, and how the answers make one place.
         reliability: How often answers like these were right, for the confidence of a single answer.
-        promise: What `calibrate` promises of the policy.
-        recipe: The settings that the model is made from; None for a model that was given in Python.
+        guarantee: What `calibrate` guarantees of the policy.
+        recipe: The settings that model and mapper are made from; None where one of them was given in Python.
         name: What it is called: the run's name.
     """
 
@@ -121,7 +121,7 @@ class Classifier:
     mapper: Mapper
     policy: Policy = DIRECT
     reliability: Reliability | None = None
-    promise: Promise | None = None
+    guarantee: RiskGuarantee | None = None
     recipe: Recipe | None = None
     name: str = "classifier"
 
@@ -129,17 +129,10 @@ class Classifier:
 
     @cached_property
     def _evaluator(self) -> Evaluator:
-        return Evaluator(
-            self.taxonomy,
-            self.model,
-            self.mapper,
-            store=None,
-            variables={},
-            policy=self.policy,
-        )
+        return Evaluator(self.taxonomy, self.model, self.mapper, store=None, variables={}, policy=self.policy)
 
     def classify(self, images: Any, store: AnswerStore | None = None) -> list[Classification]:
-        """Returns where images belong, in the order given.
+        """Places images on the tree, in the order given.
 
         Args:
             images: Files, PIL images, or the bytes of image files, also mixed; a data frame with a column `image`, or
@@ -163,55 +156,51 @@ class Classifier:
                 except ImageError as error:
                     found[i] = Classification(names[i], failure=str(error))
             replies = iter(ask(self.model, [r for asked in requests.values() for r in asked], store, what="answers"))
-            said = {i: [next(replies) for _ in asked] for i, asked in requests.items()}
-            settled = self._evaluator.settle(list(said.values()), [files[i] for i in said])
-        for position, (i, answers) in enumerate(said.items()):
-            if position not in settled:
-                again = any(isinstance(reply, Failure) and reply.retryable for reply in answers)
-                reason = why_unanswered(answers)
-                if is_image_data(images[i]):
-                    reason = reason.removeprefix(f"{files[i]}: ")  # a file of ours, and gone
+            answers = {i: [next(replies) for _ in asked] for i, asked in requests.items()}
+            placed = self._evaluator.settle(list(answers.values()), [files[i] for i in answers])
+        for position, (i, some) in enumerate(answers.items()):
+            if position in placed:
+                found[i] = self._classification(names[i], placed[position])
+            else:
+                # The file of an image that came as content is ours, and gone.
+                reason = why_unanswered(some).removeprefix(f"{files[i]}: " if is_image_data(images[i]) else "")
+                again = any(isinstance(reply, Failure) and reply.retryable for reply in some)
                 found[i] = Classification(names[i], failure=reason, again=again)
-                continue
-            place = settled[position]
-            found[i] = Classification(
-                names[i],
-                place.text,
-                "/".join(self.taxonomy.path(place.node)),
-                self.taxonomy.ranks[place.node],
-                place.off_tree,
-                place.not_subject,
-                path=() if place.off_tree or place.not_subject else self._way(place),
-            )
         return [found[i] for i in range(len(images))]
 
-    def _way(self, place: PlacedAnswer) -> tuple[Step, ...]:
-        """Returns the nodes down to a place, each with its confidence."""
-        tree = self.taxonomy
-        depth = int(tree.depth[place.node])
-        way = tree.lineage[place.node][: depth + 1]
+    def _classification(self, name: str, answer: PlacedAnswer) -> Classification:
+        """Describes the node of an answer, and those above it with their confidence."""
+        tree, node = self.taxonomy, answer.node
+        depth = int(tree.depth[node])
+        way = tree.lineage[node][: depth + 1]
         sure: list[float | None] = [None] * len(way)
-        if place.votes:
-            votes = tree.lineage[np.maximum(place.votes, tree.root)][:, : depth + 1]
+        if answer.votes:
+            votes = tree.lineage[np.maximum(answer.votes, tree.root)][:, : depth + 1]
             sure = (votes == way).mean(axis=0).tolist()
         elif self.reliability is not None:
             sure = self.reliability.confidences(depth).tolist()
-        return tuple(Step(tree.labels[v], tree.ranks[v], each) for v, each in zip(way.tolist(), sure, strict=True))
+        steps = tuple(Step(tree.labels[v], tree.ranks[v], one) for v, one in zip(way.tolist(), sure, strict=True))
+        return Classification(
+            name,
+            answer.text,
+            "/".join(tree.path(node)),
+            tree.ranks[node],
+            answer.off_tree,
+            answer.not_subject,
+            path=() if answer.off_tree or answer.not_subject else steps,
+        )
 
     # -- one folder ----------------------------------------------------------------------------------------------------
 
     @property
     def portable(self) -> bool:
-        """Whether a saved copy holds all that `load` needs: neither model nor mapper nor policy was given in Python."""
-        from taxtune.classifier.saved import not_saved
-
-        return not not_saved(self)
+        """Whether it can be saved: neither model nor mapper nor policy was given in Python."""
+        return self.recipe is not None and isinstance(self.policy, Direct | Vote)
 
     def save(self, folder: str | PathLike[str]) -> Path:
         """Writes the classifier to a folder of its own: all but the model's weights, as JSON.
 
-        A model behind a name is saved as that name with its commit; one in a folder as the path of the folder. A
-        model, a mapper or a policy that was given in Python is left out, and has to be given again to `load`.
+        A model behind a name is saved as that name with its commit; one in a folder as the path of the folder.
 
         Args:
             folder: The folder; it must be new, empty, or hold a saved classifier, which is then replaced.
@@ -220,8 +209,8 @@ class Classifier:
             The folder.
 
         Raises:
-            TaxtuneError: If the folder holds something else or cannot be written to, or the commit of the model cannot
-                be found out.
+            TaxtuneError: If it is not `portable`, the folder holds something else or cannot be written to, or the
+                commit of the model cannot be found out.
         """
         from taxtune.classifier.saved import save
 
@@ -242,15 +231,13 @@ class Classifier:
     # -- scikit-learn's conventions ------------------------------------------------------------------------------------
 
     def fit(self, images: Any = None, labels: Any = None) -> Self:
-        """Returns the classifier as it is: what there is to learn, the run has learnt."""
+        """Does nothing: what there is to learn, the run has learnt."""
         return self
 
     def predict(self, images: Any) -> NDArray[np.object_]:
-        """Returns the nodes where images belong, shape (n,): paths as text, None where there is no answer.
+        """Predicts the nodes of images, shape (n,): paths as text, None without an answer.
 
-        An image on the root has the root's label: nothing more was said of it, or something that the tree lacks or is
-        not about; `classify` tells which. The paths are what `hierarchical_f1_score` and the others of
-        `taxtune.metrics` take.
+        An image on the root has the root's label; `classify` tells why.
 
         Args:
             images: As `classify` takes them.
@@ -261,11 +248,10 @@ class Classifier:
         return found
 
     def score(self, images: Any, labels: Any, sample_weight: Any = None) -> float:
-        """Returns the accuracy: the share of the images whose node is exactly the true one, in [0, 1].
+        """Computes the accuracy: the share of the images whose node is exactly the true one, in [0, 1].
 
-        It is what scikit-learn takes where no scorer is given. An answer that is right but general counts as wrong
-        here, so compare prompts by `taxtune.metrics`. Images without an answer are left out, and counted in a
-        note.
+        An answer that is right but general counts as wrong, so compare prompts by `taxtune.metrics`. Images without an
+        answer are left out, and counted in a note.
 
         Args:
             images: As `classify` takes them.
@@ -291,58 +277,33 @@ class Classifier:
 
     @cached_property
     def classes_(self) -> NDArray[np.object_]:
-        """What can be predicted: the path of every node, parents before their children."""
-        found = np.empty(len(self.taxonomy), dtype=object)
-        found[:] = ["/".join(self.taxonomy.path(node)) for node in range(len(self.taxonomy))]
-        return found
+        """The path of every node, parents before their children."""
+        return np.array(["/".join(self.taxonomy.path(node)) for node in range(len(self.taxonomy))], dtype=object)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Returns the parts that it is made of, by name."""
+        """Its parts, by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Replaces parts; returns the classifier itself.
-
-        Raises:
-            ValueError: If there is no such part.
-        """
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                raise ValueError(f"a classifier has no parameter {name!r}; it has {', '.join(known)}")
+        """Replaces parts; returns the classifier itself."""
+        for name, value in replace(self, **params).get_params().items():
             setattr(self, name, value)
         for made in ("_evaluator", "classes_"):
             self.__dict__.pop(made, None)
         return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
     def __sklearn_clone__(self) -> Classifier:
         # With the same model: another copy of the weights would answer the same.
         return replace(self)
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+        from sklearn.utils import ClassifierTags, Tags, TargetTags
 
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=False),
-            transformer_tags=None,
-            regressor_tags=None,
-            classifier_tags=ClassifierTags(),
-            no_validation=True,
-            requires_fit=False,
-            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
-        )
+        return Tags("classifier", TargetTags(required=False), classifier_tags=ClassifierTags(), requires_fit=False)
 
 
 def _listed(images: Any) -> Sequence[Any]:
-    """Returns images as a list, in whatever form they are given.
-
-    Raises:
-        DataError: If they are a data frame in which no column is that of the images.
-    """
+    """Lists images, in whatever form they are given."""
     if isinstance(images, str | PathLike) or is_image_data(images):
         return [images]
     if hasattr(images, "columns"):
@@ -350,16 +311,14 @@ def _listed(images: Any) -> Sequence[Any]:
         if "image" not in names and len(names) != 1:
             raise DataError(
                 "It cannot be told which column of the data frame holds the images.",
-                remedy=f'Give that column: classifier.predict(frame["{names[0]}"]), or call it "image".'
-                if names
-                else "It has no columns.",
+                remedy=f'Give it alone, such as classifier.predict(frame["{names[0] if names else "image"}"]).',
             )
         images = images["image" if "image" in names else names[0]]
     return list(images)
 
 
 def _name(image: Any) -> str:
-    """Returns what an image is called: its file, or a hash of its content."""
+    """The name of an image: its file, or a hash of its content."""
     if not is_image_data(image):
         return str(image)
     content = image["bytes"] if isinstance(image, Mapping) else image

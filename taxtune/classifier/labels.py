@@ -59,12 +59,11 @@ def list_images(names: Sequence[str], find: Find) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = [row for name in names for row in _rows_of(name, find)]
-    frame = pd.DataFrame(rows, dtype=object)
+    frame = pd.DataFrame([row for name in names for row in _rows_of(name, find)], dtype=object)
     taken = [name for name in frame.columns if name in (*COLUMNS[1:], "nodes", "why")]
     if taken:
         raise DataError(f"The list of images has a column {taken[0]!r} already.", remedy="Rename or remove it.")
-    return frame
+    return frame.where(frame.notna(), None)
 
 
 def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
@@ -73,9 +72,7 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
     if name == "-" or (suffix in _LISTS and path.is_file()):
         lines = read_table(name, "text", what="list of images")
         folder = Path() if name == "-" else path.parent
-        return [
-            _row(name, number, line, line["answer"], folder) for number, line in lines if str(line["answer"]).strip()
-        ]
+        return [_row(name, n, line, "answer", folder) for n, line in lines if str(line["answer"]).strip()]
     if path.is_dir():
         files = [path / label / file for label, files, _ in walk_images(path) for file in files]
         if not files:
@@ -95,11 +92,11 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
                 if isinstance(value, str) and value.strip():
                     known.append(os.path.expanduser(value.strip()))
         column, folder = find(path, columns)
-        return [_row(name, number, record, record.get(column), folder, column) for number, record in records]
-    if suffix in IMAGE_SUFFIXES and path.exists():
-        return [{"image": name, FILE: path}]
+        return [_row(name, number, record, column, folder) for number, record in records]
     if suffix in IMAGE_SUFFIXES:
-        raise DataError("The image does not exist.", file=path, remedy="Check the path.")
+        if not path.exists():
+            raise DataError("The image does not exist.", file=path, remedy="Check the path.")
+        return [{"image": name, FILE: path}]
     raise DataError(
         "This is neither an image, nor a folder, nor a list of images." if path.exists() else "There is no such file.",
         file=path,
@@ -107,9 +104,8 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
     )
 
 
-def _row(
-    file: str, number: int, record: dict[str, Any], image: Any, folder: Path, column: str = "answer"
-) -> dict[str, Any]:
+def _row(file: str, number: int, record: dict[str, Any], column: str, folder: Path) -> dict[str, Any]:
+    image = record.get(column)
     if not isinstance(image, str) or not image.strip() or "\0" in image:
         raise DataError(
             "The row names no image.", file=file, row=number, value=image, remedy="Give a path, or remove the row."
@@ -161,13 +157,10 @@ def label_images(
                     remedy="Run the same command again when it answers; answers so far are saved.",
                 )
             answered |= any(one.failure is None for one in found)
-            rows = [
-                {**_cells(one, review_below), "image": image} for one, image in zip(found, batch["image"], strict=True)
-            ]
-            labelled = pd.DataFrame(rows, index=batch.index, dtype=object)
-            batches.append(
-                pd.concat([labelled[list(COLUMNS)], batch[others], labelled[["nodes", "again", "why"]]], axis=1)
-            )
+            rows = [_cells(one, review_below) for one in found]
+            labelled = pd.DataFrame(rows, index=batch.index, dtype=object).assign(image=batch["image"])
+            ends = labelled[["nodes", "again", "why"]]
+            batches.append(pd.concat([labelled[list(COLUMNS)], batch[others], ends], axis=1))
             if write is not None:
                 write(batches[-1])
             task.advance(len(batch))
@@ -178,31 +171,24 @@ class _Notes(Display):
     """Passes notes on and shows no progress: the answers of a batch are not those of all images."""
 
     def __init__(self, display: Display) -> None:
-        self._display = display
-
-    def note(self, text: str) -> None:
-        """Passes a note on."""
-        self._display.note(text)
+        self.note = display.note  # type: ignore[method-assign]
 
 
 def _cells(found: Classification, review_below: float) -> dict[str, Any]:
-    confidence = None if found.confidence is None else round(found.confidence, 4)
-    nodes = [asdict(step) for step in found.path]
-    for node in nodes:
-        node["confidence"] = None if node["confidence"] is None else round(node["confidence"], 4)
-    unsure = found.confidence is not None and found.confidence < review_below
+    def rounded(confidence: float | None) -> float | None:
+        return None if confidence is None else round(confidence, 4)
+
     reasons = {
         "failed": found.failure is not None,
         "not the subject": found.not_subject,
         "off the tree": found.off_tree,
         "no label": len(found.path) == 1,
-        "unsure": unsure,
+        "unsure": found.confidence is not None and found.confidence < review_below,
     }
-    values = {name: getattr(found, name) for name in COLUMNS}
     return {
-        **values,
-        "confidence": confidence,
-        "nodes": nodes,
+        **{name: getattr(found, name) for name in COLUMNS},
+        "confidence": rounded(found.confidence),
+        "nodes": [asdict(step) | {"confidence": rounded(step.confidence)} for step in found.path],
         "again": found.again,
         "why": next((reason for reason, holds in reasons.items() if holds), None),
     }
@@ -232,22 +218,16 @@ def csv_of(labels: pd.DataFrame, *, header: bool = True) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
-    return (
-        json.dumps(value, ensure_ascii=False, default=str)
-        if isinstance(value, list | dict)
-        else spreadsheet_cell(value)
-    )
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return spreadsheet_cell(value)
 
 
 def jsonl_of(labels: pd.DataFrame) -> str:
     """Labels as JSON lines."""
-    lines = (json.dumps(_plain(row), ensure_ascii=False, default=str) for row in labels.to_dict("records"))
+    lines = (json.dumps(row, ensure_ascii=False, default=str) for row in labels.to_dict("records"))
     # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
     return "".join(line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}) + "\n" for line in lines)
-
-
-def _plain(row: dict[Any, Any]) -> dict[Any, Any]:
-    return {key: None if isinstance(value, float) and value != value else value for key, value in row.items()}
 
 
 def write_labels(labels: pd.DataFrame, path: Path) -> None:
@@ -263,20 +243,17 @@ def write_labels(labels: pd.DataFrame, path: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    types = {"confidence": pa.float64(), "off_tree": pa.bool_(), "not_subject": pa.bool_()}
     step = pa.struct([("label", pa.string()), ("rank", pa.string()), ("confidence", pa.float64())])
-    columns = {}
-    for name in labels.columns:
-        values = [_plain({"": value})[""] for value in labels[name]]
-        kind = pa.list_(step) if name == "nodes" else types.get(name, pa.string())
-        if kind == pa.string():  # a table may hold values of any type
-            values = [
-                value if value is None else str(_cell(value) if not isinstance(value, str) else value)
-                for value in values
-            ]
-            values = [
-                value if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values
-            ]
-        columns[name] = pa.array(values, kind)
+    types = {"confidence": pa.float64(), "off_tree": pa.bool_(), "not_subject": pa.bool_(), "nodes": pa.list_(step)}
+    columns = {
+        name: pa.array(labels[name] if name in types else labels[name].map(_text), types.get(name, pa.string()))
+        for name in labels.columns
+    }
     with atomic.writing(path) as file:
         parquet.write_table(pa.table(columns), file)
+
+
+def _text(value: Any) -> str | None:
+    """A value of any type as text that Parquet takes."""
+    text = value if value is None or isinstance(value, str) else str(_cell(value))
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()

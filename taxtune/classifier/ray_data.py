@@ -26,24 +26,21 @@ def classify_dataset(
     image: str = "image",
     batch_size: int = 128,
     workers: int | None = None,
-    gpus_per_worker: float | None = None,
 ) -> ray.data.Dataset:
-    """Returns the data set with the labels that a run gives its images; Ray computes it when it is read or written.
+    """Adds the labels that a run gives to the images of a data set; Ray computes them when it is read or written.
 
         files = ray.data.read_binary_files("s3://photos/", include_paths=True)
         taxtune.classify_dataset(files, "runs/birds", image="bytes").write_parquet("s3://labels/")
 
-    Where a worker is lost, Ray gives its images to another. Rows come in no particular order.
+    Rows come in no particular order.
 
     Args:
-        dataset: A row an image.
+        dataset: The data set, one row per image.
         run: The folder of a finished run, on this machine, or what `load_classifier` made of it. A model in a folder
             must be in the same place on every node.
         image: The column with the images: paths that every node can read, or the bytes of image files.
-        batch_size: Images that a worker is given at a time.
-        workers: How many; by default one for each GPU (or `gpus_per_worker` of them), and where there is none one for
-            each node.
-        gpus_per_worker: GPUs that each reserves, which may be a fraction; 1 where there are any by default.
+        batch_size: Images per call of a worker.
+        workers: How many; by default one for each GPU, and where there is none one for each node.
 
     Returns:
         The other columns of the data set, and: image (the path, or the SHA-256 of the content), answer, placement (its
@@ -64,30 +61,24 @@ def classify_dataset(
     taken = next((name for name in columns if name in _COLUMNS and name != image), None)
     if taken is not None:
         raise DataError(f"The data set has a column {taken!r} already.", remedy="Rename or drop it.")
-    classifier = run if isinstance(run, Classifier) else load_classifier(run, execution="here")
-    resources = ray.cluster_resources()
-    gpus = resources.get("GPU", 0.0)
-    share = float(gpus > 0) if gpus_per_worker is None else gpus_per_worker
+    settings = {"execution.engine": "here"}
+    classifier = run if isinstance(run, Classifier) else load_classifier(run, settings=settings)
+    gpus = ray.cluster_resources().get("GPU", 0.0)
     nodes = sum(bool(node["Alive"]) for node in ray.nodes())
-    size = workers or max(1, int(gpus / share) if share else nodes)
+    size = workers or int(gpus) or nodes
     # One copy for all, where the tree is large.
     return dataset.map_batches(
         _Labels,
         fn_constructor_args=(ray.put(classifier), image),
         compute=ray.data.ActorPoolStrategy(size=size),
-        num_gpus=share,
+        num_gpus=int(gpus > 0),
         batch_size=batch_size,
         batch_format="pyarrow",
     )
 
 
 class _Labels:
-    """An actor that holds a classifier.
-
-    Args:
-        classifier: Where it is in the object store.
-        image: The column with the images.
-    """
+    """An actor that holds a classifier, given by its reference in the object store."""
 
     def __init__(self, classifier: Any, image: str) -> None:
         import ray

@@ -54,13 +54,12 @@ class Reliability:
         return sum(row[0] for row in self.counts)
 
     def confidences(self, depth: int) -> NDArray[np.float64]:
-        """Returns how sure each node on the way to an answer is, from the root down, shape (depth + 1,), in (0, 1].
+        """How sure each node on the way to an answer is, from the root down, shape (depth + 1,), in (0, 1].
 
         Of n answers of this depth r were right at depth d: (r + s p) / (n + s), the mean of a Beta distribution. Its
         prior has the mean p = (r' + 1) / (n' + 2), the share of the answers of all depths that were right at d, under
-        a uniform prior, and counts as s = max(5, 1 / (1 - p)) answers, so that at least one of them is wrong: among few
-        images none may have been wrong by luck. Whoever is right at a node is right above it, so the values never rise
-        on the way down.
+        a uniform prior, and counts as s = max(5, 1 / (1 - p)) answers, so that at least one of them is wrong. The
+        values never rise on the way down.
 
         Args:
             depth: Edges from the root to the answer's node.

@@ -1,4 +1,4 @@
-"""`taxtune calibrate`: the share of votes at which a run's winner keeps a promised risk."""
+"""`taxtune calibrate`: the share of votes at which a run's winner keeps a guaranteed risk."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def calibrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would cost; ask nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the run's winner back off by evidence, with a promise: the mean of 1 - hP is at most the risk.
+    """Make the run's winner back off by evidence, with a guarantee: the mean of 1 - hP is at most the risk.
 
     Each calibration image is asked about several times, and goes to the deepest node that a share of
     the answers agree on. The smallest share that keeps the risk on new images of the same kind is
@@ -100,7 +100,7 @@ def calibrate(
         print(json.dumps(found.as_dict(), ensure_ascii=False, indent=2))
     else:
         publish(_report(found), out=None, as_json=False)
-        print(_promise(found))
+        print(_guarantee(found))
     note(f"written to {run / 'calibration.json'}")
 
 
@@ -134,7 +134,7 @@ def _report(found: Calibration) -> StudyReport:
     return StudyReport("calibrate", title, {}, (Table("calibration", title, heads, rows, notes=notes),))
 
 
-def _promise(found: Calibration) -> str:
+def _guarantee(found: Calibration) -> str:
     how = "in expectation" if found.confidence_level is None else f"with a confidence of {found.confidence_level:g}"
     if found.share is None:
         return (

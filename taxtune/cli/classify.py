@@ -14,7 +14,7 @@ from taxtune.progress import note
 if TYPE_CHECKING:
     import pandas as pd
 
-    from taxtune.classifier.classifier import Classifier, Promise
+    from taxtune.classifier.classifier import Classifier, RiskGuarantee
     from taxtune.policies import Policy
 
 __all__ = ["ClassifierBaseOption", "ModelSetOption", "PolicyOption", "classify", "named_classifier"]
@@ -86,7 +86,7 @@ def classify(
             "--review-below",
             min=0,
             max=1,
-            show_default=f"{_UNSURE}; none with --policy calibrated, whose share keeps the promise",
+            show_default=f"{_UNSURE}; none with --policy calibrated, whose share keeps the guarantee",
             help="Confidence below which a label is unsure.",
         ),
     ] = None,
@@ -129,9 +129,9 @@ def classify(
     classifier = named_classifier(run, policy, settings, api_base)
     if review_below is None:
         # No label of a calibrated vote has less than its share, and with that share the guarantee was made.
-        review_below = _UNSURE if classifier.promise is None else 0.0
-    if policy == "run" and classifier.promise is None and (run / CALIBRATION).exists():
-        note("the run is calibrated; --policy calibrated labels with the promise")
+        review_below = _UNSURE if classifier.guarantee is None else 0.0
+    if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
+        note("the run is calibrated; --policy calibrated labels with the guarantee")
     listed = list_images(images, partial(find_images, image_column=image_column))
     for text in check_model(classifier.model):
         note(text)
@@ -180,9 +180,8 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None, api_bas
     from taxtune.recipe_file import parse_override
 
     overrides = {".".join(each.key): each.value for each in map(parse_override, settings or ())}
-    return load_classifier(
-        run, calibrated=policy == "calibrated", policy=_policy(policy), api_base=api_base, settings=overrides
-    )
+    overrides |= {} if api_base is None else {"vlm.api_base": api_base}
+    return load_classifier(run, calibrated=policy == "calibrated", policy=_policy(policy), settings=overrides)
 
 
 def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
@@ -273,8 +272,8 @@ def _summary(
         unsure = f" ({why['unsure']:,} with a confidence below {below:g})" if "unsure" in why else ""
         where = "" if review is None else f"; they are in {review}, the least sure first"
         lines.append(f"{why.sum():,} to review{unsure}{where}")
-    if classifier.promise is not None:
-        lines.append(f"on images like those of the calibration {_promised(classifier.promise)}")
+    if classifier.guarantee is not None:
+        lines.append(f"on images like those of the calibration {_promised(classifier.guarantee)}")
     if labels["again"].any():
         lines.append(f"{labels['again'].sum():,} may get an answer if you run the same command again (with --force)")
     if below_root["confidence"].isna().any():
@@ -282,6 +281,7 @@ def _summary(
     return lines
 
 
-def _promised(promise: Promise) -> str:
-    how = "in expectation" if promise.confidence_level is None else f"with a confidence of {promise.confidence_level:g}"
-    return f"the mean of 1 - hP is at most {promise.risk:g} {how}"
+def _promised(guarantee: RiskGuarantee) -> str:
+    level = guarantee.confidence_level
+    how = "in expectation" if level is None else f"with a confidence of {level:g}"
+    return f"the mean of 1 - hP is at most {guarantee.risk:g} {how}"

@@ -23,7 +23,7 @@ def deploy(
     settings: ModelSettings | None = None,
     execution: ExecutionSettings | None = None,
 ) -> Model:
-    """Returns a model that is run where the settings say; no weights are loaded yet.
+    """Makes a model that runs where the settings say; no weights are loaded yet.
 
     Args:
         spec: What `make_model` takes; for workers the name of a model, which each of them makes itself.
@@ -47,8 +47,4 @@ def deploy(
         )
     from taxtune.execution.ray_actors import RayModel
 
-    return RayModel(
-        spec,
-        settings,
-        workers=None if execution.workers == "auto" else execution.workers,
-    )
+    return RayModel(spec, settings, None if execution.workers == "auto" else execution.workers)

@@ -43,7 +43,7 @@ _FAULTS = {fault.key: fault for fault in Fault}
 
 
 def load_ray() -> Any:
-    """Returns the module `ray`.
+    """Imports `ray`.
 
     Raises:
         MissingExtraError: If it is not installed.
@@ -135,21 +135,18 @@ class _Crew:
     A cluster that the program is connected to already is used as it is. Arguments as for `RayModel`.
     """
 
-    def __init__(
-        self, spec: str, settings: ModelSettings, address: str | None, workers: int | None, share: float | None
-    ) -> None:
+    def __init__(self, spec: str, settings: ModelSettings, workers: int | None) -> None:
         self.ray = load_ray()
         if not self.ray.is_initialized():
-            _connect(self.ray, address)
+            _connect(self.ray)
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         gpus = 0.0 if settings.device == "cpu" else sum(node.get("GPU", 0.0) for node in nodes)
-        share = float(gpus > 0) if share is None else share
-        size = workers or max(int(gpus / share) if share else len(nodes), 1)
+        size = workers or max(int(gpus) or len(nodes), 1)
         # So that no node has more workers than it has cores for; what a node lacks is waited for.
         cores = int(sum(node.get("CPU", 0.0) for node in nodes)) // size
         cores = max(1, min([cores, *(int(node["CPU"]) for node in nodes if node.get("CPU"))]))
-        self.needs = {"num_gpus": share, "num_cpus": cores}
-        rooms = (node.get("GPU", 0.0) // share if share else node.get("CPU", 0.0) // cores for node in nodes)
+        self.needs = {"num_gpus": int(gpus > 0), "num_cpus": cores}
+        rooms = (node.get("GPU", 0.0) if gpus else node.get("CPU", 0.0) // cores for node in nodes)
         self.arguments = (spec, settings, max(1, min(size, int(max(rooms, default=1)))))
         self.slots = [_Slot() for _ in range(size)]
         self.open: dict[Any, _Slot] = {}
@@ -167,7 +164,7 @@ class _Crew:
                 self.open[slot.actor.begin.remote()] = slot
 
     def first(self) -> _Report:
-        """Returns the first worker's description of the model.
+        """The report of the first worker.
 
         Raises:
             ModelError: If there is no room for a worker, or the model cannot be asked.
@@ -199,17 +196,17 @@ class _Crew:
             told = ", ".join(f"{key} {theirs.get(key)} and not {ours.get(key)}" for key in other)
             raise ModelError(
                 report.error or f"A worker has another model than the others: {told}.",
-                remedy="Install the same packages on all nodes, and set vlm.device and vlm.dtype rather than auto.",
+                remedy="Install the same packages on all nodes, and set vlm.device rather than auto.",
             )
         slot.ready = True
 
     def no_room(self) -> str:
-        """Returns a worker's needs beside the cluster's resources, for an error."""
+        """The text of the error of a cluster without room for a worker."""
         free = self.ray.available_resources()
         return (
-            f"The Ray cluster has no room for a worker, which takes {self.needs['num_gpus']:g} GPU and "
+            f"The Ray cluster has no room for a worker, which takes {self.needs['num_gpus']} GPU and "
             f"{self.needs['num_cpus']} CPU on one node; {free.get('GPU', 0):g} GPU and {free.get('CPU', 0):g} CPU are "
-            "free. Start more nodes, end other work, or lower execution.workers or execution.gpus_per_worker."
+            "free. Start more nodes, end other work, or lower execution.workers."
         )
 
 
@@ -222,27 +219,16 @@ class RayModel:
     Args:
         spec: What `make_model` takes.
         settings: How the model is run.
-        address: "HOST:PORT", "ray://HOST:PORT" or "auto"; None for `RAY_ADDRESS`, or else a cluster on this machine,
-            which is started if there is none.
         workers: How many; None for as many as the cluster's GPUs make, or one for each node where there are none.
-        gpus_per_worker: GPUs that each worker reserves, which may be a fraction; None for 1 where there are any.
 
     Raises:
         MissingExtraError: If Ray is not installed.
-        ModelError: If there is no cluster at the address.
+        ModelError: If there is no cluster at `RAY_ADDRESS`, or none can be started on this machine.
     """
 
-    def __init__(
-        self,
-        spec: str,
-        settings: ModelSettings,
-        *,
-        address: str | None = None,
-        workers: int | None = None,
-        gpus_per_worker: float | None = None,
-    ) -> None:
+    def __init__(self, spec: str, settings: ModelSettings, workers: int | None = None) -> None:
         self.settings = settings
-        self._crew = _Crew(spec, settings, address, workers, gpus_per_worker)
+        self._crew = _Crew(spec, settings, workers)
         self.workers = len(self._crew.slots)
 
     @property
@@ -334,7 +320,7 @@ class RayModel:
 
 
 def _take(batch: int, own: deque[int], queues: Sequence[deque[int]], again: deque[int]) -> list[int]:
-    """Returns the questions that a worker is asked next: lost ones, its own, or else some of the longest queue."""
+    """The questions that a worker is asked next: lost ones, its own, or else some of the longest queue."""
     if again:
         return [again.popleft()]
     queue = own or max(queues, key=len)
@@ -351,20 +337,21 @@ def _located(request: Request) -> Request:
     return replace(request, image=Path(request.image).absolute(), image_sha256=digest)
 
 
-def _connect(ray: Any, address: str | None) -> None:
+def _connect(ray: Any) -> None:
+    address = os.environ.get("RAY_ADDRESS")
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     try:
         if colon:  # Ray itself would try for minutes
             socket.create_connection((host, int(port)), timeout=_CONNECT).close()
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
     except (OSError, RuntimeError, ValueError) as error:
-        if address is None and "RAY_ADDRESS" not in os.environ:
+        if address is None:
             raise ModelError(f"Ray cannot be started on this machine: {_first_line(error)}.") from error
         raise ModelError(
             "There is no Ray cluster at RAY_ADDRESS.",
             value=address,
             remedy="Start one with `ray start --head`, check the address and the port (6379, or 10001 after ray://), "
-            "or leave the address out for a cluster on this machine.",
+            "or unset RAY_ADDRESS for a cluster on this machine.",
         ) from error
 
 

@@ -6,7 +6,7 @@ litellm.
 
 from __future__ import annotations
 
-from taxtune.models.ask import AnswerStore, Rates, ask, check_model, open_replies
+from taxtune.models.ask import AnswerStore, ask, check_model, open_replies
 from taxtune.models.base import (
     Answer,
     Failure,
@@ -34,7 +34,6 @@ __all__ = [
     "Identity",
     "Model",
     "ModelSettings",
-    "Rates",
     "Reply",
     "Request",
     "RetryPolicy",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -21,6 +21,7 @@ from taxtune.models.api_errors import (
     load_litellm,
     needed_keys,
     without_credentials,
+    without_secrets,
 )
 from taxtune.models.base import (
     Answer,
@@ -34,10 +35,8 @@ from taxtune.models.base import (
     retry_after,
     well_formed,
 )
-from taxtune.models.calls import ReplyError, as_completed, bounded
-from taxtune.models.checkpoint import is_gguf
-from taxtune.models.completion import Completion, NoAnswerError, ToolCall, hide_secrets, read_completion
-from taxtune.models.image_urls import ENCODING, ImageUrls
+from taxtune.models.calls import as_completed, bounded
+from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls
 
 __all__ = ["CALLS", "ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 
@@ -45,14 +44,62 @@ __all__ = ["CALLS", "ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 CALLS = 16
 
 
-class ApiModel:
-    """A model behind an API, with several requests under way at a time.
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that a chat model asks for.
 
-    Of the attempts that fail, those that are worth it are made again as the settings' retry policy says: after a rate
-    limit, a time-out, a lost connection, a server's error (5xx), a web page, and a response that is malformed, or holds
-    no choices or no text; once only after a refusal that the provider marks as one, and after a content filter (see
-    `Fault`). After the last attempt it is a failure. A key that is refused, a model that does not exist and an
-    exhausted account end the work at once. Each attempt that fails is counted (`count_faults`).
+    Attributes:
+        id: What the result is sent back under.
+        name: The tool; it need not be one that was offered.
+        arguments: The arguments as the model wrote them: JSON, unless it made a mistake.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A reply of a chat model, with tokens and cost over all attempts.
+
+    Attributes:
+        text: Its words, which may be none; half surrogate pairs, which no record could hold, are replaced.
+        refusal: The provider's own mark of a refusal, or None.
+        finish_reason: "stop", "length", "content_filter", ...; None where the provider gives none.
+        tool_calls: The tools that it wants called, in order.
+        prompt_tokens: Tokens read.
+        completion_tokens: Tokens written.
+        cost_usd: Cost in US dollars; None where litellm knows no price for the model.
+    """
+
+    text: str
+    refusal: str | None = None
+    finish_reason: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+
+
+class NoAnswerError(ModelError):
+    """A model did not answer, after all attempts; it may later.
+
+    Attributes:
+        spent: What the attempts consumed; its text is empty.
+    """
+
+    def __init__(self, message: str, *, remedy: str, spent: Completion) -> None:
+        super().__init__(message, remedy=remedy)
+        self.spent = spent
+
+
+class ApiModel:
+    """A model behind an API, with several concurrent requests.
+
+    Failed attempts are repeated as the settings' retry policy says and `Fault` allows. After the last attempt the reply
+    is a failure. A refused key, an unknown model and an exhausted account end the work at once. Each failed attempt is
+    counted (`count_faults`).
 
     Args:
         model: The model's name with its provider, as litellm writes it ("openai/gpt-4o").
@@ -66,18 +113,13 @@ class ApiModel:
         most = self.settings.concurrency
         #: Requests under way at a time.
         self.batch_size = CALLS if most == "auto" else most
-        self._images = ImageUrls(
-            self.settings.max_image_side, max_pixels=self.settings.max_pixels, at=self.settings.images_at
-        )
+        self._images = ImageUrls()
         self._role = role
         self._api_base = without_credentials(self.settings.api_base)
         at = f" at {self._api_base}" if self._api_base else ""
         self._name = f"{role[0].upper()}{role[1:]} {model!r}{at}"
         attempts = self.settings.retry.max_retries + 1
         self._notes = RetryNotes(self._name, attempts, secrets=(self.settings.api_key,))
-
-    def __repr__(self) -> str:
-        return f"ApiModel({self.model!r}, api_base={self._api_base!r})"
 
     def preload(self) -> None:
         """Imports litellm, which takes seconds."""
@@ -87,54 +129,31 @@ class ApiModel:
     def identity(self) -> Identity:
         """Everything that can change an answer, as far as this side of the API knows; never the key."""
         settings = self.settings
-        decoding = {
-            "max_tokens": settings.max_tokens,
-            "temperature": None if settings.temperature is None else float(settings.temperature),
-            **self._seed(),
-        }
-        if settings.task == "text-generation":
-            system = {} if settings.system_prompt is None else {"system_prompt": settings.system_prompt}
-            return {"kind": "api", "model": self.model, "api_base": self._api_base, **decoding, **system}
-        return {
+        temperature = None if settings.temperature is None else float(settings.temperature)
+        identity: dict[str, Any] = {
             "kind": "api",
             "model": self.model,
-            "revision": None,
             "api_base": self._api_base,
-            **decoding,
-            "system_prompt": settings.system_prompt,
-            "max_image_side": settings.max_image_side,
-            "image_encoding": ENCODING,
+            "max_tokens": settings.max_tokens,
+            "temperature": temperature,
+            **self._seed(),
         }
+        if settings.task == "image-text-to-text":  # the constants are part of the keys of answers that are stored
+            identity |= {"revision": None, "system_prompt": None}
+            identity |= {"max_image_side": MAX_SIDE, "image_encoding": ENCODING}
+        return identity
 
     def _seed(self, sample: int = 0) -> dict[str, int]:
-        """What a provider is sent so that it samples the same again.
-
-        Nothing for the first answer at seed 0 or of greedy decoding; a further answer always has a seed of its own.
-        """
+        """The seed that a provider is sent; none for the first answer at seed 0 or of greedy decoding."""
         seed = self.settings.seed if self.settings.temperature != 0 else 0
-        # Any two pairs of a seed and a sample are to have seeds of their own; a sample is one of a hundred or so.
+        # Any two pairs of a seed and a sample have different seeds; there are some hundred samples at most.
         seed = (seed * 1009 + sample) % 2**31 if sample else seed
         return {"seed": seed} if seed else {}
 
     def check(self) -> list[str]:
-        """Checks, without calling the model, that it can be called.
-
-        Returns:
-            What the user should know before a run.
-
-        Raises:
-            ModelError: If litellm knows no such provider, or the key is missing.
-        """
-        litellm = load_litellm()
-        self._key(litellm)
-        if self.settings.task == "text-generation":
-            return []
-        try:
-            known = self.model in litellm.model_cost or self.model.split("/", 1)[-1] in litellm.model_cost
-            blind = known and not litellm.supports_vision(self.model)
-        except Exception:  # the list is only a hint
-            blind = False
-        return [f"According to litellm, {self.model} does not take images."] if blind else []
+        """Checks, without calling the model, that litellm knows the provider and the key is there, or `ModelError`."""
+        self._key(load_litellm())
+        return []
 
     def count_tokens(self, text: str) -> int:
         """Returns the number of tokens of a text; an estimate where the model's tokenizer is not known."""
@@ -187,7 +206,7 @@ class ApiModel:
         return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.fault.passes)
 
     def messages(self, request: Request) -> list[dict[str, Any]]:
-        """Returns the conversation that a request is sent as.
+        """Makes the conversation that a request is sent as.
 
         Raises:
             ImageError: If its image cannot be read.
@@ -198,16 +217,14 @@ class ApiModel:
             url = self._images.url(request.image, request.image_sha256 or None)
             # The image before the text: a server's prefix cache then knows the image when the next prompt comes.
             content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
-        user = {"role": "user", "content": content}
-        system_prompt = self.settings.system_prompt
-        return [user] if system_prompt is None else [{"role": "system", "content": system_prompt}, user]
+        return [{"role": "user", "content": content}]
 
     # -- a conversation ------------------------------------------------------------------------------------------------
 
     def converse(
         self, messages: Sequence[Mapping[str, Any]], *, seed: int, tools: Sequence[Mapping[str, Any]] = ()
     ) -> Completion:
-        """Returns what the model says next in a conversation.
+        """Asks the model for its next message in a conversation.
 
         What a content filter stops is a completion with the finish reason "content_filter", whichever way the provider
         says so; a refusal, and what is cut off, are completions too.
@@ -268,7 +285,7 @@ class ApiModel:
         def attempt() -> None:
             made.append(Completion(""))
             try:
-                response = self._bounded(
+                call = partial(
                     litellm.completion,
                     model=self.model,
                     **arguments,
@@ -283,7 +300,7 @@ class ApiModel:
                     # A model that takes no temperature or seed is not sent one.
                     drop_params=True,
                 )
-                made[-1] = hide_secrets(read_completion(litellm, self.model, response), secrets)
+                made[-1] = _read_completion(litellm, self.model, bounded(call, retry.timeout), secrets)
                 self._check_usable(made[-1])
             except Exception as error:
                 fault = classify(error).fault
@@ -321,35 +338,18 @@ class ApiModel:
         )
         return completion, problem, len(made)
 
-    def _bounded(self, call: Callable[..., Any], **arguments: Any) -> Any:
-        """Returns what a call returns, within `timeout` and the bound on the length of a reply.
-
-        Raises:
-            UnusableReplyError: If it takes or sends more.
-        """
-        try:
-            return bounded(partial(call, **arguments), self.settings.retry.timeout)
-        except TimeoutError:
-            raise UnusableReplyError(CallError(Fault.TIMEOUT, "did not answer in time")) from None
-        except ReplyError as error:
-            raise UnusableReplyError(CallError(Fault.MALFORMED, str(error))) from None
-
     def _check_usable(self, completion: Completion) -> None:
-        """Checks that a completion is an answer.
-
-        Raises:
-            UnusableReplyError: If it is not.
-        """
+        """Raises `UnusableReplyError` if a completion is no answer."""
         if completion.refusal is not None:
-            raise UnusableReplyError(CallError(Fault.REFUSAL, f"refused: {completion.refusal}"))
+            raise UnusableReplyError(Fault.REFUSAL, f"refused: {completion.refusal}")
         if completion.finish_reason == "content_filter":
-            raise UnusableReplyError(CallError(Fault.CONTENT_FILTER, "was stopped by its provider's content filter"))
+            raise UnusableReplyError(Fault.CONTENT_FILTER, "was stopped by its provider's content filter")
         if completion.text.strip() or completion.tool_calls:
             return
         if completion.finish_reason == "length":
             reason = f"returned an empty answer within max_tokens = {self.settings.max_tokens}"
-            raise UnusableReplyError(CallError(Fault.CUT_OFF, reason))
-        raise UnusableReplyError(CallError(Fault.EMPTY, "returned an empty answer"))
+            raise UnusableReplyError(Fault.CUT_OFF, reason)
+        raise UnusableReplyError(Fault.EMPTY, "returned an empty answer")
 
     def _key(self, litellm: ModuleType) -> str | None:
         """Returns the key to send; None leaves it to litellm, which finds the provider's in the environment.
@@ -361,14 +361,10 @@ class ApiModel:
         try:
             litellm.get_llm_provider(self.model, api_base=settings.api_base)
         except Exception:
-            remedy = (
-                "Put the provider before the name, such as openai/gpt-4o (also use openai/ for your own "
-                "OpenAI-compatible server)."
-            )
-            if is_gguf(self.model):
-                remedy = f"For a file on this machine write local:{self.model} where a local model may be named."
             raise ModelError(
-                f"litellm does not know the provider of {self._role} {self.model!r}.", remedy=remedy
+                f"litellm does not know the provider of {self._role} {self.model!r}.",
+                remedy="Put the provider before the name, such as openai/gpt-4o (also use openai/ for your own "
+                f"OpenAI-compatible server); for a file on this machine write local:{self.model}.",
             ) from None
         if settings.api_key is not None:
             return settings.api_key
@@ -386,3 +382,37 @@ class ApiModel:
     def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:
         remedy = problem.remedy.replace("{keys}", " or ".join(needed_keys(litellm, self.model)))
         return ModelError(f"{self._name} {problem.reason.rstrip('.')}.", remedy=remedy)
+
+
+def _read_completion(litellm: ModuleType, model: str, response: Any, secrets: Sequence[str | None]) -> Completion:
+    """Reads a response's first choice; secrets that the server echoes are cut out, since it goes into records.
+
+    Raises:
+        UnusableReplyError: If it has none.
+    """
+
+    def clean(text: object) -> str:
+        return without_secrets(well_formed(str(text or "")), secrets)
+
+    choices = getattr(response, "choices", None) or []
+    if not choices:
+        raise UnusableReplyError(Fault.NO_CHOICES, "returned a response without choices")
+    message, usage = choices[0].message, getattr(response, "usage", None)
+    special = getattr(message, "provider_specific_fields", None) or {}
+    refusal = getattr(message, "refusal", None) or special.get("refusal")
+    try:
+        cost = float(litellm.completion_cost(completion_response=response, model=model))
+    except Exception:  # no price is known
+        cost = None
+    return Completion(
+        text=clean(message.content if isinstance(message.content, str) else ""),
+        refusal=clean(refusal) if refusal else None,
+        finish_reason=choices[0].finish_reason,
+        tool_calls=tuple(
+            ToolCall(str(call.id or f"call-{number}"), clean(call.function.name), clean(call.function.arguments))
+            for number, call in enumerate(getattr(message, "tool_calls", None) or ())
+        ),
+        prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
+        completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
+        cost_usd=cost,
+    )

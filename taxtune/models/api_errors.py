@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterable
@@ -45,7 +43,7 @@ class MessageTooLongError(ModelError):
 
 @dataclass(frozen=True, slots=True)
 class CallError:
-    """What to make of an attempt that failed.
+    """A failed attempt.
 
     Attributes:
         fault: What it is counted as, which decides what is done about it.
@@ -59,19 +57,15 @@ class CallError:
 
 
 class UnusableReplyError(Exception):
-    """A response arrived, but it holds nothing that is an answer.
+    """A call gave no reply, or one that holds no answer; arguments as for `CallError`."""
 
-    Args:
-        problem: What to make of it.
-    """
-
-    def __init__(self, problem: CallError) -> None:
-        super().__init__(problem.reason)
-        self.problem = problem
+    def __init__(self, fault: Fault, reason: str) -> None:
+        super().__init__(reason)
+        self.problem = CallError(fault, reason)
 
 
 def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> CallError:
-    """Returns what to make of an error that litellm raised; `secrets` are cut out of the reason."""
+    """Classifies an error that litellm raised; `secrets` are cut out of the reason."""
     if isinstance(error, UnusableReplyError):
         return replace(error.problem, reason=_said(error.problem.reason, secrets))
     status = getattr(error, "status_code", None)
@@ -85,8 +79,7 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
         return CallError(
             Fault.NO_CREDIT,
             f"has no credit left: {said}",
-            "Top up the account and run the command again (a tuning run continues with --resume); the answers so far "
-            "are saved.",
+            "Top up the account and continue with --resume; the answers so far are saved.",
         )
     if status == 404:
         return CallError(Fault.NOT_FOUND, f"was not found: {said}", "Check the model's name and `api_base`.")
@@ -113,19 +106,19 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
         wait = f" (it asks to wait {asked:.0f} s)" if asked >= 1 else ""
         return CallError(Fault.RATE_LIMIT, f"is over its rate limit{wait}: {said}")
     if "connection error" in low or _is(error, "APIConnectionError") or isinstance(error, ConnectionError):
-        return CallError(Fault.CONNECTION, f"cannot be reached: {_why_unreachable(error) or said}")
+        return CallError(Fault.CONNECTION, f"cannot be reached: {_cause(error) or said}")
     if status in _RETRIED or status >= 500:
         return CallError(Fault.SERVER_ERROR, f"failed ({status}): {said}")
     return CallError(Fault.REJECTED, f"rejected the request: {said}")
 
 
 class RetryNotes:
-    """Tells the user that calls fail and are tried again, once in so many seconds for all calls side by side.
+    """Tells the user that calls fail and are repeated, once in 15 seconds for all concurrent calls; see tenacity.
 
     Args:
         name: The model, as messages call it.
         attempts: Most attempts of a call.
-        secrets: What must not be in a note.
+        secrets: Texts that are cut out of a note.
     """
 
     every = 15.0
@@ -135,7 +128,7 @@ class RetryNotes:
         self._lock, self._last = threading.Lock(), float("-inf")
 
     def __call__(self, state: tenacity.RetryCallState) -> None:
-        """Takes note of a failed attempt before the wait for the next; for tenacity's `before_sleep`."""
+        """Notes a failed attempt before the wait for the next; for tenacity's `before_sleep`."""
         error = state.outcome.exception() if state.outcome is not None else None
         with self._lock:
             if error is None or time.monotonic() - self._last < self.every:
@@ -185,23 +178,14 @@ def load_litellm() -> ModuleType:
     return litellm  # type: ignore[no-any-return]
 
 
-def _why_unreachable(error: BaseException | None) -> str | None:
-    """Returns what made a connection fail, which only the innermost error says; None where that is nothing special."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        match error:
-            case ssl.SSLCertVerificationError():
-                remedy = "if you trust it, set SSL_CERT_FILE to its file"
-                return f"its TLS certificate is not accepted ({error.verify_message}); {remedy}"
-            case ssl.SSLError():
-                return f"TLS fails ({error.reason}); check whether the address begins with http:// or https://"
-            case socket.gaierror():
-                return f"its host name is not known ({error.strerror}); check `api_base` and the network's DNS"
-            case ConnectionRefusedError():
-                return "nothing listens at that address (connection refused)"
+def _cause(error: BaseException | None) -> str:
+    """The system's own words for a lost connection, which only the innermost error has; empty where there are none."""
+    cause = ""
+    while error is not None:
+        if isinstance(error, OSError) and error.strerror:
+            cause = error.strerror
         error = error.__cause__ or error.__context__
-    return None
+    return cause
 
 
 def _is(error: BaseException, name: str) -> bool:
@@ -213,7 +197,7 @@ def _without_class_names(text: str) -> str:
 
 
 def _said(text: str, secrets: Iterable[str | None], limit: int = 200) -> str:
-    """Returns what a server said in one line, without secrets and images."""
+    """A server's words in one line, without secrets and images."""
     text = re.sub(r"data:image/[^\s'\"]+", "[image]", " ".join(text.split()))
     text = without_secrets(text, secrets)
     if any(sign in text.lower() for sign in _PAGE_SIGNS):

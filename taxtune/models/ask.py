@@ -6,10 +6,11 @@ import hashlib
 import json
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,7 @@ from taxtune.models.base import Answer, Failure, Identity, Model, Reply, Request
 from taxtune.progress import track
 from taxtune.store import Store, cache_folder
 
-__all__ = ["AnswerStore", "Rates", "answer_key", "ask", "check_model", "open_replies"]
+__all__ = ["AnswerStore", "answer_key", "ask", "check_model", "open_replies"]
 
 _DEFAULT_BATCH = 8
 _Key = tuple[str, str | None, int]
@@ -45,7 +46,6 @@ def ask(
     requests: Sequence[Request],
     store: AnswerStore | None,
     *,
-    batch_size: int | None = None,
     what: str = "asking",
 ) -> list[Reply]:
     """Answers requests, asking the model only what the store does not know.
@@ -58,7 +58,6 @@ def ask(
         model: The model.
         requests: The requests; an image without a hash is hashed here.
         store: Where answers are kept, or None to keep none.
-        batch_size: Requests that keep the model busy; by default its own `batch_size` if it has one, or else 8.
         what: What the progress of it is called.
 
     Returns:
@@ -68,14 +67,12 @@ def ask(
         ModelError: If the model cannot answer at all.
         DataError: If the store cannot be read or written.
     """
-    size = batch_size if batch_size is not None else int(getattr(model, "batch_size", _DEFAULT_BATCH))
-    if size < 1:
-        raise ModelError("The batch size must be at least 1.", value=size, remedy="Set the batch size to 1 or more.")
+    size = int(getattr(model, "batch_size", _DEFAULT_BATCH))
     # The prompt and the content decide, not the file: two copies of an image are the same request.
-    places: dict[_Key, list[int]] = {}
+    keys: list[_Key] = []
     replies: dict[_Key, Reply] = {}
     distinct: dict[_Key, Request] = {}
-    for index, request in enumerate(requests):
+    for request in requests:
         content, sample = request.image_sha256, request.sample
         if request.image is not None and not content:
             try:
@@ -83,32 +80,24 @@ def ask(
             except ImageError as error:
                 content = f"lost: {request.image}"
                 replies[request.prompt, content, sample] = Failure(str(error), retryable=False)
-        key = (request.prompt, content, sample)
-        distinct.setdefault(key, replace(request, image_sha256=content))
-        places.setdefault(key, []).append(index)
-
+        keys.append((request.prompt, content, sample))
+        distinct.setdefault(keys[-1], replace(request, image_sha256=content))
+    copies = Counter(keys)
     identity = dict(model.identity)
     wanted = [key for key in distinct if key not in replies]
-    from_store = 0
-    if store is not None:
-        for key, stored in zip(wanted, store.get(identity, [distinct[key] for key in wanted]), strict=True):
-            if stored is not None:
-                replies[key] = stored
-                from_store += len(places[key])
-    done = sum(len(places[key]) for key in replies)
-    wanted = [key for key in distinct if key not in replies]
+    known = [] if store is None else store.get(identity, [distinct[key] for key in wanted])
+    stored = {key: answer for key, answer in zip(wanted, known, strict=False) if answer is not None}
+    replies |= stored
+    wanted = [key for key in wanted if key not in stored]
+    done, from_store = (sum(copies[key] for key in some) for some in (replies, stored))
     with track(what, len(requests), done=done, stored=from_store) as task:
-
-        def settle(key: _Key, reply: Reply) -> None:
-            replies[key] = reply
-            task.advance(len(places[key]))
-
-        given_up = None
+        failed_in_a_row, given_up = 0, ""
         with _Writer(store, identity) as writer, closing(_stream(model, [distinct[k] for k in wanted], size)) as stream:
-            failed_in_a_row = 0
             for place, reply in stream:
-                writer.keep(distinct[wanted[place]], reply)
-                settle(wanted[place], reply)
+                key = wanted[place]
+                writer.keep(distinct[key], reply)
+                replies[key] = reply
+                task.advance(copies[key])
                 failed = isinstance(reply, Failure) and reply.retryable
                 failed_in_a_row = failed_in_a_row + 1 if failed else 0
                 if isinstance(reply, Failure) and failed_in_a_row >= max(size, 2):
@@ -116,16 +105,14 @@ def ask(
                     break
         for key in wanted:
             if key not in replies:
-                settle(key, Failure(str(given_up), retryable=True))
-
-    result: dict[int, Reply] = {}
-    for key, indices in places.items():
-        reply = replies[key]
-        # A copy costs nothing, as an answer out of the store costs nothing: both are marked the same way.
-        copy = replace(reply, cached=True) if isinstance(reply, Answer) else reply
-        result.update(dict.fromkeys(indices[1:], copy))
-        result[indices[0]] = reply
-    return [result[index] for index in range(len(requests))]
+                replies[key] = Failure(given_up, retryable=True)
+                task.advance(copies[key])
+    result: list[Reply] = []
+    for key in keys:
+        result.append(reply := replies[key])
+        if isinstance(reply, Answer) and not reply.cached:  # a copy costs nothing, as an answer out of the store
+            replies[key] = replace(reply, cached=True)
+    return result
 
 
 def _stream(model: Model, requests: Sequence[Request], size: int) -> Generator[tuple[int, Reply]]:
@@ -207,7 +194,7 @@ _SCHEMA = 1
 
 
 def answer_key(identity: Identity, request: Request) -> str:
-    """Returns the key of an answer: a SHA-256, in hexadecimal, of everything that can change it."""
+    """Makes the key of an answer: a SHA-256, in hexadecimal, of everything that can change it."""
     what = {
         "schema": _SCHEMA,
         "vlm": _asked(identity, request),
@@ -217,23 +204,6 @@ def answer_key(identity: Identity, request: Request) -> str:
     if request.sample:  # the first answer is the one that was stored before there were several
         what["sample"] = request.sample
     return hashlib.sha256(_canonical(what).encode("ascii")).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """What an answer took, on average over some.
-
-    Attributes:
-        answers: Answers that this was measured on.
-        tokens: Tokens an answer, read and written.
-        usd: US dollars an answer; None where no price is known.
-        seconds: Seconds an answer.
-    """
-
-    answers: int
-    tokens: float
-    usd: float | None
-    seconds: float
 
 
 class AnswerStore(Store[Request, Answer]):
@@ -282,24 +252,9 @@ class AnswerStore(Store[Request, Answer]):
         text, prompt_tokens, completion_tokens, cost_usd, seconds = row[5:10]
         return Answer(text, True, prompt_tokens, completion_tokens, cost_usd, seconds)
 
-    def rates(self, identity: Identity) -> Rates | None:
-        """Returns what the answers of a model about images took, whichever run asked; None where there are none.
-
-        Raises:
-            DataError: If the store cannot be read.
-        """
-        means = ", ".join(f"AVG({column})" for column in ("prompt_tokens", "completion_tokens", "cost_usd", "seconds"))
-        rows: list[tuple[Any, ...]] = []
-        with self._faults():
-            rows = self._read(f"SELECT COUNT(*), {means} FROM {self.table} WHERE identity = ?", [_canonical(identity)])
-        if not rows or not rows[0][0]:
-            return None
-        answers, read, written, usd, seconds = rows[0]
-        return Rates(answers, (read or 0.0) + (written or 0.0), usd, seconds or 0.0)
-
 
 def open_replies(folder: Path | None) -> AnswerStore:
-    """Opens the store of what judges and chat models say.
+    """Opens the store of the replies of judges and chat models.
 
     Args:
         folder: The folder that has it as `replies.db`; None is the user's cache folder.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -13,7 +13,6 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from taxtune.data.images import DEFAULT_MAX_PIXELS
 from taxtune.errors import ModelError
 from taxtune.models.weights import QUANTIZATIONS
 from taxtune.store import Identity
@@ -69,7 +68,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model said.
+    """An answer of a model.
 
     Attributes:
         text: The text that was generated, white space at the ends removed. It may be empty.
@@ -78,8 +77,8 @@ class Answer:
         completion_tokens: Tokens written; of a copy, those of the original.
         cost_usd: Price in US dollars; None where it is unknown, and 0 for a model that runs here.
         seconds: Wall-clock seconds that the answer took (of a batch, an equal share).
-        batch: Requests that were computed together, this one among them; in bfloat16 and float16 an answer may depend
-            on it. None where that is not known: behind an API, and of an answer out of the store.
+        batch: Number of requests computed together; in bfloat16 and float16 an answer may depend on it. None where it
+            is not known: behind an API, and of an answer out of the store.
     """
 
     text: str
@@ -108,10 +107,7 @@ Reply = Answer | Failure
 
 
 def well_formed(text: str) -> str:
-    """Returns text that can be sent, stored and tokenized.
-
-    Half a surrogate pair, as broken JSON has, becomes "?", and NUL U+FFFD.
-    """
+    """Makes text that can be sent, stored and tokenized: half a surrogate pair becomes "?", and NUL U+FFFD."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
@@ -119,17 +115,11 @@ def well_formed(text: str) -> str:
 class Model(Protocol):
     """A model: a vision-language model, a language model, or a function.
 
-    Further members are optional:
-
-    - `stream(requests)` gives (place, reply) as replies come, in any order, each place of the list once. It is given
-      all that is asked at once, so that it can sort the requests and keep its queue full; closing it lets go of the
-      rest.
-    - `batch_size` is the number of requests that keep the model busy, 8 where it is missing: a call of `answer`, where
-      there is no `stream`.
-    - `check()` finds out, without asking anything, whether the model can be asked; it returns what the user should know
-      before a run (a list of sentences) and raises `ModelError` if the model cannot be asked.
-    - `preload()` imports what the model needs; it is called in a thread, while images are read.
-    - `content` stands for `identity` where nothing is to be asked, if it takes less to find out.
+    Optional members: `stream(requests)` gives (place, reply) as replies come, in any order, each place once; it gets
+    all requests at once, and closing it drops the rest. `batch_size` is the number of requests that keep the model busy
+    (8 where it is missing), and those of a call of `answer` where there is no `stream`. `check()` finds out without a
+    request whether the model can be asked: it returns notes for the user or raises `ModelError`. `preload()` imports
+    what the model needs. `content` stands for `identity` where nothing will be asked and it takes less to find out.
     """
 
     @property
@@ -147,10 +137,7 @@ class Model(Protocol):
 
 
 def reseeded(model: Model, seed: int) -> Model:
-    """Returns a model that samples with another seed; the same one where it draws nothing at random.
-
-    It shares with the first whatever that has loaded.
-    """
+    """Makes a copy that samples with another seed and shares what is loaded; the same model where it draws nothing."""
     settings = getattr(model, "settings", None)
     if not isinstance(settings, ModelSettings) or settings.temperature == 0 or settings.seed == seed:
         return model
@@ -160,7 +147,7 @@ def reseeded(model: Model, seed: int) -> Model:
 
 
 def retry_after(error: BaseException | None) -> float:
-    """Returns the seconds that a server asked to wait; 0 where it did not."""
+    """The seconds that a server asked to wait (Retry-After); 0 where it did not."""
     for headers in (
         getattr(error, "litellm_response_headers", None),
         getattr(getattr(error, "response", None), "headers", None),
@@ -199,7 +186,7 @@ class RetryPolicy:
             raise ModelError("timeout must be more than 0 seconds.", value=self.timeout)
 
     def wait(self, state: tenacity.RetryCallState) -> float:
-        """Returns the seconds to wait after a failed attempt; for tenacity's `wait`."""
+        """The seconds to wait after a failed attempt; for tenacity's `wait`."""
         import random
 
         doubled = self.first_wait * 2.0 ** (state.attempt_number - 1)
@@ -217,30 +204,23 @@ class ModelSettings:
         max_tokens: Longest answer, in tokens; at least 1.
         temperature: 0 for greedy decoding, or a sampling temperature up to 10. None leaves it to an API's provider, as
             some models insist; a model on this machine then decodes greedily.
-        system_prompt: A system message before the prompt, or None.
         api_base: Address of an OpenAI-compatible server, usually ending in /v1; None is the provider's own.
         api_key: The key; None is the provider's environment variable. It is part of no record.
-        concurrency: Calls of an API, or of an async function, under way at a time; at least 1. "auto" is 16 for an API
-            and 8 for a function.
-        retry: When a call of an API that failed is tried again.
-        max_image_side: Longer side in pixels to which larger images are scaled down before they are sent to an API;
-            None sends them as they are.
-        images_at: Folders that an API's server can reach, each with its address there: images in them that need no
-            change are sent by reference.
+        concurrency: Concurrent calls of an API, or of an async function, at least 1. "auto" is 16 for an API and 8 for
+            a function.
+        retry: When a failed call of an API is tried again.
         revision: Branch, tag or commit of a model on Hugging Face; its commit goes into the identity.
         dtype: "float32", "bfloat16", "float16" or "auto", which suits the device (see `number_format`).
         device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the CPU.
         batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
-            "auto" is what fits into the memory of a CUDA card, measured batch by batch, and 8 elsewhere.
+            "auto" is what fits into the memory of a CUDA card, and 8 elsewhere.
         device_map: Spreads the layers over several cards, as accelerate does ("auto", "balanced", "balanced_low_0",
             "sequential"); None keeps the model on `device`.
         quantization: Weights of a model on this machine in fewer bits: "4bit" (NF4) or "8bit" (LLM.int8()) by
             bitsandbytes, "int8", "int4" or "float8" by torchao; None keeps them in `dtype`.
-        stop: Texts that end the answer of a model on this machine; they are cut off, with all after them.
         seed: Seed of the sampling, without effect at temperature 0; an API is sent it unless it is 0.
-        max_pixels: Largest width times height of an image file.
-        image_memory_gib: GiB of memory for what a model on this machine makes of images; None is a quarter of the
-            machine's memory, and 0 none.
+        image_memory_gib: GiB of memory for encoded images of a model on this machine; None is a quarter of the
+            machine's memory, and 0 keeps none.
 
     Raises:
         ModelError: If a setting is out of range.
@@ -249,31 +229,24 @@ class ModelSettings:
     task: Task = "image-text-to-text"
     max_tokens: int = 64
     temperature: float | None = 0.0
-    system_prompt: str | None = None
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
     concurrency: int | Literal["auto"] = "auto"
     retry: RetryPolicy = RetryPolicy()
-    max_image_side: int | None = 1024
-    images_at: Mapping[str, str] | None = None
     revision: str | None = None
     dtype: str = "auto"
     device: str = "auto"
     batch_size: int | Literal["auto"] = "auto"
     device_map: str | None = None
     quantization: str | None = None
-    stop: tuple[str, ...] = ()
     seed: int = 0
-    max_pixels: int = DEFAULT_MAX_PIXELS
     image_memory_gib: float | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("max_tokens", 1), ("concurrency", 1), ("batch_size", 1), ("max_image_side", 8)):
+        for name in ("max_tokens", "concurrency", "batch_size"):
             value = getattr(self, name)
-            if value not in (None, "auto") and value < least:
-                raise ModelError(f"{name} must be at least {least}.", value=value)
-        if self.image_memory_gib is not None and not 0 <= self.image_memory_gib < float("inf"):
-            raise ModelError("image_memory_gib must be 0 or more.", value=self.image_memory_gib)
+            if value != "auto" and value < 1:
+                raise ModelError(f"{name} must be at least 1.", value=value)
         if self.temperature is not None and not 0 <= self.temperature <= 10:
             raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)
         for name, known in (("dtype", _DTYPES), ("device_map", DEVICE_MAPS), ("quantization", QUANTIZATIONS)):
@@ -282,8 +255,6 @@ class ModelSettings:
                 raise ModelError(f"Unknown {name}.", value=value, remedy=f"Use one of {', '.join(known)}.")
         if self.device_map is not None and self.device != "auto":
             raise ModelError("A device_map chooses the devices itself.", remedy="Leave device: auto.")
-        if not all(self.stop):
-            raise ModelError("A text that stops an answer is empty.", remedy="Give texts of one character at least.")
 
 
 class Fault(Enum):
@@ -308,11 +279,9 @@ class Fault(Enum):
     MALFORMED = "malformed_response", None, True
     WEB_PAGE = "web_page", None, True
     NO_CHOICES = "no_choices", None, True
-    # Some models say nothing about some images, or to some prompts, whenever they are asked: a run must not stop for
-    # that, as it would stop there again each time it is continued.
+    # Some models never answer some prompts: a run must not stop for that, as it would stop there each time.
     EMPTY = "empty_text", None, False
-    # A sampled reply, or a classifier on a busy server, refuses at random now and then, which another attempt mends.
-    # A second refusal is the provider's verdict: to insist costs money, and accounts are closed for it.
+    # Refusals may be random, so another attempt may help; to insist after a second one costs money, and accounts.
     REFUSAL = "refusal", 1, False
     CONTENT_FILTER = "content_filter", 1, False
     # The same limit cuts off the next attempt as well.

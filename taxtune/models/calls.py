@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-__all__ = ["MOST_BYTES", "ReplyError", "as_completed", "bounded"]
+from taxtune.models.api_errors import UnusableReplyError
+from taxtune.models.base import Fault
+
+__all__ = ["MOST_BYTES", "as_completed", "bounded"]
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -19,10 +22,6 @@ Result = TypeVar("Result")
 
 #: Most bytes of a reply: beyond what any model writes in the tokens that it is given.
 MOST_BYTES = 1_000_000
-
-
-class ReplyError(Exception):
-    """A reply is too long, or compressed though that was not asked for; the message begins with a verb."""
 
 
 def as_completed(
@@ -90,8 +89,7 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
     time is up is left to itself, and ends with the next bytes that come.
 
     Raises:
-        TimeoutError: If it takes longer than that.
-        ReplyError: If the reply is too long, or compressed.
+        UnusableReplyError: If it takes longer than that, or the reply is too long, or compressed.
     """
     _watch_replies()
     bound = _Bound(time.monotonic() + seconds)
@@ -108,9 +106,9 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
     try:
         result, error = done.get(timeout=seconds)
     except queue.Empty:
-        raise TimeoutError from None
+        raise UnusableReplyError(Fault.TIMEOUT, "did not answer in time") from None
     if bound.problem is not None:
-        raise ReplyError(bound.problem) from error
+        raise UnusableReplyError(Fault.MALFORMED, bound.problem) from error
     if error is not None:
         raise error
     return result  # type: ignore[return-value]

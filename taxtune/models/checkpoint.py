@@ -196,41 +196,18 @@ def _read_gguf(file: Path) -> tuple[Any, int]:
         modeling_gguf_pytorch_utils.tqdm = transformers.utils.logging.tqdm
     try:
         reader = GGUFReader(file)
+        parts = reader.get_field("split.count")
+        if parts is not None and parts.contents() > 1:  # transformers would make up the weights of the other parts
+            raise ValueError("it is one part of a model that is split into several")
         weights = sum(int(tensor.n_elements) for tensor in reader.tensors)
-    except Exception as error:  # whatever the bytes lead it to: ValueError, IndexError, UnicodeDecodeError
+        return transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name), _BYTES_PER_WEIGHT * weights
+    except Exception as error:  # whatever the bytes lead to: ValueError, IndexError, UnicodeDecodeError
         raise ModelError(
-            "The file is not a GGUF file, or is damaged or incomplete.",
+            f"transformers {transformers.__version__} cannot read a language model from the file: {error}.",
             file=file,
-            remedy="Download it again. A file of a few hundred bytes is the pointer of Git LFS and not the model.",
+            remedy="Give the whole file of a language model (no part of a split one, no mmproj file, no pointer of Git "
+            "LFS), or its Hugging Face name, or serve the file with llama.cpp or Ollama as openai/NAME.",
         ) from error
-
-    def field(key: str) -> Any:
-        found = reader.get_field(key)
-        return None if found is None else found.contents()
-
-    architecture = field("general.architecture")
-    if architecture == "clip":  # files often called mmproj-….gguf
-        raise ModelError(
-            "The file holds the image encoder of a vision-language model (mmproj) and no language model.",
-            file=file,
-            remedy="Give the file of the language model, which has the weights' format in its name (Q4_K_M, F16).",
-        )
-    if (field("split.count") or 0) > 1:
-        raise ModelError(
-            "The file is one part of a model that is split into several.",
-            file=file,
-            remedy="Join the parts first, with `llama-gguf-split --merge` of llama.cpp.",
-        )
-    try:
-        config = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
-    except Exception as error:
-        raise ModelError(
-            f"transformers {transformers.__version__} cannot read a GGUF file of the architecture {architecture!r}.",
-            file=file,
-            remedy="Give the model's Hugging Face name or folder, or serve the file with llama.cpp or Ollama and give "
-            "the server's address.",
-        ) from error
-    return config, _BYTES_PER_WEIGHT * weights
 
 
 def _hash_folder(folder: Path) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from taxtune.data.images import DEFAULT_MAX_PIXELS, load_image
+from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.base import Answer, Failure, Fault, Identity, Reply, Request, count_fault, well_formed
 from taxtune.models.calls import as_completed
@@ -34,52 +34,38 @@ class FunctionModel:
     """A function that answers.
 
     The function takes an image and a prompt and returns the answer as a str. An image is a `PIL.Image.Image` in RGB
-    whose `filename` is the path of the file; it is None for a request without one. Other forms are told from the
-    signature: `images, prompts` are lists, and a list is returned; one parameter is the prompt alone; a coroutine
-    function (`async def`) is called several times at once, also in a notebook; `image` and `prompt` may stand in either
-    order; and `sample` (or `samples`) may come last, the number of the answer that is wanted.
+    whose `filename` is the path of the file; it is None for a request without one. Parameters called `images, prompts`
+    are lists, and a list is returned; one parameter is the prompt alone; a coroutine function (`async def`) runs
+    several times concurrently, also in a notebook; a parameter `sample` (or `samples`) takes the number of the answer
+    that is wanted.
 
-    An exception is a failure of that request, with its text as the reason; of a batch, smaller batches are tried until
-    the request at fault is found. A `ModelError` ends the work at once, as does a function that fails for all.
+    An exception is a failure of that request; of a batch, smaller batches are tried until the request at fault is
+    found. A `ModelError` ends the work at once, as does a function that fails for all requests.
+
+    Answers are stored under the function's name and its attribute `identity` (text, or values by name) if it has one,
+    or else a hash of its source, so that a changed function is asked again. What it calls is not looked at.
 
     Args:
         function: The function.
-        batched: Whether it takes lists; None tells it from the names of the parameters.
-        identity: What the answers are stored under besides the function's name: text, or values by name. Left out, it
-            is the function's attribute `identity` if it has one, or else a hash of its source, so that a changed
-            function is asked again. Only the function itself is looked at, not what it calls.
-        batch_size: Requests a call, at least 1; of an async function at least twice `concurrency`.
-        concurrency: Calls of an async function under way at a time, at least 1.
-        max_pixels: Largest width times height of an image file.
+        batch_size: Requests per call, at least 1; of an async function at least twice `concurrency`.
+        concurrency: Concurrent calls of an async function, at least 1.
 
     Raises:
         ModelError: If it is no function, or cannot be called in any of these ways.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        batched: bool | None = None,
-        identity: str | Mapping[str, str | int | float | None] | None = None,
-        batch_size: int = 8,
-        concurrency: int = 8,
-        max_pixels: int = DEFAULT_MAX_PIXELS,
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], *, batch_size: int = 8, concurrency: int = 8) -> None:
         if not callable(function) or isinstance(function, type):
             raise ModelError("This is neither a model nor a function.", value=function, remedy=_FORMS)
         self.function = function
         self.name = _name(function)
         self.concurrency = concurrency
-        self.max_pixels = max_pixels
-        self._roles, takes_lists, self._sample = _signature(function, self.name)
-        self._batched = takes_lists if batched is None else batched
+        self._roles, self._batched, self._sample = _signature(function, self.name)
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object whose `__call__` is `async def`
         )
-        #: Requests a call that keep the function busy.
+        #: Requests per call that keep the function busy.
         self.batch_size = max(batch_size, 2 * concurrency) if self._async else batch_size
-        self._identity = getattr(function, "identity", None) if identity is None else identity
         self._has_answered = False
 
     def __repr__(self) -> str:
@@ -89,9 +75,10 @@ class FunctionModel:
     def identity(self) -> Identity:
         """The function's name, and what was given as its identity or a hash of its source."""
         named: Identity = {"kind": "function", "model": self.name}
-        if self._identity is None:
+        own = getattr(self.function, "identity", None)
+        if own is None:
             return {**named, "source": _digest(self.function)}
-        return {**named, **(self._identity if isinstance(self._identity, Mapping) else {"identity": self._identity})}
+        return {**named, **(own if isinstance(own, Mapping) else {"identity": own})}
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number; see `stream`."""
@@ -120,7 +107,9 @@ class FunctionModel:
                 yield place, Failure(str(result), retryable=False)
             elif isinstance(result, Exception):
                 count_fault(Fault.FUNCTION)
-                failed.append(Failure(self._reason(request, result), retryable=Fault.FUNCTION.passes))
+                where = f"{request.image}: " if request.image is not None else ""
+                said = f"{type(result).__name__}: {' '.join(str(result).split())}".removesuffix(": ")
+                failed.append(Failure(f"{where}the function {self.name} raised {said}", Fault.FUNCTION.passes))
                 check(self.batch_size)
                 yield place, failed[-1]
             else:
@@ -132,7 +121,7 @@ class FunctionModel:
     def _image(self, request: Request) -> Image.Image | None:
         if request.image is None or "image" not in self._roles:
             return None
-        image = load_image(request.image, max_pixels=self.max_pixels, sha256=request.image_sha256 or None)
+        image = load_image(request.image, sha256=request.image_sha256 or None)
         image.filename = str(request.image)  # type: ignore[attr-defined]
         return image
 
@@ -183,11 +172,6 @@ class FunctionModel:
             )
         return answers
 
-    def _reason(self, request: Request, error: Exception) -> str:
-        where = f"{request.image}: " if request.image is not None else ""
-        text = " ".join(str(error).split())
-        return f"{where}the function {self.name} raised {type(error).__name__}{f': {text}' if text else ''}"
-
     def _text(self, request: Request, result: object) -> str:
         if not isinstance(result, str):
             about = f"the prompt {request.prompt!r}" if request.image is None else "the image"
@@ -204,17 +188,14 @@ _LOOP_LOCK = threading.Lock()
 
 @functools.cache
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """Returns an event loop in a thread of its own, which serves where a loop runs already.
-
-    It outlives a call, so that a client that an async function keeps, and that belongs to its loop, can be used again.
-    """
+    """Starts an event loop in its own thread; it outlives a call, as clients that a function keeps belong to it."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="taxtune-async", daemon=True).start()
     return loop
 
 
 def _wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Returns what a coroutine gives; an interrupt cancels it."""
+    """Runs a coroutine in the event loop; an interrupt cancels it."""
     with _LOOP_LOCK:
         loop = _event_loop()
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)
@@ -225,20 +206,13 @@ def _wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _caught(call: Callable[..., object], *arguments: object) -> object:
-    """Returns what a call gives, or the exception that it raised, unless that is a `ModelError`."""
+    """Calls; an exception, but for a `ModelError`, is returned and not raised."""
     try:
         return call(*arguments)
     except ModelError:
         raise
     except Exception as error:
         return error
-
-
-def _bare(function: Callable[..., Any]) -> Any:
-    """Returns what has a source: a function, or the class of a method or of an object with `__call__`."""
-    if inspect.ismethod(function):
-        return function.__self__ if isinstance(function.__self__, type) else type(function.__self__)
-    return function if hasattr(function, "__qualname__") else type(function)
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -251,40 +225,36 @@ def _name(function: Callable[..., Any]) -> str:
 def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...], bool, str | None]:
     """Returns a function's roles ("image", "prompt"), whether they are lists, and the parameter for the sample."""
     try:
-        every = list(inspect.signature(function).parameters.values())
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # built-in functions tell nothing
         return ("image", "prompt"), False, None
-    parameters = [one for one in every if one.name not in ("sample", "samples") or one.kind is one.POSITIONAL_ONLY]
-    sample = next((one.name for one in every if one not in parameters), None)
-    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    names = [one.name for one in positional if one.default is one.empty]
-    if not names and any(one.kind is one.VAR_POSITIONAL for one in parameters):
-        names = ["image", "prompt"]
-    wanted = any(one.kind is one.KEYWORD_ONLY and one.default is one.empty for one in parameters)
-    if len(names) not in (1, 2) or wanted or names in (["image"], ["images"]):
+    sample = next((one for one in parameters if one in ("sample", "samples")), None)
+    needed = [one for one in parameters.values() if one.default is one.empty and one.name != sample]
+    names = [one.name for one in needed if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    wrong_order = len(names) == 2 and (names[0].startswith("prompt") or names[1].startswith("image"))
+    if len(names) not in (1, 2) or wrong_order or names in (["image"], ["images"]):
         shown = f"{name}{inspect.signature(function)}"
         raise ModelError("The function cannot be called with an image and a prompt.", value=shown, remedy=_FORMS)
-    takes_lists = any(one in ("images", "prompts") for one in names)
-    if len(names) == 1:
-        return ("prompt",), takes_lists, sample
-    prompt_first = names[0].startswith("prompt") or names[1].startswith("image")
-    return ("prompt", "image") if prompt_first else ("image", "prompt"), takes_lists, sample
+    roles = ("prompt",) if len(names) == 1 else ("image", "prompt")
+    return roles, any(one in ("images", "prompts") for one in names), sample
 
 
 def function_identity(function: Callable[..., Any]) -> Identity:
-    """Returns what a function is known by: its name and a hash of what it does, as far as its source tells."""
+    """Identifies a function by its name and a hash of its source."""
     return {"kind": "function", "name": _name(function), "source": _digest(function)}
 
 
 def _digest(function: Any) -> str:
-    """Returns a hash of what a function does, as far as it can be told from the function itself."""
+    """Hashes a function's source, defaults and closure, and the arguments of a `partial`."""
     parts = []
     while function is not None:
         if isinstance(function, functools.partial):
             parts += [_plain(function.args), _plain(function.keywords)]
             function = function.func
             continue
-        bare = _bare(function)
+        bare = function if hasattr(function, "__qualname__") else type(function)
+        if inspect.ismethod(function):  # its class has the source
+            bare = function.__self__ if isinstance(function.__self__, type) else type(function.__self__)
         if isinstance(bare, FunctionType):
             # What a lambda or an inner function was made with tells it from others of the same source.
             parts.append(_plain(bare.__defaults__))

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import cached_property
+from hashlib import sha256
 from importlib.util import find_spec
 from itertools import accumulate, islice
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
 from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint, is_gguf
-from taxtune.models.decoding import Draw, StopAt, cut_at, seed_of
 from taxtune.models.weights import check_quantization, quantization_config
 from taxtune.progress import loading
 
@@ -50,20 +47,15 @@ def _alike(lengths: Sequence[int]) -> int:
     return sum(1 for tokens in padding if tokens <= _PADDING)
 
 
-def _preparers(device: str) -> int:
-    """Returns how many threads prepare requests: beside a GPU a few, where the model itself runs on the CPU one."""
-    return 1 if device == "cpu" else min(8, os.cpu_count() or 1)
-
-
 class Unanswerable(Exception):  # noqa: N818 - it becomes a failure of one request
     """One request cannot be put to the model; its text is the reason of the failure."""
 
 
 class LocalModel(ABC):
-    """A generative checkpoint, loaded at the first request and not before.
+    """A generative checkpoint, loaded at the first request.
 
-    The checkpoint's own chat template makes the model's input, one user turn a request. Inputs are padded on the left,
-    so that a batch is answered as each request alone. A subclass says how a request becomes an input.
+    The checkpoint's own chat template makes the model's input, one user turn per request. Inputs are padded on the
+    left, so that a batch is answered as each request alone. A subclass says how a request becomes an input.
 
     Args:
         model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, "builtin:fieldguide", or for
@@ -77,16 +69,6 @@ class LocalModel(ABC):
         self.model = model
         self.settings = settings or ModelSettings(task=self.task)
         self.temperature = float(self.settings.temperature or 0.0)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.model!r})"
-
-    def with_settings(self, **changes: Any) -> Self:
-        """Returns the same model with other settings, of those that have no part in how the weights are loaded."""
-        other = type(self)(self.model, replace(self.settings, **changes))
-        for loaded in ("checkpoint", "_processor", "_network"):
-            other.__dict__[loaded] = getattr(self, loaded)
-        return other
 
     # -- what it is, known without loading the weights -----------------------------------------------------------------
 
@@ -103,7 +85,6 @@ class LocalModel(ABC):
             "dtype": self.dtype,
             "device": self.device.split(":")[0],
             **self._decoding(),
-            **({"stop": json.dumps(settings.stop, ensure_ascii=False)} if settings.stop else {}),
             **({"quantization": settings.quantization} if settings.quantization else {}),
             # Processors change between releases, seldom within one.
             "transformers": ".".join(transformers.__version__.split(".")[:2]),
@@ -120,27 +101,27 @@ class LocalModel(ABC):
 
     @abstractmethod
     def _decoding(self) -> Identity:
-        """Returns the settings that can change an answer."""
+        """The settings that can change an answer."""
 
     @abstractmethod
     def _load_processor(self) -> Any:
-        """Returns the checkpoint's processor, or its tokenizer if it has no processor."""
+        """Loads the checkpoint's processor, or its tokenizer if it has no processor."""
 
     @abstractmethod
     def _family(self) -> Any:
-        """Returns the class of transformers that loads the network."""
+        """The class of transformers that loads the network."""
 
     @abstractmethod
     def _prepare(self, request: Request) -> Any:
-        """Returns what the model is given of a request, or raises `Unanswerable`."""
+        """Prepares a request for a batch, or raises `Unanswerable`."""
 
     @abstractmethod
     def _collate(self, prepared: Sequence[Any]) -> Any:
-        """Returns prepared requests as one batch of tensors on the model's device."""
+        """Makes one batch of tensors on the model's device of prepared requests."""
 
     @abstractmethod
     def _length(self, prepared: Any) -> int:
-        """Returns how long a prepared request is: requests of one length make a batch without padding."""
+        """The length of a prepared request: requests of one length make a batch without padding."""
 
     def _finish(self, answer: Answer) -> Reply:
         """Makes a reply of an answer that was generated."""
@@ -261,7 +242,7 @@ class LocalModel(ABC):
 
         config = deepcopy(self._network.generation_config)
         config.max_new_tokens, config.max_length = self.settings.max_tokens, None
-        # What is drawn at random is drawn by `Draw`.
+        # What is drawn at random is drawn by `_Draw`.
         config.do_sample, config.temperature, config.top_p, config.top_k = False, None, None, None
         if self.temperature > 0:
             config.num_beams = 1
@@ -292,7 +273,7 @@ class LocalModel(ABC):
         order = iter(sorted(range(len(requests)), key=lambda place: -len(requests[place].prompt)))
         under_way: deque[tuple[int, Future[Any]]] = deque()
         window: list[_Ready] = []
-        threads = ThreadPoolExecutor(_preparers(self.device), "taxtune-prepare")
+        threads = ThreadPoolExecutor(1 if self.device == "cpu" else 8, "taxtune-prepare")
 
         def look_ahead(most: int) -> None:
             for place in islice(order, max(0, most - len(under_way))):
@@ -327,54 +308,37 @@ class LocalModel(ABC):
 
     def _answer_batch(self, requests: Sequence[Request], batch: Sequence[_Ready]) -> list[tuple[int, Reply]]:
         started = time.perf_counter()
-        replies: dict[int, Reply] = {}
-        places, inputs = self._collate_good(requests, batch, replies)
-        if places:
-            texts = self._generate(inputs, [requests[place] for place in places])
-            seconds = (time.perf_counter() - started) / len(places)
-            for place, (text, read, written) in zip(places, texts, strict=True):
-                replies[place] = self._finish(Answer(text, False, read, written, 0.0, seconds, len(places)))
-        return list(replies.items())
-
-    def _collate_good(
-        self, requests: Sequence[Request], batch: Sequence[_Ready], replies: dict[int, Reply]
-    ) -> tuple[list[int], Any]:
-        """Makes the model's input; requests that the processor refuses become failures in `replies`."""
         try:
-            return [one.place for one in batch], self._collate([one.prepared for one in batch])
+            inputs = self._collate([one.prepared for one in batch])
         except Exception as error:
             if isinstance(error, ModelError) or is_out_of_memory(error):
                 raise
-            good = []
-            for one in batch:
-                try:
-                    self._collate([one.prepared])
-                except Unanswerable as problem:
-                    replies[one.place] = Failure(str(problem), retryable=False)
-                except Exception as problem:
-                    image = requests[one.place].image
-                    reason = f"the model's processor rejected the request: {' '.join(str(problem).split())}"
-                    replies[one.place] = Failure(f"{image}: {reason}" if image else reason, retryable=False)
-                else:
-                    good.append(one)
-            if len(good) == len(batch):
-                raise  # each goes alone but not together: that is no fault of a request
-            return [one.place for one in good], self._collate([one.prepared for one in good]) if good else None
+            if len(batch) > 1:  # one of them is at fault
+                return [reply for one in batch for reply in self._answer_batch(requests, [one])]
+            image, reason = requests[batch[0].place].image, str(error)
+            if not isinstance(error, Unanswerable):
+                reason = f"the model's processor rejected the request: {' '.join(reason.split())}"
+                reason = f"{image}: {reason}" if image else reason
+            return [(batch[0].place, Failure(reason, retryable=False))]
+        texts = self._generate(inputs, [requests[one.place] for one in batch])
+        seconds = (time.perf_counter() - started) / len(batch)
+        return [
+            (one.place, self._finish(Answer(text, False, read, written, 0.0, seconds, len(batch))))
+            for one, (text, read, written) in zip(batch, texts, strict=True)
+        ]
 
     def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[tuple[str, int, int]]:
         """Returns text, tokens read and tokens written of each row; a want of memory goes through to `answer`."""
         import torch
 
-        network, settings = self._network, self.settings
+        network = self._network
         # What a decoder alone returns begins with the prompt, what an encoder-decoder does with a token to start from.
         decoder_only = not getattr(network.config, "is_encoder_decoder", False)
         start = inputs["input_ids"].shape[1] if decoder_only else 1
         more: dict[str, Any] = {}
         if self.temperature > 0:
-            seeds = [seed_of(request, settings.seed) for request in requests]
-            more["logits_processor"] = [Draw(self.temperature, seeds)]
-        if settings.stop:
-            more["stopping_criteria"] = [StopAt(self._tokenizer, settings.stop, start)]
+            seeds = [_seed_of(request, self.settings.seed) for request in requests]
+            more["logits_processor"] = [_Draw(self.temperature, seeds)]
         with torch.inference_mode():
             try:
                 output = network.generate(**inputs, **more, generation_config=self._generation)
@@ -387,15 +351,12 @@ class LocalModel(ABC):
 
     def _written(self, new: Any) -> list[tuple[str, int]]:
         """Returns text and number of tokens of each row of new tokens."""
-        ends, pad = self._generation.eos_token_id, self._generation.pad_token_id
+        ends = self._generation.eos_token_id
         ends = ends if isinstance(ends, list) else [ends]
         # Rows that ended early are filled up to the longest; what follows the end is no token that was written.
         rows = [row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))] for row in new.tolist()]
-        for row in rows:
-            while row and row[-1] == pad and pad not in ends:  # after a text that ends the answer
-                row.pop()
         texts = self._tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return [(cut_at(text, self.settings.stop).strip(), len(row)) for text, row in zip(texts, rows, strict=True)]
+        return [(text.strip(), len(row)) for text, row in zip(texts, rows, strict=True)]
 
     def _render(self, messages: list[dict[str, Any]], template: str) -> str:
         """Puts messages into the checkpoint's chat template."""
@@ -405,3 +366,39 @@ class LocalModel(ABC):
                 messages, chat_template=template, add_generation_prompt=True, tokenize=False, **extra
             )
         )
+
+
+def _seed_of(request: Request, seed: int) -> int:
+    """The seed of a request's answer, which depends on the request alone and not on its batch."""
+    text = f"{request.prompt}\0{request.image_sha256 or ''}" + (f"\0{request.sample}" if request.sample else "")
+    digest = sha256(f"{seed}\0{text}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:7], "big")
+
+
+class _Draw:
+    """Draws each row's next token with a generator of its own; for `generate`, as a processor of greedy decoding.
+
+    The most likely token, after Gumbel noise was added to the scaled scores, is a draw from their softmax (the
+    Gumbel-max trick). So an answer depends neither on the rows beside it nor on their order, as it would with one
+    generator for a batch.
+
+    Args:
+        temperature: What the scores are divided by, above 0.
+        seeds: A seed for each row.
+    """
+
+    def __init__(self, temperature: float, seeds: Sequence[int]) -> None:
+        self.temperature = temperature
+        self.seeds = seeds
+        self._generators: list[Any] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Returns the scores (rows x vocabulary) scaled and with noise."""
+        import torch
+
+        if not self._generators:
+            self._generators = [torch.Generator(scores.device).manual_seed(seed) for seed in self.seeds]
+        noise = torch.empty_like(scores)
+        for row, generator in zip(noise, self._generators, strict=True):
+            row.exponential_(generator=generator)
+        return scores / self.temperature - noise.clamp_min_(torch.finfo(noise.dtype).tiny).log_()

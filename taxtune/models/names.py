@@ -175,7 +175,6 @@ def _as_model(given: Callable[..., Any] | Model, settings: ModelSettings) -> Mod
         cast(Callable[..., Any], given),
         batch_size=8 if settings.batch_size == "auto" else settings.batch_size,
         concurrency=8 if settings.concurrency == "auto" else settings.concurrency,
-        max_pixels=settings.max_pixels,
     )
 
 

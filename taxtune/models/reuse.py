@@ -1,21 +1,66 @@
-"""A network is given an image that it has seen before: in prompt tuning the images stay and only the prompts change.
+"""Encoded images are kept: in prompt tuning the images stay and only the prompts change.
 
 `CrossAttended` is for networks whose text looks at the image through layers of their own (Mllama), `Prefix` for all
-that read image and text as one sequence (LLaVA, Qwen2.5-VL, SmolVLM, InternVL, Gemma 3 and their like), and `Features`
-for the same where the keys and values of an image are too much to keep.
+that read image and text as one sequence (LLaVA, Qwen2.5-VL, SmolVLM, InternVL, Gemma 3 and their like).
 """
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from taxtune.models.image_cache import State
+if TYPE_CHECKING:
+    import torch
 
-__all__ = ["Reuse", "Unsupported", "ways_to_keep"]
+__all__ = ["ImageFeatureCache", "Reuse", "State", "Unsupported", "reuse_for"]
+
+#: What is kept of one image: tensors by name, on the CPU.
+State = Mapping[str, "torch.Tensor"]
+
+
+class ImageFeatureCache:
+    """States by the key of their image, up to a limit of memory; threads may share it.
+
+    The first to come stay: a run goes through its images in turn, so that of more images than there is room for the
+    least recently used is the one that is needed next.
+
+    Args:
+        memory: Most bytes.
+    """
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self._lock = threading.Lock()
+        self._held: dict[str, State] = {}
+        self._bytes = 0
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._held
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, key: str) -> State | None:
+        """The state of an image; None where none is kept."""
+        return self._held.get(key)
+
+    def put(self, key: str, state: State) -> None:
+        """Keeps a state, if there is room for it."""
+        size = sum(tensor.nbytes for tensor in state.values())
+        with self._lock:
+            if key not in self._held and self._bytes + size <= self.memory:
+                self._held[key] = state
+                self._bytes += size
+
+    def clear(self) -> None:
+        """Drops all states."""
+        with self._lock:
+            self._held.clear()
+            self._bytes = 0
 
 
 class Unsupported(Exception):  # noqa: N818 - it is not shown as an error: the images are then encoded for each prompt
@@ -54,22 +99,22 @@ class Reuse(ABC):
 
     @abstractmethod
     def encode(self, inputs: Any) -> State:
-        """Returns what is kept of an image.
+        """Encodes an image.
 
         Args:
-            inputs: What the processor makes of a text with the image, a batch of one on the network's device.
+            inputs: The processor's tensors of a text with the image, a batch of one on the network's device.
 
         Raises:
-            Unsupported: If what the network makes of it cannot be kept.
+            Unsupported: If the encoded image cannot be kept.
         """
 
     @abstractmethod
     def inputs(self, texts: Sequence[str], states: Sequence[State]) -> dict[str, Any]:
-        """Returns what `generate` is called with in place of the processor's tensors: no pixels among them.
+        """Makes the arguments of `generate`, which hold no pixels.
 
         Args:
             texts: The texts of a batch.
-            states: What is kept of the image of each.
+            states: The state of the image of each.
 
         Raises:
             Unsupported: If this batch cannot be put together.
@@ -240,65 +285,6 @@ class Prefix(Reuse):
             raise Unsupported(f"{length} tokens do not fit into the sliding windows of its layers")
 
 
-class Features(Reuse):
-    """Keeps what the vision encoder and its projector give: the image as the language model reads it.
-
-    The language model reads it anew with each prompt, so less is saved than by `Prefix`, and far less kept. A state is
-    `ids`, the tokens up to the image's last one, `features` (of shape (..., hidden size)), and whatever else the
-    processor says of the image besides its pixels, such as the size of its grid.
-    """
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._forward = signature(self.network.forward).parameters
-        self._encoder: Any = getattr(getattr(self.network, "base_model", None), "get_image_features", None)
-        if self._encoder is None or "mm_encoder_outputs" not in self._forward:
-            raise Unsupported("this version of transformers takes no image features that were computed before")
-
-    def encode(self, inputs: Any) -> State:
-        """Returns the image's features."""
-        ids = inputs["input_ids"][0]
-        length = int((ids == self.image_token).nonzero()[-1]) + 1
-        taken = signature(self._encoder).parameters
-        made = self._encoder(**{name: inputs[name] for name in taken if name in inputs}, return_dict=True).pooler_output
-        listed = not hasattr(made, "shape")
-        if listed and len(made) != 1:
-            raise Unsupported("its features of one image come in several parts")
-        described = {
-            f"of_image.{name}": value.cpu()
-            for name, value in inputs.items()
-            if not name.startswith("pixel") and value.shape[:2] != inputs["input_ids"].shape
-        }
-        features = {"listed_features" if listed else "features": on_host(made[0] if listed else made)}
-        return {"ids": ids[:length].cpu(), **features, **described}
-
-    def inputs(self, texts: Sequence[str], states: Sequence[State]) -> dict[str, Any]:
-        """Returns tokens, mask and the features of the images."""
-        import torch
-        from transformers.modeling_outputs import BaseModelOutputWithPooling
-
-        device = self.network.device
-        rows = [[*s["ids"].tolist(), *rest(self.ids(t), self.image_token)] for t, s in zip(texts, states, strict=True)]
-        tokens, mask = padded(rows, self.pad_token)
-        listed = "listed_features" in states[0]
-        parts = [state["listed_features" if listed else "features"].to(device) for state in states]
-        inputs = {
-            "input_ids": tokens.to(device),
-            "attention_mask": mask.to(device),
-            # Made for each call: the network changes the dictionary.
-            "mm_encoder_outputs": {
-                "image": BaseModelOutputWithPooling(pooler_output=parts if listed else torch.cat(parts))
-            },
-        }
-        for name in ("mm_token_type_ids", "token_type_ids"):
-            if name in self._forward:
-                inputs[name] = (tokens == self.image_token).long().to(device)
-        for name in states[0]:
-            if name.startswith("of_image."):
-                inputs[name.removeprefix("of_image.")] = torch.cat([state[name] for state in states]).to(device)
-        return inputs
-
-
-def ways_to_keep(model_type: str) -> tuple[type[Reuse], ...]:
-    """Returns the ways of keeping images that may fit an architecture, the one that saves most first."""
-    return (CrossAttended,) if model_type == "mllama" else (Prefix, Features)
+def reuse_for(model_type: str) -> type[Reuse]:
+    """How the images of an architecture are kept."""
+    return CrossAttended if model_type == "mllama" else Prefix

@@ -28,8 +28,6 @@ class LocalLLM(LocalModel):
         decoding: dict[str, str | int | float | None] = {"max_tokens": settings.max_tokens}
         if self.temperature > 0:
             decoding |= {"temperature": self.temperature, "seed": settings.seed}
-        if settings.system_prompt is not None:
-            decoding["system_prompt"] = settings.system_prompt
         return decoding
 
     def _load_processor(self) -> Any:
@@ -75,12 +73,10 @@ class LocalLLM(LocalModel):
         for token in self._control_tokens:
             if len(token) > 1:
                 prompt = prompt.replace(token, f"{token[0]} {token[1:]}")
-        system_prompt, template = self.settings.system_prompt, tokenizer.chat_template
+        template = tokenizer.chat_template
         if not template:
-            return list(tokenizer(prompt if system_prompt is None else f"{system_prompt}\n\n{prompt}")["input_ids"])
+            return list(tokenizer(prompt)["input_ids"])
         messages = [{"role": "user", "content": prompt}]
-        if system_prompt is not None:
-            messages.insert(0, {"role": "system", "content": system_prompt})
         return list(tokenizer(self._render(messages, template), add_special_tokens=False)["input_ids"])
 
     def _length(self, prepared: list[int]) -> int:

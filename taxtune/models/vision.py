@@ -1,7 +1,7 @@
 """Vision-language models that run here: any image-text-to-text checkpoint of Hugging Face transformers.
 
-In prompt tuning the images stay and the prompts change, so what the network makes of an image is kept (`reuse.py`): a
-further prompt costs little more than its own tokens. Where that cannot be, each question is read with its pixels.
+In prompt tuning the images stay and the prompts change, so encoded images are kept (`reuse.py`): a further prompt costs
+little more than its own tokens. Where that cannot be, each question is read with its pixels.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from taxtune.errors import ImageError, ModelError
 from taxtune.hardware import is_out_of_memory, memory_of_this_machine
 from taxtune.loading import explain_load_error
 from taxtune.models.base import Identity, Request
-from taxtune.models.image_cache import ImageFeatureCache, State
 from taxtune.models.local import LocalModel, Unanswerable
-from taxtune.models.reuse import Reuse, Unsupported, ways_to_keep
+from taxtune.models.reuse import ImageFeatureCache, Reuse, State, Unsupported, reuse_for
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -28,10 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalVLM"]
 
-# A limit that holds fewer images than this would only be refilled without end.
+# A limit that holds fewer images than this is of no use.
 _FEWEST_IMAGES = 16
-# With room for fewer than this, about the images of a run, a way that keeps less of each is better.
-_MANY_IMAGES = 256
 # The texts whose tokens are remembered: a run asks with one at a time.
 _TEXTS = 256
 # By so much, as a share of their range, the first token's logits may differ from those of the plain way.
@@ -53,13 +50,12 @@ class Question:
 class LocalVLM(LocalModel):
     """A vision-language model that runs in this process.
 
-    The image comes before the prompt. A chat template that allows no system turn beside an image (Llama 3.2's) gets the
-    system prompt at the head of the user turn. A prompt that holds one of the model's control tokens, and an image that
-    cannot be read or that the processor refuses, fails alone.
+    The image comes before the prompt. A prompt that holds one of the model's control tokens, and an image that cannot
+    be read or that the processor refuses, fails alone.
 
-    What the network makes of an image is kept, up to the settings' limits; the first batch shows whether answers from
-    what is kept are those of the plain way, and where they are not, or the network is of a kind for which this is not
-    possible, every question is asked with its pixels, and a note says so.
+    Encoded images are kept, up to the settings' limit. The first batch shows whether answers from them are those of the
+    plain way; where they are not, or the network is of a kind for which this is not possible, every question is asked
+    with its pixels, and a note says so.
     """
 
     task = "image-text-to-text"
@@ -81,7 +77,7 @@ class LocalVLM(LocalModel):
             "max_new_tokens": self.settings.max_tokens,
             "temperature": self.temperature,
             "seed": self.settings.seed if self.temperature > 0 else None,
-            "system_prompt": self.settings.system_prompt,
+            "system_prompt": None,  # part of the keys of answers that are stored
         }
 
     def _load_processor(self) -> Any:
@@ -132,40 +128,25 @@ class LocalVLM(LocalModel):
         return len(self._ids(prepared.text)) if self._keeps else len(prepared.text) // 4
 
     def _read(self, question: Question) -> Image.Image:
-        """Returns the image of a question; read once, and where nothing better can be kept, not again either."""
+        """Reads the image of a question; done once."""
         if question.pixels is None:
-            from PIL import Image
-
-            key = f"pixels {question.content}"
-            decoded = None if self.not_kept is None else self._cache.get(key)
-            if decoded is not None:
-                question.pixels = Image.fromarray(decoded["pixels"].numpy())
-                return question.pixels
             assert question.request.image is not None
             try:
-                question.pixels = load_image(
-                    question.request.image, max_pixels=self.settings.max_pixels, sha256=question.content
-                )
+                question.pixels = load_image(question.request.image, sha256=question.content)
             except ImageError as error:
                 raise Unanswerable(str(error)) from error
-            if self.not_kept is not None:
-                import numpy as np
-                import torch
-
-                self._cache.put(key, {"pixels": torch.from_numpy(np.array(question.pixels))})
         return question.pixels
 
     def _show(self, question: Question) -> Any:
-        """Returns what the processor makes of a question alone; done once."""
+        """Makes the processor's tensors of a question alone; done once."""
         if question.shown is None:
             pixels = self._read(question)
             try:
                 question.shown = self._process([question.text], [pixels])
             except Exception as problem:
-                detail = " ".join(str(problem).split())
-                raise Unanswerable(
-                    f"{question.request.image}: the model's processor rejected the request: {detail}"
-                ) from problem
+                said = " ".join(str(problem).split())
+                reason = f"{question.request.image}: the model's processor rejected the request: {said}"
+                raise Unanswerable(reason) from problem
             question.pixels = None
         return question.shown
 
@@ -196,14 +177,8 @@ class LocalVLM(LocalModel):
     def _chat(self, prompt: str) -> str:
         """Puts a prompt into the checkpoint's chat template, after the image."""
         template = getattr(self._processor, "chat_template", None) or self._tokenizer.chat_template
-        system_prompt = self.settings.system_prompt
-        if system_prompt is None:
-            return self._render([_user(prompt)], template)
-        system = {"role": "system", "content": [{"type": "text", "text": system_prompt}]}
-        try:
-            return self._render([system, _user(prompt)], template)
-        except Exception:
-            return self._render([_user(f"{system_prompt}\n\n{prompt}")], template)
+        content = [{"type": "image"}, {"type": "text", "text": prompt}]
+        return self._render([{"role": "user", "content": content}], template)
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
@@ -238,10 +213,10 @@ class LocalVLM(LocalModel):
         return str(sorted(identity.items()))
 
     def _key(self, question: Question) -> str:
-        """Returns what a state is kept under; the tokens before the image, such as a system prompt, are part of it."""
+        """The key of a state; the tokens before the image are part of it."""
         ids = self._ids(question.text)
         before = ids[: ids.index(self._image_token)] if self._image_token in ids else None
-        return sha256(f"{self._ways[0].__name__}\0{self._maker}\0{before}\0{question.content}".encode()).hexdigest()
+        return sha256(f"{self._maker}\0{before}\0{question.content}".encode()).hexdigest()
 
     @cached_property
     def _image_token(self) -> int:
@@ -265,31 +240,18 @@ class LocalVLM(LocalModel):
             return known[text]
 
     @cached_property
-    def _ways(self) -> list[type[Reuse]]:
-        """The ways of keeping images that are left, the one in use first."""
-        return list(ways_to_keep(self.checkpoint.model_type))
-
-    @cached_property
     def _reuse(self) -> Reuse:
         pad = int(self._tokenizer.pad_token_id)
-        return self._ways[0](self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
+        way = reuse_for(self.checkpoint.model_type)
+        return way(self._network, self._image_token, pad, self.settings.max_tokens, self._ids)
 
     def _from_kept(self, questions: Sequence[Question]) -> dict[str, Any]:
-        """Returns a batch in which no image is read again, in the first way that fits network and memory."""
-        while True:
-            try:
-                states = [self._state(question) for question in questions]
-                if not self._proven:
-                    self._prove(questions[:2], states[:2])
-                    self._proven = True
-                return self._reuse.inputs([question.text for question in questions], states)
-            except Unsupported:
-                if len(self._ways) == 1:
-                    raise
-            del self._ways[0]
-            self.__dict__.pop("_reuse", None)
-            self._proven = False
-            self._cache.clear()
+        """Makes a batch in which no image is encoded again."""
+        states = [self._state(question) for question in questions]
+        if not self._proven:
+            self._prove(questions[:2], states[:2])
+            self._proven = True
+        return self._reuse.inputs([question.text for question in questions], states)
 
     def _state(self, question: Question) -> State:
         import torch
@@ -299,19 +261,15 @@ class LocalVLM(LocalModel):
         if state is None:
             with torch.inference_mode():
                 state = self._reuse.encode(self._on_device(self._show(question)))
-            self._check_room(state)
+            needed = sum(tensor.nbytes for tensor in state.values())
+            if self._cache.memory < needed * _FEWEST_IMAGES:
+                raise Unsupported(
+                    f"an image takes {needed / 1024**2:,.0f} MiB, of which fewer than {_FEWEST_IMAGES} fit into a "
+                    "quarter of the memory"
+                )
             self._cache.put(key, state)
             question.shown = None
         return state
-
-    def _check_room(self, state: State) -> None:
-        needed = sum(tensor.nbytes for tensor in state.values())
-        least = _MANY_IMAGES if len(self._ways) > 1 else _FEWEST_IMAGES
-        if self._cache.memory < needed * least:
-            raise Unsupported(
-                f"an image takes {needed / 1024**2:,.0f} MiB, of which fewer than {least} fit into the limit; "
-                "raise image_memory_gib"
-            )
 
     def _prove(self, questions: Sequence[Question], states: Sequence[State]) -> None:
         """Raises `Unsupported` where the first token's logits differ from the plain way's by more than rounding."""
@@ -337,7 +295,3 @@ class LocalVLM(LocalModel):
         self._cache.clear()
         self.not_kept = said if isinstance(problem, Unsupported) else f"{type(problem).__name__}: {said}"
         note(f"{self.checkpoint.name} encodes every image again for every prompt: {self.not_kept}.")
-
-
-def _user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}

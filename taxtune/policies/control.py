@@ -1,6 +1,6 @@
-"""Risk control: the least cautious of nested policies that keeps a promise, chosen on images of its own.
+"""Risk control: the least cautious of nested policies that keeps a guarantee, chosen on images of its own.
 
-No image's loss falls from one policy to the next. Two promises can be made, whatever the model, as long as the images
+No image's loss falls from one policy to the next. Two guarantees can be made, whatever the model, as long as the images
 are exchangeable:
 
 - *In expectation*, by conformal risk control (Angelopoulos, Bates, Fisch, Lei and Schuster 2022, "Conformal risk
@@ -30,7 +30,7 @@ _ROUNDING = 1e-12  # 1 - 1/3 is more than 2/3
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Mean loss of a policy on the calibration images, its upper bound, and whether the promise holds for it."""
+    """Mean loss of a policy on the calibration images, its upper bound, and whether the guarantee holds for it."""
 
     loss: float
     bound: float

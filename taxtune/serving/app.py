@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.errors import ModelError
-from taxtune.serving.images import MAX_BYTES
+from taxtune.serving.pyfunc import MAX_BYTES, ServedClassifier
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from taxtune.classifier import Classifier
-    from taxtune.serving.pyfunc import ServedClassifier
+    from taxtune.classifier import Classifier, RiskGuarantee
 
 __all__ = ["make_app"]
 
@@ -37,8 +36,8 @@ _MAX_REQUEST = MAX_BYTES * 4 // 3 + 1024**2
 _MAX_IMAGES, _MAX_VALUES = 1000, 5000
 _TYPES = "Send an image (Content-Type: image/jpeg, image/png, ...) or JSON (application/json)."
 _FORMS = (
-    'The JSON must have the images as {"inputs": {"image": [IMAGE, ...]}}, or as MLflow\'s instances, '
-    "dataframe_records or dataframe_split, each IMAGE the content of a file in base64 or as a data: address."
+    'The JSON must have the images as {"inputs": [IMAGE, ...]}, or as MLflow\'s instances or dataframe_records, each '
+    'IMAGE, or {"image": IMAGE}, the content of a file in base64 or as a data: address.'
 )
 
 
@@ -51,7 +50,7 @@ class _RefusedError(Exception):
 
 
 def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) -> Starlette:
-    """Returns the server of a classifier, with its page.
+    """Makes the server of a classifier, with its page.
 
     Args:
         served: What answers.
@@ -118,21 +117,18 @@ class _OwnHosts:
         if scope["type"] == "http":
             host = Headers(scope=scope).get("host", "").lower()
             name = host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
-            if host and name not in self._known and not _is_number(name):
-                message = (
-                    "The server does not go by this name: use its IP address, localhost, or the name given to --host."
-                )
+            if host and name not in self._known and not _is_address(name):
+                message = "The server has no such name: use its IP address, localhost, or the name given to --host."
                 await JSONResponse({"message": message}, 400)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
-def _is_number(name: str) -> bool:
+def _is_address(name: str) -> bool:
     try:
-        ip_address(name)
+        return bool(ip_address(name))
     except ValueError:
         return False
-    return True
 
 
 async def _body(request: Request) -> bytes:
@@ -141,41 +137,30 @@ async def _body(request: Request) -> bytes:
     Raises:
         _RefusedError: If it is too large, by its own account or in fact.
     """
-    said, size, chunks = request.headers.get("content-length", ""), 0, []
-    if said.isdecimal() and int(said) > _MAX_REQUEST:
-        size = int(said)
-    else:
+    declared, size, chunks = request.headers.get("content-length", ""), 0, []
+    too_large = declared.isdecimal() and int(declared) > _MAX_REQUEST
+    if not too_large:
         async for chunk in request.stream():
             size += len(chunk)
-            if size > _MAX_REQUEST:
+            if too_large := size > _MAX_REQUEST:
                 break
             chunks.append(chunk)
-    if size > _MAX_REQUEST:
-        raise _RefusedError(
-            413, f"The request has more than {_MAX_REQUEST // 1024**2} MB: send fewer or smaller images."
-        )
+    if too_large:
+        most = _MAX_REQUEST // 1024**2
+        raise _RefusedError(413, f"The request has more than {most} MB: send fewer or smaller images.")
     return b"".join(chunks)
 
 
 def _answer(served: ServedClassifier, body: bytes, kind: str) -> list[dict[str, Any]]:
-    """Returns a row for each image of a request.
-
-    Raises:
-        _RefusedError: If it has no images, or the model cannot be asked about any.
-    """
+    """Answers a request, one row per image; `_RefusedError` where it has none, or the model cannot be asked."""
     try:
         return served.rows(_images(body) if kind == "application/json" else [body])
-    except ModelError as error:
-        raise _RefusedError(503, _without_content(str(error))) from error
-
-
-def _without_content(text: str) -> str:
-    """Returns a message without what a model's server may have sent back of an image."""
-    return re.sub(r"[A-Za-z0-9+/=_-]{80,}", "…", text)[:1000]
+    except ModelError as error:  # in which a model's server may have sent an image back
+        raise _RefusedError(503, re.sub(r"[A-Za-z0-9+/=_-]{80,}", "…", str(error))[:1000]) from error
 
 
 def _images(body: bytes) -> list[str]:
-    """Returns the images that JSON has, in any of the forms of MLflow's scoring server.
+    """Reads the images of a JSON request, in three forms of MLflow's scoring server.
 
     Raises:
         _RefusedError: If it is no JSON, or has none.
@@ -190,8 +175,6 @@ def _images(body: bytes) -> list[str]:
     match given:
         case {"inputs": {"image": found}} | {"inputs": found} | {"instances": found} | {"dataframe_records": found}:
             pass
-        case {"dataframe_split": {"columns": ["image"], "data": list(found)}}:
-            found = [row[0] if isinstance(row, list) and len(row) == 1 else row for row in found]
         case _:
             found = None
     found = [found] if isinstance(found, str) else found
@@ -213,7 +196,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
 
     css, script = ((_PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     environment = Environment(loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined)
-    tree, promise = classifier.taxonomy, classifier.promise
+    tree, guarantee = classifier.taxonomy, classifier.guarantee
     page = environment.get_template("page.html.j2").render(
         name=classifier.name,
         model=str(classifier.model.identity.get("model", classifier.model.identity["kind"])),
@@ -222,7 +205,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
         nodes=len(tree) - 1,
         root=tree.labels[tree.root],
         confidence=_confidence(classifier),
-        promise=None if promise is None else _promise(promise.risk, promise.confidence_level, promise.images),
+        guarantee=None if guarantee is None else _guaranteed(guarantee),
         most_bytes=MAX_BYTES,
         address=address,
         css=Markup(css),
@@ -244,9 +227,11 @@ def _confidence(classifier: Classifier) -> str:
     return "Not known: nothing was judged with this classifier."
 
 
-def _promise(risk: float, confidence: float | None, images: int) -> str:
-    how = "in expectation" if confidence is None else f"with confidence {confidence:g}"
-    return f"Mean hP of at least {1 - risk:g} on photos of the same kind, {how}, from {images:,} images."
+def _guaranteed(guarantee: RiskGuarantee) -> str:
+    level = guarantee.confidence_level
+    how = "in expectation" if level is None else f"with confidence {level:g}"
+    least = f"Mean hP of at least {1 - guarantee.risk:g} on photos of the same kind"
+    return f"{least}, {how}, from {guarantee.images:,} images."
 
 
 def _hash(text: str) -> str:

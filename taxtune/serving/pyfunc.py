@@ -7,6 +7,7 @@ MLflow loads the model by the name of this module, so that it holds no code and 
 from __future__ import annotations
 
 import base64
+import binascii
 import io
 import threading
 import time
@@ -14,26 +15,67 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
 
 from taxtune.classifier import Classification, Classifier
 from taxtune.classifier.saved import read_saved
 from taxtune.errors import ImageError, ModelError
+from taxtune.models import check_model
 from taxtune.models.local import LocalModel
 from taxtune.progress import note
-from taxtune.serving.images import read_image
 from taxtune.settings import LocalVLMSettings, VLMSettings
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
     from pandas import DataFrame
 
-__all__ = ["COLUMNS", "ServedClassifier", "requirements", "save_mlflow_model", "signature"]
+__all__ = ["COLUMNS", "MAX_BYTES", "ServedClassifier", "read_image", "requirements", "save_mlflow_model", "signature"]
 
-#: What comes out of an image, by column.
+#: The columns of the output, one row per image.
 COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure", "nodes")
+#: Of an image file; a photo of 50 megapixels has some 20 MB.
+MAX_BYTES = 32 * 1024**2
 _INPUT = "image"
 #: Images after which a large request lets others be answered, and the seconds that they have to begin.
 _AT_ONCE, _PAUSE = 16, 0.001
+_LONGEST_PATH, _SHOWN = 4096, 80
+
+
+def read_image(text: str, *, content_only: bool = False) -> Path | bytes:
+    """Reads how a request names an image: by its content (in base64 or as a data: address), or by its path.
+
+    Args:
+        text: The text.
+        content_only: Take only content, so that whoever may send requests can have no file of the server read.
+
+    Raises:
+        ImageError: If it is none of them, or larger than `MAX_BYTES`.
+    """
+    head, comma, rest = text.partition(",")
+    is_data = head[:5].lower() == "data:"
+    try:
+        if is_data and comma and not head.lower().endswith(";base64"):
+            content = unquote_to_bytes(rest)
+        else:
+            content = base64.b64decode("".join((rest if is_data else text).split()), validate=True)
+    except (binascii.Error, ValueError):
+        content = b""
+    # A JPEG in base64 begins with "/9j/", as a path may.
+    if not (content_only or is_data) and (not content or (len(text) <= _LONGEST_PATH and Path(text).exists())):
+        return Path(text)
+    if not content:
+        raise ImageError(
+            "The text is not an image file in base64.",
+            value=text[:_SHOWN],
+            remedy="Send the content of the image in base64, or as a data: address.",
+        )
+    if len(content) > MAX_BYTES:
+        raise ImageError(
+            f"The image file has more than {MAX_BYTES // 1024**2} MB.",
+            value=text[:_SHOWN],
+            remedy="Send a smaller one.",
+        )
+    return content
 
 
 class ServedClassifier:
@@ -60,18 +102,16 @@ class ServedClassifier:
         Raises:
             ModelError: If the model cannot be asked.
         """
-        from taxtune.models import check_model
-
         for text in check_model(self._classifier.model):
             note(text)
         if isinstance(self._classifier.model, LocalModel):
             self._classifier.classify([_grey()])
 
     def predict(self, model_input: Any, params: Any = None) -> DataFrame:
-        """Returns where images belong, a row each in the order given, with the columns `COLUMNS`.
+        """Places images on the tree, one row per image in the order given, with the columns `COLUMNS`.
 
         Args:
-            model_input: A data frame with a column `image`, or texts: see `taxtune.serving.images.read_image`.
+            model_input: A data frame with a column `image`, or texts: see `read_image`.
             params: Nothing; MLflow passes it.
 
         Raises:
@@ -90,10 +130,10 @@ class ServedClassifier:
         return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).astype({"off_tree": bool, "not_subject": bool})
 
     def rows(self, given: Sequence[Any]) -> list[dict[str, Any]]:
-        """Returns where images belong, a row each in the order given, with the keys `COLUMNS`.
+        """Places images on the tree, one row per image in the order given, with the keys `COLUMNS`.
 
         Args:
-            given: Texts, see `taxtune.serving.images.read_image`, or the bytes of image files.
+            given: Texts, see `read_image`, or the bytes of image files.
 
         Raises:
             ModelError: If the model cannot answer at all, or answers about none of the images now.
@@ -123,17 +163,7 @@ class ServedClassifier:
 
 def _row(found: Classification) -> dict[str, Any]:
     nodes = [{"label": step.label, "rank": step.rank, "confidence": step.confidence} for step in found.path]
-    return {
-        "image": found.image,
-        "placement": found.placement,
-        "rank": found.rank,
-        "confidence": found.confidence,
-        "answer": found.answer,
-        "off_tree": found.off_tree,
-        "not_subject": found.not_subject,
-        "failure": found.failure,
-        "nodes": nodes,
-    }
+    return {name: nodes if name == "nodes" else getattr(found, name) for name in COLUMNS}
 
 
 def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> ServedClassifier:
@@ -144,19 +174,14 @@ def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> 
 
 
 def signature() -> ModelSignature:
-    """Returns what MLflow is told of the tables."""
+    """The columns of input and output, for MLflow."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
     from mlflow.types.schema import Array, Object, Property
 
     text, number = DataType.string, DataType.double
-    node = Object(
-        [
-            Property("label", text),
-            Property("rank", text, required=False),
-            Property("confidence", number, required=False),
-        ]
-    )
+    optional = (Property("rank", text, required=False), Property("confidence", number, required=False))
+    node = Object([Property("label", text), *optional])
     types = dict.fromkeys(COLUMNS, text) | {
         "confidence": number,
         "off_tree": DataType.boolean,
@@ -187,20 +212,18 @@ def save_mlflow_model(classifier: Path, folder: Path, *, example: str | None = N
         loader_module=__name__,
         data_path=str(classifier),
         signature=signature(),
-        input_example=pd.DataFrame({_INPUT: [example or _grey_address()]}),
+        input_example=pd.DataFrame({_INPUT: [example or base64.b64encode(_grey()).decode("ascii")]}),
         pip_requirements=requirements(read_saved(classifier).vlm),
         model_config={"content_only": False},
         **known,
     )
 
 
-def requirements(vlm: VLMSettings | None) -> list[str]:
-    """Returns the packages that a classifier needs where it is served, in the versions that are installed here.
-
-    taxtune brings all of them along; named are those whose version can change an answer.
+def requirements(vlm: VLMSettings) -> list[str]:
+    """The packages whose version can change an answer, in the versions that are installed here.
 
     Args:
-        vlm: The settings of its model; None for a model that was given in Python.
+        vlm: The settings of the classifier's model.
     """
     extras = [
         extra for extra, key in (("quantized", "quantization"), ("sharded", "device_map")) if getattr(vlm, key, 0)
@@ -217,7 +240,3 @@ def _grey() -> bytes:
     buffer = io.BytesIO()
     Image.new("RGB", (64, 64), (128, 128, 128)).save(buffer, "PNG")
     return buffer.getvalue()
-
-
-def _grey_address() -> str:
-    return "data:image/png;base64," + base64.b64encode(_grey()).decode("ascii")

@@ -1,4 +1,4 @@
-"""Calibrating a run's winner: the share of votes at which it keeps a promised risk on new images of the same kind."""
+"""Calibrating a run's winner: the share of votes at which it keeps a guaranteed risk on new images of the same kind."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ShareLevel:
         accuracy: Share of the images that were placed on exactly the target.
         root: Share of the images that stayed on the root.
         bound: Upper bound of 1 - hP: in expectation, or with the confidence.
-        kept: Whether the promise holds at this share.
+        kept: Whether the guarantee holds at this share.
     """
 
     votes: int
@@ -66,15 +66,15 @@ class ShareLevel:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A policy with a promise: that the mean 1 - hP on new images of the same kind is at most `risk`.
+    """A policy with a guarantee: that the mean 1 - hP on new images of the same kind is at most `risk`.
 
     Attributes:
         run: Name of the run.
         templates: The Jinja sources that are asked in turn, mostly one.
         samples: Number of answers to each image.
         temperature: At which they were sampled; None where the model says nothing of it.
-        share: The share of the answers that a node needs; None where only answering the root always keeps the promise.
-        risk: The mean of 1 - hP that is promised.
+        share: The share of the answers that a node needs; None where only always answering the root keeps the risk.
+        risk: The mean of 1 - hP that is guaranteed.
         confidence_level: How often that holds; None for in expectation.
         images: How many images it was calibrated on.
         missing: How many more had no answer and were left out.
@@ -100,7 +100,7 @@ class Calibration:
 
     @property
     def policy(self) -> Vote | None:
-        """The calibrated policy; None where only answering the root always keeps the promise."""
+        """The calibrated policy; None where only answering the root always keeps the guarantee."""
         return None if self.share is None else Vote(self.samples, self.share)
 
     @property
@@ -227,7 +227,7 @@ class CalibrationRun:
                 f"The run was tuned on or judged by all of the {len(pool):,} images, so none is free to calibrate on.",
                 file=self.folder,
                 remedy="Give other labelled images with --data, or use the held-out ones too with --heldout: the "
-                "promise holds on them, but the run's held-out scores are then no check of the calibrated policy.",
+                "guarantee holds on them, but the run's held-out scores are then no check of the calibrated policy.",
             )
         return unused
 
@@ -259,7 +259,7 @@ class CalibrationRun:
         """Asks what is not answered yet, chooses the share and writes `calibration.json`.
 
         Raises:
-            DataError: If there are too few images for the promise whatever the answers are.
+            DataError: If there are too few images for the guarantee whatever the answers are.
             ModelError: If the model would always give the same answer, or too many images have no answer.
             TaxtuneError: If the model cannot be asked.
         """

@@ -27,11 +27,11 @@ from taxtune.errors import DataError, ModelError, RecipeError, TaxonomyError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.metrics.hierarchical import hierarchical_f1_score
-from taxtune.models import AnswerStore
 from taxtune.policies import DIRECT, Vote
 from taxtune.policies.base import Places
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TuneResult
+from tests.serving.samples import save_field_guide
 from tests.taxonomy.test_convert import trees as odd_trees
 from tests.trees import trees
 from tests.tuning.toy import PARENT, BicycleMapper, Cyclist, ToyVLM, Wavering, make_files, make_parts, tuned
@@ -76,18 +76,6 @@ def test_images_may_be_in_no_file_and_bad_ones_fail_alone(tmp_path):
     (refused,) = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM(fail="")).classify([file])
     assert refused.failure
     assert refused.placement is None
-
-
-def test_answers_are_kept_where_a_store_is_given(tmp_path):
-    toy_run(tmp_path)
-    vlm = ToyVLM()
-    files = sorted((tmp_path / "in").rglob("*.png"))[:5]
-    with AnswerStore(tmp_path / "more.db") as store:
-        classifier = taxtune.load_classifier(tmp_path / "run", vlm=vlm)
-        first = classifier.classify(files, store)
-        asked = vlm.asked
-        assert classifier.classify(files, store) == first
-    assert vlm.asked == asked
 
 
 def test_it_can_be_sent_to_another_process(tmp_path):
@@ -153,7 +141,7 @@ def test_it_keeps_to_the_conventions_of_scikit_learn(tmp_path):
     assert copied.get_params() == classifier.get_params()
     copied.set_params(policy=Vote(2))
     assert copied.policy.calls == 2
-    with pytest.raises(ValueError, match="no parameter 'depth'"):
+    with pytest.raises(TypeError, match="'depth'"):
         copied.set_params(depth=2)
     truth = [f"{PARENT[file.name[:-5]]}/{file.name[:-5]}" for file in files]
     scored = cross_val_score(
@@ -251,7 +239,7 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     assert voting.model.identity["temperature"] == 1
     changed = {"vlm.model": f"local:{MODEL_FOLDER}", "vlm.max_tokens": 5}
     elsewhere = taxtune.load_classifier(folder, settings=changed)
-    assert elsewhere.model.identity["max_tokens"] == 5
+    assert elsewhere.model.identity["max_new_tokens"] == 5
     assert elsewhere.model.identity["model"] == "model"
     assert voting.save(folder) == folder
     assert Classifier.load(folder).policy == Vote(3, 0.6)
@@ -259,33 +247,27 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
 
 def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
     toy_run(tmp_path)
-    made = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
-    assert not made.portable
-    folder = made.save(tmp_path / "saved")
-    with pytest.raises(DataError, match=r"model was given in Python.*vlm="):
-        Classifier.load(folder)
+    own = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
+    assert not own.portable
+    with pytest.raises(DataError, match=r"given in Python.*load_classifier\(run, vlm="):
+        own.save(tmp_path / "saved")
+    folder = save_field_guide(tmp_path)
+    made = Classifier.load(folder)
     with pytest.raises(DataError, match="without a calibration"):
-        Classifier.load(folder, vlm=ToyVLM(), calibrated=True)
-    file = next((tmp_path / "in").rglob("*.png"))
-    assert Classifier.load(folder, vlm=ToyVLM()).classify([file]) == made.classify([file])
+        Classifier.load(folder, calibrated=True)
     with pytest.raises(DataError, match="something else"):
         made.save(tmp_path / "in")
     data = json.loads((folder / "classifier.json").read_text())
-    for change, said in (
-        ({"version": 99}, "another version of the format"),
-        ({"version": 1}, "another version of the format"),
-        ({"format": "x"}, "not a classifier"),
-        ({"prompts": 3}, "prompts: "),
-    ):
+    for change, said in (({"format": "taxtune classifier 1"}, "format: "), ({"prompts": 3}, "prompts: ")):
         (folder / "classifier.json").write_text(json.dumps(data | change))
-        with pytest.raises(DataError, match=said):
-            Classifier.load(folder, vlm=ToyVLM())
+        with pytest.raises(DataError, match=f"no classifier of this version of taxtune: {said}"):
+            Classifier.load(folder)
     (folder / "classifier.json").write_text(json.dumps(data))
     tree = (folder / "taxonomy.json").read_text()
-    for change, said in ((tree.replace("navy", "marine"), "not the one that was saved"), ("[]", "cannot be read")):
+    for change, said in ((tree.replace("Aves", "Fowl"), "not the one that was saved"), ("[]", "cannot be read")):
         (folder / "taxonomy.json").write_text(change)
         with pytest.raises(DataError, match=said):
-            Classifier.load(folder, vlm=ToyVLM())
+            Classifier.load(folder)
 
 
 def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(tmp_path):
@@ -310,23 +292,6 @@ def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(t
         taxtune.load_classifier(result, vlm=ToyVLM(), taxonomy=other)
 
 
-def test_nested_dicts_are_a_tree_of_python_too(tmp_path):
-    make_files(tmp_path / "in")
-    tree = {"colour": {"reddish": ["scarlet", "crimson"], "bluish": ["navy", "azure"]}}
-    result = taxtune.tune(
-        taxonomy=tree,
-        examples=tmp_path / "in" / "manifest.csv",
-        vlm=ToyVLM(),
-        settings={"data.tuning": 4, "data.heldout": 6, "iterations": 1, "tracking.mlflow": False},
-        out=tmp_path / "run",
-    )
-    with pytest.raises(RecipeError, match="Give the same taxonomy"):
-        taxtune.load_classifier(result, vlm=ToyVLM())
-    for same in (tree, Taxonomy.from_dict(tree)):
-        classifier = taxtune.load_classifier(result, vlm=ToyVLM(), taxonomy=same)
-        assert [*classifier.predict([tmp_path / "in" / "navy0.png"])] == ["colour/bluish/navy"]
-
-
 def test_the_commit_that_the_run_asked_is_kept(tmp_path):
     result = toy_run(tmp_path)
     commit = "0123456789" * 4
@@ -343,14 +308,15 @@ def test_the_commit_that_the_run_asked_is_kept(tmp_path):
 
 
 @given(st.one_of(trees(), odd_trees()), st.sampled_from([DIRECT, Vote(3, 0.6)]), st.text(max_size=30))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_whatever_tree_there_is_comes_back_as_it_was(tree, policy, prompt):
-    made = Classifier((prompt,), tree, ToyVLM(), Mapper(tree, config=MapperConfig(k=3)), policy, name="trees")
+    recipe = taxtune.load_recipe("fieldguide")
+    made = Classifier((prompt,), tree, ToyVLM(), Mapper(tree), policy, recipe=recipe, name="trees")
     with tempfile.TemporaryDirectory() as folder:
-        loaded = Classifier.load(made.save(folder), vlm=ToyVLM())
+        loaded = Classifier.load(made.save(folder))
     assert loaded.taxonomy.digest == tree.digest
     assert loaded.taxonomy.ids == tree.ids
-    assert (loaded.prompts, loaded.policy, loaded.mapper.config) == ((prompt,), policy, made.mapper.config)
+    assert (loaded.prompts, loaded.policy) == ((prompt,), policy)
 
 
 def test_a_mapper_that_was_given_in_python_has_to_be_given_again(tmp_path):
@@ -372,4 +338,4 @@ def test_another_wordnet_than_the_runs_is_noted(tmp_path, notes):
     result = toy_run(tmp_path)
     facts = {**result.provenance.facts, "Mapper": {**result.provenance.facts["Mapper"], "wordnet": "WordNet 2.1"}}
     taxtune.load_classifier(replace(result, provenance=replace(result.provenance, facts=facts)), vlm=Wavering())
-    assert any("looked words up in WordNet 2.1, and here it is no WordNet" in said for said in notes)
+    assert any("placed answers with wordnet WordNet 2.1, and not None" in said for said in notes)

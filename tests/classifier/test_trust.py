@@ -66,12 +66,12 @@ def test_an_address_in_the_models_name_is_one_too(tmp_path: Path) -> None:
         Classifier.load(strange(tmp_path, model="huggingface/https://attacker.example/v1"))
 
 
-@pytest.mark.parametrize("how", ["this machine", "api_base", "setting", "listed"])
+@pytest.mark.parametrize("how", ["this machine", "setting", "listed"])
 def test_no_key_but_the_providers_own_is_sent(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with OpenAIServer(then="tit") as server:
         there = server.api_base if how == "this machine" else "http://mine.example/v1"
         folder = strange(tmp_path, api_base=there)
-        own: dict[str, Any] = {"this machine": {}, "api_base": {"api_base": server.api_base}, "listed": {}}.get(
+        own: dict[str, Any] = {"this machine": {}, "listed": {}}.get(
             how, {"settings": {"vlm.api_base": server.api_base}}
         )
         if how == "listed":

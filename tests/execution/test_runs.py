@@ -74,7 +74,7 @@ def test_a_run_labels_a_ray_data_set(here, tmp_path, cluster):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["workers=2"], "execution: needs an engine"),
+        (["workers=2"], "execution: needs the engine ray"),
         (["engine=slurm"], "execution.engine: Input should be 'here' or 'ray'"),
         (["engine=ray", "workers=0"], "execution.workers: must be auto, or a whole number"),
         (["engine=ray", "nodes=2"], "execution.nodes: unknown key"),

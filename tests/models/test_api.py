@@ -5,14 +5,10 @@ import gzip
 import io
 import os
 import re
-import shutil
 import signal
-import ssl
-import subprocess
 import threading
 import time
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +26,6 @@ from taxtune.models import (
     Request,
     ask,
     count_faults,
-    open_replies,
 )
 from taxtune.models.api import ApiModel
 from taxtune.models.api_errors import load_litellm
@@ -100,12 +95,11 @@ def test_a_seed_is_sent_where_answers_are_sampled_and_tells_stored_ones_apart(
         assert (server.chats[0].json.get("seed"), model.identity.get("seed")) == (seed, seed)
 
 
-def test_the_askedholds_prompt_image_and_decoding(asked: Request) -> None:
+def test_a_request_holds_prompt_image_and_decoding(asked: Request) -> None:
     with OpenAIServer("x") as server:
-        vlm(server, system_prompt="Be brief.", max_tokens=17, temperature=0.5).answer([asked])
+        vlm(server, max_tokens=17, temperature=0.5).answer([asked])
         (request,) = server.chats
-    system, user = request.messages
-    assert system == {"role": "system", "content": "Be brief."}
+    (user,) = request.messages
     picture, text = user["content"]
     assert text == {"type": "text", "text": "What bird is this?"}
     head, _, data = picture["image_url"]["url"].partition(",")
@@ -115,13 +109,6 @@ def test_the_askedholds_prompt_image_and_decoding(asked: Request) -> None:
     assert request.json["temperature"] == 0.5
     assert 17 in (request.json.get("max_tokens"), request.json.get("max_completion_tokens"))
     assert request.headers["authorization"] == f"Bearer {KEY}"
-
-
-def test_a_further_answer_has_its_number_as_seed(asked: Request) -> None:
-    with OpenAIServer("x", "y") as server:
-        for sample in (0, 3):
-            vlm(server).answer([replace(asked, sample=sample)])
-        assert [request.json.get("seed") for request in server.chats] == [None, 3]
 
 
 def test_questions_are_asked_at_once_and_come_back_in_order(asked: Request) -> None:
@@ -210,7 +197,7 @@ def test_an_answer_counts_what_all_attempts_consumed(asked: Request) -> None:
 
 def test_a_server_that_is_not_there_is_a_failure(asked: Request) -> None:
     (reply,) = vlm(servers.closed_api_base()).answer([asked])
-    assert "cannot be reached: nothing listens at that address" in failure(reply).reason
+    assert "cannot be reached: Connection refused" in failure(reply).reason
     assert failure(reply).retryable
 
 
@@ -260,31 +247,6 @@ def test_a_key_that_a_server_echoes_is_in_no_answer(
     with OpenAIServer(f"A: a mallard, {KEY}.") as server:
         (reply,) = vlm(server, api_key=KEY if given else None).answer([asked])
     assert reply.text == "A: a mallard, [key]."
-
-
-def test_a_word_is_no_key(asked: Request) -> None:
-    with OpenAIServer("A: EMPTY.") as server:
-        (reply,) = vlm(server, api_key="EMPTY").answer([asked])
-    assert reply.text == "A: EMPTY."
-
-
-def test_a_host_that_nobody_knows_and_a_certificate_that_nobody_signed_are_told_apart(
-    asked: Request, tmp_path: Path
-) -> None:
-    (reply,) = vlm("http://taxtune.invalid/v1", max_retries=0).answer([asked])
-    assert "its host name is not known" in failure(reply).reason
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl, which makes the certificate, is not installed")
-    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout key.pem -out certificate.pem"
-    subprocess.run(make.split(), cwd=tmp_path, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        (reply,) = vlm(f"https://127.0.0.1:{server.server_port}/v1", max_retries=0).answer([asked])
-        server.shutdown()
-    assert "its TLS certificate is not accepted (self-signed certificate)" in failure(reply).reason
 
 
 def test_retry_after_is_respected(asked: Request) -> None:
@@ -439,12 +401,7 @@ def test_the_identity_holds_what_changes_answers_and_no_secret() -> None:
     assert base["api_base"] == "http://host/v1"
     assert not any(secret in str(base) for secret in (KEY, "password", "abc"))
     assert base == vlm("http://host/v1/", concurrency=2, timeout=1, max_retries=0, api_key="other").identity
-    for settings in (
-        {"max_tokens": 5},
-        {"temperature": 0.7},
-        {"system_prompt": "Be brief."},
-        {"max_image_side": 512},
-    ):
+    for settings in ({"max_tokens": 5}, {"temperature": 0.7}):
         assert vlm("http://host/v1", **settings).identity != base
 
 
@@ -466,25 +423,6 @@ def test_a_prompt_alone_is_sent_as_text() -> None:
     assert sent.messages == [{"role": "user", "content": "Is it ??"}]
     assert sent.json["temperature"] == 0
     assert 17 in (sent.json.get("max_tokens"), sent.json.get("max_completion_tokens"))
-
-
-def test_replies_are_kept_and_failures_are_not(tmp_path: Path) -> None:
-    def kept(model: ApiModel, *prompts: str) -> list[Reply]:
-        with open_replies(tmp_path) as store:
-            return ask(model, [Request(prompt) for prompt in prompts], store)
-
-    with OpenAIServer(lambda body: body["messages"][-1]["content"].upper()) as server:
-        for _ in range(2):
-            assert [r.text for r in kept(judge(server), "a", "b", "a") if isinstance(r, Answer)] == ["A", "B", "A"]
-        assert sorted(server.prompts) == ["a", "b"]
-        for settings in ({"max_tokens": 9}, {"temperature": 0.5}):
-            kept(judge(server, **settings), "a")
-        assert len(server.chats) == 4, "another setting is another reply"
-    bad = [servers.empty_text(), servers.model_refusal(), servers.content_filter(), servers.status(400, "no")]
-    with OpenAIServer(*bad, "Yes.") as server:
-        said = [kept(judge(server, max_retries=0), "c")[0] for _ in range(6)]
-        assert [isinstance(reply, Answer) for reply in said] == [False] * 4 + [True] * 2
-        assert len(server.chats) == 5
 
 
 # -- a conversation with tools -----------------------------------------------------------------------------------------

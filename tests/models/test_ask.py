@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,9 +24,10 @@ from taxtune.models import (
 class Scripted:
     """A model whose replies a function gives; it notes what it was asked."""
 
-    def __init__(self, reply: Callable[[Request], Reply], name: str = "scripted") -> None:
+    def __init__(self, reply: Callable[[Request], Reply], batch_size: int = 8) -> None:
         self.reply = reply
-        self.identity: Identity = {"kind": "scripted", "model": name}
+        self.batch_size = batch_size
+        self.identity: Identity = {"kind": "scripted", "model": "scripted"}
         self.batches: list[list[str]] = []
 
     def answer(self, questions: Sequence[Request]) -> list[Reply]:
@@ -50,8 +49,8 @@ def store(tmp_path: Path) -> AnswerStore:
 
 
 def test_answers_keep_order_and_number_over_batches() -> None:
-    vlm = Scripted(echo)
-    replies = ask(vlm, [q(str(i)) for i in range(7)], None, batch_size=3)
+    vlm = Scripted(echo, batch_size=3)
+    replies = ask(vlm, [q(str(i)) for i in range(7)], None)
     assert [r.text for r in replies if isinstance(r, Answer)] == [f"said {i} i" for i in range(7)]
     assert [len(batch) for batch in vlm.batches] == [3, 3, 1]
 
@@ -136,15 +135,15 @@ def test_what_ends_the_run_loses_only_the_batch_in_flight(store: AnswerStore, st
         return echo(question)
 
     with pytest.raises(stop):
-        ask(Scripted(until_five), [q(str(i)) for i in range(9)], store, batch_size=2)
-    rest = Scripted(echo)
-    ask(rest, [q(str(i)) for i in range(9)], store, batch_size=9)
+        ask(Scripted(until_five, batch_size=2), [q(str(i)) for i in range(9)], store)
+    rest = Scripted(echo, batch_size=9)
+    ask(rest, [q(str(i)) for i in range(9)], store)
     assert rest.batches == [["4", "5", "6", "7", "8"]]
 
 
 def test_a_dead_server_is_not_asked_to_the_end(store: AnswerStore) -> None:
-    vlm = Scripted(lambda _: Failure("429", retryable=True))
-    replies = ask(vlm, [q(str(i)) for i in range(40)], store, batch_size=4)
+    vlm = Scripted(lambda _: Failure("429", retryable=True), batch_size=4)
+    replies = ask(vlm, [q(str(i)) for i in range(40)], store)
     assert len(vlm.batches) == 1
     assert all(isinstance(r, Failure) and r.retryable for r in replies)
     assert isinstance(replies[-1], Failure)
@@ -152,20 +151,11 @@ def test_a_dead_server_is_not_asked_to_the_end(store: AnswerStore) -> None:
     assert "429" in replies[-1].reason
 
 
-def test_a_model_that_loses_an_answer_is_found_out() -> None:
-    class Short(Scripted):
-        def answer(self, questions: Sequence[Request]) -> list[Reply]:
-            return super().answer(questions)[1:]
-
-    with pytest.raises(ModelError, match="1 answers to 2 requests"):
-        ask(Short(echo), [q("a"), q("b")], None)
-
-
 class Streamed(Scripted):
     """A model that streams: the places that it is told, in that order."""
 
     def __init__(self, order: Sequence[int], reply: Callable[[Request], Reply] = echo) -> None:
-        super().__init__(reply)
+        super().__init__(reply, batch_size=3)
         self.order = order
         self.closed = False
 
@@ -180,7 +170,7 @@ class Streamed(Scripted):
 
 def test_a_model_that_streams_is_given_all_at_once_and_may_answer_in_any_order(store: AnswerStore) -> None:
     vlm = Streamed([2, 0, 1])
-    replies = ask(vlm, [q("a"), q("b"), q("c")], store, batch_size=2)
+    replies = ask(vlm, [q("a"), q("b"), q("c")], store)
     assert vlm.batches == [["a", "b", "c"]]
     assert [r.text for r in replies if isinstance(r, Answer)] == ["said a i", "said b i", "said c i"]
     assert len(store) == 3
@@ -197,30 +187,12 @@ def test_a_stream_is_let_go_when_as_many_in_a_row_fail_as_keep_the_model_busy(st
         return echo(question) if question.prompt == "0" else Failure("server is down", retryable=True)
 
     vlm = Streamed(range(6), down_after_one)
-    replies = ask(vlm, [q(str(i)) for i in range(6)], store, batch_size=3)
+    replies = ask(vlm, [q(str(i)) for i in range(6)], store)
     assert vlm.closed
     reasons = [reply.reason for reply in replies if isinstance(reply, Failure)]
     assert reasons[:3] == ["server is down"] * 3
     assert reasons[3:] == ["not asked because the 3 before it all failed: server is down"] * 2
     assert len(store) == 1
-
-
-def test_a_model_does_not_wait_for_the_store(store: AnswerStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    all_answered = threading.Event()
-    put = store.put
-
-    def slow_put(*arguments: Any) -> None:
-        assert all_answered.wait(30), "the model waited for the store"
-        put(*arguments)
-
-    def last_tells(question: Request) -> Reply:
-        if question.prompt == "4":
-            all_answered.set()
-        return echo(question)
-
-    monkeypatch.setattr(store, "put", slow_put)
-    ask(Scripted(last_tells), [q(str(i)) for i in range(5)], store, batch_size=1)
-    assert len(store) == 5
 
 
 @pytest.mark.parametrize("order", [range(6), [5, 4, 3, 2, 1, 0]])

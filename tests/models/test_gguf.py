@@ -89,33 +89,16 @@ def test_a_vision_language_model_is_not_read_from_such_a_file(tmp_path: Path) ->
         check_reachable(str(file))
 
 
-@pytest.mark.parametrize(
-    ("architecture", "parts", "message"),
-    [
-        ("clip", 1, r"image encoder of a vision-language model \(mmproj\)"),
-        ("llama", 3, "one part of a model that is split into several.*--merge"),
-        ("rwkv7", 1, "cannot read a GGUF file of the architecture 'rwkv7'.*llama.cpp or Ollama"),
-    ],
-)
-def test_what_is_no_language_model_of_transformers_is_refused(
-    header: Path, architecture: str, parts: int, message: str
-) -> None:
+@pytest.mark.parametrize(("architecture", "parts"), [("clip", 1), ("llama", 3), ("rwkv7", 1)])
+def test_what_is_no_language_model_of_transformers_is_refused(header: Path, architecture: str, parts: int) -> None:
     write(header, architecture, parts)
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=r"cannot read a language model .*no mmproj file.*llama\.cpp or Ollama"):
         find_checkpoint(str(header), task=TASK)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"version https://git-lfs.github.com/spec/v1\n", "not a GGUF file"),
-        (b"", "not a GGUF file"),
-        (b"GGUF\x03\x00\x00\x00\x05\x00", "damaged or incomplete"),
-    ],
-)
-def test_a_file_that_is_none_is_refused(header: Path, content: bytes, message: str) -> None:
-    header.write_bytes(content)
-    with pytest.raises(ModelError, match=message):
+def test_a_file_that_is_none_is_refused(header: Path) -> None:
+    header.write_bytes(b"version https://git-lfs.github.com")
+    with pytest.raises(ModelError, match=r"model\.gguf: .*cannot read a language model"):
         find_checkpoint(str(header), task=TASK)
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import base64
 import io
-import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,7 @@ from PIL import Image
 
 from taxtune.data import content_hash, load_image
 from taxtune.errors import ImageError
-from taxtune.models import Answer, Request
-from taxtune.models.api import ApiModel
 from taxtune.models.image_urls import ImageUrls, data_url
-from tests import servers
-from tests.servers import OpenAIServer
 
 ORIENTATION, SOFTWARE = 0x0112, 0x0131
 
@@ -44,16 +39,11 @@ def exif(**tags: Any) -> Image.Exif:
     return made
 
 
-def test_a_large_image_is_scaled_down_and_sent_as_jpeg() -> None:
-    def sent_as(size: tuple[int, int], max_side: int | None) -> tuple[str | None, tuple[int, int]]:
-        data = base64.b64decode(data_url(Image.new("RGB", size, "red"), max_side).partition(",")[2])
-        picture = Image.open(io.BytesIO(data))
-        return picture.format, picture.size
-
-    assert sent_as((3000, 1500), 1024) == ("JPEG", (1024, 512))
-    assert sent_as((3000, 1500), None) == ("JPEG", (3000, 1500))
-    assert sent_as((3000, 1500), 200) == ("PNG", (200, 100))
-    assert sent_as((64, 64), 1024) == ("PNG", (64, 64))
+@pytest.mark.parametrize(("size", "kind", "sent"), [((3000, 1500), "JPEG", (1024, 512)), ((64, 64), "PNG", (64, 64))])
+def test_a_large_image_is_scaled_down_and_sent_as_jpeg(size: tuple[int, int], kind: str, sent: tuple[int, int]) -> None:
+    data = base64.b64decode(data_url(Image.new("RGB", size, "red"), 1024).partition(",")[2])
+    opened = Image.open(io.BytesIO(data))
+    assert (opened.format, opened.size) == (kind, sent)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L"])
@@ -63,7 +53,7 @@ def test_a_jpeg_is_sent_as_it_is_without_its_metadata(mode: str, progressive: bo
     picture().convert(mode).save(
         path, quality=97, exif=exif(orientation=1), comment="a secret in a comment", progressive=progressive
     )
-    head, data = sent(ImageUrls(1024).url(path, None))
+    head, data = sent(ImageUrls().url(path, None))
     assert head == "data:image/jpeg;base64"
     assert b"secret" in path.read_bytes()
     assert b"secret" not in data
@@ -74,7 +64,7 @@ def test_a_jpeg_is_sent_as_it_is_without_its_metadata(mode: str, progressive: bo
 def test_a_png_is_sent_without_loss_however_large_and_without_its_metadata(tmp_path: Path) -> None:
     path = tmp_path / "drawing.png"
     picture(600, 400).save(path, exif=exif())
-    head, data = sent(ImageUrls(1024).url(path, None))
+    head, data = sent(ImageUrls().url(path, None))
     assert head == "data:image/png;base64"
     assert b"secret" not in data
     assert pixels(data) == load_image(path).tobytes()
@@ -96,8 +86,7 @@ def test_a_file_that_servers_may_read_differently_is_sent_as_taxtune_reads_it(
 ) -> None:
     path = tmp_path / name
     made.save(path, **options)
-    urls = ImageUrls(1024, at={str(tmp_path): "file:///photos"})
-    assert urls.url(path, None) == data_url(load_image(path), 1024)
+    assert ImageUrls().url(path, None) == data_url(load_image(path), 1024)
 
 
 def test_an_image_is_made_once_and_kept_as_far_as_there_is_room(
@@ -114,9 +103,9 @@ def test_an_image_is_made_once_and_kept_as_far_as_there_is_room(
         return load_image(path, **given)
 
     monkeypatch.setattr("taxtune.models.image_urls.load_image", reading)
-    size = sum(len(ImageUrls(1024).url(path, None)) for path in paths)
+    size = sum(len(ImageUrls().url(path, None)) for path in paths)
     read.clear()
-    urls = ImageUrls(1024, max_bytes=size - 1)
+    urls = ImageUrls(size - 1)
     threads = [threading.Thread(target=urls.url, args=(paths[0], hashes[0])) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -132,28 +121,4 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     Image.new("RGB", (64, 64)).save(path)
     with pytest.raises(ImageError, match="has changed"):
-        ImageUrls(1024).url(path, "0" * 64)
-
-
-@pytest.mark.parametrize("address", ["file:///photos", "https://host/photos/"])
-def test_an_image_that_the_server_can_reach_is_sent_by_reference_and_is_the_same_to_the_model(
-    address: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "my photos" / "birds & co"
-    folder.mkdir(parents=True)
-    photo, large, elsewhere = folder / "a bird.jpg", folder / "large.jpg", tmp_path / "elsewhere.jpg"
-    picture().save(photo)
-    picture(1500, 200).save(large)
-    shutil.copy(photo, elsewhere)
-    requests = [Request("What bird?", path, content_hash(path)) for path in (photo, large, elsewhere)]
-    with OpenAIServer(then="A: a robin.") as server:
-        settings = {"api_key": "k", "concurrency": 1}
-        model = ApiModel(
-            "openai/eyes", servers.model_settings(server, images_at={str(tmp_path / "my photos"): address}, **settings)
-        )
-        assert all(isinstance(reply, Answer) for reply in model.answer(requests))
-        urls = [chat.messages[-1]["content"][0]["image_url"]["url"] for chat in server.chats]
-        assert model.identity == ApiModel("openai/eyes", servers.model_settings(server, **settings)).identity
-    assert urls[0] == f"{address.rstrip('/')}/birds%20%26%20co/a%20bird.jpg"
-    assert urls[1].startswith("data:image/jpeg"), "it must be scaled down"
-    assert urls[2].startswith("data:image/jpeg"), "it is in no such folder"
+        ImageUrls().url(path, "0" * 64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +14,6 @@ import pytest
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Answer, ModelSettings, Reply, Request, local, make_model
 from taxtune.models import weights as quantizing
-from taxtune.models.decoding import StopAt
 from taxtune.models.local import LocalModel
 from taxtune.models.weights import QUANTIZATIONS
 from tests.tiny_models import TEXT_FAMILIES, Shape, make_checkpoint
@@ -63,7 +61,7 @@ def test_the_identity_pins_weights_and_decoding(
     assert base == make().identity, "the place of a folder is no part of the model"
     assert str(base["revision"]).startswith("sha256:")
     assert (base["dtype"], base["device"]) == ("float32", "cpu")
-    for settings in ({"max_tokens": 5}, {"temperature": 0.7}, {"system_prompt": "Be brief."}, {"dtype": "bfloat16"}):
+    for settings in ({"max_tokens": 5}, {"temperature": 0.7}, {"dtype": "bfloat16"}):
         assert make(folder, **settings).identity != base
     assert make(folder, temperature=0.7, seed=1).identity != make(folder, temperature=0.7).identity
     assert make(folder, seed=1, batch_size=2).identity == base
@@ -72,18 +70,6 @@ def test_the_identity_pins_weights_and_decoding(
     data[-1] ^= 1
     weights.write_bytes(data)
     assert make(folder).identity["revision"] != base["revision"]
-
-
-def test_what_to_know_before_it_is_loaded(make: Make) -> None:
-    model = make()
-    found = model.checkpoint
-    for complete, weight_bytes, said in (
-        (True, 1, []),
-        (False, 0, [f"The weights of {found.name} will be downloaded first."]),
-        (True, 9 * 1024**3, [f"{found.name} has 9 GiB of weights and will run on the CPU, very slowly."]),
-    ):
-        vars(model)["checkpoint"] = replace(found, complete=complete, weight_bytes=weight_bytes)
-        assert model.check() == said
 
 
 def test_out_of_memory_halves_the_batch(make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,23 +127,6 @@ def test_an_answer_depends_neither_on_its_batch_nor_on_the_order(
         assert texts(model.answer(shuffled)) == [expected[one] for one in shuffled]
 
 
-def test_the_longest_are_asked_first_and_each_reply_says_which_it_is(
-    make: Make, requests: list[Request], batches: list[list[int]]
-) -> None:
-    lengths = [5, 90, 17, 40, 2, 61, 5, 33, 90, 12]
-    model, asked = make(batch_size=4), of_lengths(requests, lengths)
-    replies = list(model.stream(asked))
-    assert [[row - min(batches[-1]) for row in batch] for batch in batches] == [
-        [88, 88, 59, 38],
-        [31, 15, 10, 3],
-        [3, 0],
-    ]
-    assert [place for place, _ in replies] == sorted(range(10), key=lambda i: -lengths[i])
-    assert [reply.batch for _, reply in replies if isinstance(reply, Answer)] == [4] * 8 + [2] * 2
-    # Places, and not replies, tell their order.
-    assert texts([dict(replies)[place] for place in range(10)]) == texts(model.answer(asked))
-
-
 def test_a_batch_ends_where_it_would_be_mostly_padding(
     make: Make, requests: list[Request], batches: list[list[int]]
 ) -> None:
@@ -181,42 +150,6 @@ def test_three_batches_at_most_are_in_memory_and_a_closed_stream_prepares_no_mor
     assert done <= 19 + 3 * 3
     assert texts(model.answer(asked[:2]))
     assert len(prepared) == done + 2
-
-
-@pytest.mark.parametrize(
-    ("family", "temperature"), [("llava", 0.0), ("llava", 0.8), ("llama", 0.0), ("t5", 0.8)], indirect=["family"]
-)
-def test_an_answer_ends_before_a_text_that_stops_it(make: Make, requests: list[Request], temperature: float) -> None:
-    asked = of_lengths(requests, [5, 90, 17, 40, 2, 61])
-    free = make(max_tokens=16, temperature=temperature).answer(asked)
-    # A text that none has, and two characters out of the middle of two answers; not "�", which is also how a letter is
-    # shown before its last token has come.
-    middles = (re.search(r"[^\s�]{1,2}", text[len(text) // 2 :]) for text in texts(free)[:2])
-    stops = (*(found[0] for found in middles if found), "@@")
-    assert len(stops) == 3
-    model = make(max_tokens=16, temperature=temperature, stop=stops)
-    stopped = model.answer(asked)
-    cut = [text[: min([text.find(stop) for stop in stops if stop in text], default=None)] for text in texts(free)]
-    assert texts(stopped) == [text.strip() for text in cut]
-    assert sum(len(a) < len(b) for a, b in zip(texts(stopped), texts(free), strict=True)) >= 2
-    for one, whole in zip(stopped, free, strict=True):
-        assert isinstance(one, Answer)
-        assert isinstance(whole, Answer)
-        shorter = len(one.text) < len(whole.text)
-        assert one.completion_tokens < 16 if shorter else one.completion_tokens == whole.completion_tokens
-    assert "stop" not in make().identity
-    assert model.identity == {**make(max_tokens=16, temperature=temperature).identity, "stop": model.identity["stop"]}
-
-
-def test_what_the_prompt_ends_with_is_no_part_of_a_stop(make: Make, requests: list[Request]) -> None:
-    import torch
-
-    tokenizer = make()._tokenizer
-    line, word = tokenizer("\n", add_special_tokens=False)["input_ids"], tokenizer("a", add_special_tokens=False)
-    stop_at = StopAt(tokenizer, ["\n\n"], start=2)
-    for new, ended in ((line, False), (line * 2, True), ([*line, *word["input_ids"], *line], False)):
-        rows = torch.tensor([[*line, *line, *new]])
-        assert stop_at(rows, None).tolist() == [ended]
 
 
 def test_accelerate_may_place_the_layers(make: Make, requests: list[Request]) -> None:
@@ -287,19 +220,6 @@ def test_what_the_network_cannot_do_ends_the_work(
         model.answer(requests[:1])
 
 
-def test_a_model_that_does_not_fit_at_all(make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    model = make()
-
-    def full(*_: Any, **__: Any) -> Any:
-        raise MemoryError
-
-    monkeypatch.setattr(torch.nn.Module, "to", full)
-    with pytest.raises(ModelError, match=r"does not fit into the memory of the device 'cpu'\."):
-        model.answer(requests[:1])
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -309,7 +229,6 @@ def test_a_model_that_does_not_fit_at_all(make: Make, requests: list[Request], m
         ({"quantization": "2bit"}, "Unknown quantization"),
         ({"device_map": "cuda"}, "Unknown device_map"),
         ({"device_map": "auto", "device": "cuda:1"}, "device_map chooses the devices itself"),
-        ({"stop": ("a", "")}, "stops an answer is empty"),
         ({"temperature": -1.0}, "temperature must be between"),
     ],
 )

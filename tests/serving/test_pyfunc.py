@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,10 @@ from typing import Any
 import pytest
 
 from taxtune.classifier import Classifier, Reliability
+from taxtune.errors import ImageError
 from taxtune.models import Answer, Request
-from taxtune.serving.pyfunc import COLUMNS, ServedClassifier, requirements, save_mlflow_model
-from taxtune.settings import LocalVLMSettings
+from taxtune.serving.pyfunc import COLUMNS, ServedClassifier, read_image, requirements, save_mlflow_model
+from taxtune.settings import ApiVLMSettings, LocalVLMSettings
 from tests.serving.samples import BIRD, in_base64, save_field_guide, served, toy
 from tests.tuning.toy import BicycleMapper, Cyclist, ToyVLM
 
@@ -31,7 +33,7 @@ def test_a_table_in_and_a_table_out(tmp_path: Path) -> None:
     assert len(table.image[1]) == 64  # what is in no file is known by the hash of its content
     assert table.failure.map(bool).tolist() == [False, False, True, True]
     assert "does not exist" in table.failure[2]
-    assert "no content" in table.failure[3]
+    assert "not an image file in base64" in table.failure[3]
     nodes = table.nodes[0]
     assert [node["label"] for node in nodes] == ["colour", "reddish", "scarlet"]
     sure = [node["confidence"] for node in nodes]
@@ -51,17 +53,33 @@ def test_off_the_tree_and_nothing_said(tmp_path: Path) -> None:
     assert murky["answer"].startswith("A bicycle")
 
 
-def test_texts_without_a_table(tmp_path: Path) -> None:
-    model = ServedClassifier(toy(tmp_path / "in"))
-    assert model.predict([(tmp_path / "in" / "azure0.png").read_bytes()]).placement.tolist() == ["colour/bluish/azure"]
+CONTENT = b"\xff\xd8\xff\xe0 not much of a JPEG"
+BASE64 = base64.b64encode(CONTENT).decode()
 
 
-def test_only_content_is_read_where_that_is_wanted(tmp_path: Path) -> None:
-    model = ServedClassifier(toy(tmp_path / "in"), content_only=True)
-    file = tmp_path / "in" / "azure0.png"
-    table = model.predict([str(file), in_base64(file)])
-    assert table.placement.tolist() == [None, "colour/bluish/azure"]
-    assert "not an image file in base64" in table.failure[0]
+@pytest.mark.parametrize("content_only", [True, False])
+@pytest.mark.parametrize("text", [BASE64, f"data:image/jpeg;base64,{BASE64}", f"{BASE64[:8]}\n{BASE64[8:]}", "data:,A"])
+def test_content_is_read(text: str, content_only: bool) -> None:
+    assert read_image(text, content_only=content_only) == (b"A" if text == "data:,A" else CONTENT)
+
+
+def test_a_path_that_could_be_base64_is_a_path_where_there_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read_image("abcd") == base64.b64decode("abcd")
+    Path("abcd").touch()
+    assert read_image("abcd") == Path("abcd")
+    assert read_image("photo.jpg") == Path("photo.jpg")
+    for text in ("photo.jpg", "file:///photo.jpg", "http://host/a.jpg", "data:x", "data:image/png;base64,?"):
+        with pytest.raises(ImageError, match="not an image file in base64"):
+            read_image(text, content_only=True)
+
+
+def test_an_image_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taxtune.serving.pyfunc.MAX_BYTES", 20)
+    with pytest.raises(ImageError, match="more than 0 MB"):
+        read_image(BASE64)
 
 
 def test_one_request_at_a_time_reaches_the_model(tmp_path: Path) -> None:
@@ -126,4 +144,4 @@ def test_the_packages_that_can_change_an_answer() -> None:
     local = LocalVLMSettings(model="builtin:fieldguide")
     assert named(local) == ["taxtune", "mlflow", "torch", "torchvision", "transformers"]
     assert named(local.model_copy(update={"device_map": "auto"}))[0] == "taxtune[sharded]"
-    assert named(None) == ["taxtune", "mlflow", "litellm"]
+    assert named(ApiVLMSettings(model="openai/x")) == ["taxtune", "mlflow", "litellm"]
