@@ -101,8 +101,7 @@ def examples(
     """Returns labelled images as DSPy's examples: `image`, the input, a `dspy.Image`; `label`, the path of the node.
 
     Args:
-        source: What `taxtune.tune` takes as examples, or examples that taxtune has read, such as a split of an
-            experiment (`splits.tuning`).
+        source: As the examples of `taxtune.tune`, or examples that are read already, such as `splits.tuning`.
         taxonomy: The label tree.
         folder: Where images that are in no file are written; needed if there are any.
         max_image_side: Longer side in pixels to which larger images are scaled down.

@@ -379,7 +379,7 @@ class _Reflection:
 
 
 class Log:
-    """gepa's log as Python's, since a run prints nothing of its own accord."""
+    """gepa's log as Python's: a run prints nothing of its own accord."""
 
     def log(self, message: str) -> None:
         """Logs a line of gepa's."""

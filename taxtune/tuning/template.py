@@ -118,7 +118,7 @@ def check_template(
     finally:
         _empty_joins.reset(token)
     normal, same = normalise_source(source), _squeezed(prompt)
-    values = () if sample is None else _hashable(sample)
+    values = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in (sample or {}).items())
     for other in earlier:
         other_normal, other_prompt = _forms(other, values)
         if other_normal == normal or (sample is not None and other_prompt == same):
@@ -202,15 +202,7 @@ def normalise_source(source: str) -> str:
 def _walk(
     node: nodes.Node, counter: Iterator[int], targets: tuple[str, ...] = (), loops: int = 0, depth: int = 0
 ) -> None:
-    """Refuses a parse tree that holds a node which is not known to be harmless.
-
-    Args:
-        node: The root of the tree.
-        counter: Counts the nodes.
-        targets: The variables of the loops around it.
-        loops: Number of loops around it.
-        depth: Number of nodes above it.
-    """
+    """Refuses a parse tree with a node that is not known to be harmless; `targets` are variables of loops around it."""
     if next(counter) >= _MAX_NODES:
         raise TemplateError("The template has too many parts.", remedy="Write plain text with few variables.")
     if depth > _MAX_DEPTH:
@@ -272,9 +264,9 @@ def _check_node(node: nodes.Node, targets: tuple[str, ...], loops: int) -> None:
             value = node.value
             if isinstance(value, str) and len(value) > _MAX_STRING:
                 raise _refused(node, f"a string of {len(value):,} characters is too long", "Write it as plain text.")
-            if isinstance(value, int | float) and not abs(value) <= _MAX_NUMBER:
-                raise _refused(node, "this constant is not allowed")
-            if value is not None and not isinstance(value, str | int | float):
+            if isinstance(value, str) or value is None:
+                return
+            if not isinstance(value, int | float) or not abs(value) <= _MAX_NUMBER:
                 raise _refused(node, "this constant is not allowed")
         case nodes.Filter():
             _check_filter(node)
@@ -451,10 +443,6 @@ def _empty_lists(variables: Mapping[str, object]) -> str:
 def _squeezed(text: str) -> str:
     """Returns text with single spaces, and without invisible characters."""
     return " ".join("".join(c for c in text if unicodedata.category(c) != "Cf").split())
-
-
-def _hashable(variables: Mapping[str, object]) -> tuple[tuple[str, object], ...]:
-    return tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in variables.items())
 
 
 @lru_cache(maxsize=1 << 14)  # each template of a run is checked against all before it

@@ -175,14 +175,7 @@ TOOLS: Mapping[str, type[_Arguments]] = {"failures": _Failures, "try_draft": _Tr
 
 
 class AgentTools:
-    """The tools of one iteration's agent.
-
-    Args:
-        history: Every iteration so far.
-        goal: What is being tuned for.
-        check: Raises `TemplateError` where a template is not acceptable.
-        messages: Puts evidence into words.
-        trial_images: How many images drafts may be tried on, over all drafts.
+    """The tools of one iteration's agent; drafts may be tried on `trial_images` images, over all drafts.
 
     Attributes:
         submitted: The template that was submitted and accepted, or None.

@@ -52,15 +52,10 @@ _ROWS = ("hp", "hr", "ihp", "ihr")
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A mean over the images and how sure it is.
+    """The mean of a measure over the images that have a value, its standard error, and whether no mean can be higher.
 
-    Attributes:
-        measure: Its key: "hp", "accuracy".
-        mean: The mean over the images that have a value.
-        standard_error: Of the mean as an estimate for new images of the same kind. To values in [0, 1] one observation
-            of variance 1/4 is added (as Waudby-Smith and Ramdas do, 2024, §4), so that twenty right answers are not
-            taken for certainty.
-        ceiling: Whether no image can have a higher value.
+    The error is that of an estimate for new images of the same kind. To values in [0, 1] one observation of variance
+    1/4 is added (as Waudby-Smith and Ramdas do, 2024, §4), so that twenty right answers are not taken for certainty.
     """
 
     measure: str
@@ -71,14 +66,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The answers at a level of the tree, of those that were placed on it.
+    """The answers at a rank ("level 2" where the tree names none), of those that were placed on the tree.
 
-    Attributes:
-        rank: The level's rank, or "level 2" where the tree names none.
-        stop: Answers that name a label of this level and nothing more specific.
-        stop_right: Those of them that are right.
-        reach: Answers that name a label of this level or one below it.
-        reach_right: Those of them that are right at this level.
+    `stop` answers name a label of this rank and nothing more specific, `reach` answers one of this rank or below it;
+    `stop_right` and `reach_right` of them are right at this rank.
     """
 
     rank: str
@@ -90,13 +81,9 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class HiddenAnswer:
-    """An answer without names.
+    """An answer and its placement, with names replaced by their relation to the truth, and its kind of mistake.
 
-    Attributes:
-        text: The answer, its names replaced by their relation to the truth.
-        placed: Its placement, likewise: "a wrong species of the right family".
-        kind: Its kind of mistake, or "correct".
-        guessed: Whether the mapper had to guess the node.
+    `guessed` tells whether the mapper had to guess the node.
     """
 
     text: str
@@ -107,15 +94,10 @@ class HiddenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A kind of mistake and its cost.
+    """A kind of mistake, its number of answers, and the worst of them, no two alike.
 
-    Attributes:
-        kind: The relation of the answers to the truth.
-        count: Number of answers.
-        wrong_from: How many of them are wrong from each rank on, by the rank; empty where nothing on the tree is wrong.
-        costs: Their loss of the mean of each measure that lies in [0, 1] and has a value for each image; the costs of
-            all kinds add up to 1 minus the mean.
-        examples: The worst of them, no two alike.
+    `wrong_from` counts those that are wrong from each rank on. `costs` holds their loss of the mean of each measure in
+    [0, 1] that has a value for each image; the costs of all kinds add up to 1 minus the mean.
     """
 
     kind: ErrorType
@@ -206,10 +188,7 @@ def hidden_answers(
 ) -> list[HiddenAnswer | None]:
     """Returns each image's answer without names; None where there is no answer or the goal holds no taxonomy.
 
-    Args:
-        record: An iteration, or rows of answers.
-        goal: What is being tuned for.
-        template: The template, whose words may stay; the record's where it is one.
+    The arguments are those of `evidence`.
     """
     rows, template = _rows(record, template)
     taxonomy, domain = goal.taxonomy, goal.domain_node
@@ -238,14 +217,10 @@ def hidden_answers(
 
 
 class ErrorRegions:
-    """Groups of the taxonomy that tuning images belong to, under numbers: "family 2.1" is a part of "order 2".
+    """Groups of the taxonomy that the rows' images belong to, under numbers: "family 2.1" is a part of "order 2".
 
-    They are numbered in the order in which the images show them, so that a number tells nothing of a name.
-
-    Args:
-        taxonomy: The label tree.
-        domain: The node of the domain, which has no number.
-        rows: Images, with any answers.
+    They are numbered in the order in which the images show them, so that a number tells nothing of a name. The domain
+    has no number.
     """
 
     def __init__(self, taxonomy: Taxonomy, domain: int, rows: Iterable[SampleResult] = ()) -> None:

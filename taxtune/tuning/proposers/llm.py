@@ -169,12 +169,6 @@ class LLMProposer(ChatProposer):
 class Conversation:
     """The conversation with a chat model in one iteration: messages, turns, refusals, tokens and cost.
 
-    Args:
-        chat: The model.
-        first: The messages that open the conversation.
-        seed: The run's seed.
-        iteration: The iteration.
-
     Attributes:
         messages: The messages so far, in OpenAI's form.
         rejected: Templates that were refused, each with the reason.

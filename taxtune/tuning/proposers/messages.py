@@ -94,11 +94,7 @@ class Messages:
         return [{"role": "system", "content": instructions}, {"role": "user", "content": past}]
 
     def objective(self, history: Sequence[IterationRecord], goal: Goal) -> str:
-        """Returns the objective in words: its own, or what follows from its scores and constraints.
-
-        Args:
-            history: Every iteration so far; a constraint that is a share of the baseline's score is told as a number.
-            goal: What is being tuned for.
+        """Returns the goal's objective in words: its own, or those that follow from its scores and constraints.
 
         Raises:
             ProposerError: The objective's own words cannot be rendered.
