@@ -381,12 +381,6 @@ def test_a_conversation_that_becomes_too_long_fails_the_iteration():
 # -- records -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_long_trace_is_cut():
-    proposal, _, _ = used(submit("{{ x }}" + " Look." * 1000), submit("Look at the bird. " * 200))
-    assert len(proposal.template) == 3600
-    assert all(len(turn.arguments) <= 2000 and len(turn.result) <= 2000 for turn in proposal.trace)
-
-
 def test_the_key_is_in_no_record():
     echoed = calls(("failures", {"template": f"draft {KEY}"}), content=f"My key is {KEY}.")
     with OpenAIServer(echoed, submit(f"Which one, {KEY}?"), f"Is it {KEY}?", submit()) as server:

@@ -70,19 +70,6 @@ def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
     assert proposal.trace == (Turn(None, said, "accepted", PROMPT_TOKENS, COMPLETION_TOKENS),)
 
 
-def test_what_is_sent():
-    with OpenAIServer("Which {{ domain }}?") as server:
-        propose(proposer(server.api_base, temperature=0.7, max_tokens=321))
-        (request,) = server.chats
-    assert request.json["model"] == "gpt-4o"
-    assert request.json["temperature"] == 0.7
-    assert request.json.get("max_tokens", request.json.get("max_completion_tokens")) == 321
-    assert request.headers["authorization"] == f"Bearer {KEY}"
-    system, user = request.messages
-    assert "hP 1.000 and hR 0.500" in system["content"]
-    assert "What is this an image of?" in user["content"]
-
-
 def test_the_seed_that_is_sent_depends_on_the_iteration():
     with OpenAIServer(then="Which {{ domain }}?") as server:
         maker = proposer(server.api_base)
@@ -171,18 +158,6 @@ class TestReasoningModels:
         # The loop stops a run where that goes on.
         assert caught.value.out_of_reach
         assert caught.value.completion_tokens == 3 * COMPLETION_TOKENS
-
-    @pytest.mark.parametrize(
-        "reply",
-        [
-            text("Which {{ domain }} is it?", reasoning=THOUGHTS),
-            text(f"<think>\n{THOUGHTS}\n</think>\nWhich {{{{ domain }}}} is it?"),
-            text(f"{THOUGHTS}\n</think>\n\n```\nWhich {{{{ domain }}}} is it?\n```"),
-        ],
-    )
-    def test_thoughts_are_not_the_template(self, reply: Reply):
-        with OpenAIServer(reply) as server:
-            assert propose(proposer(server.api_base)).template == "Which {{ domain }} is it?"
 
 
 @pytest.mark.parametrize(
