@@ -15,7 +15,7 @@ from taxtune.errors import DataError
 from taxtune.metrics import precision_recall
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.history import read_records
-from taxtune.tuning.proposers.fragment_files import Fragments, read_fragments
+from taxtune.tuning.proposers.fragments import Fragments, read_fragments
 from taxtune.tuning.records import SampleResult
 
 HERE = Path(__file__).resolve().parent

@@ -28,7 +28,7 @@ from taxtune.models.vision import LocalVLM
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import read_taxonomy
 from taxtune.tuning.experiment import template_variables
-from taxtune.tuning.proposers.fragment_files import Fragments, read_fragments
+from taxtune.tuning.proposers.fragments import Fragments, read_fragments
 from taxtune.tuning.template import render
 
 FRAGMENTS = Path(__file__).resolve().parent / "fragments.yaml"

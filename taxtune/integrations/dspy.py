@@ -35,18 +35,15 @@ class Metric:
     """A metric for DSPy: how right a program's free-text answer is on a taxonomy.
 
     Called as `metric(example, pred, trace=None)` it returns a number. Called with the name of a predictor, as
-    `dspy.GEPA` does, it returns a `dspy.Prediction` with `score` and `feedback`: how much is right, in words that name
-    no label. Safe to call from several threads.
-
-    A program that raises never reaches a metric: DSPy gives it `failure_score`, 0 by default, as if it had answered
-    wrongly. `dspy.Evaluate(..., failure_score=float("nan"))` makes a mean over missing answers show.
+    `dspy.GEPA` does, it returns a `dspy.Prediction` with `score` and `feedback`, which names no label. Safe to call
+    from several threads. A program that raises never reaches it: see `failure_score` of `dspy.Evaluate`, 0 by default.
 
     Args:
         taxonomy: The label tree: a `Taxonomy`, a file that `read_taxonomy` reads, or nested dicts.
-        objective: What the number is: what `taxtune.tune` takes as `objective`, but for measures of text; of one image,
-            so that a constraint on a mean becomes a weight (`taxtune.integrations.scoring.image_value`).
-        mapper: How answers are placed on the tree: a `Mapper` of this tree, or its settings.
-        domain: Label of what all images show; the root where left out.
+        objective: An objective, as in `taxtune.tune`, but for measures of text; of one image, so that a constraint on a
+            mean becomes a weight (`taxtune.integrations.scoring.image_value`).
+        mapper: Places answers on the tree: a `Mapper` of this tree, or its settings.
+        domain: Label of the domain, which all images show; the root where left out.
         answer: The program's output field with the answer.
         label: The examples' field with the true label, or its path with slashes.
 
@@ -73,7 +70,7 @@ class Metric:
                 value=self.objective.name,
                 remedy="Use hf, f_beta, hp, hr_at_hp, ihf, accuracy, or a function of the scores.",
             )
-        self.__name__ = self.objective.name  # what DSPy's tables call it
+        self.__name__ = self.objective.name  # the name in DSPy's tables
         self._answer, self._label = answer, label
 
     def __call__(
@@ -85,10 +82,13 @@ class Metric:
             DataError: If the prediction has no answer or the example no label; an answer without words is an answer.
             TaxonomyError: If the label is not on the tree.
         """
-        said = _field(pred, self._answer, "prediction", "answer")
-        found = self.scorer(said, _field(gold, self._label, "example", "label"))
-        value = image_value(self.objective, found.scores)
-        return value if pred_name is None else _dspy().Prediction(score=value, feedback=found.feedback)
+        answer, label = (
+            _field(pred, self._answer, "prediction", "answer"),
+            _field(gold, self._label, "example", "label"),
+        )
+        scored = self.scorer(answer, label)
+        value = image_value(self.objective, scored.scores)
+        return value if pred_name is None else _dspy().Prediction(score=value, feedback=scored.feedback)
 
 
 def examples(
@@ -101,8 +101,7 @@ def examples(
     """Returns labelled images as DSPy's examples: `image`, the input, a `dspy.Image`; `label`, the path of the node.
 
     Args:
-        source: What `taxtune.tune` takes as examples, or examples that taxtune has read, such as a split of an
-            experiment (`splits.tuning`).
+        source: As the examples of `taxtune.tune`, or examples that are read already, such as `splits.tuning`.
         taxonomy: The label tree.
         folder: Where images that are in no file are written; needed if there are any.
         max_image_side: Longer side in pixels to which larger images are scaled down.
@@ -113,16 +112,14 @@ def examples(
     """
     package = _dspy()
     tree = tree_of(taxonomy)
-    if isinstance(source, list | tuple) and all(isinstance(each, Example) for each in source):
-        found = list(source)
-    else:
-        found = list(load_examples(source, tree, folder=folder))
+    if not (isinstance(source, list | tuple) and all(isinstance(each, Example) for each in source)):
+        source = load_examples(source, tree, folder=folder)
     return [
         package.Example(
             image=package.Image(data_url(load_image(each.image), max_image_side)),
             label="/".join(tree.path(each.target)),
         ).with_inputs("image")
-        for each in found
+        for each in source
     ]
 
 

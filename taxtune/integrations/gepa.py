@@ -4,164 +4,60 @@
 
     result = gepa.optimize("openai/gpt-5", max_metric_calls=400, recipe="fieldguide")
 
-gepa proposes, by reflection on answers; what it keeps becomes the iterations of a run like any other: asked about the
-tuning images (the answers are there), the winner chosen by the run's objective and judged once on the held-out images.
+gepa proposes templates by reflection on answers. Those that it keeps become the iterations of a run like any other: the
+winner is chosen by the run's objective and judged once on the held-out images.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from taxtune.errors import MissingExtraError, ProposerError, TemplateError
-from taxtune.integrations.gepa_adapter import COMPONENT, Adapter
-from taxtune.integrations.gepa_reflection import Log, Reflection, reflection_prompt
-from taxtune.models import AnswerStore, Model, ModelSettings, RetryPolicy, check_model, function_identity, make_model
-from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
+from taxtune.data import Example
+from taxtune.errors import MissingExtraError, ModelError, ProposerError, TemplateError
+from taxtune.integrations.scoring import feedback, image_scores, image_value
+from taxtune.models import (
+    Answer,
+    AnswerStore,
+    Model,
+    ModelSettings,
+    Request,
+    RetryPolicy,
+    ask,
+    check_model,
+    function_identity,
+    make_model,
+)
+from taxtune.resources import prompts_dir
+from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer, hidden_answers
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult
+from taxtune.tuning.proposers.replies import unwrap_reply
+from taxtune.tuning.records import IterationRecord, Judged, SampleResult, TuneResult, Usage, sum_judged
+from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
+    from gepa import EvaluationBatch
+
     from taxtune.tuning.loop import Tuner
 
-__all__ = ["Adapter", "GepaProposer", "Log", "optimize"]
+__all__ = ["COMPONENT", "REFUSED", "Adapter", "GepaProposer", "Log", "optimize"]
+
+COMPONENT = "template"
+"""The one text of a gepa candidate."""
+REFUSED = -math.inf
+"""The score of a template that is refused without being asked: none is worse."""
 
 _OWN = ("seed_candidate", "trainset", "valset", "adapter", "reflection_lm", "max_metric_calls", "seed", "logger")
-
-
-class GepaProposer(Proposer):
-    """Runs gepa's whole search in the first iteration and proposes what it kept, one template an iteration.
-
-    Args:
-        reflection_lm: The model that reflects: what `taxtune.make_model` takes, a function (prompt) -> str included.
-        max_metric_calls: gepa's budget: pairs of a template and an image that it may score, those that the store
-            answers included.
-        score: From a row to a number, larger is better; the objective's value of one image where left out.
-        settings: Further arguments of `gepa.optimize`, such as {"reflection_minibatch_size": 5}.
-    """
-
-    def __init__(
-        self,
-        reflection_lm: str | Callable[[str], str] | Model,
-        *,
-        max_metric_calls: int,
-        score: Callable[[SampleResult], float] | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.max_metric_calls, self.score, self.settings = max_metric_calls, score, dict(settings or {})
-        usual = ModelSettings(task="text-generation", max_tokens=4_000, temperature=1.0, retry=RetryPolicy(timeout=120))
-        self.model = make_model(reflection_lm, usual)
-        self._tuner: Tuner | None = None
-        self._found: list[tuple[str, str]] | None = None
-        self._spent: dict[str, Any] = {}
-
-    def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
-        """Learns which run it proposes for."""
-        self._tuner = tuner
-
-    def identity(self) -> dict[str, str | int | float | None]:
-        """Returns the reflection model, hashes of what it reads and of an own score, and gepa's plain settings."""
-        plain = {key: value for key, value in self.settings.items() if isinstance(value, str | int | float)}
-        return {
-            "kind": "gepa",
-            **{f"reflection.{key}": value for key, value in self.model.identity.items()},
-            "prompts_digest": Messages().digest + hashlib.sha256(reflection_prompt().encode()).hexdigest()[:16],
-            **{f"settings.{key}": value for key, value in plain.items()},
-            **({} if self.score is None else {"score": function_identity(self.score)["source"]}),
-        }
-
-    def check(self) -> None:
-        """Checks that gepa is installed, takes the settings, and the reflection model can be asked."""
-        known = _gepa_arguments()
-        for name in self.settings:
-            if name in _OWN or name not in known:
-                raise ProposerError("gepa.optimize takes no such setting here.", value=name)
-        check_model(self.model)
-
-    def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
-    ) -> Proposal:
-        """Returns the first template of gepa's that the run has not tried; see `Proposer.propose`.
-
-        Raises:
-            ProposalFailed: All have been tried.
-            ProposerError: The reflection model is out of reach.
-        """
-        tuner = self._tuner
-        if tuner is None:
-            raise ProposerError("gepa has not been told its run.", remedy="Give this proposer as a callback, too.")
-        if self._found is None:
-            self._found = self._search(tuner, history[:1], goal, seed)
-        # Not `check`, which knows what was proposed when the search began, and an earlier session may have finished it.
-        earlier = tuner.history.templates()
-        for template, parent in self._found:
-            try:
-                tuner.experiment.check(template, earlier)
-            except TemplateError:  # tried already
-                continue
-            spent, self._spent = self._spent, {}
-            return Proposal(template, {"parent": parent}, **spent)
-        raise ProposalFailed(
-            f"gepa kept {len(self._found)} templates within {self.max_metric_calls} metric calls, and all of them have "
-            "been asked.",
-            final=True,
-        )
-
-    def _search(self, tuner: Tuner, history: Sequence[IterationRecord], goal: Goal, seed: int) -> list[tuple[str, str]]:
-        """Returns the templates that gepa kept, in their order, each with the number of what it was made from."""
-        import gepa
-
-        experiment, stage, calls = tuner.experiment, tuner.experiment.stages[0], self.max_metric_calls
-        block = experiment.splits.tuning[: stage.images]
-        if experiment.budget.vlm_calls is not None:
-            calls = min(calls, stage.templates * stage.images)
-        with AnswerStore(tuner.answers) as store:
-            adapter = Adapter(experiment, store, score=self.score)
-            reflection = Reflection(self.model, adapter, store, history, goal)
-            own = self.settings.get("stop_callbacks") or []
-            given = {
-                "reflection_prompt_template": reflection_prompt(),
-                **self._perfect(adapter),
-                **self.settings,
-                "stop_callbacks": [
-                    lambda _: reflection.error is not None,
-                    *(own if isinstance(own, Sequence) else [own]),
-                ],
-            }
-            found = gepa.optimize(
-                adapter.seed,
-                adapter.examples,
-                block,
-                adapter=adapter,
-                reflection_lm=reflection,
-                max_metric_calls=calls,
-                seed=seed,
-                logger=Log(),
-                **given,
-            )
-        if reflection.error is not None:
-            raise reflection.error
-        templates = [each[COMPONENT] for each in found.candidates]
-        iterations = {(template, example.id) for template in templates for example in block}
-        self._spent = {
-            "prompt_tokens": reflection.prompt_tokens,
-            "completion_tokens": reflection.completion_tokens,
-            "cost_usd": None if None in reflection.costs else sum(filter(None, reflection.costs)),
-            "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
-            "judged": adapter.judged,
-        }
-        parents = [", ".join(map(str, each)) for each in found.parents]
-        return list(zip(templates, parents, strict=True))[1:]  # without the seed
-
-    def _perfect(self, adapter: Adapter) -> dict[str, Any]:
-        """Returns what gepa counts as a minibatch to learn nothing from: exact answers, where their value is known."""
-        if self.score is not None or adapter.experiment.objective.needs:
-            return {"skip_perfect_score": False}
-        target = adapter.examples[0].target
-        return {"perfect_score": adapter.value(SampleResult("", "", target, "", node=target))}
+_REMEDY = "Continue with resume=True when the model answers again; answers and replies so far are saved."
+_REPLIES = 3
+_SHOWN = 4_000  # characters of a refused reply that are sent back
 
 
 def optimize(
@@ -180,24 +76,20 @@ def optimize(
         reflection_lm: The model that reads answers and writes templates: "PROVIDER/MODEL", "local:MODEL", a function
             (prompt) -> str, or what `taxtune.make_model` returns (for an address, a key or other settings).
         max_metric_calls: gepa's budget: pairs of a template and an image that it may score, those that the store
-            answers included. The seed takes one for each tuning image that an iteration asks about, and so
-            does every template that it keeps.
-        score: What gepa maximises, a function of a row, larger is better. Where left out the objective's value of one
-            image, and for an objective with a constraint on hP or hR (4 hP + hR) / 5; whatever gepa maximises, the
-            winner is chosen by the run's objective.
+            answers included. The seed and every template that is kept take one for each tuning image of an iteration.
+        score: The function of a row that gepa maximises. Where left out, the objective's value of one image, and for an
+            objective with a constraint on hP or hR (4 hP + hR) / 5; the winner is chosen by the run's objective anyway.
         gepa_settings: Further arguments of `gepa.optimize`, such as {"reflection_minibatch_size": 5}.
         settings: As in `taxtune.tune`.
         callbacks: As in `taxtune.tune`.
-        **what: The other arguments of `taxtune.tune`: recipe, or taxonomy, examples and vlm; objective,
-            out, resume and so on.
+        **what: The other arguments of `taxtune.tune`: recipe, or taxonomy, examples and vlm; objective, out, resume.
 
     Returns:
-        The result: `best.prompt`, `heldout`, `report("r.html")`. `best.parameters["parent"]` is the number of the
-        template that gepa made it from.
+        The result. `best.parameters["parent"]` is the number of the template that gepa made it from.
 
     Raises:
         MissingExtraError: If gepa is not installed.
-        TaxtuneError: If something is missing or wrong, or a model is out of reach; what is done is kept.
+        TaxtuneError: If something is missing or wrong, or a model is out of reach; finished work is kept.
     """
     from taxtune.api import tune
 
@@ -208,8 +100,299 @@ def optimize(
     return tune(**what, proposer=search, settings=settings, callbacks=[*callbacks, search])
 
 
+class GepaProposer(Proposer):
+    """Runs gepa's whole search in the first iteration and proposes the templates that it kept, one per iteration.
+
+    The arguments are those of `optimize`; `settings` is its `gepa_settings`.
+    """
+
+    def __init__(
+        self,
+        reflection_lm: str | Callable[[str], str] | Model,
+        *,
+        max_metric_calls: int,
+        score: Callable[[SampleResult], float] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.max_metric_calls, self.score, self.settings = max_metric_calls, score, dict(settings or {})
+        usual = ModelSettings(task="text-generation", max_tokens=4_000, temperature=1.0, retry=RetryPolicy(timeout=120))
+        self.model = make_model(reflection_lm, usual)
+        self._tuner: Tuner | None = None
+        self._kept: list[tuple[str, str]] | None = None
+        self._spent: dict[str, Any] = {}
+
+    def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
+        """Takes the run that it proposes for."""
+        self._tuner = tuner
+
+    def identity(self) -> dict[str, str | int | float | None]:
+        """Returns the reflection model, hashes of its prompts and of an own score, and gepa's plain settings."""
+        plain = {key: value for key, value in self.settings.items() if isinstance(value, str | int | float)}
+        return {
+            "kind": "gepa",
+            **{f"reflection.{key}": value for key, value in self.model.identity.items()},
+            "prompts_digest": Messages().digest + hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16],
+            **{f"settings.{key}": value for key, value in plain.items()},
+            **({} if self.score is None else {"score": function_identity(self.score)["source"]}),
+        }
+
+    def check(self) -> None:
+        """Checks that gepa is installed, takes the settings, and the reflection model can be asked."""
+        for name in self.settings:
+            if name in _OWN or name not in _gepa_arguments():
+                raise ProposerError("gepa.optimize takes no such setting here.", value=name)
+        check_model(self.model)
+
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
+        """Returns the first template of gepa's that the run has not tried; see `Proposer.propose`.
+
+        Raises:
+            ProposalFailed: All have been tried.
+            ProposerError: The reflection model is out of reach.
+        """
+        tuner = self._tuner
+        if tuner is None:
+            raise ProposerError("gepa has not been told its run.", remedy="Give this proposer as a callback, too.")
+        if self._kept is None:
+            self._kept = self._search(tuner, history[:1], goal, seed)
+        # Not `check`, which knows what was proposed when the search began, and an earlier session may have finished it.
+        earlier = tuner.history.templates()
+        for template, parent in self._kept:
+            try:
+                tuner.experiment.check(template, earlier)
+            except TemplateError:  # tried already
+                continue
+            spent, self._spent = self._spent, {}
+            return Proposal(template, {"parent": parent}, **spent)
+        reason = (
+            f"gepa kept {len(self._kept)} templates within {self.max_metric_calls} metric calls; all have been asked."
+        )
+        raise ProposalFailed(reason, final=True)
+
+    def _search(self, tuner: Tuner, history: Sequence[IterationRecord], goal: Goal, seed: int) -> list[tuple[str, str]]:
+        """Returns the templates that gepa kept but for the seed, in their order, each with its parents' numbers."""
+        import gepa
+
+        experiment, stage, calls = tuner.experiment, tuner.experiment.stages[0], self.max_metric_calls
+        block = experiment.splits.tuning[: stage.images]
+        if experiment.budget.vlm_calls is not None:
+            calls = min(calls, stage.templates * stage.images)
+        with AnswerStore(tuner.answers) as store:
+            adapter = Adapter(experiment, store, score=self.score)
+            reflection = _Reflection(self.model, adapter, store, history, goal)
+            own = self.settings.get("stop_callbacks") or []
+            # A minibatch of exact answers teaches nothing, where their value is known.
+            perfect: dict[str, Any] = {"skip_perfect_score": False}
+            if self.score is None and not experiment.objective.needs:
+                target = adapter.examples[0].target
+                perfect = {"perfect_score": adapter.value(SampleResult("", "", target, "", node=target))}
+            found = gepa.optimize(
+                adapter.seed,
+                adapter.examples,
+                block,
+                adapter=adapter,
+                reflection_lm=reflection,
+                max_metric_calls=calls,
+                seed=seed,
+                logger=Log(),
+                **{
+                    "reflection_prompt_template": _reflection_prompt(),
+                    **perfect,
+                    **self.settings,
+                    "stop_callbacks": [
+                        lambda _: reflection.error is not None,
+                        *(own if isinstance(own, Sequence) else [own]),
+                    ],
+                },
+            )
+        if reflection.error is not None:
+            raise reflection.error
+        templates = [candidate[COMPONENT] for candidate in found.candidates]
+        iterations = {(template, example.id) for template in templates for example in block}
+        costs = [reply.cost_usd for reply in reflection.replies]
+        self._spent = {
+            "prompt_tokens": sum(reply.prompt_tokens for reply in reflection.replies),
+            "completion_tokens": sum(reply.completion_tokens for reply in reflection.replies),
+            "cost_usd": None if None in costs else sum(filter(None, costs)),
+            "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
+            "judged": adapter.judged,
+        }
+        return [(t, ", ".join(map(str, parents))) for t, parents in zip(templates, found.parents, strict=True)][1:]
+
+
+class Adapter:
+    """gepa's `GEPAAdapter` for an experiment: candidates are templates, and examples its tuning images.
+
+    A template that the run would refuse scores `REFUSED` without being asked. gepa needs a number for every image: one
+    without an answer gets the mean of the others in its batch, which leaves it out of the batch's mean; where none was
+    answered it is NaN, by which gepa accepts nothing.
+
+    Args:
+        experiment: What is tuned.
+        store: Keeps the answers; None asks again.
+        score: From a row to a number, larger is better; `value` where left out.
+    """
+
+    propose_new_texts = None  # gepa's own, which asks its reflection model
+
+    def __init__(
+        self, experiment: Experiment, store: AnswerStore | None, *, score: Callable[[SampleResult], float] | None = None
+    ) -> None:
+        self.experiment = experiment
+        self.examples = list(experiment.splits.tuning)
+        self.seed = {COMPONENT: experiment.prompt.baseline}
+        self.seen: dict[str, None] = {}
+        #: Pairs of a template and an image's id that were asked and not in the store, and the usage.
+        self.asked: list[tuple[str, str]] = []
+        self.usage = Usage()
+        self.judged: Judged | None = None
+        self._evaluator = experiment.evaluator(store)
+        self._score = score or self.value
+        self._numbers = {example.id: number for number, example in enumerate(self.examples, 1)}
+
+    def value(self, row: SampleResult) -> float:
+        """Returns an answer's value for the experiment's objective; see `scoring.image_value`."""
+        assert row.node is not None
+        information, off_tree = self._evaluator.information, row.off_tree and self.experiment.off_tree == "child"
+        measures = {name: value for name, value in row.measures.items() if value is not None}
+        scores = image_scores(self.experiment.taxonomy, information, row.node, row.target, off_tree=off_tree)
+        scores = replace(scores, abstained=float(row.abstained), off_tree=float(row.off_tree), measures=measures)
+        return image_value(self.experiment.objective, scores)
+
+    def evaluate(
+        self, batch: list[Example], candidate: Mapping[str, str], capture_traces: bool = False
+    ) -> EvaluationBatch[SampleResult, str | None]:
+        """Returns the answers to a template and the value of each.
+
+        Raises:
+            ModelError: If the model cannot be asked, or answers none of the images for a reason that may pass.
+        """
+        from gepa import EvaluationBatch
+
+        template = candidate[COMPONENT]
+        self.seen[template] = None
+        try:
+            self.experiment.check(template)
+        except TemplateError as error:
+            rows = [SampleResult(e.id, e.image.name, e.target, "", failure=f"Refused: {error}") for e in batch]
+            return EvaluationBatch([None] * len(batch), [REFUSED] * len(batch), rows, num_metric_calls=0)
+        evaluation = self._evaluator.evaluate(template, batch)
+        rows = list(evaluation.rows)
+        self.asked += [(template, row.example) for row in rows if row.answer is not None and not row.from_store]
+        self.usage += replace(evaluation.usage, from_store=0)
+        self.judged = sum_judged([*filter(None, (self.judged, evaluation.judged))])
+        values = [None if row.node is None or row.unrated else float(self._score(row)) for row in rows]
+        known = [value for value in values if value is not None]
+        if not known and evaluation.retryable:
+            first = evaluation.failures[0]
+            raise ModelError(f"None of {len(batch)} images has an answer; the first: {first}", remedy=_REMEDY)
+        mean = fmean(known) if known else math.nan
+        scores = [mean if value is None else value for value in values]
+        return EvaluationBatch([row.answer for row in rows], scores, rows if capture_traces else None)
+
+    def make_reflective_dataset(
+        self,
+        candidate: Mapping[str, str],
+        eval_batch: EvaluationBatch[SampleResult, str | None],
+        components_to_update: Sequence[str],
+    ) -> dict[str, list[dict[str, str]]]:
+        """Returns the answers, names hidden, each with feedback; failed calls are left out."""
+        tree, domain = self.experiment.taxonomy, self.experiment.domain
+        rows = list(eval_batch.trajectories or ())
+        prompt = render(candidate[COMPONENT], self.experiment.variables)
+        hidden = hidden_answers(rows, self.experiment.goal(), template=prompt)
+        records = [
+            {
+                "Image": f"{self._numbers[row.example]} of {len(self.examples)}",
+                "Answer": answer.text,
+                "Feedback": feedback(
+                    tree, domain, row.node, row.target, abstained=row.abstained, off_tree=row.off_tree
+                ),
+                "Score": f"{value:.2f}",
+            }
+            for row, answer, value in zip(rows, hidden, eval_batch.scores, strict=True)
+            if row.node is not None and answer is not None
+        ]
+        return dict.fromkeys(components_to_update, records)
+
+
+class _Reflection:
+    """Asks the reflection model; a reply without an acceptable template goes back with the reason.
+
+    Replies are kept in the answer store, so that a search which is begun again is the same search.
+    """
+
+    def __init__(
+        self, model: Model, adapter: Adapter, store: AnswerStore, history: Sequence[IterationRecord], goal: Goal
+    ) -> None:
+        self._model, self._adapter, self._store = model, adapter, store
+        self._messages = Messages()
+        self._system = self._messages.first(history, goal, budget=0, count=len)[0]["content"]
+        self._silent = 0
+        self.error: ProposerError | None = None
+        #: Replies that did not come from the store.
+        self.replies: list[Answer] = []
+
+    def __call__(self, prompt: str) -> str:
+        """Returns a fenced template that the run accepts, or nothing after three that it does not.
+
+        Raises:
+            ProposerError: If the model is out of reach; gepa passes over it, so it is kept in `error`, too.
+        """
+        if self.error is not None:
+            raise self.error
+        asked = f"{self._system}\n\n{prompt}"
+        for _ in range(_REPLIES):
+            reply = self._ask(asked)
+            try:
+                if reply.count("```") % 2:
+                    raise TemplateError("The fenced block is not closed, as if the reply had been cut off; be shorter.")
+                template = unwrap_reply(reply)
+                self._adapter.experiment.check(template, tuple(self._adapter.seen))
+            except TemplateError as error:
+                again = self._messages.text("again.j2", reason=str(error))
+                asked += f"\n\nYou replied:\n\n{reply[:_SHOWN]}\n\n{again}"
+            else:
+                return f"```\n{template}\n```"
+        return ""  # refused as an empty template
+
+    def _ask(self, prompt: str) -> str:
+        try:
+            (reply,) = ask(self._model, [Request(prompt)], self._store, what="reflection")
+        except ModelError as error:
+            self.error = ProposerError(error.message, value=error.value, remedy=error.remedy)
+            raise self.error from None
+        if not isinstance(reply, Answer):
+            if not reply.retryable:
+                return ""  # it will not say anything to this prompt; gepa goes on with another
+            silence = ProposerError(f"The reflection model gave no answer: {reply.reason}", remedy=_REMEDY)
+            self._silent += 1
+            if self._silent > 1:  # gepa asks once more by itself, and would then use up its budget without proposing
+                self.error = silence
+            raise silence
+        self._silent = 0
+        if not reply.cached:
+            self.replies.append(reply)
+        return reply.text
+
+
+class Log:
+    """gepa's log as Python's: a run prints nothing of its own accord."""
+
+    def log(self, message: str) -> None:
+        """Logs a line of gepa's."""
+        logging.getLogger("taxtune.gepa").info(message)
+
+
+def _reflection_prompt() -> str:
+    """Returns the prompt that presents a template, in gepa's placeholders."""
+    return (prompts_dir() / "gepa" / "reflection.txt").read_text(encoding="utf-8")
+
+
 def _gepa_arguments() -> frozenset[str]:
-    """Returns what `gepa.optimize` takes.
+    """Returns the arguments of `gepa.optimize`.
 
     Raises:
         MissingExtraError: If gepa is not installed.

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.integrations.scoring import AnswerScorer, ScoredAnswer
+from taxtune.integrations.scoring import AnswerScorer
 from taxtune.mapping import Mapper, MapperConfig
-from taxtune.metrics.ranks import rank_of, rank_scores
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TemplateScores
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["scorer"]
 
 _SCORES = tuple(f.name for f in fields(TemplateScores) if f.name not in ("n", "ranks", "measures", "target_bits"))
-_AT_RANK = ("precision", "recall")
 
 
 def scorer(
@@ -43,19 +41,18 @@ def scorer(
     """Returns a scorer for `mlflow.genai.evaluate`: how right free-text answers are on a taxonomy.
 
     An answer is placed once, and each of its scores is a feedback of its own ("hp", "hr"), which MLflow averages over
-    the rows. The rationale says where the answer was placed. A row without an answer, or without a label on the
-    tree, has an error in place of a value, and no part in a mean.
+    the rows. The rationale tells the placement. A row without an answer, or without a label on the tree, has an error
+    and no value, and no part in a mean.
 
     Args:
         taxonomy: The label tree: a `Taxonomy`, a file that `read_taxonomy` reads, or nested dicts.
-        scores: What to score: names of `taxtune.metrics` ("hp", "hr", "ihp", "accuracy", "depth", "abstained",
-            "off_tree", ...), and "precision.RANK" and "recall.RANK" for what is said at a rank; rows that have nothing
-            at this rank have no such feedback. "hf" is each answer's own, whose mean is not the hF of the means.
-        mapper: How answers are placed on the tree: a `Mapper` of this tree, or its settings.
-        domain: Label of what all images show; the root where left out.
+        scores: Names of scores ("hp", "hr", "ihp", "accuracy", "depth", "abstained", "off_tree", ...). "hf" is each
+            answer's own, whose mean is not the hF of the means.
+        mapper: Places answers on the tree: a `Mapper` of this tree, or its settings.
+        domain: Label of the domain, which all images show; the root where left out.
         answer: Where `outputs` are a dict, the key of the answer.
         label: The key in `expectations` of the true label, or of its path with slashes.
-        name: What MLflow calls the scorer.
+        name: The scorer's name in MLflow.
 
     Raises:
         TaxtuneError: If the tree cannot be read.
@@ -63,38 +60,22 @@ def scorer(
     """
     from mlflow.genai.scorers import scorer as made_scorer
 
-    judge = AnswerScorer(taxonomy, mapper, domain)
-    known = (*_SCORES, *(f"{kind}.{rank}" for kind in _AT_RANK for rank in _ranks(judge.taxonomy)))
-    for each in scores:
-        if each not in known:
-            raise DataError("There is no such score.", value=each, remedy=f"Use some of {', '.join(known)}.")
+    place = AnswerScorer(taxonomy, mapper, domain)
+    for key in scores:
+        if key not in _SCORES:
+            raise DataError("There is no such score.", value=key, remedy=f"Use some of {', '.join(_SCORES)}.")
 
     def hierarchical(outputs: Any, expectations: Any) -> list[Feedback]:
         from mlflow.entities import Feedback
 
         try:
-            found = judge(_text(outputs, answer, "outputs"), _text(expectations, label, "expectations"))
+            scored = place(_text(outputs, answer, "outputs"), _text(expectations, label, "expectations"))
         except TaxtuneError as error:
-            return [Feedback(name=each, error=error) for each in scores]
-        values = _values(judge.taxonomy, found, scores, judge.mapper.config.off_tree)
-        where = f"Placed on {'/'.join(found.placement.path)} ({found.placement.stage}). {found.feedback}"
-        return [Feedback(name=key, value=value, rationale=where) for key, value in values.items() if value is not None]
+            return [Feedback(name=key, error=error) for key in scores]
+        where = f"Placed on {'/'.join(scored.placement.path)} ({scored.placement.stage}). {scored.feedback}"
+        return [Feedback(name=key, value=scored.scores.get(key), rationale=where) for key in scores]
 
     return made_scorer(hierarchical, name=name, description="Hierarchical precision and recall on a taxonomy")
-
-
-def _values(tree: Taxonomy, found: ScoredAnswer, scores: Sequence[str], off_tree_as: str) -> dict[str, float | None]:
-    values: dict[str, float | None] = {key: found.scores.get(key) for key in scores if key in _SCORES}
-    if len(values) < len(scores):
-        as_child = [found.placement.off_tree and off_tree_as == "child"]
-        for at in rank_scores(tree, [found.placement.node], [found.target], off_tree=as_child):
-            values |= {f"{kind}.{at.rank}": getattr(at, kind) for kind in _AT_RANK}
-    return {key: values.get(key) for key in scores}
-
-
-def _ranks(tree: Taxonomy) -> tuple[str, ...]:
-    """Returns the ranks below the root, in the order of the nodes."""
-    return tuple(dict.fromkeys(rank_of(tree, node) for node in range(len(tree)) if node != tree.root))
 
 
 def _text(holder: Any, key: str, what: str) -> str:

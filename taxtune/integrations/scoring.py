@@ -1,14 +1,14 @@
-"""What an optimiser that is not taxtune's own is told of one answer: a number and a sentence.
+"""One answer's value and feedback, for optimisers that are not taxtune's own.
 
-taxtune judges a template by means over images, and holds constraints on means. Other optimisers average one number an
-image, which is a weighted sum here, and learn from a text, which here says how much was right and names no label.
+taxtune judges a template by means over images, and holds constraints on means. Other optimisers average one number per
+image, which is a weighted sum here, and learn from a text, which says how much was right and names no label.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from taxtune.tuning.records import TemplateScores
 
 __all__ = ["AnswerScorer", "ScoredAnswer", "feedback", "image_scores", "image_value", "tree_of"]
 
-#: What a constraint counts beside the aim, which counts 1: one that is promised with confidence, and a mere floor.
+#: The weight of a constraint beside the aim's, which is 1: of one promised with confidence, and of a mere floor.
 #: With hP and hR either makes hP count four times hR. What matters is that it counts at all: in gepa searches among 329
 #: recorded templates of the field guide (800 calls, 40 images, templates drawn at random in place of reflection) the
 #: winner kept a promised hP of .98 within .005 in 27 % of 30 runs by hR alone, and in 90 % with a weight of 1, 4 or 16.
@@ -33,14 +33,7 @@ _PROMISED, _FLOOR = 4.0, 0.25
 
 @dataclass(frozen=True, slots=True)
 class ScoredAnswer:
-    """One answer, placed and scored.
-
-    Attributes:
-        placement: Where it was placed.
-        target: The node of its label.
-        scores: Its scores, as those of a template that was asked about one image.
-        feedback: How much of it is right, in words that name no label.
-    """
+    """One answer: its placement, the node of its label, its scores (a template's, of one image), feedback."""
 
     placement: Placement
     target: int
@@ -53,8 +46,8 @@ class AnswerScorer:
 
     Args:
         taxonomy: The label tree: a `Taxonomy`, a file that `read_taxonomy` reads, or nested dicts.
-        mapper: How answers are placed on the tree: a `Mapper` of this tree, or its settings.
-        domain: Label of what all images show; the root where left out.
+        mapper: Places answers on the tree: a `Mapper` of this tree, or its settings.
+        domain: Label of the domain, which all images show; the root where left out.
 
     Raises:
         TaxtuneError: If the tree cannot be read, or has no such label.
@@ -73,10 +66,10 @@ class AnswerScorer:
         self._lock = threading.Lock()
 
     def __call__(self, answer: str, label: str) -> ScoredAnswer:
-        """Returns where an answer is placed and what it is worth.
+        """Places and scores an answer.
 
         Args:
-            answer: What was said.
+            answer: The answer, in free text.
             label: The true label, or its path with slashes.
 
         Raises:
@@ -86,15 +79,9 @@ class AnswerScorer:
         with self._lock:
             (placed,) = self.mapper.place([answer])
         abstained, off_tree = placed.abstained, placed.off_tree
-        scores = image_scores(
-            self.taxonomy,
-            self._information,
-            placed.node,
-            target,
-            abstained=abstained,
-            off_tree=off_tree,
-            off_tree_as=self.mapper.config.off_tree,
-        )
+        as_child = off_tree and self.mapper.config.off_tree == "child"
+        scores = image_scores(self.taxonomy, self._information, placed.node, target, off_tree=as_child)
+        scores = replace(scores, abstained=float(abstained), off_tree=float(off_tree))
         told = feedback(self.taxonomy, self.domain, placed.node, target, abstained=abstained, off_tree=off_tree)
         return ScoredAnswer(placed, target, scores, told)
 
@@ -107,49 +94,30 @@ def tree_of(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
 
 
 def image_scores(
-    taxonomy: Taxonomy,
-    information: Information,
-    node: int,
-    target: int,
-    *,
-    abstained: bool = False,
-    off_tree: bool = False,
-    off_tree_as: str = "child",
-    measures: Mapping[str, float] | None = None,
+    taxonomy: Taxonomy, information: Information, node: int, target: int, *, off_tree: bool = False
 ) -> TemplateScores:
     """Returns the scores of one answer, as those of a template that was asked about one image.
 
     Args:
         taxonomy: The label tree.
-        information: What its nodes weigh.
-        node: Where the answer was placed.
-        target: What is true.
-        abstained: Whether the answer says nothing.
-        off_tree: Whether it asserts something that the tree does not have.
-        off_tree_as: How such an answer is scored: "child" (of the root, never right) or "root".
-        measures: The values of the run's own metrics and measures.
+        information: The weights of its nodes.
+        node: The answer's node.
+        target: The true node.
+        off_tree: Whether the answer counts as a child of the root that is never right.
     """
-    placed, true = np.array([node]), np.array([target])
-    as_child = np.array([off_tree and off_tree_as == "child"])
+    placed, true, as_child = np.array([node]), np.array([target]), np.array([off_tree])
     return TemplateScores(
         **score(taxonomy, placed, true, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
         **information_scores(information, placed, true, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
-        abstained=float(abstained),
-        off_tree=float(off_tree),
-        measures=dict(measures or {}),
     )
 
 
 def image_value(objective: Objective, scores: TemplateScores) -> float:
-    """Returns what one answer is worth for an objective; larger is better.
+    """Returns one answer's value for an objective; larger is better.
 
     Without constraints it is the objective of this answer alone. A constraint holds for a mean and says nothing of one
-    image, so what it constrains is added with a fixed weight (a Lagrangian relaxation): for `hp` and `hr_at_hp` the
-    value is (4 hP + hR) / 5. The constraint itself is held where the winner is chosen.
-
-    Args:
-        objective: What is tuned for.
-        scores: What `image_scores` returns.
+    image, so its measure is added with a fixed weight (a Lagrangian relaxation): for `hp` and `hr_at_hp` the value is
+    (4 hP + hR) / 5. The constraint itself is held where the winner is chosen.
 
     Raises:
         TaxtuneError: If the objective is not a finite number.
@@ -166,17 +134,17 @@ def feedback(
 
     Args:
         taxonomy: The label tree.
-        domain: The node of what all images show.
-        node: Where the answer was placed.
-        target: What is true.
+        domain: The node of the domain, which all images show.
+        node: The answer's node.
+        target: The true node.
         abstained: Whether the answer says nothing.
-        off_tree: Whether it asserts something that the tree does not have.
+        off_tree: Whether it asserts something that the tree lacks.
     """
     if off_tree:
         return "The answer names something that the taxonomy does not have, so nothing that it says is right."
-    said, shared, true = (int(part[0]) for part in overlap(taxonomy, [node], [target]))
-    right = f"{shared} of its {said} labels from the root down are right (hP {shared / said:.2f})"
-    given = f"{shared} of the {true} true labels are given (hR {shared / true:.2f})"
+    n_predicted, n_right, n_relevant = (int(part[0]) for part in overlap(taxonomy, [node], [target]))
+    given = f"{n_right} of the {n_relevant} true labels are given (hR {n_right / n_relevant:.2f})"
     if abstained:
         return f"The answer says nothing about what the image shows: {given}."
+    right = f"{n_right} of its {n_predicted} labels from the root down are right (hP {n_right / n_predicted:.2f})"
     return f"The answer is {relation(taxonomy, domain, node, target)}: {right}, and {given}."

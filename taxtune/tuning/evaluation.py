@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.data import Example
-from taxtune.errors import ImageError
+from taxtune.errors import ImageError, ModelError
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from taxtune.tuning.metrics import Metric, MetricValues
 
 __all__ = [
+    "DraftEvaluator",
     "Evaluation",
     "Evaluator",
     "PlacedAnswer",
@@ -309,6 +310,70 @@ class Evaluator:
             images = [load_image(file) for file in files[chosen]]
             placements += self.mapper.place(texts[chosen], images)
         return placements
+
+
+class DraftEvaluator:
+    """Asks about the drafts that a proposer tries in one iteration; the `ask` of its `Goal`.
+
+    Args:
+        evaluator: Asks and scores.
+        examples: The tuning images that an iteration asks about first.
+        most: Most images to ask about, over all drafts; None for no bound.
+        max_missing: Largest share of images without an answer before the run stops.
+        on_answers: Called with (answers so far, of them from the store) after every batch.
+
+    Attributes:
+        judged: Calls of a judge about the drafts; None where there were none.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        examples: Sequence[Example],
+        *,
+        most: int | None = None,
+        max_missing: float = 0.1,
+        on_answers: OnAnswers | None = None,
+    ) -> None:
+        self._evaluator, self._examples = evaluator, examples
+        self._most, self._max_missing, self._on_answers = most, max_missing, on_answers
+        self._images: dict[str, int] = {}
+        self._usage = Usage()
+        self.judged: Judged | None = None
+
+    def __call__(self, template: str, images: int) -> tuple[SampleResult, ...]:
+        """Returns the rows of a checked template on the first images, fewer where the budget ends.
+
+        Raises:
+            ModelError: If the model is out of reach; answers so far are in the store.
+        """
+        known = self._images.get(template, 0)
+        if self.left is not None:
+            images = min(images, known + self.left)
+        if images == 0:
+            return ()
+        evaluation = self._evaluator.evaluate(template, self._examples[:images], self._on_answers)
+        failures = evaluation.failures
+        if evaluation.retryable and len(failures) > self._max_missing * len(evaluation.rows):
+            raise ModelError(
+                f"A draft could not be tried: {len(failures)} of {len(evaluation.rows)} images have no answer; the "
+                f"first: {failures[0].rstrip('.')}.",
+                remedy="Continue with --resume when the model answers again; answers so far are saved.",
+            )
+        self._images[template] = max(known, len(evaluation.rows))
+        self._usage += evaluation.usage
+        self.judged = sum_judged([*filter(None, (self.judged, evaluation.judged))])
+        return evaluation.rows
+
+    @property
+    def left(self) -> int | None:
+        """Images that may still be asked about; None where there is no bound."""
+        return None if self._most is None else max(0, self._most - sum(self._images.values()))
+
+    def usage(self, submitted: str | None = None) -> Usage:
+        """Returns the usage of the drafts but `submitted`, whose images the iteration counts itself."""
+        tried = sum(images for template, images in self._images.items() if template != submitted)
+        return replace(self._usage, tried=tried)
 
 
 def nodes_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +145,7 @@ def proposer_of(recipe: Recipe) -> Proposer:
     """
     from taxtune.tuning.proposers.agent import AgentProposer
     from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
-    from taxtune.tuning.proposers.llm import LLMProposer
+    from taxtune.tuning.proposers.llm import DEFAULT_RETRY, LLMProposer
 
     s = recipe.proposer
     if isinstance(s, FragmentsProposerSettings):
@@ -152,9 +153,10 @@ def proposer_of(recipe: Recipe) -> Proposer:
         fragments = path if path.is_file() else s.fragments
         return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
     shared: dict[str, Any] = {"api_base": recipe.access("proposer"), "max_history_tokens": s.max_history_tokens}
+    shared["retry"] = replace(DEFAULT_RETRY, max_retries=s.max_retries)
     if s.kind == "agent":
-        return AgentProposer(s.model, max_turns=s.max_turns, max_retries=s.max_retries, **shared)
-    return LLMProposer(s.model, evidence=s.evidence, max_retries=s.max_retries, **shared)
+        return AgentProposer(s.model, max_turns=s.max_turns, **shared)
+    return LLMProposer(s.model, evidence=s.evidence, **shared)
 
 
 def measure_of(recipe: Recipe, name: str, taxonomy: Taxonomy, folder: Path) -> MeasureMetric:

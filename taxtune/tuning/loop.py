@@ -14,7 +14,7 @@ from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.callbacks import Callbacks, Group
-from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there
+from taxtune.tuning.evaluation import DraftEvaluator, Evaluation, Evaluator, check_images_there
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.heldout import compare_templates
 from taxtune.tuning.history import Claim, History, best, check_unused, is_begun
@@ -40,7 +40,6 @@ from taxtune.tuning.run_folder import (
 )
 from taxtune.tuning.selection import choose, front, next_steps
 from taxtune.tuning.template import render
-from taxtune.tuning.trials import Trials
 
 __all__ = ["Tuner"]
 
@@ -291,15 +290,15 @@ class Tuner:
     def _iterate(self, claim: Claim, evaluator: Evaluator) -> tuple[IterationRecord, bool]:
         """Returns the iteration's record, and whether the proposer has nothing more to propose."""
         start = time.monotonic()
-        trials = self._trials(evaluator)
+        drafts = self._drafts(evaluator)
         try:
             with count_faults() as faults, track("proposing a template"):
-                proposal = claim.proposal or self._propose(claim, trials, faults)
+                proposal = claim.proposal or self._propose(claim, drafts, faults)
         except ProposalFailed as failure:
             if failure.out_of_reach:
                 self._check_within_reach(failure)
             usage = replace(
-                trials.usage(),
+                drafts.usage(),
                 proposer_prompt_tokens=failure.prompt_tokens,
                 proposer_completion_tokens=failure.completion_tokens,
                 proposer_cost_usd=failure.cost_usd,
@@ -313,7 +312,7 @@ class Tuner:
                 reason=failure.reason,
                 rejected=failure.rejected,
                 usage=usage,
-                judged=trials.judged,
+                judged=drafts.judged,
                 trace=failure.trace,
                 out_of_reach=failure.out_of_reach,
             )
@@ -422,14 +421,14 @@ class Tuner:
                 "needs no model.",
             ) from None
 
-    def _trials(self, evaluator: Evaluator) -> Trials:
+    def _drafts(self, evaluator: Evaluator) -> DraftEvaluator:
         """Returns what asks about an iteration's drafts, within the calls that the budget leaves to the search."""
         experiment, records = self.experiment, self.history.records()
         stage, most = experiment.stages[0], None
         if experiment.budget.vlm_calls is not None:
             tried = sum(record.usage.tried for record in records)
             most = stage.images * (stage.templates - len(records) - 1) - tried
-        return Trials(
+        return DraftEvaluator(
             evaluator,
             experiment.splits.tuning[: stage.images],
             most=most,
@@ -437,7 +436,7 @@ class Tuner:
             on_answers=partial(self.callbacks.tell, "on_answers"),
         )
 
-    def _propose(self, claim: Claim, trials: Trials, faults: Mapping[str, int]) -> Proposal:
+    def _propose(self, claim: Claim, drafts: DraftEvaluator, faults: Mapping[str, int]) -> Proposal:
         experiment = self.experiment
         if claim.iteration == 0:
             proposal = Proposal(experiment.prompt.baseline)
@@ -445,12 +444,12 @@ class Tuner:
             earlier = self.history.templates()
             proposal = experiment.proposer.propose(
                 self.history.records(),
-                replace(experiment.goal(), ask=None if trials.left == 0 else trials),
+                replace(experiment.goal(), ask=None if drafts.left == 0 else drafts),
                 iteration=claim.iteration,
                 seed=experiment.seed,
                 check=lambda template: experiment.check(template, earlier),
             )
-            tried = proposal.trials + trials.usage(proposal.template) + Usage(proposer_faults=dict(faults))
-            proposal = replace(proposal, trials=tried, judged=sum_judged([proposal.judged, trials.judged]))
+            tried = proposal.trials + drafts.usage(proposal.template) + Usage(proposer_faults=dict(faults))
+            proposal = replace(proposal, trials=tried, judged=sum_judged([proposal.judged, drafts.judged]))
         self.history.propose(claim, proposal)
         return proposal

@@ -1,42 +1,48 @@
 """Prompt templates: Jinja in a sandbox, checked before anything is rendered.
 
 A template that a language model proposed is untrusted code. Its parse tree is therefore walked *before* anything is
-compiled or rendered, and only what is listed here passes: plain text, the declared variables, `if`, `for` over the
+compiled or rendered, and only the nodes listed here pass: plain text, the declared variables, `if`, `for` over the
 declared lists, comparisons and a few filters whose output can grow no faster than the source. The sandbox behind that
-is a second wall, not the first. What a template may do is told in docs/reference/templates.md.
+is a second wall, not the first. See docs/reference/templates.md.
 """
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import lru_cache, wraps
 from typing import Any
 
 import jinja2
+from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from taxtune.errors import TemplateError
 from taxtune.tuning.leaks import find_labels
-from taxtune.tuning.template_tree import FILTERS, LISTS, LOOP_ATTRIBUTES, TESTS, VARIABLES, check_tree
 
-__all__ = [
-    "FILTERS",
-    "LOOP_ATTRIBUTES",
-    "MAX_RENDERED",
-    "MAX_SOURCE",
-    "SAMPLE",
-    "TESTS",
-    "VARIABLES",
-    "check_source",
-    "check_template",
-    "labels_said",
-    "normalise_source",
-    "render",
-]
+__all__ = ["FILTERS", "MAX_SOURCE", "check_source", "check_template", "labels_said", "normalise_source", "render"]
 
+VARIABLES = ("question", "domain", "ranks", "examples")
+"""What a template may use: `question` and `domain` are text, `ranks` (broadest first) and `examples` lists of text."""
+LISTS = ("ranks", "examples")
+"""Those of them that are lists."""
+_TEXT_FILTERS = ("capitalize", "lower", "title", "trim", "upper")
+_LIST_FILTERS = ("join", "reverse", "sort", "unique")
+FILTERS = tuple(sorted((*_TEXT_FILTERS, *_LIST_FILTERS, "default", "first", "last", "length")))
+"""Filters that a template may use; those that make long text of short (center, indent, replace, ...) are left out."""
+TESTS = ("defined", "even", "none", "odd")
+"""Tests that a template may use after `is`."""
+LOOP_ATTRIBUTES = ("first", "index", "index0", "last", "length")
+"""Attributes of `loop` that a template may use; no other attribute is allowed anywhere."""
+
+MAX_SOURCE = 8_000
+"""Longest source in characters."""
+MAX_RENDERED = 16_000
+"""Longest prompt in characters."""
 SAMPLE: Mapping[str, object] = {
     "question": "What is this an image of?",
     "domain": "bird",
@@ -45,14 +51,19 @@ SAMPLE: Mapping[str, object] = {
 }
 """Values that `check_template` renders with where the caller gives none."""
 
-MAX_SOURCE = 8_000
-"""Longest source in characters."""
-MAX_RENDERED = 16_000
-"""Longest prompt in characters."""
-
-_MAX_VALUE = 2_000  # characters of a variable's value
-_MAX_ITEMS = 32  # of a list variable
+_MAX_VALUE, _MAX_ITEMS = 2_000, 32  # characters of a variable's value, items of a list variable
 _MAX_WORK = 2_000_000  # characters that go through filters in one rendering
+_MAX_NODES, _MAX_DEPTH = 400, 24  # of the parse tree
+_MAX_LOOPS = 2  # one in the other
+_MAX_STRING, _MAX_SEPARATOR, _MAX_NUMBER = 500, 100, 1_000_000
+
+# Nodes that need no look at themselves; their children are walked.
+_PLAIN = (
+    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.CondExpr, nodes.Compare, nodes.Operand),
+    *(nodes.And, nodes.Or, nodes.Not, nodes.Concat, nodes.List, nodes.Tuple),
+)
+# Nodes that make text of their children, or hide a list in them.
+_NO_LISTS = (nodes.Output, nodes.Concat, nodes.List, nodes.Tuple)
 
 _work: ContextVar[list[int] | None] = ContextVar("work", default=None)
 _empty_joins: ContextVar[list[int]] = ContextVar("empty_joins")
@@ -64,7 +75,14 @@ def check_source(source: str) -> None:
     Raises:
         TemplateError: The reason, with the line and the construct.
     """
-    _compiled(source)
+    if not isinstance(source, str):
+        raise TemplateError("A template must be text.", value=source)
+    if len(source) > MAX_SOURCE:
+        raise TemplateError(f"The template has {len(source):,} characters, more than {MAX_SOURCE:,}.")
+    if not source.strip():
+        raise TemplateError("The template is empty.", remedy="It must ask something.")
+    _refuse_characters(source, "template")
+    _compile(source)
 
 
 def check_template(
@@ -81,15 +99,13 @@ def check_template(
         earlier: Sources of earlier templates. A template that equals one of them after whitespace, or gives the same
             prompt with `sample`, is a repeat.
         forbidden_labels: Labels and aliases of the tuning images' ground truth, and of the groups above it that earn
-            credit (`leaks.group_names`). Words that a template must be free to use (the domain's root, e.g. "bird",
-            and its aliases) are left out by the caller. A label that stands in a variable's value may come into the
-            prompt through that variable.
+            credit (`leaks.group_names`). A label that stands in a variable's value may come into the prompt through
+            that variable.
         sample: The variables that the run renders with; `SAMPLE` where there is none.
 
     Raises:
-        TemplateError: The reason in a sentence or two, fit to go back to whoever wrote the template.
+        TemplateError: The reason in a sentence or two, fit to go back to the author.
     """
-    check_source(source)
     variables = SAMPLE if sample is None else sample
     token = _empty_joins.set([])
     try:
@@ -102,16 +118,12 @@ def check_template(
     finally:
         _empty_joins.reset(token)
     normal, same = normalise_source(source), _squeezed(prompt)
-    values = () if sample is None else _hashable(sample)
+    values = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in (sample or {}).items())
     for other in earlier:
         other_normal, other_prompt = _forms(other, values)
-        if other_normal == normal:
-            raise TemplateError("This template repeats an earlier one.", remedy="Propose one that differs in wording.")
-        if sample is not None and other_prompt == same:
-            raise TemplateError(
-                "This template gives word for word the same prompt as an earlier one.",
-                remedy="Propose one that differs in wording.",
-            )
+        if other_normal == normal or (sample is not None and other_prompt == same):
+            what = "repeats an earlier one" if other_normal == normal else "gives the same prompt as an earlier one"
+            raise TemplateError(f"This template {what}.", remedy="Propose one that differs in wording.")
     if found := labels_said(source, prompt, variables, tuple(forbidden_labels)):
         names = ", ".join(f"'{words}'" for words in found[:3])
         raise TemplateError(
@@ -126,15 +138,13 @@ def labels_said(source: str, prompt: str, variables: Mapping[str, object], label
 
     Args:
         source: The Jinja source.
-        prompt: What it renders to, as a label can be put together from pieces ("mal" ~ "lard").
-        variables: What it is rendered with.
+        prompt: The rendered source, as a label can be put together from pieces ("mal" ~ "lard").
+        variables: The variables that it is rendered with.
         labels: Labels and aliases.
     """
     if not labels:
         return []
-    given: list[str] = []
-    for value in variables.values():
-        given.extend([value] if isinstance(value, str) else [str(item) for item in value])  # type: ignore[attr-defined]
+    given = [value if isinstance(value, str) else " | ".join(map(str, value)) for value in variables.values()]  # type: ignore[call-overload]
     through_variables = set(find_labels(" | ".join(given), labels))
     found = find_labels(source, labels)
     return found + [words for words in find_labels(prompt, labels) if words not in {*through_variables, *found}]
@@ -152,25 +162,21 @@ def render(source: str, variables: Mapping[str, object]) -> str:
     Raises:
         TemplateError: The source is not acceptable, a variable is missing, or the prompt is empty or too long.
     """
-    template = _compiled(source)
+    check_source(source)
     values = _checked_values(variables)
-    parts: list[str] = []
-    length = 0
+    prompt = ""
     token = _work.set([_MAX_WORK])
     try:
-        for part in template.generate(values):
-            parts.append(part)
-            length += len(part)
-            if length > MAX_RENDERED:
-                raise TemplateError(
-                    f"The rendered prompt is longer than {MAX_RENDERED:,} characters.", remedy="Shorten it."
-                )
+        for part in _compile(source).generate(values):
+            prompt += part
+            if len(prompt) > MAX_RENDERED:
+                raise TemplateError(f"The rendered prompt is longer than {MAX_RENDERED:,} characters.")
     except TemplateError:
         raise
     except jinja2.UndefinedError as error:
-        said = (error.message or "a value is undefined").rstrip(".")
+        reason = (error.message or "a value is undefined").rstrip(".")
         raise TemplateError(
-            f"The template cannot be rendered: {said}.",
+            f"The template cannot be rendered: {reason}.",
             remedy="Test a list before taking an item of it, with {% if %} or as in "
             "{{ ranks | last if ranks else domain }}" + _empty_lists(values),
         ) from None
@@ -178,7 +184,7 @@ def render(source: str, variables: Mapping[str, object]) -> str:
         raise TemplateError(f"The template cannot be rendered: {error}.") from None
     finally:
         _work.reset(token)
-    prompt = "".join(parts).strip()
+    prompt = prompt.strip()
     if not prompt:
         raise TemplateError("The template gives an empty prompt.", remedy="It must ask something.")
     _refuse_characters(prompt, "prompt")
@@ -190,17 +196,164 @@ def normalise_source(source: str) -> str:
     return _squeezed(re.sub(r"\s*([-+]?[%}#]\})", r"\1", re.sub(r"(\{[{%#][-+]?)\s*", r"\1", source)))
 
 
-def _empty_lists(variables: Mapping[str, object]) -> str:
-    """Returns the end of a remedy: which lists have no items in this run."""
-    empty = [f"'{name}'" for name in LISTS if not variables.get(name)]
-    if not empty:
-        return "."
-    return f": {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no items here."
+# -- parse trees -------------------------------------------------------------------------------------------------------
 
 
-def _squeezed(text: str) -> str:
-    """Returns text with single spaces, and without the characters that nobody sees."""
-    return " ".join("".join(c for c in text if unicodedata.category(c) != "Cf").split())
+def _walk(
+    node: nodes.Node, counter: Iterator[int], targets: tuple[str, ...] = (), loops: int = 0, depth: int = 0
+) -> None:
+    """Refuses a parse tree with a node that is not known to be harmless; `targets` are variables of loops around it."""
+    if next(counter) >= _MAX_NODES:
+        raise TemplateError("The template has too many parts.", remedy="Write plain text with few variables.")
+    if depth > _MAX_DEPTH:
+        raise _refused(node, "it is nested too deeply", "Use less nesting.")
+    if isinstance(node, nodes.For):
+        _check_loop(node, targets, loops)
+        inside = (*targets, node.target.name)  # type: ignore[attr-defined]
+        _walk(node.iter, counter, targets, loops, depth + 1)
+        if node.test is not None:
+            _walk(node.test, counter, inside, loops, depth + 1)
+        for child in node.body:
+            _walk(child, counter, inside, loops + 1, depth + 1)
+        for child in node.else_:
+            _walk(child, counter, targets, loops, depth + 1)
+        return
+    _check_node(node, targets, loops)
+    if isinstance(node, nodes.Getattr):
+        return
+    for child in node.iter_child_nodes():
+        if isinstance(node, _NO_LISTS) and _may_be_list(child):
+            # It would come out as Python writes it, or even as an address in memory that changes from run to run.
+            raise _refused(child, "a list cannot be printed directly", "Join it: {{ ranks | join(', ') }}.")
+        _walk(child, counter, targets, loops, depth + 1)
+
+
+def _check_loop(node: nodes.For, targets: tuple[str, ...], loops: int) -> None:
+    if node.recursive:
+        raise _refused(node, "a recursive loop is not allowed")
+    if loops >= _MAX_LOOPS:
+        raise _refused(node, f"more than {_MAX_LOOPS} nested loops are not allowed")
+    if not isinstance(node.target, nodes.Name):
+        raise _refused(node, "a loop must have one loop variable")
+    name = node.target.name
+    # A loop variable that hid a list would pass text off as a list.
+    if name in (*VARIABLES, "loop", *targets):
+        raise _refused(node, f"the loop variable {name!r} hides another variable", "Give it another name.")
+    if not _is_list(node.iter):
+        what = f"; {_called(node.iter)} is not allowed" if isinstance(node.iter, nodes.Call) else ""
+        raise _refused(node, f"a loop may only go over 'ranks' and 'examples'{what}")
+
+
+def _check_node(node: nodes.Node, targets: tuple[str, ...], loops: int) -> None:
+    """Refuses a node, but for loops, that is not harmless whatever its children."""
+    match node:
+        case nodes.Getattr():
+            if not (isinstance(node.node, nodes.Name) and node.node.name == "loop"):
+                raise _refused(node, f"the attribute access .{_short(node.attr)} is not allowed")
+            if loops == 0 or node.attr not in LOOP_ATTRIBUTES:
+                allowed = ", ".join(f"loop.{name}" for name in LOOP_ATTRIBUTES)
+                raise _refused(
+                    node, f"loop.{_short(node.attr)} is not allowed", f"Allowed only inside a loop: {allowed}."
+                )
+        case nodes.Name():
+            if node.name not in (*VARIABLES, *targets):
+                raise _refused(
+                    node, f"unknown variable {_short(node.name)!r}", _allowed(node.name, (*VARIABLES, *targets))
+                )
+        case nodes.Const():
+            value = node.value
+            if isinstance(value, str) and len(value) > _MAX_STRING:
+                raise _refused(node, f"a string of {len(value):,} characters is too long", "Write it as plain text.")
+            if isinstance(value, str) or value is None:
+                return
+            if not isinstance(value, int | float) or not abs(value) <= _MAX_NUMBER:
+                raise _refused(node, "this constant is not allowed")
+        case nodes.Filter():
+            _check_filter(node)
+        case nodes.Test():
+            if node.name not in TESTS or node.args or node.kwargs or node.dyn_args or node.dyn_kwargs:
+                allowed = f"Allowed, without arguments: {', '.join(TESTS)}."
+                raise _refused(node, f"the test 'is {node.name}' is not allowed", allowed)
+        case nodes.Getitem():
+            if not _is_list(node.node):
+                raise _refused(node, "only 'ranks' and 'examples' can be indexed")
+            if not isinstance(node.arg, nodes.Slice) and not _is_integer(node.arg):
+                raise _refused(node, "an index must be a constant number")
+        case nodes.Slice():
+            if not all(bound is None or _is_integer(bound) for bound in (node.start, node.stop, node.step)):
+                raise _refused(node, "a slice must have constant bounds")
+        case nodes.Neg() if isinstance(node.node, nodes.Const) and isinstance(node.node.value, int | float):
+            pass
+        case _ if not isinstance(node, _PLAIN):
+            what = _called(node) if isinstance(node, nodes.Call) else f"the construct {type(node).__name__}"
+            raise _refused(node, f"{what} is not allowed", "Use plain text, variables, if, for and simple filters.")
+
+
+def _check_filter(node: nodes.Filter) -> None:
+    name = node.name
+    if name not in FILTERS:
+        raise _refused(node, f"the filter {_short(name)!r} is not allowed", _allowed(name, FILTERS))
+    if node.node is None:
+        raise _refused(node, "{% filter %} is not allowed")
+    if node.kwargs or node.dyn_args or node.dyn_kwargs or not all(isinstance(arg, nodes.Const) for arg in node.args):
+        # Constant, as a separator that is itself a joined list would make the prompt grow without bound.
+        raise _refused(node, f"the filter {name!r} takes only constants, without keywords")
+    if len(node.args) > (1 if name in ("join", "default", "trim") else 0):
+        raise _refused(node, f"the filter {name!r} has too many arguments")
+    if name == "join" and any(len(str(arg.as_const())) > _MAX_SEPARATOR for arg in node.args):
+        raise _refused(node, f"the separator of 'join' is longer than {_MAX_SEPARATOR} characters")
+    if name in _LIST_FILTERS and not _is_list(node.node):
+        # Joining text puts the separator between its characters; done again and again, it would explode.
+        raise _refused(node, f"the filter {name!r} works only on 'ranks' and 'examples'")
+    if name in _TEXT_FILTERS and _may_be_list(node.node):
+        raise _refused(node, f"the filter {name!r} works only on text", "Join the list first.")
+
+
+def _is_list(node: nodes.Node | None) -> bool:
+    if isinstance(node, nodes.Name):
+        return node.name in LISTS
+    if isinstance(node, nodes.Getitem):
+        return isinstance(node.arg, nodes.Slice) and _is_list(node.node)
+    return isinstance(node, nodes.Filter) and node.name in ("reverse", "sort", "unique") and _is_list(node.node)
+
+
+def _may_be_list(node: nodes.Node | None) -> bool:
+    if isinstance(node, nodes.CondExpr):
+        return _may_be_list(node.expr1) or _may_be_list(node.expr2)
+    if isinstance(node, nodes.And | nodes.Or):
+        return _may_be_list(node.left) or _may_be_list(node.right)
+    if isinstance(node, nodes.Filter) and node.name == "default":
+        return _may_be_list(node.node)
+    return isinstance(node, nodes.List | nodes.Tuple) or _is_list(node)
+
+
+def _is_integer(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.Neg):
+        node = node.node
+    return isinstance(node, nodes.Const) and type(node.value) is int
+
+
+def _called(node: nodes.Call) -> str:
+    if isinstance(node.node, nodes.Name):
+        return f"the call {_short(node.node.name)}(...)"
+    return f"the call .{_short(node.node.attr)}(...)" if isinstance(node.node, nodes.Getattr) else "a call"
+
+
+def _allowed(name: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return (f"Did you mean {near[0]!r}? " if near else "") + f"Allowed: {', '.join(known)}."
+
+
+def _refused(node: nodes.Node, message: str, remedy: str | None = None) -> TemplateError:
+    line = next((part.lineno for part in (node, *node.find_all(nodes.Node)) if part.lineno), 1)
+    return TemplateError(f"Line {line}: {message}.", remedy=remedy)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+# -- rendering ---------------------------------------------------------------------------------------------------------
 
 
 def _measured(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -237,38 +390,20 @@ def _noted(join: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-def _environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
-    )
-    environment.globals.clear()
-    environment.filters["join"] = _noted(environment.filters["join"])
-    environment.filters = {name: _measured(environment.filters[name]) for name in FILTERS}
-    environment.tests = {name: test for name, test in environment.tests.items() if name in TESTS}
-    return environment
-
-
-_ENVIRONMENT = _environment()
-
-
-def _compiled(source: str) -> jinja2.Template:
-    if not isinstance(source, str):
-        raise TemplateError("A template must be text.", value=source)
-    if len(source) > MAX_SOURCE:
-        raise TemplateError(
-            f"The template has {len(source):,} characters, more than {MAX_SOURCE:,}.", remedy="Shorten it."
-        )
-    if not source.strip():
-        raise TemplateError("The template is empty.", remedy="It must ask something.")
-    _refuse_characters(source, "template")
-    return _compile(source)
+_ENVIRONMENT = ImmutableSandboxedEnvironment(
+    undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
+)
+_ENVIRONMENT.globals.clear()
+_ENVIRONMENT.filters["join"] = _noted(_ENVIRONMENT.filters["join"])
+_ENVIRONMENT.filters = {name: _measured(_ENVIRONMENT.filters[name]) for name in FILTERS}
+_ENVIRONMENT.tests = {name: _ENVIRONMENT.tests[name] for name in TESTS}
 
 
 @lru_cache(maxsize=256)
 def _compile(source: str) -> jinja2.Template:
     try:
         tree = _ENVIRONMENT.parse(source)
-        check_tree(tree)
+        _walk(tree, itertools.count())
         code = _ENVIRONMENT.compile(tree)
     except TemplateError:
         raise
@@ -286,7 +421,7 @@ def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in variables.items():
         if name not in VARIABLES:
-            raise TemplateError(f"There is no variable {name!r}.", remedy=f"The variables are {', '.join(VARIABLES)}.")
+            raise TemplateError(f"There is no variable {name!r}.", remedy=_allowed(name, VARIABLES))
         items = value if name in LISTS else [value]
         if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
             kind = "a list of text" if name in LISTS else "text"
@@ -299,16 +434,22 @@ def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
     return values
 
 
-def _hashable(variables: Mapping[str, object]) -> tuple[tuple[str, object], ...]:
-    return tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in variables.items())
+def _empty_lists(variables: Mapping[str, object]) -> str:
+    """Returns the end of a remedy: which lists have no items in this run."""
+    empty = [f"'{name}'" for name in LISTS if not variables.get(name)]
+    return f": {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no items here." if empty else "."
+
+
+def _squeezed(text: str) -> str:
+    """Returns text with single spaces, and without invisible characters."""
+    return " ".join("".join(c for c in text if unicodedata.category(c) != "Cf").split())
 
 
 @lru_cache(maxsize=1 << 14)  # each template of a run is checked against all before it
 def _forms(source: str, variables: tuple[tuple[str, object], ...]) -> tuple[str, str | None]:
-    """Returns what a repeat is known by: the normalised source, and the prompt, or None where it gives none."""
+    """Returns the normalised source, and the prompt, or None where it gives none; equal ones mean a repeat."""
     try:
-        values = {key: list(value) if isinstance(value, tuple) else value for key, value in variables}
-        return normalise_source(source), _squeezed(render(source, values))
+        return normalise_source(source), _squeezed(render(source, dict(variables)))
     except TemplateError:
         return normalise_source(source), None
 

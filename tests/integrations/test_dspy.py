@@ -157,11 +157,6 @@ def test_what_cannot_be_scored(
         Metric(tree)(dspy.Example(**gold), dspy.Prediction(**pred))
 
 
-def test_other_fields_have_other_names(dspy: Any, tree: Taxonomy) -> None:
-    metric = Metric(tree, answer="colour", label="name")
-    assert metric(dspy.Example(name="navy"), dspy.Prediction(colour="navy")) == 1
-
-
 def test_a_measure_of_text_is_no_metric_here(tree: Taxonomy) -> None:
     with pytest.raises(DataError, match="needs a measure of text"):
         Metric(tree, "rouge-1")

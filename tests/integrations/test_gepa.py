@@ -13,11 +13,11 @@ import pytest
 from taxtune.data import Example
 from taxtune.errors import MissingExtraError, ModelError, ProposerError, ResumeError
 from taxtune.integrations import gepa
-from taxtune.integrations.gepa_adapter import COMPONENT, REFUSED, Adapter
+from taxtune.integrations.gepa import COMPONENT, REFUSED, Adapter
 from taxtune.models import Answer, Failure, Model, make_model
 from taxtune.recipe import load_recipe
 from taxtune.tuning.records import TuneResult
-from tests.servers import OpenAIServer, closed_api_base, model_refusal, model_settings, status, text
+from tests.servers import OpenAIServer, model_refusal, model_settings, status, text
 from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, make_parts
 
 pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
@@ -146,10 +146,8 @@ class Faulty(ToyVLM):
 
 
 def values(adapter: Adapter, vlm: ToyVLM, batch: list[Example]) -> list[float]:
-    from dataclasses import replace
-
-    failing = Adapter(replace(adapter.experiment, vlm=vlm), None)
-    return list(failing.evaluate(batch, {COMPONENT: BASELINE}).scores)
+    adapter.experiment.vlm = vlm
+    return list(Adapter(adapter.experiment, None).evaluate(batch, {COMPONENT: BASELINE}).scores)
 
 
 def test_a_failed_call_is_left_out_of_the_mean(adapter: Adapter) -> None:
@@ -162,18 +160,6 @@ def test_a_failed_call_is_left_out_of_the_mean(adapter: Adapter) -> None:
     assert all(map(math.isnan, none))
     with pytest.raises(ModelError, match="None of 8 images has an answer; the first: down"):
         values(adapter, Faulty(0, retryable=True), batch)
-
-
-def test_feedback_is_about_the_answers_that_there_are(adapter: Adapter) -> None:
-    candidate = {COMPONENT: BASELINE}
-    adapter.experiment.vlm.fail = "What"  # type: ignore[attr-defined]
-    failed = adapter.evaluate(adapter.examples, candidate, capture_traces=True)
-    adapter.experiment.vlm.fail = None  # type: ignore[attr-defined]
-    assert adapter.make_reflective_dataset(candidate, failed, [COMPONENT]) == {COMPONENT: []}
-    found = adapter.evaluate(adapter.examples, candidate, capture_traces=True)
-    records = adapter.make_reflective_dataset(candidate, found, [COMPONENT])[COMPONENT]
-    assert len(records) == 8
-    assert {record["Score"] for record in records} == {"1.00", "0.67"}
 
 
 def test_a_score_of_ones_own_and_settings_of_gepas(replies: OpenAIServer, tmp_path: Path) -> None:
@@ -252,11 +238,6 @@ def test_a_fault_of_the_moment_costs_nothing(tmp_path: Path) -> None:
         with OpenAIServer(*script, then=fenced("Name the scarlet one.")) as server:
             found.append(optimized(tmp_path / name, reflecting(server)))
     assert [record.template for record in found[0].iterations] == [record.template for record in found[1].iterations]
-
-
-def test_no_server_at_all(tmp_path: Path) -> None:
-    with pytest.raises(ProposerError, match="reflection model"):
-        optimized(tmp_path, reflecting(closed_api_base()))
 
 
 def test_unknown_settings_are_named_before_anything_is_asked(tmp_path: Path) -> None:

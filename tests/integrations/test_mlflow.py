@@ -60,7 +60,7 @@ def evaluate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def test_mlflow_finds_the_scores_that_taxtune_has(evaluate: Any) -> None:
     rows = [{"outputs": said, "expectations": {"label": label}} for said, (_, label) in ROWS.items()]
-    names = ("hp", "hr", "accuracy", "depth", "off_tree", "abstained", "precision.level 2", "recall.level 1")
+    names = ("hp", "hr", "accuracy", "depth", "off_tree", "abstained")
     metrics, feedbacks = evaluate(rows, scores=names)
     nodes = [OFF if node is None else TREE.resolve(node) for node, _ in ROWS.values()]
     targets = [TREE.resolve(label) for _, label in ROWS.values()]
@@ -68,10 +68,7 @@ def test_mlflow_finds_the_scores_that_taxtune_has(evaluate: Any) -> None:
     for name in ("hp", "hr", "accuracy", "depth"):
         assert metrics[f"{name}/mean"] == pytest.approx(getattr(own, name)), name
     assert metrics["off_tree/mean"] == metrics["abstained/mean"] == pytest.approx(1 / 5)
-    assert metrics["precision.level 2/mean"] == pytest.approx(1 / 2)  # of the mallard and the teal
-    assert metrics["recall.level 1/mean"] == pytest.approx(3 / 5)
     assert [each["hp"].value for each in feedbacks] == pytest.approx([1, 2 / 3, 1, 1 / 2, 1])
-    assert "precision.level 2" not in feedbacks[2]  # "some duck" says nothing there
     assert "bird/duck/teal" in feedbacks[1]["hp"].rationale
     assert {each.source.source_type for found in feedbacks for each in found.values()} == {"CODE"}
 
@@ -111,15 +108,6 @@ def test_the_traces_of_a_run_can_be_scored(evaluate: Any, tmp_path: Path) -> Non
     assert found.metrics["hp/mean"] == pytest.approx((1 + 2 / 3) / 2)  # of the two that have an answer
 
 
-def test_off_the_tree_as_the_run_scores_it(evaluate: Any) -> None:
-    from taxtune.mapping import MapperConfig
-
-    row = {"outputs": "a bicycle", "expectations": {"label": "mallard"}}
-    metrics, _ = evaluate([row], mapper=MapperConfig(off_tree="root"), scores=("hp",))
-    assert metrics == {"hp/mean": 1.0}
-
-
 def test_an_unknown_score_names_those_that_there_are() -> None:
-    with pytest.raises(DataError, match="level 2") as error:
-        scorer(TREE, ("hp", "precision.species"))
-    assert error.value.value == "precision.species"
+    with pytest.raises(DataError, match="hr, hf"):
+        scorer(TREE, ("hp", "precision"))

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from taxtune.report.html import save_report
-from taxtune.tuning.account import Account
-from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TuneResult
 from tests.servers import OpenAIServer, Reply, calls
 from tests.tuning.toy import ToyVLM, make_parts, tuned
@@ -33,7 +31,6 @@ def first_iteration() -> list[Reply]:
     return [
         calls(("failures", {"template": "0"})),
         calls(("try_draft", {"template": CAREFUL, "images": 4}), ("try_draft", {"template": FAMILY, "images": 2})),
-        calls(("compare", {"first": "draft 1", "second": "0"})),
         calls(("submit", {"template": "draft 1"})),
     ]
 
@@ -46,7 +43,7 @@ def test_a_run_tunes_with_an_agent(tmp_path):
     baseline, careful, lost = result.iterations
     assert (careful.template, careful.state, careful.feasible) == (CAREFUL, "complete", True)
     assert careful.scores.hp > baseline.scores.hp
-    assert [turn.tool for turn in careful.trace] == ["failures", "try_draft", "try_draft", "compare", "submit"]
+    assert [turn.tool for turn in careful.trace] == ["failures", "try_draft", "try_draft", "submit"]
     assert all(turn.tool is None for turn in lost.trace)
     assert (lost.state, len(lost.trace)) == ("failed", 3)
     assert "nothing useful" in lost.reason
@@ -60,8 +57,7 @@ def test_a_run_tunes_with_an_agent(tmp_path):
     assert sum(line.startswith("Give only the family.") for line in asked) == 2
 
     kept = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
-    assert kept[1]["trace"][3]["tool"] == "compare"
-    assert json.loads(kept[1]["trace"][3]["result"])["hP"]["difference"] > 0
+    assert json.loads(kept[1]["trace"][1]["result"])["minus iteration 0"]["hP"]["difference"] > 0
     save_report(result)
     for file in (tmp_path / "out").rglob("*"):
         assert not file.is_file() or KEY.encode() not in file.read_bytes(), file
@@ -95,15 +91,3 @@ def test_drafts_are_part_of_a_budget_of_calls(tmp_path):
         result = run(server, tmp_path, ToyVLM(), "iterations=9", "budget.vlm_calls=40")
     # Five templates on eight images: two drafts take the place of two of them.
     assert [record.usage.tried for record in result.iterations] == [0, 8, 8]
-
-
-def test_a_plan_counts_drafts_and_replies_at_most(tmp_path):
-    def forecast(*more: str) -> Account:
-        given = ("proposer={kind: agent, trial_images: 5, max_turns: 4, max_total_tokens: 9000}", "iterations=2", *more)
-        return make_plan(make_parts(tmp_path / "in", tmp_path / "out", overrides=given)).forecast
-
-    plain = forecast()
-    # Three templates and two iterations' drafts on the tuning images, two templates on the held-out ones.
-    assert plain.model.calls == 3 * 8 + 2 * 5 + 2 * 12
-    assert (plain.proposer.calls, plain.proposer.tokens) == (2 * 4, 2 * 9000)
-    assert forecast("budget.vlm_calls=24").model.calls == 3 * 8 + 2 * 12

@@ -71,7 +71,7 @@ def session(
     waits = {"first_wait": 0.01, "longest_wait": 0.05, "max_retries": max_retries, "timeout": 10.0, **how}
     vlm = ApiModel("openai/eyes", servers.model_settings(server, api_key=KEY, concurrency=4, **waits))
     made = AgentProposer if kind == "agent" else LLMProposer
-    proposer = made("openai/words", api_base=server.api_base, api_key=KEY, **waits)
+    proposer = made("openai/words", api_base=server.api_base, api_key=KEY, retry=vlm.settings.retry)
     parts = make_parts(folder, out, overrides=overrides)
     return Experiment(parts.recipe, out, vlm=vlm, proposer=proposer)
 

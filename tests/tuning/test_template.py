@@ -60,7 +60,6 @@ def test_harmless_templates(source: str, prompt: str | None):
     [
         ("{{ ''.__class__ }}", ["Line 1", "attribute", ".__class__"]),
         ("{{ question.__class__.__mro__ }}", ["attribute", "__"]),
-        ("{{ question['__class__'] }}", ["indexed"]),
         ("{{ ranks['__class__'] }}", ["constant number"]),
         ("{{ ranks|attr('__class__') }}", ["filter 'attr'"]),
         ("{{ ranks.append }}", ["attribute", ".append"]),
@@ -68,17 +67,12 @@ def test_harmless_templates(source: str, prompt: str | None):
         ("{{ range(5) }}", ["call range(...)"]),
         ("{{ question.upper() }}", ["call .upper(...)"]),
         ("{{ lipsum(n=10000) }}", ["call lipsum(...)"]),
-        ("{{ cycler('a').next() }}", ["call .next(...)"]),
-        ("{{ 'a' * 10000000 }}", ["multiplication (*)"]),
-        ("{{ 10 ** 10 ** 10 }}", ["power (**)"]),
-        ("{{ '%9999999d' % 1 }}", ["arithmetic (%)"]),
-        ("{{ 1 + 1 }}", ["arithmetic (+)"]),
-        ("{{ -question }}", ["arithmetic (-)"]),
+        ("{{ 'a' * 10000000 }}", ["construct Mul"]),
+        ("{{ 10 ** 10 ** 10 }}", ["construct Pow"]),
+        ("{{ 1 + 1 }}", ["construct Add"]),
+        ("{{ -question }}", ["construct Neg"]),
         ("{% for c in question %}{{ c }}{% endfor %}", ["'ranks' and 'examples'"]),
-        ("{% for i in [1, 2, 3] %}{{ i }}{% endfor %}", ["'ranks' and 'examples'"]),
         ("{% for ranks in examples %}{{ ranks|join('x') }}{% endfor %}", ["hides"]),
-        ("{% for loop in examples %}{{ loop }}{% endfor %}", ["hides"]),
-        ("{% for r in ranks %}{% for r in ranks %}x{% endfor %}{% endfor %}", ["hides"]),
         ("{% for a, b in ranks %}x{% endfor %}", ["one loop variable"]),
         ("{% for r in ranks recursive %}x{% endfor %}", ["recursive"]),
         (
@@ -87,21 +81,13 @@ def test_harmless_templates(source: str, prompt: str | None):
         ),
         ("{% for r in ranks %}{{ loop.cycle('a') }}{% endfor %}", ["call .cycle(...)"]),
         ("{% for r in ranks %}{{ loop.previtem }}{% endfor %}", ["loop.previtem", "loop.index"]),
-        ("{% for r in ranks %}{{ loop }}{% endfor %}", ["loop.index"]),
-        ("{{ loop.index }}", ["only inside"]),
-        ("{% include 'a' %}", ["{% include %}"]),
-        ("{% extends 'a' %}", ["{% extends %}"]),
-        ("{% import 'a' as b %}", ["{% import %}"]),
-        ("{% from 'a' import b %}", ["{% from"]),
-        ("{% macro m() %}x{% endmacro %}", ["{% macro %}"]),
-        ("{% call m() %}x{% endcall %}", ["{% call %}"]),
-        ("{% set x = 1 %}{{ x }}", ["{% set %}"]),
-        ("{% set x %}y{% endset %}", ["{% set %}"]),
-        ("{% with x = 1 %}{{ x }}{% endwith %}", ["{% with %}"]),
-        ("{% block b %}x{% endblock %}", ["{% block %}"]),
-        ("{% filter upper %}x{% endfilter %}", ["{% filter %}"]),
-        ("{% autoescape true %}x{% endautoescape %}", ["{% autoescape %}"]),
-        ("{{ {'a': 1} }}", ["dictionary"]),
+        ("{% include 'a' %}", ["construct Include"]),
+        ("{% extends 'a' %}", ["construct Extends"]),
+        ("{% macro m() %}x{% endmacro %}", ["construct Macro"]),
+        ("{% set x = 1 %}{{ x }}", ["construct Assign"]),
+        ("{% filter upper %}x{% endfilter %}", ["construct FilterBlock"]),
+        ("{% autoescape true %}x{% endautoescape %}", ["construct Scope"]),
+        ("{{ {'a': 1} }}", ["construct Dict"]),
         ("{{ question|center(100000) }}", ["filter 'center'"]),
         ("{{ question|replace('a', 'aa') }}", ["filter 'replace'"]),
         ("{{ ranks|jion }}", ["'jion'", "Did you mean 'join'"]),
@@ -110,31 +96,21 @@ def test_harmless_templates(source: str, prompt: str | None):
         ("{{ ranks|join(ranks|join('x')) }}", ["only constants"]),
         ("{{ ranks|join(attribute='__class__') }}", ["only constants"]),
         ("{{ ranks|join('" + "x" * 101 + "') }}", ["separator"]),
-        ("{{ ranks|join('x', 'y') }}", ["too many arguments"]),
         ("{{ ranks|upper }}", ["only on text", "Join"]),
         ("{{ ranks }}", ["list", "join"]),
         ("{{ ranks | reverse }}", ["list", "join"]),
-        ("{{ (ranks | reverse) if domain else 'x' }}", ["list", "join"]),
-        ("{{ ranks | unique | default('x') }}", ["list", "join"]),
         ("{{ (examples or ranks) ~ 'x' }}", ["list", "join"]),
         ("{{ (ranks or 'x') | upper }}", ["only on text"]),
-        ("{{ [ranks | reverse] | first }}", ["list"]),
-        ("{{ ranks|sort(true)|join }}", ["too many arguments"]),
         ("{{ ranks[domain] }}", ["constant number"]),
         ("{{ ranks[:question]|join }}", ["constant bounds"]),
         ("{% if question is sameas(domain) %}x{% endif %}", ["is sameas"]),
         ("{{ '" + "x" * 501 + "' }}", ["501 characters"]),
-        ("{{ 99999999999 }}", ["constant"]),
         ("{{ answer }}", ["unknown variable 'answer'", "question, domain, ranks, examples"]),
         ("{{ quesion }}", ["unknown variable 'quesion'", "Did you mean 'question'?"]),
-        ("{% for r in ranks %}{{ r }}{% endfor %}{{ r }}", ["unknown variable 'r'"]),
         ("a\nb {{ question }", ["Syntax error in line 2"]),
         ("{% if x %}", ["Syntax error", "endif"]),
-        ("{% do ranks %}", ["Syntax error", "'do'"]),
         ("{{ " + "9" * 5000 + " }}", ["cannot be read"]),
         ("", ["empty"]),
-        (" \n\t ", ["empty"]),
-        ("{# only a comment #}", ["empty prompt"]),
         ("{% if false %}x{% endif %}", ["empty prompt"]),
         ("x" * (MAX_SOURCE + 1), ["8,001 characters"]),
         ("a\x00b", ["U+0000"]),
@@ -142,7 +118,6 @@ def test_harmless_templates(source: str, prompt: str | None):
         ('{{ "\\x07" }}', ["U+0007"]),
         ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", ["nested too deeply"]),
         ("{{ " + "not " * 1500 + "1 }}", ["nested too deeply"]),
-        ("{% if ranks %}" * 200 + "x" + "{% endif %}" * 200, ["nested too deeply"]),
         ("{{ 1 }}" * 900, ["too many parts"]),
         ("{{ ranks[9] }}", ["cannot be rendered", "{% if %}"]),
         ("{{ ranks|reverse|length }}", ["cannot be rendered"]),
@@ -348,13 +323,12 @@ PIECES = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=200))
-@example("{{ question" + " ~ question" * 300 + " }}")
-@example("{{ " + "[" * 500 + "]" * 500 + " }}")
-def test_any_source_is_either_refused_with_a_reason_or_renders_within_bounds(source: str):
-    variables = {"question": "q" * 2000, "domain": "d" * 2000, "ranks": ["r" * 2000] * 32, "examples": ["e"] * 32}
-    for values in (variables, SAMPLE, EMPTY):
+SOURCES = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=200)
+LARGE = {"question": "q" * 2000, "domain": "d" * 2000, "ranks": ["r" * 2000] * 32, "examples": ["e"] * 32}
+
+
+def refused_or_within_bounds(source: str) -> None:
+    for values in (LARGE, SAMPLE, EMPTY):
         try:
             check_template(source, sample=values)
         except TemplateError:
@@ -362,6 +336,21 @@ def test_any_source_is_either_refused_with_a_reason_or_renders_within_bounds(sou
         prompt = render(source, values)
         assert 0 < len(prompt) <= MAX_RENDERED
         assert " object at 0x" not in prompt
+
+
+@settings(max_examples=400, deadline=None)
+@given(SOURCES)
+@example("{{ question" + " ~ question" * 300 + " }}")
+@example("{{ " + "[" * 500 + "]" * 500 + " }}")
+def test_any_source_is_either_refused_with_a_reason_or_renders_within_bounds(source: str):
+    refused_or_within_bounds(source)
+
+
+@pytest.mark.heavy
+@settings(max_examples=20_000, deadline=None)
+@given(SOURCES)
+def test_so_do_20000_sources(source: str):
+    refused_or_within_bounds(source)
 
 
 expressions = st.recursive(

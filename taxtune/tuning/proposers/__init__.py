@@ -1,10 +1,16 @@
-"""Proposers: what makes the next template from the history."""
+"""Proposers: they write the next template from the history."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from taxtune.errors import ProposerError, TaxtuneError, TemplateError
+from taxtune.plugins import find_plugin, names_near, plugin_names
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.evidence import Evidence, HiddenAnswer, evidence, hidden_answers
-from taxtune.tuning.proposers.make import FunctionProposer, make_proposer
+from taxtune.tuning.records import IterationRecord
 
 __all__ = [
     "Check",
@@ -19,3 +25,121 @@ __all__ = [
     "hidden_answers",
     "make_proposer",
 ]
+
+_GROUP = "taxtune.proposers"
+
+
+class _ObjectProposer(Proposer):
+    """An object with `propose` alone, and the defaults of everything else."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
+        proposal = self._given.propose(history, goal, iteration=iteration, seed=seed, check=check)
+        return proposal if isinstance(proposal, Proposal) else Proposal(proposal)
+
+    def identity(self) -> dict[str, str | int | float | None]:
+        return {"kind": type(self._given).__qualname__}
+
+
+class FunctionProposer(Proposer):
+    """A function that writes the next template.
+
+    Args:
+        function: From the history, a list of `IterationRecord`, to a template; a second argument without a default is
+            the `Goal`. A template that is refused fails the iteration, and the next history tells the reason.
+    """
+
+    def __init__(self, function: Callable[..., str]) -> None:
+        self.function = function
+        try:
+            parameters = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError):  # a callable of C has none
+            parameters = []
+        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self._wants_goal = sum(p.default is p.empty for p in positional) > 1
+
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
+        """Returns the function's template; see `Proposer.propose`.
+
+        Raises:
+            ProposalFailed: The template is not acceptable.
+            ProposerError: The function fails, or does not return text.
+        """
+        try:
+            template = self.function(list(history), goal) if self._wants_goal else self.function(list(history))
+        except ProposerError:
+            raise
+        except Exception as error:
+            raise ProposerError(
+                f"The proposer failed in iteration {iteration}: {type(error).__name__}: {error}.",
+                remedy="Fix the function and continue with resume=True; finished work is saved.",
+            ) from error
+        if not isinstance(template, str):
+            raise ProposerError(
+                f"The proposer did not return text in iteration {iteration}.",
+                value=template,
+                remedy="Return a template as a str.",
+            )
+        try:
+            check(template)
+        except TemplateError as error:
+            raise ProposalFailed(str(error), rejected=((template, str(error)),)) from None
+        return Proposal(template)
+
+    def identity(self) -> dict[str, str | int | float | None]:
+        """Returns the function's name and a hash of its source."""
+        from taxtune.models import function_identity
+
+        return dict(function_identity(self.function))
+
+
+def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) -> Proposer:
+    """Returns a proposer.
+
+    Args:
+        what: "fragments" (`FragmentsProposer`) or "random" (`RandomProposer`), which need no key; a chat model
+            ("openai/gpt-4o", `LLMProposer`), or one with tools ("agent:openai/gpt-4o", `AgentProposer`); the name that
+            an installed package registers (entry points `taxtune.proposers`: a class or a function of the settings); a
+            function from the history to a template; or a proposer.
+        **settings: The settings of a proposer that is given by name.
+
+    Raises:
+        ProposerError: The fragments or the prompts cannot be read, or there is no such proposer.
+    """
+    if isinstance(what, Proposer):
+        return what
+    if not isinstance(what, str):
+        if hasattr(what, "propose"):
+            return _ObjectProposer(what)
+        if callable(what):
+            return FunctionProposer(what)
+        raise ProposerError(
+            "This is not a proposer.", value=what, remedy="Give a name, a function of the history, or a Proposer."
+        )
+    if what in ("fragments", "random"):
+        from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
+
+        return FragmentsProposer(**settings) if what == "fragments" else RandomProposer(**settings)
+    if (factory := find_plugin(_GROUP, what)) is not None:
+        try:
+            return make_proposer(factory(**settings))
+        except Exception as error:
+            reason = str(error) if isinstance(error, TaxtuneError) else f"{type(error).__name__}: {error}"
+            message = f"The proposer {what!r}, which a package provides, cannot be created: {reason}"
+            raise ProposerError(message) from error
+    if what.startswith("agent:"):
+        from taxtune.tuning.proposers.agent import AgentProposer
+
+        return AgentProposer(what.removeprefix("agent:"), **settings)
+    if "/" in what or ":" in what:
+        from taxtune.tuning.proposers.llm import LLMProposer
+
+        return LLMProposer(what, **settings)
+    known = ["fragments", "random", "PROVIDER/MODEL", "agent:PROVIDER/MODEL", *plugin_names(_GROUP)]
+    raise ProposerError("Unknown proposer.", value=what, remedy=names_near(what, known))

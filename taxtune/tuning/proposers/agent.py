@@ -1,4 +1,4 @@
-"""The agent: a chat model that looks at failures, tries drafts and compares them before it submits a template."""
+"""The agent: a chat model that looks at failures and tries drafts before it submits a template."""
 
 from __future__ import annotations
 
@@ -6,139 +6,66 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from taxtune.errors import ProposerError, TemplateError
-from taxtune.models import ModelSettings, RetryPolicy
-from taxtune.models.api import ApiModel, Completion, ToolCall
-from taxtune.models.api_errors import without_credentials
-from taxtune.models.names import api_name
-from taxtune.tuning.proposers.agent_tools import ToolError, Workbench, tool_definitions
-from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
-from taxtune.tuning.proposers.conversation import Conversation, UsedUpError, check_whole, explained, said
-from taxtune.tuning.proposers.llm import DEFAULT_MODEL
+from taxtune.errors import TaxtuneError, TemplateError
+from taxtune.metrics.statistics import Sample, paired_bootstrap
+from taxtune.models.api import Completion, ToolCall
+from taxtune.report.wording import metric_name
+from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed
+from taxtune.tuning.proposers.evidence import ErrorRegions, evidence, row_values
+from taxtune.tuning.proposers.llm import DEFAULT_MODEL, ChatProposer, Conversation, UsedUpError, check_whole, words
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import unwrap_reply, without_thoughts
-from taxtune.tuning.records import IterationRecord, Turn
+from taxtune.tuning.records import IterationRecord, SampleResult
 
-__all__ = ["AgentProposer"]
+__all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]
 
-_PROMPTS = ("agent.j2", "agent_again.j2", "agent_last.j2", "agent_tools.j2")
 _CALLS = 8  # that one reply may make
 _IDLE = 3  # replies in a row that may do nothing
-_NAME, _KEPT = 100, 2_000  # characters of a turn's tool, arguments and result in the record
 _RESULT = 16_000  # characters of a tool's result that are sent
-_WRAPPED = re.compile(r"```|~~~|<(?:template|prompt)>", re.IGNORECASE)
+_GROUPS = 12  # of the taxonomy that are shown at a time
+_RESAMPLES = 2_000
+_NAME = re.compile(r"\s*(?:(?P<draft>draft)|iteration)?\s*(?P<number>\d+)\s*", re.IGNORECASE)
 
 
-class AgentProposer(Proposer):
+class AgentProposer(ChatProposer):
     """Lets a chat model work on the next template with tools.
 
     The model reads the history, looks at where on the taxonomy answers went wrong, tries drafts on some of the tuning
-    images, compares templates pairwise, and submits one. What it saw decides nothing: the template that it submits is
-    checked and scored as every other. Labels of the images are hidden from it.
+    images, and submits a template, which is checked and scored as every other. Labels of the images are hidden from it.
 
-    A text in place of a call counts as a submission where it holds a template in a fenced block. What cannot be used
-    goes back with the reason. The iteration fails where no template was submitted within the turns or the tokens, or
-    after three replies in a row that did nothing.
-
-    An iteration that is interrupted begins anew; answers about drafts that were tried are in the answer store by then,
-    so that none is paid for twice.
+    A reply that cannot be used goes back with the reason. The iteration fails where no template was submitted within
+    the turns, or after three replies in a row that did nothing. An interrupted iteration begins anew; the answers about
+    its drafts are in the answer store.
 
     Args:
         model: A chat model that litellm reaches, with its provider, and that can call tools.
-        api_base: Address of the server; the provider's own where left out.
-        api_key: The key; the provider's environment variable (OPENAI_API_KEY) where left out. Never logged or recorded.
-        temperature: Sampling temperature; None for the provider's default.
         max_turns: Most replies of an iteration, at least 2.
         trial_images: Most images that drafts are tried on in an iteration, over all drafts; 0 for none.
-        max_history_tokens: Most tokens of past templates in the first message.
-        max_total_tokens: Most tokens of an iteration's conversation, read and written; when they run short, the model
-            may only submit.
-        max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
-        timeout: Seconds that one call may take.
-        max_retries: Further attempts after rate limits, time-outs, 5xx and lost connections.
-        first_wait: Seconds before the second attempt; doubles each time, and a server's Retry-After is respected.
-        longest_wait: Most seconds between two attempts.
-        prompts: Folder of the messages' Jinja files; `prompts/proposer/` where left out.
-
-    Raises:
-        ProposerError: The prompts cannot be read, or a bound is out of range.
+        **settings: Those of `ChatProposer`.
     """
 
     name = "agent"
 
     def __init__(
-        self,
-        model: str = DEFAULT_MODEL,
-        *,
-        api_base: str | None = None,
-        api_key: str | None = None,
-        temperature: float | None = 1.0,
-        max_turns: int = 12,
-        trial_images: int = 60,
-        max_history_tokens: int = 4_000,
-        max_total_tokens: int = 150_000,
-        max_tokens: int = 4_000,
-        timeout: float = 120.0,
-        max_retries: int = 5,
-        first_wait: float = 1.0,
-        longest_wait: float = 60.0,
-        prompts: str | Path | None = None,
+        self, model: str = DEFAULT_MODEL, *, max_turns: int = 12, trial_images: int = 60, **settings: Any
     ) -> None:
-        for what, value, least in (("max_turns", max_turns, 2), ("trial_images", trial_images, 0)):
-            if value < least:
-                raise ProposerError(f"{what} must be at least {least}.", value=value)
-        self._messages = Messages(prompts, _PROMPTS)
+        super().__init__(model, **{"max_history_tokens": 4_000, **settings})
         self._max_turns = max_turns
         self._trial_images = trial_images
-        self._max_history_tokens = max_history_tokens
-        self._max_total_tokens = max_total_tokens
-        settings = ModelSettings(
-            task="text-generation",
-            api_base=api_base,
-            api_key=api_key,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            retry=RetryPolicy(max_retries, first_wait, longest_wait, timeout),
-        )
-        self._chat = ApiModel(api_name(model, "The agent"), settings, role="the proposer's model")
 
     def identity(self) -> dict[str, str | int | float | None]:
-        """Returns the model, its settings and the hash of the messages; never the key.
-
-        Not `max_tokens`: a run that stops because it is too small can be resumed with more.
-        """
-        settings = self._chat.settings
-        return {
-            "kind": self.name,
-            "model": self._chat.model,
-            "api_base": without_credentials(settings.api_base),
-            "temperature": settings.temperature,
-            "max_turns": self._max_turns,
-            "trial_images": self._trial_images,
-            "max_history_tokens": self._max_history_tokens,
-            "max_total_tokens": self._max_total_tokens,
-            "prompts_digest": self._messages.digest,
-        }
-
-    def check(self) -> None:
-        """Checks that the model's provider is known and its key is there; asks the model nothing.
-
-        Raises:
-            ProposerError: What is missing, and what to do.
-        """
-        with explained():
-            self._chat.check()
+        """Returns the model, its settings and the hash of the messages; never the key."""
+        return {**super().identity(), "max_turns": self._max_turns, "trial_images": self._trial_images}
 
     @cached_property
-    def _told(self) -> dict[str, Any]:
-        """What the model is told about its tools."""
-        told: dict[str, Any] = yaml.safe_load(self._messages.text("agent_tools.j2"))
-        return told
+    def _descriptions(self) -> dict[str, Any]:
+        """The descriptions of the tools and their arguments."""
+        found: dict[str, Any] = yaml.safe_load(self._messages.text("agent_tools.j2"))
+        return found
 
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
@@ -150,7 +77,7 @@ class AgentProposer(Proposer):
             ProposerError: The model cannot be asked (its key is refused, it does not exist).
             TaxtuneError: The model that drafts are tried on cannot be asked.
         """
-        bench = Workbench(history, goal, check, messages=self._messages, trial_images=self._trial_images)
+        tools = AgentTools(history, goal, check, messages=self._messages, trial_images=self._trial_images)
         first = self._messages.first(
             history,
             goal,
@@ -159,131 +86,278 @@ class AgentProposer(Proposer):
             system="agent.j2",
             max_turns=self._max_turns,
             trial_images=self._trial_images,
-            can_try="try_draft" in bench.tools,
+            can_try="try_draft" in tools.useful,
         )
-        session = _Session(bench, self._messages, first)
-        conversation = Conversation(self._chat, seed, iteration)
-        for turn in range(1, self._max_turns + 1):
-            # As much as the latest reply took, and a full one, must remain for this reply and for one that submits.
-            needed = 2 * (conversation.latest + self._chat.settings.max_tokens)
-            last = turn == self._max_turns or conversation.tokens + needed > self._max_total_tokens
+        conversation = Conversation(self._chat, first, seed, iteration)
+        conversation.rejected = tools.rejected
+        idle = used_up = turn = 0
+        while turn < self._max_turns and idle < _IDLE:
+            turn += 1
+            last = turn == self._max_turns
             if last:
-                session.announce_last()
-            tools = tool_definitions(self._told, ("submit",) if last else bench.tools)
-            reply = conversation.reply(session.talk, tools, rejected=bench.rejected, trace=tuple(session.trace))
-            session.take(reply)
-            kept = {"rejected": tuple(bench.rejected), "trace": tuple(session.trace), **conversation.consumed}
-            if bench.submitted is not None:
-                return Proposal(bench.submitted, **kept)
-            if last or session.idle == _IDLE:
-                break
-        if session.idle == _IDLE:
-            reason = f"The model did nothing useful in {_IDLE} replies in a row: {session.trace[-1].result}"
+                # Not in a message of its own: some providers take no user's message right after a tool's.
+                conversation.messages[-1]["content"] += f"\n\n{self._messages.text('agent_last.j2')}"
+            reply = conversation.reply(_offered(self._descriptions, ("submit",) if last else tools.useful))
+            try:
+                check_whole(reply)
+                useful = self._take(reply, conversation, tools)
+            except UsedUpError as error:
+                # The same messages again, with another seed: the reply held nothing that could be answered.
+                conversation.record(reply, str(error))
+                useful, used_up = False, used_up + 1
+            except TemplateError as error:
+                conversation.refuse(reply, str(error), self._messages.text("agent_again.j2", reason=str(error)))
+                useful = False
+            if tools.submitted is not None:
+                return Proposal(tools.submitted, **conversation.account)
+            idle, used_up = (0, 0) if useful else (idle + 1, used_up)
+        if idle == _IDLE:
+            reason = f"The model did nothing useful in {_IDLE} replies in a row: {conversation.trace[-1].result}"
         else:
             reason = f"The model submitted no acceptable template in {turn} replies."
-            reason += f" The last reason: {bench.rejected[-1][1]}" if bench.rejected else ""
+            reason += f" The last reason: {tools.rejected[-1][1]}" if tools.rejected else ""
         # One that thinks for longer than it may will do so in the next iteration.
-        raise ProposalFailed(reason, out_of_reach=session.used_up == _IDLE, **kept)
+        raise ProposalFailed(reason, out_of_reach=used_up == _IDLE, **conversation.account)
 
-
-class _Session:
-    """The conversation of an iteration, from the model's replies to what it is told.
-
-    Args:
-        bench: Does what the model asks for.
-        messages: Renders what it is told.
-        first: The messages that open the conversation.
-
-    Attributes:
-        talk: The messages so far.
-        trace: What the model did, turn by turn.
-        idle: Replies without use since the last useful one.
-        used_up: Those of them that ended before they began.
-    """
-
-    def __init__(self, bench: Workbench, messages: Messages, first: Sequence[Mapping[str, Any]]) -> None:
-        self._bench = bench
-        self._messages = messages
-        self.talk: list[dict[str, Any]] = [dict(message) for message in first]
-        self.trace: list[Turn] = []
-        self.idle = self.used_up = 0
-
-    def announce_last(self) -> None:
-        """Tells the model that the next reply is its last."""
-        # Not in a message of its own: some providers take no user's message right after a tool's.
-        self.talk[-1]["content"] += f"\n\n{self._messages.text('agent_last.j2')}"
-
-    def take(self, reply: Completion) -> None:
-        """Does what a reply asks for, and adds the reply and the results to the conversation."""
-        try:
-            check_whole(reply)
-            useful = self._call(reply) if reply.tool_calls else self._read(reply)
-        except UsedUpError as error:
-            # Nothing was said that could be answered: the same messages again, with another seed.
-            self._trace(None, "", str(error), reply)
-            self.used_up += 1
-            useful = False
-        except TemplateError as error:
-            self._trace(None, said(reply), str(error), reply)
-            # Some providers refuse a message without text.
-            self.talk.append({"role": "assistant", "content": said(reply) or "(an empty reply)"})
-            self.talk.append({"role": "user", "content": self._messages.text("agent_again.j2", reason=str(error))})
-            useful = False
-        self.idle = 0 if useful else self.idle + 1
-        self.used_up = 0 if useful else self.used_up
-
-    def _read(self, reply: Completion) -> bool:
-        """Submits the template in a text.
+    def _take(self, reply: Completion, conversation: Conversation, tools: AgentTools) -> bool:
+        """Calls the tools that a reply asks for; returns whether any call was of use.
 
         Raises:
-            TemplateError: If there is none, or it is not acceptable.
+            TemplateError: If it calls no tool.
         """
-        if not _WRAPPED.search(without_thoughts(reply.text)):
-            raise TemplateError("The reply calls no tool, and holds no template in a fenced block.")
-        self._bench.submit(unwrap_reply(reply.text))
-        self._trace(None, said(reply), "submitted", reply)
-        return True
-
-    def _call(self, reply: Completion) -> bool:
-        """Calls the tools that a reply asks for, and tells whether any call was of use."""
-        calls = [_sent(call) for call in reply.tool_calls]
-        self.talk.append({"role": "assistant", "content": said(reply) or None, "tool_calls": calls})
+        if not reply.tool_calls:
+            raise TemplateError("The reply calls no tool.")
+        calls = [_as_sent(call) for call in reply.tool_calls]
+        conversation.messages.append({"role": "assistant", "content": words(reply) or None, "tool_calls": calls})
         useful = False
         for number, call in enumerate(reply.tool_calls):
             result: Mapping[str, Any]
             try:
-                if self._bench.submitted is not None:
+                if tools.submitted is not None:
                     raise ToolError("A template has been submitted.")
                 if number >= _CALLS:
                     raise ToolError(f"A reply may make at most {_CALLS} calls.")
-                result = self._bench.call(call.name, call.arguments)
+                result = tools.call(call.name, call.arguments)
                 useful = True
-            except ToolError as error:
+            except (ToolError, TemplateError) as error:
                 result = {"error": str(error)}
-            except TemplateError as error:  # a template was written, though not an acceptable one
-                result = {"error": str(error)}
-                useful = True
-            text = _cut(json.dumps(result, ensure_ascii=False), _RESULT)
-            self._trace(call.name, call.arguments, text, reply if number == 0 else None)
-            self.talk.append({"role": "tool", "tool_call_id": call.id, "content": text})
+                useful |= isinstance(error, TemplateError)  # a template was written, though not an acceptable one
+            text = json.dumps(result, ensure_ascii=False)[:_RESULT]
+            conversation.record(reply, text, call, first=number == 0)
+            conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
         return useful
 
-    def _trace(self, tool: str | None, arguments: str, result: str, reply: Completion | None) -> None:
-        """Records what the model did; the tokens of a reply stand with its first call."""
-        tokens = (0, 0) if reply is None else (reply.prompt_tokens, reply.completion_tokens)
-        name = None if tool is None else _cut(tool, _NAME)
-        self.trace.append(Turn(name, _cut(arguments, _KEPT), _cut(result, _KEPT), *tokens))
+
+class ToolError(TaxtuneError):
+    """A call of a tool that cannot be carried out; the reason goes back to the model."""
 
 
-def _sent(call: ToolCall) -> dict[str, Any]:
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+
+
+class _Failures(_Arguments):
+    template: str
+    inside: str = ""
+
+
+class _TryDraft(_Arguments):
+    template: str
+    images: int = Field(ge=1)
+
+
+class _Submit(_Arguments):
+    template: str
+
+
+#: The tools by name, each with its arguments; `prompts/proposer/agent_tools.j2` describes them.
+TOOLS: Mapping[str, type[_Arguments]] = {"failures": _Failures, "try_draft": _TryDraft, "submit": _Submit}
+
+
+class AgentTools:
+    """The tools of one iteration's agent; drafts may be tried on `trial_images` images, over all drafts.
+
+    Attributes:
+        submitted: The template that was submitted and accepted, or None.
+        rejected: Drafts and submissions that were refused, each with the reason.
+    """
+
+    def __init__(
+        self, history: Sequence[IterationRecord], goal: Goal, check: Check, *, messages: Messages, trial_images: int
+    ) -> None:
+        self.submitted: str | None = None
+        self.rejected: list[tuple[str, str]] = []
+        self._records = {record.iteration: record for record in history}
+        self._goal = goal
+        self._check = check
+        self._messages = messages
+        self._left = trial_images
+        self._drafts: dict[str, tuple[SampleResult, ...]] = {}
+        rows = [row for record in history for row in record.rows]
+        assert goal.taxonomy is not None  # every run has one
+        self._regions = ErrorRegions(goal.taxonomy, goal.domain_node, rows)
+
+    @property
+    def useful(self) -> tuple[str, ...]:
+        """The tools that can be of use: no draft can be tried where nothing can be asked or no image is left."""
+        can_try = self._goal.ask is not None and self._left > 0
+        return tuple(name for name in TOOLS if can_try or name != "try_draft")
+
+    def call(self, name: str, arguments: str) -> dict[str, Any]:
+        """Returns the result of a tool, as plain values, for its arguments as JSON.
+
+        Raises:
+            ToolError: If there is no such tool, or the arguments are not what it takes.
+            TemplateError: If a draft or a submission is not acceptable.
+            TaxtuneError: If the model that drafts are tried on is out of reach.
+        """
+        if name not in TOOLS:
+            raise ToolError(f"There is no tool {name!r}.", remedy=f"The tools are {', '.join(self.useful)}.")
+        try:
+            given = TOOLS[name].model_validate_json(arguments.strip() or "{}")
+        except ValidationError as error:
+            wrong = [": ".join((*map(str, problem["loc"]), problem["msg"])) for problem in error.errors()]
+            raise ToolError(f"The arguments of {name} cannot be used: {'; '.join(wrong)}.") from None
+        result: dict[str, Any] = getattr(self, f"_{name}")(**dict(given))
+        return result
+
+    def _failures(self, template: str, inside: str) -> dict[str, Any]:
+        source, rows = self._named(template)
+        node = self._regions.find(inside)
+        if node is None:
+            raise ToolError(f"There is no group {inside!r}.", remedy="Write it as a result of failures has it.")
+        within = self._regions.within(rows, node)
+        groups: list[dict[str, Any]] = []
+        for name, part in self._regions.below(within, node):
+            found = evidence(part, self._goal)
+            groups.append(
+                {
+                    "group": name or self._goal.domain,
+                    "images": 0 if found is None else found.images,
+                    "scores": {metric_name(s.measure): round(s.mean, 3) for s in found.scores} if found else {},
+                    "mistakes": {str(mistake.kind): mistake.count for mistake in found.mistakes} if found else {},
+                }
+            )
+        # The costliest first, by what they take from the mean of the first score.
+        groups.sort(key=lambda group: (next(iter(group["scores"].values()), 1.0) - 1.0) * group["images"])
+        return {
+            "images": sum(map(_counts, within)),
+            "groups": groups[:_GROUPS],
+            "answers": self._messages.evidence(within, self._goal, template=source),
+        }
+
+    def _try_draft(self, template: str, images: int) -> dict[str, Any]:
+        if self._goal.ask is None:
+            raise ToolError("Drafts cannot be tried here.")
+        self._accept(template)
+        asked = self._drafts.get(template, ())
+        wanted = min(images, self._goal.tuning_images, len(asked) + self._left)
+        if wanted == 0:
+            raise ToolError("No trial images are left.", remedy="Submit a template.")
+        if wanted > len(asked):
+            rows = tuple(self._goal.ask(template, wanted))
+            if not rows:
+                raise ToolError("The run's budget leaves no images for drafts.", remedy="Submit a template.")
+            self._left -= len(rows) - len(asked)
+            self._drafts[template] = rows
+            self._regions.learn(rows)
+        rows = self._drafts[template][:wanted]
+        found = evidence(rows, self._goal, template=template)
+        scores = () if found is None else found.scores
+        scored = [record for record in self._records.values() if record.value is not None and record.rows]
+        best = max(scored, key=lambda record: (record.feasible, record.value, -record.iteration), default=None)
+        return {
+            "draft": f"draft {list(self._drafts).index(template) + 1}",
+            "images": len(rows),
+            "missing": sum(row.answer is None for row in rows),
+            "scores": {
+                metric_name(s.measure): {"mean": round(s.mean, 3), "standard_error": round(s.standard_error, 3)}
+                for s in scores
+            },
+            **({} if best is None else {f"minus iteration {best.iteration}": self._differences(rows, best.rows)}),
+            "trial_images_left": self._left,
+        }
+
+    def _submit(self, template: str) -> dict[str, Any]:
+        name = _NAME.fullmatch(template)
+        source = self._draft(int(name["number"])) if name is not None and name["draft"] else template
+        self._accept(source)
+        self.submitted = source
+        return {"submitted": True}
+
+    def _accept(self, template: str) -> None:
+        try:
+            self._check(template)
+        except TemplateError as error:
+            self.rejected.append((template, str(error)))
+            raise
+
+    def _draft(self, number: int) -> str:
+        if not 1 <= number <= len(self._drafts):
+            raise ToolError(f"There is no draft {number}.", remedy=f"Drafts that were tried: {len(self._drafts)}.")
+        return list(self._drafts)[number - 1]
+
+    def _named(self, name: str) -> tuple[str | None, tuple[SampleResult, ...]]:
+        """Returns the source and the rows of an iteration or a draft."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            raise ToolError(f"{name!r} is no past template.", remedy="Write '3' for iteration 3, or 'draft 1'.")
+        number = int(found["number"])
+        if found["draft"]:
+            source = self._draft(number)
+            return source, self._drafts[source]
+        record = self._records.get(number)
+        if record is None:
+            raise ToolError(f"There is no iteration {number}.", remedy=f"The last is {max(self._records, default=0)}.")
+        if not record.rows:
+            raise ToolError(f"Iteration {number} asked about no image.")
+        return record.template, record.rows
+
+    def _differences(self, first: Sequence[SampleResult], second: Sequence[SampleResult]) -> dict[str, Any]:
+        """Returns the paired differences first minus second on the images that both have answers for."""
+        others = {row.example: row for row in second if _counts(row)}
+        a = [row for row in first if _counts(row) and row.example in others]
+        b = [others[row.example] for row in a]
+        found = evidence(a, self._goal)
+        samples = []
+        for name in () if found is None else (score.measure for score in found.scores):
+            values, other = row_values(a, name), row_values(b, name)
+            if values is not None and other is not None:
+                samples.append((Sample.mean(name, values), Sample.mean(name, other)))
+        return {"images": len(a)} | {
+            metric_name(name): {
+                "difference": round(each.difference, 3),
+                "low": round(each.low, 3),
+                "high": round(each.high, 3),
+                "p": round(each.p_value, 3),
+            }
+            for name, each in paired_bootstrap(*samples, resamples=_RESAMPLES).items()
+        }
+
+
+def _offered(descriptions: Mapping[str, Any], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns tools as a chat model is offered them, in OpenAI's form."""
+    offered = []
+    for name in names:
+        schema = TOOLS[name].model_json_schema()
+        schema.pop("title", None)
+        for argument, kind in schema["properties"].items():
+            kind.pop("title", None)
+            kind["description"] = str(descriptions[name]["arguments"][argument])
+        function = {"name": name, "description": str(descriptions[name]["description"]), "parameters": schema}
+        offered.append({"type": "function", "function": function})
+    return offered
+
+
+def _as_sent(call: ToolCall) -> dict[str, Any]:
     """Returns a call as it goes back to the model; providers refuse arguments that are not an object."""
     try:
-        proper = isinstance(json.loads(call.arguments), dict)
+        is_object = isinstance(json.loads(call.arguments), dict)
     except (ValueError, RecursionError):
-        proper = False
-    function = {"name": call.name, "arguments": call.arguments if proper else "{}"}
+        is_object = False
+    function = {"name": call.name, "arguments": call.arguments if is_object else "{}"}
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+def _counts(row: SampleResult) -> bool:
+    return row.node is not None and row.unrated is None

@@ -1,4 +1,4 @@
-"""What a proposer sees and what it gives back: the protocol that the tuning loop calls once an iteration."""
+"""The proposer protocol, which the tuning loop calls once per iteration, with its input and output."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Goal:
         examples: The recipe's example answers, which templates may refer to; often there are none.
         taxonomy: The label tree that the history's nodes are numbers of; None where it is not known.
         domain_node: The node of `domain` in it.
-        ask: Asks the model with a checked template about the first so many tuning images, and about fewer where the
-            run's budget ends; None where drafts cannot be tried.
+        ask: From a checked template and a number to the rows of the first so many tuning images, fewer where the run's
+            budget ends; None where drafts cannot be tried.
     """
 
     objective: Objective
@@ -62,14 +62,14 @@ class Proposal:
     Attributes:
         template: The Jinja source.
         parameters: The proposer's own description of it; the fragments' choice by slot. "parent" has the numbers of the
-            iterations that it was made from, with commas between, where the proposer knows them.
+            iterations that it was made from, with commas between, where they are known.
         prompt_tokens: Tokens sent to the proposer's model, over all its calls.
         completion_tokens: Tokens that the model wrote.
         cost_usd: Cost of the calls in US dollars; None where the price is unknown.
         rejected: Templates proposed on the way and refused, each with the reason.
-        trace: What the proposer's model did on the way, turn by turn, for the record.
-        trials: What the drafts consumed that were tried on the way; the loop adds those that its `ask` was used for.
-        judged: What measures asked a language model about these drafts; likewise.
+        trace: The turns of the proposer's model, for the record.
+        trials: Usage of the drafts that were tried on the way; the loop adds what its `ask` used.
+        judged: Calls of a judge about these drafts; likewise.
     """
 
     template: str
@@ -84,15 +84,12 @@ class Proposal:
 
 
 class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not the run
-    """No acceptable template in this iteration: it is recorded as failed and the run goes on.
+    """No acceptable template in this iteration, which is recorded as failed; the run goes on.
+
+    The arguments not listed here are those of `Proposal`.
 
     Args:
         reason: Why, fit for the record and for the proposer's next message.
-        rejected: The replies that were refused, each with the reason.
-        trace: What the proposer's model did on the way, turn by turn, for the record.
-        prompt_tokens: Tokens sent to the proposer's model, over all its calls.
-        completion_tokens: Tokens that the model wrote.
-        cost_usd: Cost of the calls in US dollars; None where the price is unknown.
         final: Whether no later iteration can succeed either (every composition has been tried).
         out_of_reach: Whether the proposer's model did not answer; the next iteration may find that it does.
     """
@@ -122,7 +119,7 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
 
 @runtime_checkable
 class Proposer(Protocol):
-    """Makes the next template from the history; subclass it for the defaults of everything but `propose`."""
+    """Makes the next template from the history; a subclass inherits everything but `propose`."""
 
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
@@ -130,22 +127,22 @@ class Proposer(Protocol):
         """Returns a template that passes `check`.
 
         Args:
-            history: Every iteration so far, the baseline first: its template, its scores, and its rows, which say what
-                was answered about each image, where that was placed and what failed.
+            history: Every iteration so far, the baseline first, with its template, its scores and its rows (answer,
+                placement or failure of each image).
             goal: What is being tuned for.
             iteration: Number of the iteration that the template is for.
-            seed: The run's seed; a proposer that draws at random draws from (seed, iteration) alone, so that a resumed
-                run proposes what an uninterrupted one would have.
+            seed: The run's seed. Random draws depend on (seed, iteration) alone, so that a resumed run proposes what an
+                uninterrupted one would have.
             check: Raises `TemplateError` where a template is not acceptable.
 
         Raises:
             ProposalFailed: No acceptable template was found; the iteration is recorded as failed.
-            ProposerError: Going on is senseless (no key, no server); the run stops and can be resumed.
+            ProposerError: No proposal can be made (no key, no server); the run stops and can be resumed.
         """
         ...
 
     def identity(self) -> dict[str, str | int | float | None]:
-        """Returns what can change a proposal, as plain values, for the record; never a key or a password."""
+        """Returns plain values of all that can change a proposal, for the record; never a key or a password."""
         return {"kind": type(self).__qualname__}
 
     def check(self) -> None:

@@ -1,14 +1,14 @@
-"""What a template's answers say: the evidence that a proposer is shown beside the scores.
+"""Evidence of a template's answers, which a proposer is shown beside the scores.
 
-A score tells a language model that a template is worse, not why. Its rows do: at which level answers stop and how many
+A score tells a language model that a template is worse, not why. The rows do: at which level answers stop and how many
 of them are right there, which kinds of mistakes cost most, with example answers, how sure the scores are, and whether
-anything is left to win. Nothing here names a label of a tuning image: see `hiding.py`.
+anything is left to win. No label of a tuning image is named: see `hiding.py`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GRADED",
+    "ErrorRegions",
     "Evidence",
     "HiddenAnswer",
     "Level",
@@ -51,15 +52,10 @@ _ROWS = ("hp", "hr", "ihp", "ihr")
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A mean over the images and how sure it is.
+    """The mean of a measure over the images that have a value, its standard error, and whether no mean can be higher.
 
-    Attributes:
-        measure: Its key: "hp", "accuracy".
-        mean: The mean over the images that have a value.
-        standard_error: Of the mean as an estimate for new images of the same kind. To values in [0, 1] one observation
-            of variance 1/4 is added (as Waudby-Smith and Ramdas do, 2024, §4), so that twenty right answers are not
-            taken for certainty.
-        ceiling: Whether no image can have a higher value.
+    The error is that of an estimate for new images of the same kind. To values in [0, 1] one observation of variance
+    1/4 is added (as Waudby-Smith and Ramdas do, 2024, §4), so that twenty right answers are not taken for certainty.
     """
 
     measure: str
@@ -70,14 +66,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The answers at a level of the tree, of those that were placed on it.
+    """The answers at a rank ("level 2" where the tree names none), of those that were placed on the tree.
 
-    Attributes:
-        rank: The level's rank, or "level 2" where the tree names none.
-        stop: Answers that name a label of this level and nothing more specific.
-        stop_right: Those of them that are right.
-        reach: Answers that name a label of this level or one below it.
-        reach_right: Those of them that are right at this level.
+    `stop` answers name a label of this rank and nothing more specific, `reach` answers one of this rank or below it;
+    `stop_right` and `reach_right` of them are right at this rank.
     """
 
     rank: str
@@ -89,16 +81,12 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class HiddenAnswer:
-    """An answer without names.
+    """An answer and its placement, with names replaced by their relation to the truth, and its kind of mistake.
 
-    Attributes:
-        said: The answer, its names replaced by what they are to the truth.
-        placed: What it was taken for: "a wrong species of the right family".
-        kind: Its kind of mistake, or "correct".
-        guessed: Whether the mapper had to guess what it names.
+    `guessed` tells whether the mapper had to guess the node.
     """
 
-    said: str
+    text: str
     placed: str
     kind: ErrorType
     guessed: bool
@@ -106,15 +94,10 @@ class HiddenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A kind of mistake and what it costs.
+    """A kind of mistake, its number of answers, and the worst of them, no two alike.
 
-    Attributes:
-        kind: What the answers are to the truth.
-        count: How many there are.
-        wrong_from: How many of them are wrong from each rank on, by the rank; empty where nothing on the tree is wrong.
-        costs: What they take from the mean of each measure, of those that lie in [0, 1] and have a value for each
-            image; the costs of all kinds add up to what is missing to 1.
-        examples: The worst of them, no two alike.
+    `wrong_from` counts those that are wrong from each rank on. `costs` holds their loss of the mean of each measure in
+    [0, 1] that has a value for each image; the costs of all kinds add up to 1 minus the mean.
     """
 
     kind: ErrorType
@@ -126,11 +109,11 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the answers to one template say.
+    """Evidence of the answers to one template.
 
     Attributes:
         images: Images that were answered.
-        failed: Images that have no answer or no value of what is tuned for.
+        failed: Images that have no answer or no value of the objective.
         scores: The measures that the objective is about, the main one first.
         levels: The levels of the tree below the domain, the broadest first.
         domain_only: Answers that say no more than the domain.
@@ -138,8 +121,8 @@ class Evidence:
         off_tree: Answers that assert something that the tree lacks.
         guessed: Answers in which the mapper found no name of the tree, so that it had to guess.
         mistakes: Kinds of mistakes, the costliest first.
-        ceiling: Whether nothing is left to win on these images: the template counts, and what is aimed at is as high
-            as it can be.
+        ceiling: Whether nothing is left to win on these images: the template counts, and the objective is as high as it
+            can be.
     """
 
     images: int
@@ -162,13 +145,12 @@ class Evidence:
 def evidence(
     record: IterationRecord | Sequence[SampleResult], goal: Goal, *, template: str | None = None
 ) -> Evidence | None:
-    """Returns what the answers to a template say; None where there are none, or the goal holds no taxonomy.
+    """Returns the evidence of a template's answers; None where there are none, or the goal holds no taxonomy.
 
     Args:
         record: An iteration, or rows of answers.
         goal: What is being tuned for.
-        template: The template that was asked, whose words may stand in the example answers; the record's where it is
-            one.
+        template: The template, whose words may stand in the example answers; the record's where it is one.
     """
     rows, template = _rows(record, template)
     answered = [row for row in rows if row.node is not None and row.unrated is None]
@@ -176,14 +158,17 @@ def evidence(
         return None
     met = getattr(record, "feasible", True)
     # Of some scores (bits wrong) the rows do not tell their part.
-    measures = (measures_of(goal.objective, met=met), ("hp", "hr"))
-    values = next(filter(None, (_values(answered, names) for names in measures)), {})
+    names = measures_of(goal.objective, met=met)
+    values = _values(answered, names) or _values(answered, ("hp", "hr"))
     target = np.array([row.target for row in answered])
     placed = np.array([row.node for row in answered])
     on_tree = np.array([not (row.off_tree or row.abstained) for row in answered])
     domain_only = goal.taxonomy.is_ancestor(placed, goal.domain_node) & on_tree
-    scores = tuple(_score(name, found) for name, found in values.items())
-    aims = _aims(goal.objective)
+    scores = tuple(_score(name, each) for name, each in values.items())
+    aims = set(goal.objective.shown) if goal.objective.direction == "maximize" else set()
+    if goal.objective.constraints:  # only the main score is to rise
+        aims &= set(goal.objective.shown[:1])
+    hidden = hidden_answers(answered, goal, template=template)
     return Evidence(
         images=len(answered),
         failed=len(rows) - len(answered),
@@ -193,9 +178,7 @@ def evidence(
         abstained=sum(row.abstained and not row.off_tree for row in answered),
         off_tree=sum(row.off_tree for row in answered),
         guessed=sum(row.confidence is not None for row in answered),
-        mistakes=_mistakes(
-            hidden_answers(answered, goal, template=template), wrong_from(goal.taxonomy, placed, target), values
-        ),
+        mistakes=_mistakes(hidden, wrong_from(goal.taxonomy, placed, target), values),
         ceiling=met and bool(aims) and aims <= {score.measure for score in scores if score.ceiling},
     )
 
@@ -205,47 +188,81 @@ def hidden_answers(
 ) -> list[HiddenAnswer | None]:
     """Returns each image's answer without names; None where there is no answer or the goal holds no taxonomy.
 
-    Args:
-        record: An iteration, or rows of answers.
-        goal: What is being tuned for.
-        template: The template that was asked, whose words may stay; the record's where it is one.
+    The arguments are those of `evidence`.
     """
     rows, template = _rows(record, template)
     taxonomy, domain = goal.taxonomy, goal.domain_node
-    answered = [row for row in rows if row.node is not None]
+    answered = [(i, row, row.node) for i, row in enumerate(rows) if row.node is not None]
+    hidden: list[HiddenAnswer | None] = [None] * len(rows)
     if taxonomy is None or not answered:
-        return [None] * len(rows)
+        return hidden
     kinds = classify(
         taxonomy,
-        np.array([row.node for row in answered]),
-        [row.target for row in answered],
-        abstained=[row.abstained for row in answered],
-        off_tree=[row.off_tree for row in answered],
+        np.array([node for *_, node in answered]),
+        [row.target for _, row, _ in answered],
+        abstained=[row.abstained for _, row, _ in answered],
+        off_tree=[row.off_tree for _, row, _ in answered],
     )
     hider = Hider(taxonomy, domain, (template or "", goal.domain, *goal.ranks, *filter(None, taxonomy.ranks)))
-    found = iter(zip(answered, kinds, strict=True))
-    hidden: list[HiddenAnswer | None] = []
-    for row in rows:
-        if row.node is None:
-            hidden.append(None)
-            continue
-        _, kind = next(found)
-        said = hider.hide(row.answer or "", row.target, row.node)
-        hidden.append(
-            HiddenAnswer(
-                said=said if len(said) <= _SHOWN else said[: _SHOWN - 1] + "…",
-                placed=str(kind)
-                if kind in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
-                else relation(taxonomy, domain, row.node, row.target),
-                kind=kind,
-                guessed=row.confidence is not None,
-            )
+    for (i, row, node), kind in zip(answered, kinds, strict=True):
+        text = hider.hide(row.answer or "", row.target, node)
+        off = kind in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
+        hidden[i] = HiddenAnswer(
+            text=text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…",
+            placed=str(kind) if off else relation(taxonomy, domain, node, row.target),
+            kind=kind,
+            guessed=row.confidence is not None,
         )
     return hidden
 
 
+class ErrorRegions:
+    """Groups of the taxonomy that the rows' images belong to, under numbers: "family 2.1" is a part of "order 2".
+
+    They are numbered in the order in which the images show them, so that a number tells nothing of a name. The domain
+    has no number.
+    """
+
+    def __init__(self, taxonomy: Taxonomy, domain: int, rows: Iterable[SampleResult] = ()) -> None:
+        self._tree, self._domain = taxonomy, domain
+        self._numbers: dict[int, str] = {domain: ""}
+        self._children: Counter[int] = Counter()
+        self.learn(rows)
+
+    def learn(self, rows: Iterable[SampleResult]) -> None:
+        """Numbers the groups of further images."""
+        for row in rows:
+            above, *nodes = self._tree.ancestors(row.target)[int(self._tree.depth[self._domain]) :].tolist()
+            for node in nodes:
+                if node not in self._numbers:
+                    self._children[above] += 1
+                    self._numbers[node] = f"{self._numbers[above]}.{self._children[above]}".lstrip(".")
+                above = node
+
+    def find(self, name: str) -> int | None:
+        """Returns the node of a group, such as "order 2"; None where there is none. An empty name is the domain."""
+        number = name.split()[-1] if name.split() else ""
+        return next((node for node, known in self._numbers.items() if known == number), None)
+
+    def within(self, rows: Sequence[SampleResult], group: int) -> list[SampleResult]:
+        """Returns the rows whose truth is in a group."""
+        return [row for row in rows if bool(self._tree.is_ancestor(group, row.target))]
+
+    def below(self, rows: Sequence[SampleResult], group: int) -> list[tuple[str, list[SampleResult]]]:
+        """Returns the groups right below a group, each with the rows whose truth is in it; the domain has no name."""
+        parts: dict[int, list[SampleResult]] = {}
+        for row in self.within(rows, group):
+            # A truth that is the group itself is a part of its own.
+            lineage = self._tree.ancestors(row.target)[int(self._tree.depth[group]) :].tolist()
+            parts.setdefault(lineage[min(1, len(lineage) - 1)], []).append(row)
+        return [
+            (f"{self._tree.ranks[node] or 'group'} {number}" if (number := self._numbers.get(node)) else "", part)
+            for node, part in parts.items()
+        ]
+
+
 def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
-    """Returns what each row adds to a mean, shape (n,); None where the rows do not tell it.
+    """Returns each row's value, which adds to a mean, shape (n,); None where the rows do not hold it.
 
     Of hF, which is no mean, these are its linear approximation around the rows' means, whose mean is hF and whose
     spread is hF's to first order.
@@ -292,18 +309,10 @@ def measures_of(objective: Objective, *, met: bool = True) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*about, *held) if met else (*held, *about)))
 
 
-def _aims(objective: Objective) -> set[str]:
-    """Returns the measures that are to be as high as they can be; none of a function that may do anything with them."""
-    if objective.direction == "minimize":
-        return set()
-    # Where a constraint holds something, only the main score is to rise.
-    return set(objective.shown[:1] if objective.constraints else objective.shown)
-
-
 def _score(measure: str, values: FloatArray) -> Score:
     n, mean = len(values), float(values.mean())
     spread = float(((values - mean) ** 2).sum())
-    within = bool((values >= 0).all() and (values <= 1).all())
+    within = _bounded(values)
     variance = (spread + 0.25) / (n + 1) if within or measure in _HARMONIC else spread / max(n - 1, 1)
     return Score(measure, mean, float(np.sqrt(variance / n)), within and mean >= 1 - 1e-12)
 
@@ -338,7 +347,7 @@ def _mistakes(
         worst = sorted(places, key=lambda i: tuple(-float(loss[i]) for loss in losses.values()))
         examples = dict.fromkeys(answer for i in worst if (answer := hidden[i]) is not None)
         # Of answers that are hidden altogether there is little to learn.
-        told = sorted(examples, key=lambda answer: answer.said == ELSEWHERE)[:_EXAMPLES]
+        told = sorted(examples, key=lambda answer: answer.text == ELSEWHERE)[:_EXAMPLES]
         on_tree = kind not in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
         ranks = Counter(rank for i in places if on_tree and (rank := wrong[i]) is not None)
         found.append(Mistake(kind, len(places), dict(ranks.most_common()), costs, tuple(told)))

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from taxtune.errors import TemplateError
+from taxtune.errors import ProposerError, TemplateError
+from taxtune.recipe_file import load_yaml
+from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
-from taxtune.tuning.proposers.fragment_files import Fragments, read_fragments
 from taxtune.tuning.records import IterationRecord
+from taxtune.tuning.template import check_source
 
-__all__ = ["FragmentsProposer", "RandomProposer"]
+__all__ = ["Choice", "Fragments", "FragmentsProposer", "RandomProposer", "Slot", "read_fragments"]
 
 FloatArray = NDArray[np.float64]
 
@@ -28,6 +35,207 @@ _RECORDED = 20  # refusals that go into the record
 _UNLED = 8  # compositions that are scored before the model leads
 
 
+def _piece(text: str) -> str:
+    """Returns a text that is a piece of a template, or empty."""
+    try:
+        if text.strip():
+            check_source(text)
+    except TemplateError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+_Id = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Choice(_Model):
+    """One sentence of a slot.
+
+    Attributes:
+        id: Its name in the record; lower-case letters, digits and underscores.
+        text: A piece of a Jinja template, complete in itself; empty to leave the slot out.
+        stance: The answer that it wants, in one word ("bold", "careful"); choices of different stances contradict each
+            other and never stand in one template. None goes with any.
+    """
+
+    id: _Id
+    text: Annotated[str, Field(max_length=1_000), AfterValidator(_piece)]
+    stance: _Id | None = None
+
+
+class Slot(_Model):
+    """One place in a template.
+
+    Attributes:
+        id: Its name in the record.
+        about: Its purpose, for people.
+        choices: The sentences that can stand there.
+    """
+
+    id: _Id
+    about: str = ""
+    choices: Annotated[tuple[Choice, ...], Field(min_length=1)]
+
+    def text(self, choice: str) -> str:
+        """Returns the text of a choice."""
+        return next(c.text for c in self.choices if c.id == choice)
+
+    def allowed(self, stance: str | None) -> tuple[Choice, ...]:
+        """Returns the choices that go with a stance: all of them with None."""
+        return tuple(c for c in self.choices if stance is None or c.stance in (None, stance))
+
+
+class _File(_Model):
+    name: str = ""
+    extends: str | None = None
+    slots: Annotated[tuple[Slot, ...], Field(min_length=1)]
+
+
+class Fragments(_Model):
+    """Slots in the order in which they stand in a template.
+
+    Attributes:
+        name: Name of the file that they were read from.
+        slots: The slots.
+    """
+
+    name: str
+    slots: tuple[Slot, ...]
+
+    @cached_property
+    def stances(self) -> tuple[str, ...]:
+        """The stances that choices take, in the order in which the file names them."""
+        taken = (choice.stance for slot in self.slots for choice in slot.choices)
+        return tuple(dict.fromkeys(stance for stance in taken if stance is not None))
+
+    @property
+    def compositions(self) -> int:
+        """The number of ways to choose without contradiction."""
+        return sum(ways for _, _, ways in self._ways[0][None])
+
+    def compose(self, parameters: Mapping[str, str]) -> str:
+        """Returns the template of a choice by slot: the texts in the order of the slots, joined with a space."""
+        texts = (slot.text(parameters[slot.id]).strip() for slot in self.slots)
+        return " ".join(text for text in texts if text)
+
+    def fits(self, parameters: Mapping[str, str]) -> bool:
+        """Tells whether every slot has one of its choices, none contradicts another, and there is nothing else."""
+        if parameters.keys() != {slot.id for slot in self.slots}:
+            return False
+        chosen = [choice for slot in self.slots for choice in slot.choices if choice.id == parameters[slot.id]]
+        return len(chosen) == len(self.slots) and len({c.stance for c in chosen if c.stance is not None}) < 2
+
+    def parameters(self, number: int) -> dict[str, str]:
+        """Returns the composition of a number from 0 to `compositions` - 1."""
+        chosen: dict[str, str] = {}
+        stance: str | None = None
+        for slot, ways_after in zip(self.slots, self._ways, strict=True):
+            for choice, after, ways in ways_after[stance]:
+                if number < ways:
+                    chosen[slot.id], stance = choice, after
+                    break
+                number -= ways
+        return chosen
+
+    @cached_property
+    def _ways(self) -> list[dict[str | None, list[tuple[str, str | None, int]]]]:
+        """By slot and by the stance taken before it: choices, the stance then taken, and ways to fill later slots."""
+        table: list[dict[str | None, list[tuple[str, str | None, int]]]] = []
+        ways: dict[str | None, int] = dict.fromkeys((None, *self.stances), 1)
+        for slot in reversed(self.slots):
+            row = {
+                taken: [(c.id, taken or c.stance, ways[taken or c.stance]) for c in slot.allowed(taken)]
+                for taken in ways
+            }
+            ways = {taken: sum(number for _, _, number in choices) for taken, choices in row.items()}
+            table.insert(0, row)
+        return table
+
+    def digest(self) -> str:
+        """Returns a hash of all that decides which templates there are."""
+        content = [[slot.id, [[c.id, c.text, c.stance] for c in slot.choices]] for slot in self.slots]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+
+def read_fragments(source: str | Path = "default") -> Fragments:
+    """Reads a fragment file.
+
+    A file that names another one under `extends` adds to it: choices to the slots that are there, slots after them.
+
+    Args:
+        source: Name of a file in `prompts/fragments/` without its ending, or the path of a YAML file.
+
+    Raises:
+        ProposerError: A file is missing, is not YAML or does not have the right form; file and key are named.
+    """
+    path = _find(source, None)
+    fragments = Fragments(name=path.stem, slots=tuple(_read(path, ()).values()))
+    for stance in fragments.stances:
+        for slot in fragments.slots:
+            if not slot.allowed(stance):
+                raise ProposerError(
+                    f"slot {slot.id!r}: none of its choices goes with the stance {stance!r}, so no template can hold "
+                    "a choice with that stance.",
+                    file=path,
+                    remedy="Add a choice without a stance to the slot.",
+                )
+    return fragments
+
+
+def _find(source: str | Path, extending: Path | None) -> Path:
+    known = prompts_dir() / "fragments"
+    candidates = [Path(source).expanduser(), known / f"{source}.yaml"]
+    if extending is not None:
+        candidates.insert(0, extending.parent / source)
+    path = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if path is None:
+        names = ", ".join(sorted(file.stem for file in known.glob("*.yaml")))
+        raise ProposerError(
+            f"There are no fragments {str(source)!r}.",
+            file=extending,
+            remedy=f"Give the path of a YAML file, or one of: {names}.",
+        )
+    return path
+
+
+def _read(file: Path, extending: tuple[Path, ...]) -> dict[str, Slot]:
+    """Returns the slots of a file and of those that it extends, by id."""
+    if file.resolve() in extending:
+        raise ProposerError("The file extends itself.", file=file, remedy="Remove its 'extends'.")
+    try:
+        parsed = _File.model_validate(load_yaml(file.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ProposerError(
+            f"{'.'.join(map(str, first['loc'])) or 'the whole file'}: {first['msg']}.",
+            file=file,
+            value=first["input"] if isinstance(first["input"], str | int | float | bool) else None,
+            remedy="A fragment file has 'slots', each with an 'id' and 'choices'; each choice has 'id' and 'text', "
+            "and a 'stance' where it contradicts others.",
+        ) from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        row = None if mark is None else mark.line + 1
+        raise ProposerError(f"The fragments cannot be read: {problem}.", file=file, row=row) from None
+    slots = {} if parsed.extends is None else _read(_find(parsed.extends, file), (*extending, file.resolve()))
+    for slot in parsed.slots:
+        choices = {choice.id: choice for choice in (slots[slot.id].choices if slot.id in slots else ())}
+        for choice in slot.choices:
+            if choices.setdefault(choice.id, choice) != choice:
+                raise ProposerError(
+                    f"slot {slot.id!r}, choice {choice.id!r}: another choice has this id with another text or stance.",
+                    file=file,
+                    remedy="Give it another id.",
+                )
+        slots[slot.id] = slots.get(slot.id, slot).model_copy(update={"choices": tuple(choices.values())})
+    return slots
+
+
 class RandomProposer(Proposer):
     """Composes a template from one choice of every slot, drawn uniformly among the compositions that were not tried.
 
@@ -35,8 +243,8 @@ class RandomProposer(Proposer):
     the iteration and what was tried, so a resumed run proposes what an uninterrupted one would have.
 
     Args:
-        fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file or of a folder of
-            them, or fragments that were read before.
+        fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file, or fragments that
+            were read before.
     """
 
     name = "random"
@@ -46,14 +254,7 @@ class RandomProposer(Proposer):
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns the fragments' name and the hash of their content."""
-        return {
-            "kind": self.name,
-            "fragments": self.fragments.name,
-            "fragments_digest": self.fragments.digest(),
-        }
-
-    def check(self) -> None:
-        """Does nothing: the fragments were checked when they were read, and nothing else is needed."""
+        return {"kind": self.name, "fragments": self.fragments.name, "fragments_digest": self.fragments.digest()}
 
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
@@ -100,9 +301,9 @@ class RandomProposer(Proposer):
 class FragmentsProposer(RandomProposer):
     """Composes the template of which a model of the choices' effects expects most.
 
-    What the objective maximises and what each of its constraints holds are modelled apart, each as a sum of effects of
-    the choices, by Bayesian ridge regression (MacKay, 1992), which estimates from the records how large the effects are
-    and how noisy a record is. One draw from the posterior decides (Thompson, 1933), so that choices of which little is
+    The objective's main score and the score of each constraint are modelled apart, each as a sum of effects of the
+    choices, by Bayesian ridge regression (MacKay, 1992), which estimates from the records how large the effects are and
+    how noisy a record is. One draw from the posterior decides (Thompson, 1933), so that choices of which little is
     known are tried too: of the compositions that meet the constraints in that draw, the one with the highest aim.
 
     A record counts by its number of answers. Those of equally many images were asked about the same ones, which may be
@@ -145,9 +346,9 @@ class FragmentsProposer(RandomProposer):
 
         baseline = next((record.scores for record in history if record.iteration == 0), None)
         missed = np.zeros(len(candidates))
-        for each in goal.objective.constraints:
-            held = drawn([score.get(each.measure) for score in scores])
-            missed += np.maximum(each.bound(baseline) - held, 0.0)
+        for constraint in goal.objective.constraints:
+            held = drawn([score.get(constraint.measure) for score in scores])
+            missed += np.maximum(constraint.bound(baseline) - held, 0.0)
         aimed = drawn([goal.objective.aimed(score) for score in scores])
         return [candidates[i] for i in np.lexsort((-aimed, missed))]
 
@@ -172,7 +373,7 @@ def _drawn_values(
         values: Their values, shape (n,).
         weights: How much each counts, shape (n,).
         asked: Features of the compositions in question, shape (m, features).
-        rng: Where the draw comes from.
+        rng: Random numbers.
 
     Returns:
         The values, shape (m,).

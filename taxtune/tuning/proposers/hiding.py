@@ -1,7 +1,7 @@
 """Answers with their names hidden: an example that shows a mistake without giving a tuning image's label away.
 
-What an answer names on the tree is replaced by what that is to the truth ("[a wrong species of the right family]"),
-whichever node it is: a wrong name gives the right family away as well as the right one would. Of the remaining words
+A name on the tree is replaced by its relation to the truth ("[a wrong species of the right family]"), whichever node it
+is: a wrong name gives the right family away as well as the right one would. Of the remaining words
 only those stay that every domain shares (`taxtune.mapping.english`) or that the prompt said first; the rest, which may
 be names that the tree does not know, become "[…]".
 """
@@ -60,21 +60,21 @@ class Hider:
     Args:
         taxonomy: The label tree.
         domain: The node of what all images show, whose names and whose ancestors' names stay.
-        said: Texts whose words may stay: the prompt that was asked, the names of the ranks.
+        kept: Texts whose words may stay: the prompt, the names of the ranks.
     """
 
-    def __init__(self, taxonomy: Taxonomy, domain: int, said: Iterable[str] = ()) -> None:
+    def __init__(self, taxonomy: Taxonomy, domain: int, kept: Iterable[str] = ()) -> None:
         self._taxonomy = taxonomy
         self._domain = domain
-        self._kept = _COMMON | {word for text in said for word in fold_words(text)} - {""}
+        self._kept = _COMMON | {word for text in kept for word in fold_words(text)} - {""}
 
     def hide(self, answer: str, target: int, node: int | None = None) -> str:
-        """Returns an answer with its names replaced by what they are to the target.
+        """Returns an answer with each name replaced by its relation to the target.
 
         Args:
-            answer: What the model said.
+            answer: The model's answer.
             target: The true label's node.
-            node: Where the answer was placed; of several nodes with a name it is the one that is meant.
+            node: The answer's node; of several nodes with a name it is the one that is meant.
         """
         text = " ".join("".join(c for c in unicodedata.normalize("NFC", answer) if _visible(c)).split())
         text = text.translate(_ROUND)  # square brackets stand for names
@@ -83,11 +83,11 @@ class Hider:
         parts: list[str] = []
         at = i = 0
         while i < len(tokens):
-            count, found = _longest(names, [folded for _, _, folded in tokens[i : i + _LONGEST_NAME]])
+            count, nodes = _longest(names, [folded for _, _, folded in tokens[i : i + _LONGEST_NAME]])
             start, end = tokens[i][0], tokens[i + max(count, 1) - 1][1]
             shown = text[start:end]
             if count:
-                meant = self._meant(found, target, node)
+                meant = self._meant(nodes, target, node)
                 if not self._taxonomy.is_ancestor(meant, self._domain):
                     shown = f"[{relation(self._taxonomy, self._domain, meant, target)}]"
             elif not set(tokens[i][2]) <= self._kept:
@@ -112,7 +112,7 @@ class Hider:
 
 
 def relation(taxonomy: Taxonomy, domain: int, node: int, target: int) -> str:
-    """Returns what a node is to the truth, without a name: "a wrong species of the right family".
+    """Returns a node's relation to the truth, without a name: "a wrong species of the right family".
 
     Args:
         taxonomy: The label tree.
@@ -151,9 +151,9 @@ def _longest(
 ) -> tuple[int, tuple[int, ...]]:
     """Returns how many of the first words are the longest name there, and its nodes; 0 where they begin none."""
     for count in range(len(words), 0, -1):
-        found = names.get(tuple(part for word in words[:count] for part in word))
-        if found:
-            return count, found
+        nodes = names.get(tuple(part for word in words[:count] for part in word))
+        if nodes:
+            return count, nodes
     return 0, ()
 
 

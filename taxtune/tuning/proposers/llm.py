@@ -2,54 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from taxtune.errors import TemplateError
+from taxtune.errors import ModelError, ProposerError, TemplateError
 from taxtune.models import ModelSettings, RetryPolicy
-from taxtune.models.api import ApiModel, Completion
-from taxtune.models.api_errors import without_credentials
+from taxtune.models.api import ApiModel, Completion, NoAnswerError, ToolCall
+from taxtune.models.api_errors import MessageTooLongError, without_credentials
 from taxtune.models.names import api_name
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
-from taxtune.tuning.proposers.conversation import Conversation, UsedUpError, check_whole, explained, said
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import unwrap_reply
+from taxtune.tuning.proposers.replies import unwrap_reply, without_thoughts
 from taxtune.tuning.records import IterationRecord, Turn
 
-__all__ = ["DEFAULT_MODEL", "LLMProposer"]
+__all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "ChatProposer", "Conversation", "LLMProposer", "UsedUpError", "words"]
 
 DEFAULT_MODEL = "openai/gpt-4o"
 """The paper used ChatGPT."""
+DEFAULT_RETRY = RetryPolicy(timeout=120.0)
+"""A reasoning model may think for longer than a vision-language model answers."""
 
 _REPLIES = 3
+_SHOWN = 4_000  # characters of a reply that are sent back
+_KEPT = 2_000  # characters of a turn's arguments and result in the record
 
 
-class LLMProposer(Proposer):
-    """Asks a chat model for the next template.
+class UsedUpError(TemplateError):
+    """The reply was cut off while the model was still thinking."""
 
-    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
-    the reason; after three of them the iteration fails.
+
+class ChatProposer(Proposer):
+    """A proposer that asks a chat model.
 
     Args:
         model: A chat model that litellm reaches, with its provider.
         api_base: Address of the server; the provider's own where left out.
         api_key: The key; the provider's environment variable (OPENAI_API_KEY) where left out. Never logged or recorded.
         temperature: Sampling temperature; None for the provider's default.
-        max_history_tokens: Most tokens of past templates in the message.
-        evidence: Whether the best and the latest template come with what their answers show (kinds of mistakes, and
-            examples in which names are hidden), or all with their scores alone, as in the paper.
+        max_history_tokens: Most tokens of past templates in the first message.
         max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
-        timeout: Seconds that one call may take.
-        max_retries: Further attempts after rate limits, time-outs, 5xx and lost connections.
-        first_wait: Seconds before the second attempt; doubles each time, and a server's Retry-After is respected.
-        longest_wait: Most seconds between two attempts.
+        retry: How often and for how long a call is tried.
         prompts: Folder of the messages' Jinja files; `prompts/proposer/` where left out.
 
     Raises:
         ProposerError: The prompts cannot be read.
     """
 
-    name = "llm"
+    name = "chat"
 
     def __init__(
         self,
@@ -59,24 +61,19 @@ class LLMProposer(Proposer):
         api_key: str | None = None,
         temperature: float | None = 1.0,
         max_history_tokens: int = 6_000,
-        evidence: bool = True,
         max_tokens: int = 4_000,
-        timeout: float = 120.0,
-        max_retries: int = 5,
-        first_wait: float = 1.0,
-        longest_wait: float = 60.0,
+        retry: RetryPolicy = DEFAULT_RETRY,
         prompts: str | Path | None = None,
     ) -> None:
         self._messages = Messages(prompts)
         self._max_history_tokens = max_history_tokens
-        self._evidence = evidence
         settings = ModelSettings(
             task="text-generation",
             api_base=api_base,
             api_key=api_key,
             temperature=temperature,
             max_tokens=max_tokens,
-            retry=RetryPolicy(max_retries, first_wait, longest_wait, timeout),
+            retry=retry,
         )
         self._chat = ApiModel(api_name(model, "The proposer"), settings, role="the proposer's model")
 
@@ -92,7 +89,6 @@ class LLMProposer(Proposer):
             "api_base": without_credentials(settings.api_base),
             "temperature": settings.temperature,
             "max_history_tokens": self._max_history_tokens,
-            "evidence": self._evidence,
             "prompts_digest": self._messages.digest,
         }
 
@@ -102,8 +98,32 @@ class LLMProposer(Proposer):
         Raises:
             ProposerError: What is missing, and what to do.
         """
-        with explained():
+        with _as_proposer_errors():
             self._chat.check()
+
+
+class LLMProposer(ChatProposer):
+    """Asks a chat model for the next template.
+
+    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
+    the reason; after three of them the iteration fails.
+
+    Args:
+        model: A chat model that litellm reaches, with its provider.
+        evidence: Whether the best and the latest template come with what their answers show (kinds of mistakes, and
+            examples in which names are hidden), or all with their scores alone, as in the paper.
+        **settings: Those of `ChatProposer`.
+    """
+
+    name = "llm"
+
+    def __init__(self, model: str = DEFAULT_MODEL, *, evidence: bool = True, **settings: Any) -> None:
+        super().__init__(model, **settings)
+        self._evidence = evidence
+
+    def identity(self) -> dict[str, str | int | float | None]:
+        """Returns the model, its settings and the hash of the messages; never the key."""
+        return {**super().identity(), "evidence": self._evidence}
 
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
@@ -114,46 +134,133 @@ class LLMProposer(Proposer):
             ProposalFailed: Three replies held no acceptable template, or the model did not answer.
             ProposerError: The model cannot be asked (its key is refused, it does not exist).
         """
-        talk = self._messages.first(
+        first = self._messages.first(
             history, goal, budget=self._max_history_tokens, count=self._chat.count_tokens, explain=self._evidence
         )
-        rejected: list[tuple[str, str]] = []
-        trace: list[Turn] = []
+        conversation = Conversation(self._chat, first, seed, iteration)
         used_up = 0
-        conversation = Conversation(self._chat, seed, iteration)
         for _ in range(_REPLIES):
-            reply = conversation.reply(talk, rejected=rejected, trace=tuple(trace))
+            reply = conversation.reply()
             template = reply.text
             try:
                 check_whole(reply)
                 template = unwrap_reply(reply.text)
                 check(template)
             except UsedUpError as error:
-                # Nothing was said that could be shorter: the same message again, with another seed.
-                rejected.append(("", str(error)))
-                trace.append(_turn(reply, str(error)))
+                # The same messages again, with another seed: the reply held nothing that could be shorter.
+                conversation.rejected.append(("", str(error)))
+                conversation.record(reply, str(error))
                 used_up += 1
-                continue
             except TemplateError as error:
-                reason = str(error)
-                rejected.append((template, reason))
-                trace.append(_turn(reply, reason))
-                # Some providers refuse a message without text.
-                shown = said(reply) or "(an empty reply)"
-                talk = [*talk, {"role": "assistant", "content": shown}, self._messages.again(reason)]
-                continue
-            trace.append(_turn(reply, "accepted"))
-            return Proposal(template, rejected=tuple(rejected), trace=tuple(trace), **conversation.consumed)
-        reasons = " ".join(f"({number}) {reason}" for number, (_, reason) in enumerate(rejected, 1))
+                conversation.rejected.append((template, str(error)))
+                conversation.refuse(reply, str(error), self._messages.text("again.j2", reason=str(error)))
+            else:
+                conversation.record(reply, "accepted")
+                return Proposal(template, **conversation.account)
+        reasons = " ".join(f"({number}) {reason}" for number, (_, reason) in enumerate(conversation.rejected, 1))
         raise ProposalFailed(
             f"The model did not give an acceptable template in {_REPLIES} replies: {reasons}",
-            rejected=tuple(rejected),
-            trace=tuple(trace),
             # It thinks for longer than it may, and will in the next iteration.
             out_of_reach=used_up == _REPLIES,
-            **conversation.consumed,
+            **conversation.account,
         )
 
 
-def _turn(reply: Completion, result: str) -> Turn:
-    return Turn(None, said(reply), result, reply.prompt_tokens, reply.completion_tokens)
+class Conversation:
+    """The conversation with a chat model in one iteration: messages, turns, refusals, tokens and cost.
+
+    Attributes:
+        messages: The messages so far, in OpenAI's form.
+        rejected: Templates that were refused, each with the reason.
+        trace: The model's turns, for the record.
+    """
+
+    def __init__(self, chat: ApiModel, first: Sequence[Mapping[str, Any]], seed: int, iteration: int) -> None:
+        self.messages: list[dict[str, Any]] = [dict(message) for message in first]
+        self.rejected: list[tuple[str, str]] = []
+        self.trace: list[Turn] = []
+        self._chat = chat
+        self._seed = (seed, iteration)
+        self._replies: list[Completion] = []
+
+    def reply(self, tools: Sequence[Mapping[str, Any]] = ()) -> Completion:
+        """Returns the model's next reply; it may call `tools`.
+
+        Raises:
+            ProposalFailed: If it does not answer, or the conversation is longer than it reads.
+            ProposerError: If it cannot be asked, or the first message alone is longer than it reads.
+        """
+        seed = hashlib.sha256(repr((*self._seed, len(self._replies))).encode()).digest()[:4]
+        with _as_proposer_errors():
+            try:
+                self._replies.append(self._chat.converse(self.messages, seed=int.from_bytes(seed), tools=tools))
+            except NoAnswerError as error:
+                self._replies.append(error.spent)
+                raise ProposalFailed(error.message, out_of_reach=True, **self.account) from None
+            except MessageTooLongError as error:
+                if not self._replies:
+                    raise
+                raise ProposalFailed(error.message, **self.account) from None
+        return self._replies[-1]
+
+    def refuse(self, reply: Completion, reason: str, message: str) -> None:
+        """Records a reply that cannot be used, and sends it back with a message."""
+        self.record(reply, reason)
+        # Some providers refuse a message without text.
+        self.messages.append({"role": "assistant", "content": words(reply) or "(an empty reply)"})
+        self.messages.append({"role": "user", "content": message})
+
+    def record(self, reply: Completion, result: str, call: ToolCall | None = None, *, first: bool = True) -> None:
+        """Records a turn: the reply or one of its calls, and the result; tokens stand with its first call."""
+        tool, written = (None, words(reply)) if call is None else (call.name[:100], call.arguments[:_KEPT])
+        tokens = (reply.prompt_tokens, reply.completion_tokens) if first else (0, 0)
+        self.trace.append(Turn(tool, written, result[:_KEPT], *tokens))
+
+    @property
+    def account(self) -> dict[str, Any]:
+        """Refusals, turns, tokens and cost, as `Proposal` takes them; a cost that is partly unknown is unknown."""
+        costs = [reply.cost_usd for reply in self._replies]
+        return {
+            "rejected": tuple(self.rejected),
+            "trace": tuple(self.trace),
+            "prompt_tokens": sum(reply.prompt_tokens for reply in self._replies),
+            "completion_tokens": sum(reply.completion_tokens for reply in self._replies),
+            "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+        }
+
+
+def check_whole(reply: Completion) -> None:
+    """Checks that a reply is complete.
+
+    Raises:
+        UsedUpError: If it was cut off before it began.
+        TemplateError: If it is a refusal, was stopped by a content filter or cut off.
+    """
+    if reply.refusal is not None:
+        raise TemplateError("The reply is a refusal, not a template.")
+    if reply.finish_reason == "content_filter":
+        raise TemplateError("The provider's content filter stopped the reply.")
+    if reply.finish_reason == "length" and not reply.tool_calls and not without_thoughts(reply.text):
+        raise UsedUpError(
+            f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
+            remedy="Raise proposer.max_tokens.",
+        )
+    if reply.finish_reason == "length":
+        raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
+
+
+def words(reply: Completion) -> str:
+    """Returns the words of a reply as they are sent back; they may be none."""
+    return (reply.text or reply.refusal or "").strip()[:_SHOWN]
+
+
+@contextmanager
+def _as_proposer_errors() -> Iterator[None]:
+    """Turns a model's errors into a proposer's, with a remedy for its user."""
+    try:
+        yield
+    except MessageTooLongError as error:
+        raise ProposerError(error.message, remedy="Lower 'max_history_tokens'.") from None
+    except ModelError as error:
+        remedy = f"{error.remedy or ''} Or use the proposer 'fragments', which needs no model.".lstrip()
+        raise ProposerError(error.message, value=error.value, remedy=remedy) from None

@@ -18,9 +18,8 @@ from taxtune.tuning.proposers.evidence import evidence, measures_of
 from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
-__all__ = ["Messages", "shown_scores"]
+__all__ = ["Messages"]
 
-_FILES = ("again.j2", "entry.j2", "evidence.j2", "history.j2", "objective.j2", "refused.j2", "system.j2")
 _PLAIN = frozenset(("hp", "hr", "hf"))  # measures that are explained with an example
 _BITS = frozenset(("ihp", "ihr", "ihf"))
 _MOST_REFUSED = 5
@@ -30,17 +29,16 @@ _REFUSED_LENGTH = 1_500  # characters of a refused template that are shown again
 
 
 class Messages:
-    """Renders what the chat model reads.
+    """Renders the messages to the chat model.
 
     Args:
         folder: Holds the prompts; `prompts/proposer/` where left out.
-        more: Prompts that must be there besides those that every proposer with a chat model needs.
 
     Raises:
-        ProposerError: A prompt is missing, cannot be read or has a syntax error.
+        ProposerError: There are no prompts.
     """
 
-    def __init__(self, folder: str | Path | None = None, more: Sequence[str] = ()) -> None:
+    def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = prompts_dir() / "proposer" if folder is None else Path(folder)
         self._environment = ImmutableSandboxedEnvironment(
             loader=jinja2.FileSystemLoader(self.folder),
@@ -49,24 +47,10 @@ class Messages:
             lstrip_blocks=True,
             autoescape=False,
         )
-        digest = hashlib.sha256()
-        needed = (*_FILES, *more)
-        # Those of the objectives, and what they include, lie beside them.
-        for name in sorted({*needed, *(file.name for file in self.folder.glob("*.j2"))}):
-            file = self.folder / name
-            try:
-                content = file.read_text(encoding="utf-8")
-                self._environment.parse(content)
-            except (OSError, UnicodeDecodeError) as error:
-                raise ProposerError(
-                    f"A prompt of the proposer cannot be read: {error}.",
-                    file=file,
-                    remedy=f"The folder must hold {', '.join(needed)}.",
-                ) from None
-            except jinja2.TemplateSyntaxError as error:
-                raise ProposerError(f"Syntax error: {error.message}.", file=file, row=error.lineno) from None
-            digest.update(content.encode())
-        self.digest = digest.hexdigest()[:16]
+        contents = [file.read_bytes() for file in sorted(self.folder.glob("*.j2"))]
+        if not contents:
+            raise ProposerError("The folder holds no prompts (*.j2).", file=self.folder)
+        self.digest = hashlib.sha256(b"".join(contents)).hexdigest()[:16]
 
     def first(
         self,
@@ -92,39 +76,28 @@ class Messages:
             count: Returns the number of tokens of a text.
             explain: Whether templates come with the evidence of their answers, or with their scores alone.
             system: The prompt of the first message.
-            variables: What that prompt needs besides.
+            variables: Further variables of that prompt.
         """
         refused = self._refused(history, budget // 5, count)
         budget -= sum(count(entry) for entry in refused)
         entries, left_out = self._entries(history, goal, budget, count, _EXPLAINED if explain else 0)
-        return [
-            {
-                "role": "system",
-                "content": self._render(
-                    system,
-                    goal=goal,
-                    objective=self.objective(history, goal),
-                    filters=FILTERS,
-                    max_source=f"{MAX_SOURCE:,}",
-                    explained=explain,
-                    **variables,
-                ),
-            },
-            {
-                "role": "user",
-                "content": self._render("history.j2", entries=entries, left_out=left_out, refused=refused, goal=goal),
-            },
-        ]
+        instructions = self.text(
+            system,
+            goal=goal,
+            objective=self.objective(history, goal),
+            filters=FILTERS,
+            max_source=f"{MAX_SOURCE:,}",
+            explained=explain,
+            **variables,
+        )
+        past = self.text("history.j2", entries=entries, left_out=left_out, refused=refused, goal=goal)
+        return [{"role": "system", "content": instructions}, {"role": "user", "content": past}]
 
     def objective(self, history: Sequence[IterationRecord], goal: Goal) -> str:
-        """Returns what counts, in words: the objective's own, or what follows from its scores and constraints.
-
-        Args:
-            history: Every iteration so far; a constraint that is a share of the baseline's score is told as a number.
-            goal: What is being tuned for.
+        """Returns the goal's objective in words: its own, or those that follow from its scores and constraints.
 
         Raises:
-            ProposerError: What the objective tells cannot be rendered.
+            ProposerError: The objective's own words cannot be rendered.
         """
         objective = goal.objective
         if objective.told is not None:
@@ -137,11 +110,11 @@ class Messages:
                 ) from None
         baseline = history[0].scores if history else None
         about = measures_of(objective)
-        return self._render(
+        return self.text(
             "objective.j2",
             goal=goal,
             measures=tuple(dict.fromkeys((*about, *objective.beside))),
-            held=[(each, each.bound(baseline)) for each in objective.constraints],
+            held=[(constraint, constraint.bound(baseline)) for constraint in objective.constraints],
             plain=not _PLAIN.isdisjoint(about),
             bits=not _BITS.isdisjoint(about),
             named=metric_name,
@@ -151,60 +124,45 @@ class Messages:
     def evidence(
         self, record: IterationRecord | Sequence[SampleResult], goal: Goal, *, template: str | None = None
     ) -> str:
-        """Returns what the answers to a template say, in words; empty where there is nothing to say.
-
-        Args:
-            record: An iteration, or rows of answers.
-            goal: What is being tuned for.
-            template: The template that was asked; the record's where it is one.
-        """
+        """Returns `evidence(record, goal, template=template)` in words; empty where there is none."""
         found = evidence(record, goal, template=template)
         if found is None:
             return ""
-        return self._render("evidence.j2", evidence=found, goal=goal, named=metric_name, most=_MOST_MISTAKES)
+        return self.text("evidence.j2", evidence=found, goal=goal, named=metric_name, most=_MOST_MISTAKES)
 
-    def text(self, name: str, **variables: object) -> str:
-        """Returns another prompt of the folder.
+    def text(self, name: str, /, **variables: object) -> str:
+        """Returns a prompt of the folder, rendered.
 
         Raises:
-            ProposerError: If it cannot be rendered.
+            ProposerError: If it is missing, has a syntax error or cannot be rendered.
         """
-        return self._render(name, **variables)
-
-    def again(self, reason: str) -> dict[str, str]:
-        """Returns the message after a reply that cannot be used."""
-        return {"role": "user", "content": self._render("again.j2", reason=reason)}
+        try:
+            return self._environment.get_template(name).render(**variables).strip()
+        except (jinja2.TemplateError, TypeError, ValueError) as error:
+            row = getattr(error, "lineno", None)
+            raise ProposerError(f"The prompt cannot be rendered: {error}.", file=self.folder / name, row=row) from None
 
     def _entries(
         self, history: Sequence[IterationRecord], goal: Goal, budget: int, count: Callable[[str], int], explained: int
     ) -> tuple[list[str], int]:
+        """Returns the entries of scored templates, from the worst to the best, and how many are left out."""
         scored = [t for t in history if t.state == "complete" and t.template is not None and t.value is not None]
         best = sorted(scored, key=lambda trial: (trial.value or 0.0, trial.iteration), reverse=True)
         latest = sorted(scored, key=lambda trial: trial.iteration, reverse=True)
         # Best and latest take turns, so that a tight budget still holds some of either.
-        order = list(dict.fromkeys(t.iteration for pair in zip(best, latest, strict=True) for t in pair))
-        by_iteration = {trial.iteration: trial for trial in scored}
+        order = {trial.iteration: trial for pair in zip(best, latest, strict=True) for trial in pair}
         kept: dict[int, str] = {}
-        for place, iteration in enumerate(order):
-            trial = by_iteration[iteration]
-            told = [self.evidence(trial, goal), ""] if place < explained else [""]
-            for entry in dict.fromkeys(self._entry(trial, goal, each) for each in told):
-                cost = count(entry)
-                if cost <= budget:
+        for number, (iteration, trial) in enumerate(order.items()):
+            explanations = [self.evidence(trial, goal), ""] if number < explained else [""]
+            for explanation in dict.fromkeys(explanations):
+                scores, fence = _scores(trial, goal), _fence(trial.template or "")
+                entry = self.text("entry.j2", trial=trial, scores=scores, fence=fence, evidence=explanation)
+                if (cost := count(entry)) <= budget:
                     kept[iteration] = entry
                     budget -= cost
                     break
-        shown = [kept[trial.iteration] for trial in reversed(best) if trial.iteration in kept]
-        return shown, len(scored) - len(shown)
-
-    def _entry(self, trial: IterationRecord, goal: Goal, told: str) -> str:
-        return self._render(
-            "entry.j2",
-            trial=trial,
-            scores=shown_scores(trial, goal),
-            fence=_fence(trial.template or ""),
-            evidence=told,
-        )
+        entries = [kept[trial.iteration] for trial in reversed(best) if trial.iteration in kept]
+        return entries, len(scored) - len(entries)
 
     def _refused(self, history: Sequence[IterationRecord], budget: int, count: Callable[[str], int]) -> list[str]:
         newest = [pair for trial in reversed(history) for pair in reversed(trial.rejected)]
@@ -213,29 +171,22 @@ class Messages:
             if not template.strip():
                 continue
             shown = template if len(template) <= _REFUSED_LENGTH else template[:_REFUSED_LENGTH] + " …"
-            entry = self._render("refused.j2", template=shown, reason=reason, fence=_fence(shown))
-            cost = count(entry)
-            if cost > budget:
+            entry = self.text("refused.j2", template=shown, reason=reason, fence=_fence(shown))
+            budget -= count(entry)
+            if budget < 0:
                 break
             entries.append(entry)
-            budget -= cost
         return entries[::-1]
-
-    def _render(self, name: str, **variables: object) -> str:
-        try:
-            return self._environment.get_template(name).render(**variables).strip()
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
-            raise ProposerError(f"The prompt cannot be rendered: {error}.", file=self.folder / name) from None
 
 
 def _summary(measure: str) -> str:
-    """Returns what a registered measure is, in a phrase; empty of what is not registered."""
+    """Returns a registered measure in a phrase; empty where it is not registered."""
     from taxtune.metrics.registry import MEASURES
 
     return MEASURES[measure].summary if measure in MEASURES else ""
 
 
-def shown_scores(record: IterationRecord, goal: Goal) -> str:
+def _scores(record: IterationRecord, goal: Goal) -> str:
     """Returns an iteration's scores as the proposer reads them: "hP 0.912, hR 0.640"."""
     objective, scores = goal.objective, record.scores
     assert scores is not None  # only complete iterations are shown
@@ -252,12 +203,12 @@ def shown_scores(record: IterationRecord, goal: Goal) -> str:
     if scores.n > goal.tuning_images:  # a finalist that was asked about more, before the run was continued
         text += f", on {scores.n} images"
     if not record.feasible:
-        held = " and ".join(metric_name(each.measure) for each in objective.constraints)
+        held = " and ".join(metric_name(constraint.measure) for constraint in objective.constraints)
         text += f" (does not count: {held} is too low)" if held else " (does not count)"
     return text
 
 
 def _fence(text: str) -> str:
-    """A fence that is longer than any in the text."""
+    """Returns a fence that is longer than any in the text."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     return "`" * max(3, longest + 1)

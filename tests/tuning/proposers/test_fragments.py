@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import ProposerError, TemplateError
-from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers import Proposal, ProposalFailed, Proposer, make_proposer
-from taxtune.tuning.proposers.fragment_files import Fragments, read_fragments
-from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
+from taxtune.tuning.proposers.fragments import Fragments, FragmentsProposer, RandomProposer, read_fragments
 from taxtune.tuning.records import SampleResult
 from taxtune.tuning.template import SAMPLE, check_template, render
 from tests.tuning.proposers.histories import goal, record
@@ -30,7 +28,7 @@ slots:
 
 def write(folder: Path, text: str, name: str = "mine.yaml") -> Path:
     file = folder / name
-    file.write_text(text, encoding="utf-8")
+    file.write_text(text, encoding="utf-8", errors="surrogatepass")
     return file
 
 
@@ -75,15 +73,6 @@ class TestTheFileThatComesWithTaxtune:
                     if choice.text:
                         assert render(choice.text, values)
 
-    def test_slots(self):
-        fragments = read_fragments()
-        assert [slot.id for slot in fragments.slots] == [
-            "role", "question", "specificity", "backoff", "care", "format",
-        ]  # fmt: skip
-        for slot in fragments.slots:
-            empty = [choice.id for choice in slot.choices if not choice.text]
-            assert empty == ([] if slot.id == "question" else ["none"])
-
     def test_any_composition_is_a_good_template(self):
         fragments = read_fragments()
         for number in range(0, fragments.compositions, 211):
@@ -103,27 +92,6 @@ class TestTheFileThatComesWithTaxtune:
 
 
 class TestProposer:
-    def test_it_is_a_proposer(self):
-        proposer = make_proposer("fragments")
-        assert isinstance(proposer, Proposer)
-        assert proposer.name == "fragments"
-        assert proposer.identity()["fragments"] == "default"
-
-    def test_the_template_is_what_the_parameters_say(self):
-        proposer = FragmentsProposer()
-        proposal = proposer.propose([], GOAL, iteration=1, seed=0, check=accept)
-        assert proposal.template == proposer.fragments.compose(proposal.parameters)
-        assert (proposal.prompt_tokens, proposal.cost_usd) == (0, None)
-
-    def test_iterations_and_seeds_differ(self):
-        proposer = FragmentsProposer()
-        proposals = {
-            proposer.propose([], GOAL, iteration=i, seed=s, check=accept).template
-            for i in range(1, 5)
-            for s in range(4)
-        }
-        assert len(proposals) == 16
-
     def test_it_learns(self):
         worth = {
             "backoff": {"broader_group": 0.7, "only_when_certain": 1.0, "step_up": 0.8, "no_broad": -1.0},
@@ -183,18 +151,6 @@ class TestProposer:
         done = run(FragmentsProposer(), shifted, iterations=40, images=images)
         assert sum(objective(proposal) for proposal, _ in done[-15:]) >= 11
 
-    def test_neither_unit_nor_origin_of_the_scores_counts(self):
-        def objective(scale: float, shift: float) -> Callable[[Proposal], float]:
-            return lambda proposal: scale * (len(proposal.template) % 17) + shift
-
-        plain = run(FragmentsProposer(), objective(1.0, 0.0), iterations=14)
-        moved = run(FragmentsProposer(), objective(0.25, -8.0), iterations=14)
-        assert [p.template for p, _ in plain] == [p.template for p, _ in moved]
-
-    def test_scores_that_do_not_differ_leave_it_to_chance(self):
-        done = run(FragmentsProposer(), lambda _: 1.0, iterations=12)
-        assert len({proposal.template for proposal, _ in done}) == 12
-
     def test_failed_trials_teach_nothing_but_are_not_proposed_again(self, tmp_path: Path):
         proposer = FragmentsProposer(write(tmp_path, SMALL))
         history = [
@@ -219,16 +175,6 @@ class TestRandom:
         assert tried.template not in drawn
         assert len(drawn) == 9
         assert all(70 <= count <= 130 for count in drawn.values())
-
-    def test_scores_teach_it_nothing(self):
-        by_length = run(RandomProposer(), lambda proposal: len(proposal.template), iterations=12)
-        by_chance = run(RandomProposer(), lambda _: 0.0, iterations=12)
-        assert [p.template for p, _ in by_length] == [p.template for p, _ in by_chance]
-
-    def test_by_name(self, tmp_path: Path):
-        proposer = make_proposer("random", fragments=write(tmp_path, SMALL))
-        assert isinstance(proposer, RandomProposer)
-        assert proposer.identity()["kind"] == "random"
 
 
 class TestRefusals:
@@ -298,16 +244,6 @@ class TestStances:
         assert fragments.fits(fragments.parameters(fragments.compositions - 1))
         assert RandomProposer(fragments).propose([], GOAL, iteration=1, seed=0, check=accept).template
 
-    @pytest.mark.parametrize("kind", [FragmentsProposer, RandomProposer])
-    def test_no_proposal_contradicts_itself(self, tmp_path: Path, kind: type[RandomProposer]):
-        proposer = kind(write(tmp_path, STANCES))
-        done = run(proposer, lambda proposal: len(proposal.template), iterations=10)
-        assert all(proposer.fragments.fits(proposal.parameters) for proposal, _ in done)
-
-    def test_a_stance_changes_what_is_proposed_and_so_the_digest(self, tmp_path: Path):
-        without = read_fragments(write(tmp_path, STANCES.replace("stance: odd, ", ""), "a.yaml"))
-        assert without.digest() != read_fragments(write(tmp_path, STANCES, "b.yaml")).digest()
-
 
 class TestFiles:
     def test_a_file_that_extends_the_default(self, tmp_path: Path):
@@ -329,50 +265,24 @@ class TestFiles:
         assert mine.compositions == (default.compositions + others.compositions) * 2
         assert mine.digest() != default.digest()
 
-    def test_a_folder_adds_its_files_in_the_order_of_their_names(self, tmp_path: Path):
-        write(tmp_path, SMALL, "1.yaml")
-        write(tmp_path, "slots: [{id: how, choices: [{id: d, text: Look.}]}]", "2.yaml")
-        fragments = read_fragments(tmp_path)
-        assert [choice.id for choice in fragments.slots[1].choices] == ["none", "c", "d"]
-
-    def test_names_do_not_matter_but_texts_do(self, tmp_path: Path):
-        a = read_fragments(write(tmp_path, SMALL, "a.yaml"))
-        b = read_fragments(write(tmp_path, SMALL.replace("Be sure", "Be safe"), "b.yaml"))
-        assert a.digest() == read_fragments(write(tmp_path, "name: x\n" + SMALL, "c.yaml")).digest() != b.digest()
-
     @pytest.mark.parametrize(
         ("text", "words"),
         [
             ("", "whole file"),
-            ("[1, 2]", "whole file"),
-            ("slots: []", "slots: "),
-            ("slots:\n  - {id: a", r"mine\.yaml:\d: This is not valid YAML"),
+            ("slots:\n  - {id: a", r"mine\.yaml:\d: The fragments cannot be read"),
+            ("\ud83d", "cannot be read.*utf-8"),
             ("slots: [{id: a}]", r"slots\.0\.choices: Field required"),
-            ("slots: [{id: a, choices: []}]", r"slots\.0\.choices"),
             ("slots: [{id: A b, choices: [{id: x, text: y}]}]", r"slots\.0\.id.*'A b'"),
-            ("slots: [{id: a, choises: [{id: x, text: y}]}]", "choises|choices"),
             ("slots: [{id: a, choices: [{id: x, text: 5}]}]", r"slots\.0\.choices\.0\.text.*got 5"),
-            ("slots: [{id: a, choices: [{id: x}]}]", r"slots\.0\.choices\.0\.text"),
-            ("slots: [{id: a, choices: [{id: x, text: y}]}, {id: a, choices: [{id: z, text: y}]}]", "Two slots are"),
-            ("slots: [{id: a, choices: [{id: x, text: y}, {id: x, text: z}]}]", "slot 'a', choice 'x'.*two choices"),
-            ("slots: [{id: a, choices: [{id: x, text: '{{ foo }}'}]}]", "slot 'a', choice 'x'.*unknown variable 'foo'"),
-            ("slots: [{id: a, choices: [{id: x, text: '{% if ranks %}'}]}]", "slot 'a', choice 'x'.*Syntax error"),
-            ("slots: [{id: a, choices: [{id: x, text: ''}]}]", "only template these fragments can form is empty"),
+            ("slots: [{id: a, choices: [{id: x, text: y}, {id: x, text: z}]}]", "slot 'a', choice 'x'.*another text"),
+            ("slots: [{id: a, choices: [{id: x, text: '{{ foo }}'}]}]", "choices.0.text.*unknown variable 'foo'"),
             ("extends: mine.yaml\nslots: [{id: a, choices: [{id: x, text: y}]}]", "extends itself"),
             ("extends: nothing\nslots: [{id: a, choices: [{id: x, text: y}]}]", "no fragments 'nothing'.*default"),
-            (
-                "extends: default\nslots: [{id: care, choices: [{id: no_guessing, text: y}]}]",
-                "different text or stance",
-            ),
-            ("slots: [{id: a, choices: [{id: x, text: y, stance: Very bold}]}]", r"choices\.0\.stance.*'Very bold'"),
+            ("extends: default\nslots: [{id: care, choices: [{id: no_guessing, text: y}]}]", "another text or stance"),
             (
                 "slots: [{id: a, choices: [{id: x, stance: bold, text: y}]},"
                 " {id: b, choices: [{id: z, stance: mild, text: y}, {id: w, stance: calm, text: y}]}]",
                 "slot 'b': none of its choices goes with the stance 'bold'.*without a stance",
-            ),
-            (
-                "extends: default\nslots: [{id: role, choices: [{id: none, stance: bold, text: ''}]}]",
-                "slot 'role', choice 'none': another file has a different text or stance",
             ),
         ],
     )
@@ -380,26 +290,6 @@ class TestFiles:
         with pytest.raises(ProposerError, match=words) as caught:
             read_fragments(write(tmp_path, text))
         assert "mine.yaml" in str(caught.value)
-
-    def test_what_is_not_there(self, tmp_path: Path):
-        with pytest.raises(ProposerError, match=r"no fragments 'nothing'.*default"):
-            read_fragments("nothing")
-        with pytest.raises(ProposerError, match="contains no fragment files"):
-            read_fragments(tmp_path)
-
-    def test_a_binary_file(self, tmp_path: Path):
-        file = tmp_path / "mine.yaml"
-        file.write_bytes(b"\xff\xfe\x00\x01")
-        with pytest.raises(ProposerError, match=r"mine\.yaml"):
-            read_fragments(file)
-
-    def test_a_folder_named_like_a_set_does_not_hide_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        (tmp_path / "default").mkdir()
-        monkeypatch.chdir(tmp_path)
-        assert read_fragments("default").compositions > 1000
-
-    def test_the_default_is_where_the_prompts_are(self):
-        assert read_fragments(prompts_dir() / "fragments" / "default.yaml") == read_fragments()
 
 
 def test_wrong_settings():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from taxtune.errors import ModelError, ProposerError, TemplateError
-from taxtune.recipe import load_recipe
-from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
+from taxtune.errors import ModelError, ProposerError
+from taxtune.models import RetryPolicy
+from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import IterationRecord, TuneResult, Turn
+from taxtune.tuning.records import IterationRecord, Turn
 from taxtune.tuning.template import SAMPLE, check_template
 from tests.servers import (
     COMPLETION_TOKENS,
@@ -32,7 +30,6 @@ from tests.servers import (
     text,
 )
 from tests.tuning.proposers.histories import goal, record
-from tests.tuning.toy import RECIPE, ToyVLM, make_files, tuned
 
 GOAL = goal("hp", 0.51, 1.0, 0.5, "bird", "What is this?", ["order", "family", "species"], 20)
 KEY = "sk-test-0123456789-secret"
@@ -45,9 +42,9 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def proposer(api_base: str | None, **settings: object) -> LLMProposer:
-    given = {"api_base": api_base, "api_key": KEY, "max_retries": 2, "first_wait": 0.001, "longest_wait": 0.01}
-    return LLMProposer(**{**given, **settings})  # type: ignore[arg-type]
+def proposer(api_base: str | None, **settings: Any) -> LLMProposer:
+    retry = RetryPolicy(2, first_wait=0.001, longest_wait=0.01, timeout=settings.pop("timeout", 10.0))
+    return LLMProposer(**{"api_base": api_base, "api_key": KEY, "retry": retry, **settings})  # type: ignore[arg-type]
 
 
 def propose(maker: LLMProposer, history: tuple[IterationRecord, ...] = (BASELINE,), goal: Goal = GOAL) -> Proposal:
@@ -71,25 +68,6 @@ def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
     assert proposal.rejected == ()
     said = "```jinja2\nWhich {{ domain }}?\n```"
     assert proposal.trace == (Turn(None, said, "accepted", PROMPT_TOKENS, COMPLETION_TOKENS),)
-
-
-def test_what_is_sent():
-    with OpenAIServer("Which {{ domain }}?") as server:
-        propose(proposer(server.api_base, temperature=0.7, max_tokens=321))
-        (request,) = server.chats
-    assert request.json["model"] == "gpt-4o"
-    assert request.json["temperature"] == 0.7
-    assert request.json.get("max_tokens", request.json.get("max_completion_tokens")) == 321
-    assert request.headers["authorization"] == f"Bearer {KEY}"
-    system, user = request.messages
-    assert "hP 1.000 and hR 0.500" in system["content"]
-    assert "What is this an image of?" in user["content"]
-
-
-def test_no_temperature_leaves_it_to_the_provider():
-    with OpenAIServer("Which {{ domain }}?") as server:
-        propose(proposer(server.api_base, temperature=None))
-        assert "temperature" not in server.chats[0].json
 
 
 def test_the_seed_that_is_sent_depends_on_the_iteration():
@@ -122,9 +100,6 @@ def test_the_history_keeps_to_its_budget():
         (text("Half a templ", finish_reason="length"), "cut off"),
         (text("<!DOCTYPE html><html></html>"), "web page"),
         (text("```\na b\n```\n```\nc d\n```"), "2 different blocks"),
-        (text("\ud800 {{ ''.__class__ }}"), "attribute"),
-        (text("{% for i in range(10**9) %}x{% endfor %}"), "range"),
-        (text("{% if ranks %}Hm."), "Syntax error"),
         (text("{{ answer }}"), "unknown variable 'answer'"),
         (text("What is  this an image of?\n"), "repeats"),
         (text("{{ question }}"), "same prompt"),
@@ -184,44 +159,6 @@ class TestReasoningModels:
         assert caught.value.out_of_reach
         assert caught.value.completion_tokens == 3 * COMPLETION_TOKENS
 
-    def test_a_run_stops_and_goes_on_with_more_tokens(self, tmp_path: Path):
-        recipe = make_files(tmp_path / "in")
-
-        def answer(body: dict[str, Any]) -> Reply | str:
-            allowed = body.get("max_tokens") or body["max_completion_tokens"]
-            return text("", finish_reason="length") if allowed < 500 else f"Which {{{{ domain }}}}? {body['seed']}"
-
-        def run(max_tokens: int, *, resume: bool = False) -> TuneResult:
-            given = f"proposer: {{kind: llm, api_base: '{server.api_base}', max_tokens: {max_tokens}}}"
-            recipe.write_text(re.sub(r"^proposer: .*$", given, RECIPE, flags=re.M), encoding="utf-8")
-            out = tmp_path / "out"
-            return tuned(Experiment(load_recipe(recipe, ("iterations=1",)), out, vlm=ToyVLM()), resume=resume)
-
-        with OpenAIServer(answer) as server:
-            with pytest.raises(ProposerError, match=r"used up before.*Raise proposer\.max_tokens.*--resume"):
-                run(400)
-            result = run(4_000, resume=True)
-        assert [record.state for record in result.iterations] == ["complete", "complete"]
-
-    @pytest.mark.parametrize(
-        "reply",
-        [
-            text("Which {{ domain }} is it?", reasoning=THOUGHTS),
-            text(f"<think>\n{THOUGHTS}\n</think>\nWhich {{{{ domain }}}} is it?"),
-            text(f"{THOUGHTS}\n</think>\n\n```\nWhich {{{{ domain }}}} is it?\n```"),
-        ],
-    )
-    def test_thoughts_are_not_the_template(self, reply: Reply):
-        with OpenAIServer(reply) as server:
-            assert propose(proposer(server.api_base)).template == "Which {{ domain }} is it?"
-
-    @pytest.mark.parametrize("said", [None, "<think>{0}", "<think>{0}</think>"])
-    def test_thoughts_alone_are_no_reply(self, said: str | None):
-        content = said if said is None else said.format(self.THOUGHTS)
-        with OpenAIServer(text(content, reasoning=self.THOUGHTS), "Which {{ domain }} is it?") as server:
-            proposal = propose(proposer(server.api_base))
-        assert proposal.template == "Which {{ domain }} is it?"
-
 
 @pytest.mark.parametrize(
     ("bad", "reason"),
@@ -269,22 +206,11 @@ def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
 FAULTS = every_fault(5, KEY)
 
 
-@pytest.mark.parametrize("trouble", [bad for replies in FAULTS.values() for bad in replies])
-def test_what_passes_is_tried_again(trouble: Reply):
-    with OpenAIServer(trouble, "Which {{ domain }}?") as server:
-        maker = proposer(server.api_base, timeout=0.5 if trouble.delay else 10)
-        proposal = propose(maker)
-        assert len(server.chats) == 2
-    assert (proposal.template, proposal.rejected) == ("Which {{ domain }}?", ())
-
-
 @pytest.mark.parametrize(
     ("trouble", "calls", "words"),
     [
         (status(401), 1, ["rejected the key", "401", "OPENAI_API_KEY"]),
-        (status(403), 1, ["does not allow", "403", "OPENAI_API_KEY"]),
         (status(404), 1, ["not found", "model's name"]),
-        (status(400, "Unknown parameter."), 1, ["rejected the request", "Unknown parameter", "settings"]),
         (status(400, "This model's maximum context length is 8192 tokens."), 1, ["too long", "max_history_tokens"]),
         (status(429, "You exceeded your current quota"), 1, ["no credit", "quota", "--resume"]),
     ],
@@ -306,14 +232,9 @@ def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: lis
 @pytest.mark.parametrize(
     ("trouble", "reason"),
     [
-        (FAULTS["rate_limit"][0], "is over its rate limit"),
         (FAULTS["server_error"][0], r"failed \(500\)"),
         (FAULTS["timeout"][0], "did not answer in time"),
         (FAULTS["lost_connection"][0], "cannot be reached"),
-        (FAULTS["malformed_response"][0], "not a chat completion"),
-        (FAULTS["web_page"][0], "returned a web page"),
-        (FAULTS["no_choices"][0], "returned a response without choices"),
-        (FAULTS["empty_text"][0], "returned an empty answer"),
     ],
 )
 def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason: str):
@@ -329,36 +250,7 @@ def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason
     assert KEY not in failed.reason
 
 
-def test_nothing_listens():
-    with pytest.raises(ProposerError, match=r"cannot be reached.*after 3 attempts"):
-        propose(proposer(closed_api_base()))
-
-
-def test_trying_again_is_told(notes: list[str]) -> None:
-    with OpenAIServer(status(500), "Which one?") as server:
-        propose(proposer(server.api_base))
-        base = server.api_base
-    (note,) = notes
-    assert note.startswith(f"The proposer's model 'openai/gpt-4o' at {base} failed (500)")
-    assert note.endswith("trying again in 1 s (attempt 2 of 3).")
-
-
-def test_retry_after_is_respected_up_to_the_longest_wait(monkeypatch: pytest.MonkeyPatch):
-    waits: list[float] = []
-    monkeypatch.setattr("tenacity.sleep_using_event", lambda _: waits.append)
-    monkeypatch.setattr("random.uniform", lambda low, high: (low + high) / 2)
-    with OpenAIServer(status(429, retry_after=7), status(503, retry_after=500), status(500), "Which one?") as server:
-        propose(proposer(server.api_base, max_retries=5, first_wait=1.0, longest_wait=60.0))
-    assert waits == [7.0, 60.0, 4.0]
-
-
 class TestKeys:
-    def test_a_missing_key_is_named_before_anything_is_sent(self):
-        with pytest.raises(ProposerError, match=r"needs a key: OPENAI_API_KEY is not set.*fragments"):
-            propose(proposer(None, api_key=None))
-        with pytest.raises(ProposerError, match="ANTHROPIC_API_KEY"):
-            propose(proposer(None, api_key=None, model="anthropic/claude-3-5-sonnet-20240620"))
-
     def test_check_tells_before_anything_is_asked(self, monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(ProposerError, match="OPENAI_API_KEY is not set"):
             proposer(None, api_key=None).check()
@@ -368,17 +260,6 @@ class TestKeys:
         proposer(closed_api_base(), api_key=None).check()
         monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
         proposer(None, api_key=None).check()
-
-    def test_a_server_of_ones_own_needs_none(self):
-        with OpenAIServer("Which {{ domain }}?") as server:
-            propose(proposer(server.api_base, api_key=None))
-            assert "secret" not in server.chats[0].headers["authorization"]
-
-    def test_the_key_of_the_environment_is_used(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
-        with OpenAIServer("Which {{ domain }}?") as server:
-            propose(proposer(server.api_base, api_key=None))
-            assert server.chats[0].headers["authorization"] == "Bearer sk-from-the-environment"
 
     def test_the_key_is_in_no_message_and_no_record(self, capfd: pytest.CaptureFixture[str]):
         with OpenAIServer(then=status(401, f"Incorrect API key provided: {KEY}")) as server:
@@ -392,18 +273,6 @@ class TestKeys:
         assert out == ""
 
 
-def test_a_model_that_is_not_known_has_no_cost():
-    with OpenAIServer(text("Which {{ domain }}?", model="my-own-model")) as server:
-        proposal = propose(proposer(server.api_base, model="openai/my-own-model"))
-    assert proposal.cost_usd is None
-    assert proposal.prompt_tokens == PROMPT_TOKENS
-
-
-def test_a_model_without_a_provider_is_explained():
-    with pytest.raises(ModelError, match=r"has no provider.*'nonsense'.*openai/gpt-4o"):
-        propose(proposer(None, model="nonsense"))
-
-
 def test_identity_tells_what_can_change_a_proposal_and_no_password():
     maker = proposer("http://me:pass@127.0.0.1:1/v1")
     identity = maker.identity()
@@ -412,22 +281,6 @@ def test_identity_tells_what_can_change_a_proposal_and_no_password():
     assert identity != proposer("http://127.0.0.1:1/v1", temperature=0.1).identity()
     assert isinstance(maker, Proposer)
     assert "pass" not in repr(maker._chat)
-
-
-def test_make_proposer():
-    assert isinstance(make_proposer("openai/gpt-4o-mini", temperature=0.5), LLMProposer)
-    with pytest.raises(TypeError):
-        make_proposer("openai/gpt-4o-mini", modle="x")
-
-
-def test_a_check_that_always_refuses(monkeypatch: pytest.MonkeyPatch):
-    def check(_: str) -> None:
-        raise TemplateError("Never.")
-
-    with OpenAIServer(then="Which one?") as server:
-        with pytest.raises(ProposalFailed, match=r"Never.*Never.*Never"):
-            proposer(server.api_base).propose([], GOAL, iteration=1, seed=0, check=check)
-        assert len(server.chats) == 3
 
 
 def test_importing_the_proposers_loads_nothing_heavy():

@@ -106,25 +106,6 @@ def test_the_scores_in_bits_are_told_with_right_numbers():
     assert (off[0][0], off[1][0]) == (0, 0)
 
 
-def test_objectives_in_bits_show_their_scores():
-    history = [trial(0, 0.9, ihp=0.8, ihr=0.4, ihf=0.533)]
-    goal = replace(GOAL, objective=make_objective("ihp", aims=AIMS), trivial_ihp=1.0, trivial_ihr=0.125)
-    system, user = first(history, goal)
-    assert "ihP 0.800, ihR 0.400, hR 0.600" in user
-    assert "does not count" not in user
-    assert 'answering just "bird" gives ihP 1.000 and ihR 0.125' in system
-    assert "ihR 0.125, and hR 0.500, on these images" in system
-    assert "hR is at least 0.510" in system
-    assert "wrong altogether" in system
-    _, user = first([replace(history[0], feasible=False)], goal)
-    assert "hR 0.600 (does not count: hR is too low)" in user
-    system, user = first(history, replace(goal, objective=make_objective("ihf", aims=AIMS), off_tree="root"))
-    assert "ihF 0.533 (ihP 0.800, ihR 0.400)" in user
-    assert "harmonic" in system
-    assert "counts as one that says nothing" in system
-    assert "does not count" not in system + user
-
-
 @pytest.mark.parametrize(
     ("objective", "told"),
     [
@@ -180,32 +161,6 @@ def test_the_best_and_the_latest_come_with_evidence_and_the_others_with_scores_a
     assert "what the answers show" not in system["content"]
 
 
-@pytest.mark.parametrize(
-    ("examples", "told"), [((), "here empty: do not build on it"), (("bird", "crow"), "bird, crow")]
-)
-def test_whether_there_are_examples_is_told(examples: tuple[str, ...], told: str):
-    system, _ = first([], replace(GOAL, examples=examples))
-    assert told in system
-
-
-def test_answers_that_say_nothing_or_what_the_tree_lacks_are_told_apart():
-    told = "Of its answers 5 % said nothing, and 35 % named something that the taxonomy does not have."
-    history = [trial(0, 0.9, abstained=0.05, off_tree=0.35), trial(1, 0.8, abstained=0.0, off_tree=0.0), trial(2, 0.7)]
-    for goal in (GOAL, replace(GOAL, objective=make_objective("accuracy", aims=AIMS))):
-        _, user = first(history, goal)
-        assert user.count("said nothing") == 1
-        assert f"{told}\n```\ntemplate number 0." in user
-
-
-def test_how_an_answer_off_the_tree_is_scored_is_told_as_it_is():
-    for objective in ("hp", "hf"):
-        system, _ = first([], replace(GOAL, objective=make_objective(objective, aims=AIMS)))
-        assert "its hP is 1/2" in system
-        system, _ = first([], replace(GOAL, objective=make_objective(objective, aims=AIMS), off_tree="root"))
-        assert "is placed there too" in system
-        assert "1/2" not in system
-
-
 def test_finalists_of_a_race_are_shown_with_the_number_of_their_images():
     _, user = first([trial(0, 0.8), trial(1, 0.9, n=80)])
     assert "Iteration 1: hP 0.900, hR 0.600, on 80 images\n" in user
@@ -245,52 +200,15 @@ def test_refused_templates_come_with_their_reason_and_within_a_share_of_the_budg
     assert "Refused" not in user
 
 
-def test_a_template_with_fences_cannot_break_out():
-    history = [replace(trial(0, 0.5), template="x\n```\ny")]
-    _, user = first(history)
-    assert "````\nx\n```\ny\n````" in user
-
-
-def test_templates_of_the_history_are_not_rendered():
-    _, user = first([replace(trial(0, 0.5), template="{{ question }} {{ 7 * 7 }}")])
-    assert "{{ question }} {{ 7 * 7 }}" in user
-
-
-def test_failed_iterations_are_no_scores():
-    _, user = first([record(1, "never scored", state="failed", reason="void")])
-    assert "never scored" not in user
-    assert user == "Write the next template."
-
-
-def test_the_reason_goes_back():
-    message = Messages().again("The reply is empty.")
-    assert message["role"] == "user"
-    assert "The reply is empty." in message["content"]
-
-
-class TestOwnPrompts:
-    @pytest.fixture
-    def folder(self, tmp_path: Path) -> Path:
-        return Path(shutil.copytree(prompts_dir() / "proposer", tmp_path / "mine"))
-
-    def test_they_are_used_and_change_the_digest(self, folder: Path):
-        before = Messages(folder).digest
-        assert before == Messages().digest
-        (folder / "again.j2").write_text("Nope: {{ reason }}", encoding="utf-8")
-        assert Messages(folder).again("x")["content"] == "Nope: x"
-        assert Messages(folder).digest != before
-
-    def test_a_missing_one_is_named(self, folder: Path):
-        (folder / "history.j2").unlink()
-        with pytest.raises(ProposerError, match=r"history\.j2.*cannot be read"):
-            Messages(folder)
-
-    def test_a_syntax_error_is_named(self, folder: Path):
-        (folder / "entry.j2").write_text("a\n{% if %}", encoding="utf-8")
-        with pytest.raises(ProposerError, match=r"entry\.j2:2: Syntax error"):
-            Messages(folder)
-
-    def test_an_unknown_variable_is_named(self, folder: Path):
-        (folder / "again.j2").write_text("{{ raeson }}", encoding="utf-8")
-        with pytest.raises(ProposerError, match=r"again\.j2.*'raeson' is undefined"):
-            Messages(folder).again("x")
+def test_own_prompts_are_used_and_change_the_digest(tmp_path: Path):
+    folder = Path(shutil.copytree(prompts_dir() / "proposer", tmp_path / "mine"))
+    assert Messages(folder).digest == Messages().digest
+    (folder / "again.j2").write_text("Nope: {{ reason }}", encoding="utf-8")
+    assert Messages(folder).text("again.j2", reason="x") == "Nope: x"
+    assert Messages(folder).digest != Messages().digest
+    for content, words in (("a\n{% if %}", r"again\.j2:2: "), ("{{ raeson }}", r"again\.j2: .*'raeson' is undefined")):
+        (folder / "again.j2").write_text(content, encoding="utf-8")
+        with pytest.raises(ProposerError, match=words):
+            Messages(folder).text("again.j2", reason="x")
+    with pytest.raises(ProposerError, match="holds no prompts"):
+        Messages(tmp_path)
