@@ -12,7 +12,7 @@ from taxtune.errors import DataError
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
-    from taxtune.studies.prompts import PromptsSettings
+    from taxtune.studies.prompts.settings import PromptsSettings
     from taxtune.studies.ranking.settings import RankingSettings
 
 __all__ = ["guess_name", "named_paths", "read_models", "read_prompts", "with_guess"]

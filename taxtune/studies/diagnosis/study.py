@@ -39,8 +39,8 @@ from taxtune.metrics.statistics import (
 from taxtune.report.output import StudyReport, Table, node_name
 from taxtune.report.wording import interval, metric_name
 from taxtune.studies.both_trees import both_trees_table
-from taxtune.studies.diagnosis import DiagnosisSettings
 from taxtune.studies.diagnosis.figure import draw_costs, draw_ranks
+from taxtune.studies.diagnosis.settings import DiagnosisSettings
 from taxtune.studies.diagnosis.tags import read_tags, tagged, tags_table
 from taxtune.studies.frames import frame_table
 from taxtune.studies.placing import place_texts

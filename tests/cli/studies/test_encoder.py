@@ -4,9 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.recipe import load_recipe
-from taxtune.resources import recipes_dir
-from taxtune.studies.encoder.study import recipe_lines
 from tests.cli.studies.study import Study
 
 STUDY = "encoder"
@@ -59,14 +56,6 @@ def test_a_root_changes_the_metrics_and_both_are_shown(folder: Path, study: Stud
     reasons = [(row["row"], row["reason"]) for row in found["excluded"]]
     assert reasons == [(4, "node outside Aves"), (5, "node outside Aves")]
     assert "2 of 5 rows are left out: node outside Aves" in found["notes"]
-
-
-@pytest.mark.parametrize("spec", ["lexical", "sentence:models/MiniLM", "sentence:my models: new #2/it's"])
-def test_the_lines_are_part_of_a_recipe_that_loads(tmp_path: Path, spec: str) -> None:
-    recipe = recipes_dir() / "fieldguide.yaml"
-    text = recipe.read_text(encoding="utf-8").replace("mapper:\n  similarity: lexical\n", recipe_lines(spec))
-    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
-    assert load_recipe(tmp_path / "mine.yaml").mapper.similarity == spec
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,6 @@ def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
         row = {
             "example": "e",
             "truth": "life/bird/duck",
-            "target": 2,
-            "node": 1,
             "placement": placed,
             "hp": hp,
             "hr": 2 / 3,
@@ -95,8 +93,8 @@ def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
     assert means == {"baseline": 1.0, "winner": 0.0}
     for more, said in (
         (("m:p=short.csv",), "Study runs and files separately"),
-        (("--guess", "1"), "Runs have no columns"),
-        (("--root", "bird"), "Give the runs' own taxonomy with --taxonomy"),
+        (("--guess", "1"), "Runs do not use --guess"),
+        (("--root", "bird"), "Runs do not use --root"),
         (("-m", "llama-inclusion:none"), "which runs do not record"),
     ):
         assert said in study.refused("run", *more)
