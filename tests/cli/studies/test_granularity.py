@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -34,19 +32,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tree.csv").write_text(TAXONOMY, encoding="utf-8")
     (tmp_path / "scores.csv").write_text(SCORES, encoding="utf-8")
     return tmp_path
-
-
-def test_files_are_written(study: Study, folder: Path) -> None:
-    out = folder / "out"
-    options = ("--resamples", 5, "--out", out)
-    study.said("-t", "tree.csv", "--scores", "scores.csv", *options)
-    assert {p.name for p in out.iterdir()} == {
-        *(f"{name}.{kind}" for name in ("granularity", "intervals", "levels") for kind in ("csv", "md")),
-        "granularity-levels.png",
-        "granularity-levels.svg",
-        "study.json",
-        "report.html",
-    }
 
 
 def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> None:
@@ -139,48 +124,6 @@ def test_answers_and_language(study: Study, folder: Path, tiny_clip: str) -> Non
 
 ANSWERS = ("--model", "no-such-model", "--answers", "good.csv")
 CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, cats and apples\na house\n"
-
-
-def test_captions_beside_scores(study: Study, folder: Path) -> None:
-    Path("captions.txt").write_text(CAPTIONS)
-    # A third ancestor, so that there is something to correlate.
-    Path("tree.csv").write_text(TAXONOMY + "thing/tool/saw,\nthing/tool/file,\n")
-    header, *rows = SCORES.splitlines()
-    more = ["e.png,saw,0.3,0.3,0.2,0.1,0.2,0.2", "f.png,file,0.2,0.5,0.1,0.3,0.4,0.1"]
-    tools = ["0.2,0.1,0.3", "0.3,0.2,0.1", "0.4,0.6,0.2", "0.1,0.3,0.2", "0.6,0.5,0.3", "0.5,0.7,0.4"]
-    lines = [f"{row},{tool}" for row, tool in zip([*rows, *more], tools, strict=True)]
-    Path("scores.csv").write_text("\n".join([f"{header},tool,saw,file", *lines]))
-    options = ("--scores", "scores.csv", "--captions", "captions.txt", "--resamples", 0, "--out", "out")
-    record = study.json("-t", "tree.csv", *options)
-    (row,) = record["tables"]["frequency-correlation"]
-    assert row["n anc"] == 3
-    gaps = {row["ancestor"]: row for row in record["tables"]["frequency-gaps"]}
-    expected = {"animal": math.log10(3) - math.log10(2), "food": math.log10(2.5), "tool": 0}
-    assert {name: gaps[name]["gap"] for name in expected} == pytest.approx(expected)
-    gains = [gaps[name]["Δ leaf"] for name in expected]
-    assert row["Pearson r"] == pytest.approx(np.corrcoef(list(expected.values()), gains)[0, 1])
-    assert {"granularity-frequency.png", "frequency-levels.csv", "frequency-gaps.md"} <= {
-        path.name for path in Path("out").iterdir()
-    }
-    assert gaps["thing"]["Δ leaf"] == 0
-    assert any("left out of the correlation since every image shows them: 1" in note for note in record["notes"])
-
-
-def test_captions_alone(study: Study, folder: Path) -> None:
-    Path("a.csv").write_text('id,text\n1,"a cat, asleep"\n2,nothing\n')
-    Path("b.jsonl").write_text('{"text": ["a cat", "a dog"]}\n')
-    options = ("-t", "tree.csv", "--form", "frequency", "--captions", "a.csv", "--captions", "b.jsonl")
-    record = study.json(*options, "--caption-column", "text", "--out", "out")
-    assert record["frequency"]["captions"] == 4
-    assert record["frequency"]["correlations"] == []
-    levels = {row["level"]: row for row in record["tables"]["frequency-levels"]}
-    assert (levels[2]["mean"], levels[2]["median"], levels[2]["never named (%)"]) == (3 / 4, 0.5, 50)
-    assert {path.name for path in Path("out").iterdir()} == {
-        *(f"frequency-{name}.{kind}" for name in ("levels", "gaps") for kind in ("csv", "md")),
-        *(f"granularity-frequency.{kind}" for kind in ("png", "svg")),
-        "study.json",
-        "report.html",
-    }
 
 
 @pytest.mark.parametrize(
