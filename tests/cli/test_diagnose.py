@@ -82,25 +82,6 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
     assert list(tables) == ["types", "scores", "ranks"]
 
 
-def test_a_root_changes_the_metrics_and_leaves_out_what_is_elsewhere(tree: Path, tmp_path: Path) -> None:
-    file = tmp_path / "answers.jsonl"
-    file.write_text(rows(("mallard", "Turdus merula"), ("mallard", "mallard"), ("thrush", "Turdus merula")))
-    result = diagnosed(file, tree, "--root", "songbird")
-    # A mallard is no songbird: as a wrong child of the root it shares 1 of 3 nodes; a thrush is 2 of 3.
-    assert [(record["id"], record["hp"], record["hr"]) for record in result["answers"]] == [
-        ("x0", 0.5, pytest.approx(1 / 3)),
-        ("x2", 1.0, pytest.approx(2 / 3)),
-    ]
-    outside = "target outside Passeriformes"
-    assert result["excluded"] == [{"file": str(file), "row": 2, "id": "x1", "reason": outside}]
-    assert result["notes"] == [f"{file}: 1 of 3 rows are left out: {outside}"]
-    # On the whole tree the nodes above the root are shared too.
-    (both,) = diagnosed(file, tree, "--root", "bird")["tables"]["both-trees"]
-    whole = diagnosed(file, tree)["scores"]
-    assert both["hP on Aves"] == pytest.approx((1 / 4 + 1 + 1) / 3)
-    assert both["hP on life"] == pytest.approx(whole["hp"])
-
-
 def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text(rows(("a blackbird", "Turdus merula"), ("mallard", "Turdus merula")))
@@ -284,16 +265,3 @@ def test_what_cannot_be_diagnosed(
     assert said in " ".join(done.err.split())
     assert "Traceback" not in done.err
     assert not (tmp_path / "out").exists()
-
-
-def test_answers_that_all_say_nothing_are_counted_and_cost_hr_alone(tree: Path, tmp_path: Path) -> None:
-    file = tmp_path / "answers.jsonl"
-    file.write_text(rows(*(("", "mallard"),) * 5, ([], "mallard")))
-    result = diagnosed(file, tree, "--out", str(tmp_path / "out"))
-    assert result["notes"] == [f"{file}: 6 of 6 answers are empty"]
-    by_type = {record["type"]: record for record in result["tables"]["types"]}
-    # life of life/Aves/Anseriformes/Anatidae/Anas platyrhynchos
-    assert (by_type["abstained"]["answers"], by_type["abstained"]["cost in hP"]) == (6, 0)
-    assert by_type["abstained"]["cost in hR"] == pytest.approx(4 / 5)
-    assert result["tables"]["clades"] == []
-    assert result["table_notes"]["clades"] == ["None: no clade with at least --least answers lowers hP."]

@@ -38,8 +38,8 @@ from taxtune.metrics.statistics import (
 )
 from taxtune.report.output import StudyReport, Table, node_name
 from taxtune.report.scores import interval
-from taxtune.studies.diagnosis import DiagnosisSettings
 from taxtune.studies.diagnosis.figure import draw_costs, draw_ranks
+from taxtune.studies.diagnosis.settings import DiagnosisSettings
 from taxtune.studies.diagnosis.tags import read_tags, tagged, tags_table
 from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.studies.scoring import measure_notes, place_texts, target_names

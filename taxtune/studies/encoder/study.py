@@ -21,8 +21,8 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.encoder import EncoderSettings
 from taxtune.studies.encoder.figure import draw_language, draw_levels
+from taxtune.studies.encoder.settings import EncoderSettings
 from taxtune.studies.encoder.texts import (
     HELD_OUT,
     Levels,
@@ -53,7 +53,6 @@ __all__ = [
     "encoder",
     "language_tasks",
     "place_all",
-    "recipe_lines",
 ]
 
 #: The ways of placing.
@@ -219,7 +218,6 @@ def compare_encoders(
     figures: dict[str, Any] = {"encoder-levels": partial(draw_levels, own, order, NEAREST)}
     if len(language):
         figures["encoder-language"] = partial(draw_language, language, order)
-    recipe = None if choice is None else recipe_lines(choice)
     return StudyReport(
         study="encoder",
         title="Which encoder places text best at each level of the taxonomy",
@@ -236,18 +234,11 @@ def compare_encoders(
         notes=(*notes, reason),
         data={
             "excluded": [] if answers is None else list(answers.excluded),
-            "recommendation": {"similarity": choice, "recipe": recipe, "reason": reason},
+            "recommendation": {"similarity": choice, "reason": reason},
             "scores": scores.to_dict("records"),
             "differences": differences.to_dict("records"),
         },
     )
-
-
-def recipe_lines(similarity: str) -> str:
-    """Returns the lines of a recipe, quoted where YAML needs it: a folder may have any name."""
-    import yaml
-
-    return yaml.safe_dump({"mapper": {"similarity": similarity}}, allow_unicode=True, width=10_000)
 
 
 def _scores(

@@ -1,34 +1,42 @@
-"""Score matrices: how well each image, or text, matches each label of a taxonomy; from a file or from an encoder.
-
-In files they are `.npz` where they are large, and CSV where people look at them.
-"""
+"""Score matrices: how well each image, or text, matches each label of a taxonomy; from a file or from an encoder."""
 
 from __future__ import annotations
 
-import csv
 import io
-import zipfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from taxtune import atomic
+from taxtune.answers import AnswerTable
 from taxtune.encoders.base import FloatMatrix, TextEncoder
 from taxtune.errors import DataError, TaxonomyError, shortened
-from taxtune.studies.embedding import check_vectors, rounded, shown_name, unit
-from taxtune.tables import csv_delimiter, parse_table, read_text
+from taxtune.studies.embedding import (
+    check_vectors,
+    distinct_names,
+    embed_labels,
+    label_texts,
+    make_clip,
+    make_encoder,
+    read_images,
+    read_label_prompts,
+    rounded,
+    shown_name,
+    unit,
+)
+from taxtune.studies.granularity.settings import GranularitySettings
+from taxtune.tables import csv_delimiter, first_line, read_text
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.taxonomy.label_graph import LabelGraph
 
-__all__ = ["ScoreMatrix", "at_leaves", "check_targets", "matched", "read_scores", "write_scores"]
+__all__ = ["ScoreMatrix", "all_scores", "at_leaves", "check_targets", "label_frame", "matched", "read_scores"]
 
 IntArray = NDArray[np.int64]
-Arrays = dict[str, NDArray[Any]]
 
 _NEEDED = ("scores", "labels", "targets")
 _KNOWN = (*_NEEDED, "images", "image_embeddings", "label_embeddings")
@@ -44,355 +52,260 @@ class ScoreMatrix:
 
     Attributes:
         name: Where the scores are from: a file, or an encoder's specification.
-        images: The images' names, for messages.
         targets: The node that each image shows, shape (images,).
-        scores: Shape (images, nodes), finite; column v is node v. The root's column may be made up where a source has
-            none: every image shows the root, so that its average precision is 1 whatever its scores.
+        scores: Shape (images, nodes), finite; column v is node v. The root's column may be made up: every image shows
+            the root, so that its average precision is 1 whatever its scores.
         image_embeddings: Unit vectors of the images, shape (images, dimensions), or None.
         label_embeddings: Unit vectors of the nodes' prompts, shape (nodes, dimensions), or None.
         notes: Stated, counted exclusions.
     """
 
     name: str
-    images: tuple[str, ...]
     targets: IntArray
     scores: NDArray[np.floating]
     image_embeddings: FloatMatrix | None = None
     label_embeddings: FloatMatrix | None = None
     notes: tuple[str, ...] = ()
 
-    def of(self, kept: NDArray[np.bool_]) -> ScoreMatrix:
-        """Returns the matrix of some of the images; `kept` has shape (images,)."""
+    def of(self, kept: NDArray[np.bool_], *notes: str) -> ScoreMatrix:
+        """Returns the matrix of some of the images with further notes; `kept` has shape (images,)."""
+        vectors = None if self.image_embeddings is None else self.image_embeddings[kept]
         return replace(
             self,
-            images=tuple(np.array(self.images, dtype=object)[kept]),
             targets=self.targets[kept],
             scores=self.scores[kept],
-            image_embeddings=None if self.image_embeddings is None else self.image_embeddings[kept],
+            image_embeddings=vectors,
+            notes=(*self.notes, *notes),
         )
 
 
-def matched(
-    encoder: TextEncoder,
-    ids: Sequence[str],
-    targets: Sequence[int],
-    queries: FloatMatrix,
-    labels: FloatMatrix,
-    what: str,
-) -> ScoreMatrix:
-    """Returns the rounded cosine of every image, or text in its place, with every node's prompts (paper 3, eq. 1).
+def label_frame(graph: LabelGraph) -> pd.DataFrame:
+    """Returns a row per label: path, level (0 is the root's) and kind, "leaf" or "ancestor"; the index is the node."""
+    kinds = np.where(graph.is_leaf, "leaf", "ancestor")
+    paths = ["/".join(graph.tree.path(node)) for node in range(len(graph))]
+    return pd.DataFrame({"path": paths, "level": graph.tree.depth, "kind": kinds})
+
+
+def matched(encoder: TextEncoder, targets: Sequence[int], queries: FloatMatrix, labels: FloatMatrix) -> ScoreMatrix:
+    """Returns the rounded cosine of every image or text with every node's prompts (paper 3, eq. 1).
 
     Args:
-        encoder: What made the vectors.
-        ids: The names of the images or texts, for messages.
-        targets: The node that each is about.
-        queries: Their unit vectors, shape (images, dimensions).
+        encoder: The encoder of the vectors.
+        targets: The node of each image or text.
+        queries: Unit vectors of the images or texts, shape (images, dimensions).
         labels: Those of the nodes' prompts, shape (nodes, dimensions).
-        what: What the queries are, for messages.
 
     Raises:
-        ModelError: If a vector is not there.
+        ModelError: If a vector is missing.
     """
-    check_vectors(encoder.name, {"labels": labels, what: queries})
+    check_vectors(encoder.name, {"labels": labels, "images or texts": queries})
     nodes, scores = np.asarray(targets, dtype=np.int64), rounded(queries @ labels.T)
-    return ScoreMatrix(shown_name(encoder.name), tuple(ids), nodes, scores, queries, labels)
+    return ScoreMatrix(shown_name(encoder.name), nodes, scores, queries, labels)
 
 
 def check_targets(targets: IntArray, graph: LabelGraph, source: str) -> NDArray[np.bool_]:
-    """Tells which images are labelled with a leaf, shape (images,), and checks that something can be ranked.
-
-    Args:
-        targets: The node that each image shows, shape (images,).
-        graph: The labels.
-        source: Where the images are from, for messages.
+    """Tells which images are labelled with a leaf, shape (images,).
 
     Raises:
         DataError: If no image is labelled with a leaf, or all that are show one leaf.
     """
     keep = np.isin(targets, graph.leaves)
-    if not keep.any():
-        raise DataError(
-            "No image is labelled with a leaf of the taxonomy.",
-            file=source,
-            value=f"{len(keep)} images",
-            remedy="Label the images with the most specific classes, or prune the taxonomy below their labels.",
-        )
     shown = np.unique(targets[keep])
+    if not shown.size:
+        remedy = "Label the images with the most specific classes, or prune the taxonomy below their labels."
+        raise DataError("No image is labelled with a leaf of the taxonomy.", file=source, remedy=remedy)
     if len(shown) == 1:
-        raise DataError(
-            "All images show the same class, so ranking them says nothing.",
-            file=source,
-            value=graph.tree.labels[int(shown[0])],
-            remedy="Give images of at least two classes.",
-        )
+        message = "All images show the same class, so ranking them says nothing."
+        raise DataError(message, file=source, value=graph.tree.labels[int(shown[0])], remedy="Give two classes.")
     return keep
 
 
 def at_leaves(matrix: ScoreMatrix, graph: LabelGraph) -> ScoreMatrix:
-    """Returns the images whose label is a leaf; of the others it is unknown which leaves they do not show.
+    """Returns the images whose label is a leaf; for the others it is unknown which leaves they do not show.
 
     Raises:
-        DataError: If no image is left, or all that are left show one leaf, so nothing can be distinguished.
+        DataError: As `check_targets`.
     """
     keep = check_targets(matrix.targets, graph, matrix.name)
-    if keep.all():
-        return matrix
     note = f"{int((~keep).sum()):,} of {len(keep):,} images left out: their label is not a leaf of the taxonomy."
-    return replace(matrix.of(keep), notes=(*matrix.notes, note))
+    return matrix if keep.all() else matrix.of(keep, note)
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
+def all_scores(
+    settings: GranularitySettings, graph: LabelGraph, part: Domain | None, answers: AnswerTable | None
+) -> list[ScoreMatrix]:
+    """Returns the scores of every file and model, under different names; `answers` are scored instead of images.
+
+    Raises:
+        TaxtuneError: If a file, an image or a model cannot be used.
+    """
+    from taxtune.encoders.vectors import stored_images
+
+    matrices = [read_scores(path, graph.tree, part) for path in settings.scores]
+    templates = read_label_prompts(settings.templates or ("label" if answers else "photos"))
+    names = label_texts(graph.tree, settings.label_names)
+    examples: list[Any] = [] if answers is None else list(answers.rows)
+    for spec in settings.model:
+        if answers is not None:
+            encoder = make_encoder(spec, settings)
+            codes, texts = pd.factorize(np.array([row.answer for row in examples], dtype=object))
+            queries = encoder.texts(list(texts))[codes]
+        else:
+            encoder = clip = make_clip(spec, settings)
+            assert settings.data is not None
+            if not examples:  # a model is loaded in less time than many images are checked: what it lacks is said first
+                examples = read_images(settings.data, graph.tree, part, settings.images)
+                check_targets(np.array([example.target for example in examples]), graph, str(settings.data))
+            hashes = [example.sha256 or "" for example in examples]
+            queries = stored_images(clip, [example.image for example in examples], sha256=hashes)
+        labels = embed_labels(encoder, templates, names)
+        matrix = matched(encoder, [example.target for example in examples], queries, labels)
+        matrices.append(replace(matrix, notes=() if answers is None else answers.notes))
+    distinct = distinct_names([matrix.name for matrix in matrices])
+    return [replace(matrix, name=name) for matrix, name in zip(matrices, distinct, strict=True)]
 
 
 def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None) -> ScoreMatrix:
     """Reads a score matrix.
 
-    An `.npz` file holds `scores` (images × labels), `labels` (the name of each column) and `targets` (the label of each
-    image); if it likes, `images` (names) and, for averaged embeddings, `image_embeddings` (images × dimensions) and
+    An `.npz` file holds `scores` (images × labels), `labels` (the name of each column), `targets` (the label of each
+    image) and optionally `images` (names) and, for averaged embeddings, `image_embeddings` (images × dimensions) and
     `label_embeddings` (labels × dimensions). A CSV file has the columns `image` and `label` and one for each label.
-
-    Labels are nodes' labels, aliases or paths. Every node needs a column; the root alone may have none.
+    Labels are nodes' labels, aliases or paths. Every node needs a column; only the root may have none.
 
     Args:
         path: The file.
         taxonomy: The tree.
-        part: What `taxonomy` is a part of. Columns of other nodes of the whole are left out, and so are images of such
-            nodes, both counted.
+        part: What `taxonomy` is a part of. Columns and images of other nodes of the whole are left out and counted.
 
     Raises:
-        DataError: If the file is not of that form, a label is not on the taxonomy or stands twice, nodes have no
+        DataError: If the file is not of that form, a label is not on the taxonomy or is repeated, nodes have no
             column, or a score is not a finite number; it names the image and the label.
     """
     path = Path(path)
-    reader = {".npz": _read_npz, ".csv": _read_csv, ".tsv": _read_csv}.get(path.suffix.lower())
-    if reader is None:
-        raise DataError("The score file has an unknown suffix.", file=path, value=path.suffix.lower(), remedy=_FORM)
-    arrays = reader(path)
+    arrays = _read_npz(path) if path.suffix.lower() == ".npz" else _read_csv(path)
     scores = arrays["scores"]
-    arrays.setdefault("images", np.array([f"image {i + 1}" for i in range(len(scores))]))
-    for name, rows in (("labels", scores.shape[1]), ("targets", len(scores)), ("images", len(scores))):
-        if arrays[name].shape != (rows,):
-            raise DataError(
-                f"`{name}` must have {rows} entries to go with `scores` of shape {scores.shape}.",
-                file=path,
-                value=arrays[name].shape,
-            )
-    if not len(scores):
-        raise DataError("There are no images in the score file.", file=path)
-    images, labels, targets = ([str(name) for name in arrays[key].tolist()] for key in ("images", "labels", "targets"))
-    _check_cells(scores, images, labels, arrays.get("rows"), path)
-    columns = _columns(labels, taxonomy, part, path)
-    shown = _nodes(targets, taxonomy, part, path, "label of an image")
-    kept, here = shown >= 0, columns >= 0
-    if not kept.any():
-        raise DataError("No image shows a node of the selected part.", file=path, value=taxonomy.labels[0])
-    spread = np.zeros((len(scores), len(taxonomy)), dtype=scores.dtype)
-    spread[:, columns[here]] = scores[:, here]
-    of_images, of_labels = _embeddings(arrays, len(scores), len(columns), path)
-    if of_labels is not None:
-        placed: FloatMatrix = np.zeros((len(taxonomy), of_labels.shape[1]), dtype=np.float32)
-        placed[columns[here]] = of_labels[here]
-        of_labels = placed
-    notes = [
-        f"{path}: {int((~flags).sum()):,} of {len(flags):,} {what} outside {taxonomy.labels[0]}"
-        for flags, what in ((kept, "images are left out: label"), (here, "columns are left out: node"))
-        if not flags.all()
-    ]
-    return ScoreMatrix(str(path), tuple(images), shown, spread, of_images, of_labels, tuple(notes)).of(kept)
-
-
-def write_scores(path: str | Path, matrix: ScoreMatrix, taxonomy: Taxonomy) -> Path:
-    """Writes a score matrix as `.npz`, with paths for labels; `read_scores` reads it back.
-
-    Raises:
-        TaxtuneError: If the file cannot be written.
-    """
-    paths = np.array(["/".join(taxonomy.path(i)) for i in range(len(taxonomy))])
-    arrays: dict[str, Any] = {
-        "scores": matrix.scores,
-        "labels": paths,
-        "targets": paths[matrix.targets],
-        "images": np.array(matrix.images),
-        "image_embeddings": matrix.image_embeddings,
-        "label_embeddings": matrix.label_embeddings,
-    }
-    buffer = io.BytesIO()
-    np.savez(buffer, **{name: array for name, array in arrays.items() if array is not None})
-    return atomic.write_bytes(path, buffer.getvalue())
-
-
-def _read_npz(path: Path) -> Arrays:
-    if not path.exists():
-        raise DataError("The score file does not exist.", file=path, remedy="Check the path.")
-    if path.is_dir():
-        raise DataError("This is a folder, not a score file.", file=path, remedy="Give the file in it.")
-    try:
-        if not zipfile.is_zipfile(path):
-            raise DataError(
-                "The score file cannot be read: it is not an .npz archive, or it is incomplete.",
-                file=path,
-                remedy=_FORM,
-            )
-        with np.load(path, allow_pickle=False) as file:
-            missing = [name for name in _NEEDED if name not in file.files]
-            if missing:
-                raise DataError(f"The file has no array {', '.join(map(repr, missing))}.", file=path, remedy=_FORM)
-            arrays = {name: _decoded(name, file, path) for name in _KNOWN if name in file.files}
-    except DataError:
-        raise
-    except Exception as error:  # damage shows as what zipfile, zlib and NumPy's reader of headers happen to raise
-        said = str(error).rstrip(".") or type(error).__name__
-        raise DataError(f"The score file cannot be read: {said}.", file=path, remedy=_FORM) from None
-    scores = arrays["scores"]
-    if scores.ndim != 2 or scores.dtype.kind not in "fiu":
+    _check(arrays, path)
+    columns = _nodes(arrays["labels"], taxonomy, part, path, "column")
+    kept = columns >= 0
+    nodes, counts = np.unique(columns[kept], return_counts=True)
+    if (counts > 1).any():
+        same = arrays["labels"][columns == nodes[counts > 1][0]]
         raise DataError(
-            "`scores` must be a table of numbers, images × labels.",
-            file=path,
-            value=f"shape {scores.shape}, {scores.dtype}",
+            f"The columns {str(same[0])!r} and {str(same[1])!r} are the same node.", file=path, remedy="Keep one."
         )
-    # Never fewer digits than the file has: two scores that became equal would be a tie that nobody measured.
-    arrays["scores"] = scores.astype(np.float32 if scores.dtype.itemsize <= 2 else np.result_type(scores, np.float32))
-    return arrays
-
-
-def _decoded(name: str, file: Any, path: Path) -> NDArray[Any]:
-    """Returns an array of an archive; texts that were saved as bytes are decoded."""
-    try:
-        array: NDArray[Any] = file[name]
-        return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
-    except UnicodeDecodeError:
-        raise DataError(f"`{name}` contains bytes that are not UTF-8 text.", file=path) from None
-    except ValueError as error:
-        if "allow_pickle" not in str(error):
-            raise
+    lacking = ["/".join(taxonomy.path(i)) for i in np.setdiff1d(np.arange(1, len(taxonomy)), nodes).tolist()]
+    if lacking:
         raise DataError(
-            f"`{name}` is an array of Python objects, which are not read for safety.",
-            file=path,
-            remedy=f"Save it as np.asarray({name}, dtype={'float' if name == 'scores' else 'str'}).",
-        ) from None
-
-
-def _read_csv(path: Path) -> Arrays:
-    fail = partial(DataError, file=path)
-    text = read_text(path, error=DataError, what="score")
-    table = parse_table(text, str(path), error=DataError, tidy=False)
-    # The table's own header is in lower case; labels are read as they are written.
-    first = next(line for line in text.splitlines() if line.strip())
-    header = [cell.strip() for cell in next(csv.reader([first], delimiter=csv_delimiter(first)))]
-    if not {"image", "label"} <= set(table.header):
-        raise fail("The score file needs the columns `image` and `label`.", remedy=_FORM)
-    if not all(header):
-        place = header.index("") + 1
-        raise fail(f"Column {place} has no name.", row=table.header_line, remedy="Give it a name or remove it.")
-    image, label = table.header.index("image"), table.header.index("label")
-    columns = [i for i in range(len(header)) if i not in (image, label)]
-    scores = np.empty((len(table.rows), len(columns)))
-    for i, row in enumerate(table.rows):
-        if len(row.cells) > len(header):
-            said = f"The row has {len(row.cells)} cells, the header {len(header)}."
-            raise fail(said, row=row.line, value=row.cells[len(header)])
-        for j, column in enumerate(columns):
-            try:
-                scores[i, j] = float(row.cell(column) or "nan")
-            except ValueError:
-                said = f"The score under {header[column]!r} is not a number."
-                raise fail(said, row=row.line, value=row.cell(column)) from None
-    return {
-        "scores": scores,
-        "labels": np.array([header[i] for i in columns], dtype=str),
-        "targets": np.array([row.cell(label) for row in table.rows], dtype=str),
-        "images": np.array([row.cell(image) for row in table.rows], dtype=str),
-        "rows": np.array([row.line for row in table.rows]),
-    }
-
-
-def _check_cells(
-    scores: NDArray[np.floating], images: Sequence[str], labels: Sequence[str], rows: IntArray | None, path: Path
-) -> None:
-    """Checks that no image is there twice and that every score is a number."""
-    first: dict[str, int] = {}
-    for i, name in enumerate(images):
-        if first.setdefault(name, i) != i:
-            before = "" if rows is None else f", in row {rows[first[name]]} already"
-            raise DataError(
-                f"An image is in the score file twice{before}.",
-                file=path,
-                row=None if rows is None else int(rows[i]),
-                value=name,
-                remedy="Keep one row.",
-            )
-    wrong = np.argwhere(~np.isfinite(scores))
-    if len(wrong):
-        image, label = wrong[0].tolist()
-        raise DataError(
-            f"{len(wrong):,} {'score is' if len(wrong) == 1 else 'scores are'} missing or not finite; the first is "
-            f"that of image {images[image]!r} under {labels[label]!r}.",
-            file=path,
-            row=None if rows is None else int(rows[image]),
-            value=float(scores[image, label]),
-            remedy="An image that could not be scored cannot be ranked: remove it from the file or score it again.",
-        )
-
-
-def _columns(labels: Sequence[str], taxonomy: Taxonomy, part: Domain | None, path: Path) -> IntArray:
-    nodes = _nodes(labels, taxonomy, part, path, "column")
-    seen: dict[int, str] = {}
-    for label, node in zip(labels, nodes.tolist(), strict=True):
-        if node >= 0 and node in seen:
-            said = f"The columns {seen[node]!r} and {label!r} are the same node."
-            raise DataError(said, file=path, remedy="Keep one of them.")
-        seen[node] = label
-    missing = ["/".join(taxonomy.path(i)) for i in range(1, len(taxonomy)) if i not in seen]
-    if missing:
-        raise DataError(
-            f"{len(missing):,} of {len(taxonomy):,} nodes of the taxonomy have no column, such as "
-            f"{', '.join(map(repr, missing[:3]))}.",
+            f"{len(lacking):,} of {len(taxonomy):,} nodes of the taxonomy have no column, such as "
+            f"{', '.join(map(repr, lacking[:3]))}.",
             file=path,
             remedy="Score every label of the tree, or give the tree that was scored (use --root for a part of it).",
         )
-    return nodes
+    targets = _nodes(arrays["targets"], taxonomy, part, path, "label of an image")
+    here = targets >= 0
+    if not here.any():
+        raise DataError("No image shows a node of the selected part.", file=path, value=taxonomy.labels[0])
+    spread = np.zeros((len(scores), len(taxonomy)), dtype=scores.dtype)
+    spread[:, columns[kept]] = scores[:, kept]
+    of_images, of_labels = arrays.get("image_embeddings"), arrays.get("label_embeddings")
+    if of_images is not None and of_labels is not None:
+        vectors = np.zeros((len(taxonomy), of_labels.shape[1]), dtype=np.float32)
+        vectors[columns[kept]] = unit(of_labels.astype(np.float32))[kept]
+        of_images, of_labels = unit(of_images.astype(np.float32)), vectors
+    notes = [
+        f"{path}: {int((~some).sum()):,} of {len(some):,} {what} outside {taxonomy.labels[0]}"
+        for some, what in ((here, "images are left out: label"), (kept, "columns are left out: node"))
+        if not some.all()
+    ]
+    return ScoreMatrix(str(path), targets, spread, of_images, of_labels, tuple(notes)).of(here)
 
 
-def _nodes(labels: Sequence[str], taxonomy: Taxonomy, part: Domain | None, path: Path, what: str) -> IntArray:
+def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in _KNOWN if name in file.files}
+        texts = {name: arrays[name].astype(str) for name in ("labels", "targets", "images") if name in arrays}
+    except FileNotFoundError:
+        raise DataError("The score file does not exist.", file=path, remedy="Check the path.") from None
+    except Exception as error:  # damage shows as what zipfile, zlib and NumPy's reader of headers happen to raise
+        raise DataError(f"The score file cannot be read: {error}.", file=path, remedy=_FORM) from None
+    if missing := [name for name in _NEEDED if name not in arrays]:
+        raise DataError(f"The file has no array {', '.join(map(repr, missing))}.", file=path, remedy=_FORM)
+    scores = arrays["scores"]
+    if scores.ndim != 2 or scores.dtype.kind not in "fiu":
+        shape = f"shape {scores.shape}, {scores.dtype}"
+        raise DataError("`scores` must be a table of numbers, images × labels.", file=path, value=shape)
+    # Never fewer digits than the file has: two scores that became equal would be a tie that was never measured.
+    texts.setdefault("images", np.array([f"image {i + 1}" for i in range(len(scores))]))
+    return arrays | texts | {"scores": scores.astype(np.result_type(scores, np.float32))}
+
+
+def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
+    text = read_text(path, error=DataError, what="score")
+    how: dict[str, Any] = {"dtype": str, "keep_default_na": False, "index_col": False}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows longer than the header
+            cells = pd.read_csv(io.StringIO(text), sep=csv_delimiter(first_line(text)), **how)
+    except (ValueError, pd.errors.ParserWarning) as error:
+        raise DataError(f"The score file cannot be read as CSV: {error}.", file=path, remedy=_FORM) from None
+    cells.columns = pd.Index([str(key).strip() for key in cells])
+    if not {"image", "label"} <= set(cells):
+        raise DataError("The score file needs the columns `image` and `label`.", file=path, row=1, remedy=_FORM)
+    images, targets = (cells.pop(name).to_numpy(dtype=str) for name in ("image", "label"))
+    labels = np.array(list(cells))
+    bad = cells.apply(pd.to_numeric, errors="coerce").isna().to_numpy()
+    if bad.any():
+        i, j = np.argwhere(bad)[0].tolist()
+        raise _bad_score(path, images[i], labels[j], cells.iloc[i, j])
+    return {"scores": cells.to_numpy(dtype=float), "labels": labels, "images": images, "targets": targets}
+
+
+def _bad_score(path: Path, image: str, label: str, value: object) -> DataError:
+    message = f"The score of image {str(image)!r} under {str(label)!r} is not a finite number."
+    remedy = "Remove an image that could not be scored, or score it again."
+    return DataError(message, file=path, value=value, remedy=remedy)
+
+
+def _check(arrays: dict[str, NDArray[Any]], path: Path) -> None:
+    """Checks that all arrays go together, no image is repeated, and every score and vector is finite."""
+    scores, vectors = arrays["scores"], [name for name in _KNOWN if name.endswith("embeddings") and name in arrays]
+    images, labels = scores.shape
+    if not images:
+        raise DataError("There are no images in the score file.", file=path)
+    for name, rows in {"labels": labels, "targets": images, "images": images}.items():
+        if arrays[name].shape != (rows,):
+            message = f"`{name}` must have {rows} entries to go with `scores` of shape {scores.shape}."
+            raise DataError(message, file=path, value=arrays[name].shape)
+    if (twice := pd.Series(arrays["images"]).duplicated()).any():
+        image = str(arrays["images"][twice][0])
+        raise DataError("An image is in the score file twice.", file=path, value=image, remedy="Keep one row.")
+    if not np.isfinite(scores).all():
+        i, j = np.argwhere(~np.isfinite(scores))[0].tolist()
+        raise _bad_score(path, arrays["images"][i], arrays["labels"][j], float(scores[i, j]))
+    shapes = [arrays[name].shape for name in vectors]
+    if (vectors and [shape[:-1] for shape in shapes] != [(images,), (labels,)]) or len({s[-1] for s in shapes}) > 1:
+        message = "There must be `image_embeddings` and `label_embeddings`, a row for each, as wide as each other."
+        raise DataError(message, file=path, value=dict(zip(vectors, shapes, strict=True)))
+    for name in vectors:
+        # A vector of zeros has no direction: its cosines would be zeros that were never measured.
+        array = arrays[name]
+        if array.dtype.kind not in "fiu" or not (np.isfinite(array).all() and array.any(axis=1).all()):
+            raise DataError(f"`{name}` must be finite numbers, and no row all zeros.", file=path)
+
+
+def _nodes(labels: NDArray[Any], taxonomy: Taxonomy, part: Domain | None, path: Path, what: str) -> IntArray:
     """Returns the node of each label; -1 for one that is outside the part."""
     known: dict[str, int] = {}
     wrong: list[str] = []
-    for label in dict.fromkeys(labels):
+    for label in dict.fromkeys(labels.tolist()):
         try:
             node = taxonomy.resolve(label) if part is None else part.locate(label)
             known[label] = -1 if node is None else node
         except TaxonomyError as error:
             wrong.append(f"  {error.message} {error.remedy or ''}".rstrip())
     if wrong:
-        raise DataError(
-            f"{len(wrong):,} {what if len(wrong) == 1 else what + 's'} cannot be found on the taxonomy:\n"
-            + "\n".join(shortened(wrong, 20)),
-            file=path,
-        )
-    return np.array([known[label] for label in labels], dtype=np.int64)
-
-
-def _embeddings(arrays: Arrays, images: int, labels: int, path: Path) -> tuple[FloatMatrix | None, FloatMatrix | None]:
-    fail = partial(DataError, file=path)
-    of_images, of_labels = arrays.get("image_embeddings"), arrays.get("label_embeddings")
-    if of_images is None and of_labels is None:
-        return None, None
-    if of_images is None or of_labels is None:
-        raise fail("Give embeddings for both images and labels, or for neither.")
-    shapes = of_images.ndim == of_labels.ndim == 2 and of_images.shape[1] == of_labels.shape[1]
-    if not shapes or (len(of_images), len(of_labels)) != (images, labels):
-        raise fail(
-            f"`image_embeddings` must have {images} rows, `label_embeddings` {labels}, and both the same number of "
-            f"columns.",
-            value=f"{of_images.shape}, {of_labels.shape}",
-        )
-    for name, array in (("image_embeddings", of_images), ("label_embeddings", of_labels)):
-        if array.dtype.kind not in "fiu":
-            raise fail(f"`{name}` must be numbers.", value=str(array.dtype))
-        if not np.isfinite(array).all():
-            raise fail(f"`{name}` contains a value that is not a finite number.")
-        empty = np.flatnonzero(~np.any(array, axis=1))
-        if empty.size:
-            # A vector of zeros has no direction: its cosines would be zeros that nobody measured.
-            raise fail(f"{empty.size:,} rows of `{name}` are all zeros, the first row {empty[0] + 1}.")
-    return unit(of_images.astype(np.float32)), unit(of_labels.astype(np.float32))
+        message = f"{len(wrong):,} {what if len(wrong) == 1 else what + 's'} cannot be found on the taxonomy:\n"
+        raise DataError(message + "\n".join(shortened(wrong, 5)), file=path)
+    return np.array([known[label] for label in labels.tolist()], dtype=np.int64)

@@ -27,9 +27,7 @@ class _Row(BaseModel):
 
     example: str
     truth: str
-    target: int
     placement: str | None
-    node: int | None
     answer: str | None = None
     hp: float | None
     hr: float | None
@@ -48,16 +46,16 @@ class _Result(BaseModel):
     heldout: list[_Heldout] | None = None
 
 
-def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedModel:
+def read_run(folder: str | Path) -> PromptedModel:
     """Returns a run's baseline and winners on the held-out images.
+
+    The tree is the part of the run's that the recorded paths show, which is all that hP and hR need.
 
     Args:
         folder: The folder of `taxtune tune` or `taxtune compare`, finished.
-        taxonomy: The run's taxonomy; None takes the part of it that the recorded paths show, which is all that hP and
-            hR need.
 
     Raises:
-        DataError: If the folder holds no finished run, or the nodes do not give the hP and hR that the run recorded.
+        DataError: If the folder holds no finished run, or the paths do not give the hP and hR that the run recorded.
     """
     file = Path(folder) / "result.json"
     if not file.is_file():
@@ -78,19 +76,15 @@ def read_run(folder: str | Path, taxonomy: Taxonomy | None = None) -> PromptedMo
     if any(set(of) != set(examples) for of in rows.values()):
         raise DataError("The run's templates were asked about different images.", file=file)
     ordered = {name: [of[example] for example in examples] for name, of in rows.items()}
-    if taxonomy is None:
-        taxonomy = _tree_of_paths(path for of in ordered.values() for row in of for path in (row.truth, row.placement))
-        number = {"/".join(taxonomy.path(node)): node for node in range(len(taxonomy))}
-        for row in (row for of in ordered.values() for row in of):
-            row.target = number[row.truth]
-            row.node = None if row.placement is None else number[row.placement]
-    targets = [row.target for row in ordered[held[0].name]]
+    taxonomy = _tree_of_paths(path for of in ordered.values() for row in of for path in (row.truth, row.placement))
+    number: dict[str | None, int] = {"/".join(taxonomy.path(node)): node for node in range(len(taxonomy))}
+    targets = [number[row.truth] for row in ordered[held[0].name]]
     model = PromptedModel(
         taxonomy,
         np.array(targets, dtype=np.int64),
         {
             entry.name: PlacedAnswers(
-                np.array([-1 if row.node is None else row.node for row in ordered[entry.name]], dtype=np.int64),
+                np.array([number.get(row.placement, -1) for row in ordered[entry.name]], dtype=np.int64),
                 np.array([entry.off_tree_as == "child" and row.off_tree for row in ordered[entry.name]], dtype=bool),
                 abstained=sum(row.abstained for row in entry.rows),
                 off_tree=sum(row.off_tree for row in entry.rows),
@@ -122,20 +116,13 @@ def _tree_of_paths(paths: Iterable[str | None]) -> Taxonomy:
 
 
 def _check_scores(file: Path, model: PromptedModel, name: str, rows: list[_Row]) -> None:
-    """Checks that the nodes are those of the run: they must give the hP and the hR that it recorded."""
-    placed, remedy = model.prompts[name], "Give the run's own taxonomy with --taxonomy."
-    nodes = np.concatenate([placed.nodes, model.targets])
-    if nodes.max() >= len(model.taxonomy) or nodes.min() < -1 or model.targets.min() < 0:
-        raise DataError("This is not the run's taxonomy.", file=file, remedy=remedy)
+    """Checks that the paths give the hP and the hR that the run recorded."""
+    placed = model.prompts[name]
     known = placed.known
     scores = precision_recall(
         model.taxonomy, placed.nodes[known], model.targets[known], off_tree=placed.as_child[known]
     )
-    recorded = [(row.hp, row.hr) for row in rows if row.node is not None]
+    recorded = [(row.hp, row.hr) for row in rows if row.placement is not None]
     if not np.allclose(np.stack(scores, axis=1), np.array(recorded, dtype=np.float64).reshape(-1, 2)):
-        raise DataError(
-            "The recorded nodes do not give the run's hP and hR; this is a different taxonomy, or its labels "
-            "contain slashes.",
-            file=file,
-            remedy=remedy,
-        )
+        message = "The recorded paths do not give the run's hP and hR: labels of its taxonomy contain slashes."
+        raise DataError(message, file=file, value=name)

@@ -23,8 +23,8 @@ from taxtune.progress import track_each
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.contestants import named_paths, read_prompts
 from taxtune.studies.output import both_trees_table, frame_table
-from taxtune.studies.prompts import PromptsSettings
 from taxtune.studies.prompts.figure import draw_arrows, draw_gains
+from taxtune.studies.prompts.settings import PromptsSettings
 from taxtune.studies.scoring import (
     COUNTS,
     PlacedAnswers,
@@ -91,18 +91,18 @@ def prompts(settings: PromptsSettings) -> StudyReport:
     if 0 < len(folders) < len(paths):
         remedy = "Study runs and files separately."
         raise DataError("Some arguments are folders of runs and some are files.", value=folders, remedy=remedy)
-    if settings.taxonomy is None and (settings.root is not None or not folders):
-        what = "--root is a node of a taxonomy." if folders else "No taxonomy was given."
-        raise DataError(what, remedy="Give the runs' own taxonomy with --taxonomy." if folders else "Use --taxonomy.")
-    tree, part = (None, None) if settings.taxonomy is None else settings.read_tree()
     if folders:
         if any("question" in needs_of(measure) for measure in settings.measure):
             raise DataError("A judge needs the prompt that was asked, which runs do not record.", remedy="Remove it.")
-        if settings.prompt_column or settings.model_column or settings.guess or settings.where:
-            raise DataError("Runs have no columns or guesses to choose from.", remedy="Remove these options.")
-        models = {name: read_run(path, tree) for name, path in paths.items()}
-        return compare_prompts(models, settings, part, record={k: record[k] for k in _OF_RUNS if k in record})
-    assert tree is not None
+        options = ("taxonomy", "root", "prompt_column", "model_column", "guess", "where")
+        if given := [name for name in options if getattr(settings, name)]:
+            remedy = "A run brings its own taxonomy, answers and prompts."
+            raise DataError(f"Runs do not use --{given[0].replace('_', '-')}.", remedy=remedy)
+        models = {name: read_run(path) for name, path in paths.items()}
+        return compare_prompts(models, settings, record={k: record[k] for k in _OF_RUNS if k in record})
+    if settings.taxonomy is None:
+        raise DataError("No taxonomy was given.", remedy="Use --taxonomy.")
+    tree, part = settings.read_tree()
     judges = check_measures(settings.measure, settings.question_column)
     mapper = settings.mapper(tree)
     read = read_prompts(settings, tree, part)

@@ -12,9 +12,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from taxtune.errors import TaxtuneError, TemplateError
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Sample, paired_bootstrap
 from taxtune.models.api import Completion, ToolCall
-from taxtune.report.wording import metric_name
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed
 from taxtune.tuning.proposers.evidence import ErrorRegions, evidence, row_values
 from taxtune.tuning.proposers.llm import DEFAULT_MODEL, ChatProposer, Conversation, UsedUpError, check_whole, words

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -36,43 +34,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_score_file_as_a_table(study: Study, folder: Path) -> None:
-    out, err = study.said("-t", "tree.csv", "--scores", "scores.csv", "--resamples", 20)
-    assert "paper 3, Table 2" in out
-    assert "1 ancestor that every image shows (thing)" in err
-
-
-def test_json_is_the_same_for_the_same_seed(study: Study, folder: Path) -> None:
-    outputs = []
-    for seed in (1, 1, 2):
-        options = ("--resamples", 20, "--seed", seed, "--json", "--trivial", "leave-out")
-        outputs.append(study.said("-t", "tree.csv", "--scores", "scores.csv", *options)[0])
-    assert outputs[0] == outputs[1] != outputs[2]
-    record = json.loads(outputs[0])
-    assert record["tables"]["granularity"][0]["n anc"] == 2
-    assert record["settings"]["seed"] == 1
-
-
-def test_files_are_written(study: Study, folder: Path) -> None:
-    out = folder / "out"
-    options = ("--resamples", 5, "--out", out)
-    study.said("-t", "tree.csv", "--scores", "scores.csv", *options)
-    assert {p.name for p in out.iterdir()} == {
-        *(f"{name}.{kind}" for name in ("granularity", "intervals", "levels") for kind in ("csv", "md")),
-        "granularity-levels.png",
-        "granularity-levels.svg",
-        "study.json",
-        "report.html",
-    }
-
-
-def test_two_levels(study: Study, folder: Path) -> None:
-    options = ("--form", "two-level", "--coarse-level", 1, "--resamples", 5, "--out", folder / "out")
-    row = study.json("-t", folder / "tree.csv", "--scores", folder / "scores.csv", *options)["tables"]["two-level"][0]
-    assert (row["FG direct"], row["CG direct"], row["CG FG-label"], row["CG FG-emb"]) == (50, 50, 75, None)
-    assert {"two-level.png", "two-level.svg", "two-level.csv"} <= {path.name for path in (folder / "out").iterdir()}
-
-
 def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> None:
     for label, colour in (("cat", "red"), ("dog", "blue"), ("apple", "green"), ("bread", "brown")):
         (folder / "images" / label).mkdir(parents=True)
@@ -80,20 +41,14 @@ def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> N
             Image.effect_noise((40, 40), 60 + 10 * i).convert("RGB").save(folder / "images" / label / f"n{i}.png")
             Image.new("RGB", (40 + i, 40), colour).save(folder / "images" / label / f"c{i}.png")
     common = ("-t", folder / "tree.csv", "--resamples", 0, "--device", "cpu", "--cache-dir", folder / "cache")
-    model = ("--model", tiny_clip, "--data", folder / "images", "--save-scores", folder / "kept.npz")
-    by_model = study.json(*common, *model)
-    by_file = study.json(*common, "--scores", folder / "kept.npz")
-    ours, theirs = (record["tables"]["granularity"][0] for record in (by_model, by_file))
-    assert ours.pop("scores") == f"clip:local-dir:{'/'.join(Path(tiny_clip).parts[-2:])}"
-    theirs.pop("scores")
-    assert ours == theirs
-    assert 0 < ours["Leaves"] <= 100
-    # The embeddings are in the file: the average of the fine classes' can be taken from it.
+    model = ("--model", tiny_clip, "--data", folder / "images")
+    row = study.json(*common, *model)["tables"]["granularity"][0]
+    assert row["scores"] == f"clip:local-dir:{'/'.join(Path(tiny_clip).parts[-2:])}"
+    assert 0 < row["Leaves"] <= 100
     two = ("--form", "two-level", "--coarse", "animal", "--coarse", "food")
-    row = study.json(*common, *two, "--scores", folder / "kept.npz")["tables"]["two-level"][0]
-    assert row["CG FG-emb"] is not None
+    assert study.json(*common, *model, *two)["tables"]["two-level"][0]["CG FG-emb"] is not None
     # Images outside the root are left out, and said.
-    out, err = study.said(*common, *model[:4], "--root", "food", "--json")
+    out, err = study.said(*common, *model, "--root", "food", "--json")
     assert json.loads(out)["tables"]["granularity"][0]["images"] == 8
     assert "8 of 16 images are outside 'food'" in err
 
@@ -171,126 +126,45 @@ ANSWERS = ("--model", "no-such-model", "--answers", "good.csv")
 CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, cats and apples\na house\n"
 
 
-def test_captions_beside_scores(study: Study, folder: Path) -> None:
-    Path("captions.txt").write_text(CAPTIONS)
-    # A third ancestor, so that there is something to correlate.
-    Path("tree.csv").write_text(TAXONOMY + "thing/tool/saw,\nthing/tool/file,\n")
-    header, *rows = SCORES.splitlines()
-    more = ["e.png,saw,0.3,0.3,0.2,0.1,0.2,0.2", "f.png,file,0.2,0.5,0.1,0.3,0.4,0.1"]
-    tools = ["0.2,0.1,0.3", "0.3,0.2,0.1", "0.4,0.6,0.2", "0.1,0.3,0.2", "0.6,0.5,0.3", "0.5,0.7,0.4"]
-    lines = [f"{row},{tool}" for row, tool in zip([*rows, *more], tools, strict=True)]
-    Path("scores.csv").write_text("\n".join([f"{header},tool,saw,file", *lines]))
-    options = ("--scores", "scores.csv", "--captions", "captions.txt", "--resamples", 0, "--out", "out")
-    record = study.json("-t", "tree.csv", *options)
-    counted = {row["path"].rsplit("/", 1)[-1]: row["captions"] for row in record["frequency"]["labels"]}
-    assert counted == {
-        "thing": 0,
-        "animal": 1,
-        "food": 0,
-        "tool": 0,
-        "cat": 2,
-        "dog": 2,
-        "apple": 1,
-        "bread": 2,
-        "saw": 0,
-        "file": 0,
-    }
-    assert (record["frequency"]["captions"], record["frequency"]["empty"]) == (7, 1)
-    (row,) = record["tables"]["frequency-correlation"]
-    assert row["n anc"] == 3
-    gaps = {row["ancestor"]: row for row in record["tables"]["frequency-gaps"]}
-    expected = {"animal": math.log10(3) - math.log10(2), "food": math.log10(2.5), "tool": 0}
-    assert {name: gaps[name]["gap"] for name in expected} == pytest.approx(expected)
-    gains = [gaps[name]["Δ leaf"] for name in expected]
-    assert row["Pearson r"] == pytest.approx(np.corrcoef(list(expected.values()), gains)[0, 1])
-    assert {"granularity-frequency.png", "frequency-levels.csv", "frequency-gaps.md"} <= {
-        path.name for path in Path("out").iterdir()
-    }
-    assert gaps["thing"]["Δ leaf"] == 0
-    assert any("1 ancestor left out of the correlation" in note for note in record["notes"])
-
-
-def test_captions_alone(study: Study, folder: Path) -> None:
-    Path("a.csv").write_text('id,text\n1,"a cat, asleep"\n2,nothing\n')
-    Path("b.jsonl").write_text('{"text": ["a cat", "a dog"]}\n')
-    options = ("-t", "tree.csv", "--form", "frequency", "--captions", "a.csv", "--captions", "b.jsonl")
-    record = study.json(*options, "--caption-column", "text", "--out", "out")
-    assert record["frequency"]["captions"] == 4
-    assert record["frequency"]["correlations"] == []
-    levels = {row["level"]: row for row in record["tables"]["frequency-levels"]}
-    assert (levels[2]["mean"], levels[2]["median"], levels[2]["never named (%)"]) == (3 / 4, 0.5, 50)
-    assert {path.name for path in Path("out").iterdir()} == {
-        *(f"frequency-{name}.{kind}" for name in ("levels", "gaps") for kind in ("csv", "md")),
-        *(f"granularity-frequency.{kind}" for kind in ("png", "svg")),
-        "study.json",
-        "report.html",
-    }
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (("--form", "frequency"), "No captions were given"),
-        (("--form", "frequency", "--captions", "c.txt", "--scores", "scores.csv"), "takes no images"),
-        (("--form", "frequency", "--captions", "none.txt"), "none.txt: The captions file does not exist"),
-        (("--form", "frequency", "--captions", "words.txt"), "words.txt: None of 1 captions names a label"),
-        (("--form", "frequency", "--captions", "blank.txt"), "blank.txt: The captions file is empty"),
-        (("--form", "frequency", "--captions", "scores.csv"), "choose one with --caption-column"),
+        (("--form", "frequency", "--captions", "c.txt", "--scores", "scores.csv"), "does not use --scores"),
         (("--form", "frequency", "--captions", "c.txt", "--captions", "c.txt"), "same value twice"),
         # What is wrong with the captions is said before the scores are looked at.
-        (("--scores", "none.npz", "--captions", "words.txt"), "None of 1 captions names a label"),
+        (("--scores", "none.npz", "--captions", "words.txt"), "words.txt: None of 1 captions names a label"),
         (("--form", "two-level", "--scores", "scores.csv", "--captions", "c.txt"), "does not use --captions"),
-        (("--form", "language", "--model", "clip:x", "--captions", "c.txt"), "does not use --captions"),
         (("--scores", "scores.csv", "--coarse-level", "1"), "does not use --coarse-level"),
-        (("--form", "language", "--model", "clip:x", "--coarse-level", "1", "--save-scores", "s.npz"), "does not use"),
-        (("--scores", "scores.csv", "--images", "."), "Give the manifest with --data"),
-        (("--scores", "scores.csv", "--scores", "scores.csv"), "same value twice"),
+        (("--scores", "scores.csv", "--images", "."), "give the manifest with --data"),
         ((), "No scores were given"),
         (("--model", "clip:x"), "to score, and these need a --model"),
-        (
-            ("--scores", "scores.csv", "--label-names", "latin"),
-            "--label-names has no such value. (got 'latin')",
-        ),
+        (("--scores", "scores.csv", "--label-names", "latin"), "--label-names has no such value. (got 'latin')"),
         (("--scores", "scores.csv", "--form", "two-level"), "by a level or by their labels"),
         (("--scores", "scores.csv", "--root", "animals"), "Did you mean 'animal'"),
         (("--form", "language"), "needs a --model"),
-        (("--form", "language", "--model", "clip:x", "--scores", "scores.csv"), "takes no images"),
+        (("--form", "language", "--model", "clip:x", "--scores", "scores.csv"), "does not use --scores"),
         (("--model", "llm:openai/x", "--answers", "a.csv"), "does not give scores"),
-        (("--model", "sentence:/none", "--answers", "a.csv", "--where", "x"), "NAME=VALUE"),
         (("--form", "language", "--coarse-level", "1", "--model", "no-such-model"), "cannot be loaded"),
-        (("--scores", "scores.csv", "--save-scores", "s.npz"), "works with one --model only"),
-        # The files that are read are safe, and what cannot be written is said before a model is loaded.
-        ((*ANSWERS, "--save-scores", "tree.csv"), "must end in .npz"),
-        (
-            (*ANSWERS, "--scores", "old.npz", "--save-scores", "old.npz"),
-            "old.npz: --save-scores names a file that is also an input",
-        ),
-        ((*ANSWERS, "--save-scores", "scores.csv/s.npz"), "nothing was written"),
-        ((*ANSWERS, "--save-scores", "folder.npz"), "is a folder"),
         ((*ANSWERS, "--templates", "none"), "Unknown prompt templates"),
         ((*ANSWERS, "--form", "two-level", "--coarse-level", "9"), "must be below the root"),
         (("--model", "sentence:x", "--data", "scores.csv"), "does not take images"),
         (("--model", "sentence:", "--answers", "good.csv"), "is empty"),
-        (("--model", "", "--answers", "good.csv"), "is empty"),
         (("--model", "x", "--answers", "one-class.csv"), "one-class.csv: All images show the same class"),
-        (("--model", "x", "--answers", "inner.csv"), "inner.csv: No image is labelled with a leaf"),
+        (("--graph", "--form", "two-level", "--coarse-level", "1"), "does not use --graph"),
+        (("--graph", "--scores", "scores.csv", "--root", "animal"), "--graph does not go with --root"),
     ],
 )
 def test_errors(study: Study, folder: Path, options: tuple[str, ...], said: str) -> None:
-    Path("folder.npz").mkdir()
     files = {
         "c.txt": CAPTIONS,
         "words.txt": "a house",
-        "blank.txt": "\n \n",
-        "old.npz": "scores",
         "good.csv": "answer,target\na cat,cat\na dog,dog\n",
         "one-class.csv": "answer,target\na cat,cat\na dog,cat\n",
-        "inner.csv": "answer,target\na cat,animal\na dog,food\n",
     }
     for name, text in files.items():
         Path(name).write_text(text)
     assert said in study.refused("-t", "tree.csv", *options)
-    assert {name: Path(name).read_text() for name in files} == files
 
 
 # -- labels with several parents --------------------------------------------------------------------------------------
@@ -325,15 +199,3 @@ def test_positives_of_a_node_are_those_of_the_leaves_below_it_by_any_path(study:
     assert record["tables"]["granularity"][0]["n anc"] == 4
     # Without the option several parents are the error that they are everywhere.
     assert "taxtune taxonomy build" in study.refused("-t", "graph.csv", *options)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--form", "two-level", "--coarse-level", "1"), "does not use --graph"),
-        (("--root", "animal"), "--root does not go with --graph"),
-    ],
-)
-def test_what_does_not_go_with_a_graph(study: Study, folder: Path, options: tuple[str, ...], said: str) -> None:
-    Path("graph.csv").write_text(PETS)
-    assert said in study.refused("-t", "graph.csv", "--graph", "--scores", "scores.csv", *options)

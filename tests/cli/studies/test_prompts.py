@@ -39,20 +39,6 @@ def test_two_prompts_as_table_json_and_files(folder: Path, study: Study) -> None
     assert turned["tables"]["arrows"][0]["ΔhP"] == -0.25
 
 
-def test_a_root_has_scores_on_the_whole_tree_beside_its_own(folder: Path, study: Study) -> None:
-    arguments = ("m:short=short.csv", "m:careful=careful.csv", "-t", "tree.csv", "--resamples", "50")
-    tables = study.json(*arguments, "--root", "bird")["tables"]
-    # bird/thrush/blackbird: a robin for a mallard shares 1 of 3.
-    assert [(row["prompt"], row["hP"]) for row in tables["prompts"]] == [("short", (1 + 1 / 3) / 2), ("careful", 1.0)]
-    assert [row["hP on life"] for row in tables["both-trees"]] == [0.75, 1.0]
-    # Only the blackbird is a thrush.
-    found = study.json(*arguments, "--root", "thrush")
-    assert [(row["answers"], row["hP"], row["hR"]) for row in found["tables"]["prompts"]] == [(1, 1, 1), (1, 1, 0.5)]
-    assert [(row["file"], row["row"], row["reason"]) for row in found["excluded"]] == [
-        (name, 3, "target outside thrush") for name in ("short.csv", "careful.csv")
-    ]
-
-
 def test_one_file_with_columns_or_guesses(folder: Path, study: Study) -> None:
     rows = [
         {"id": i, "vlm": vlm, "asked": asked, "answer": ["blackbird", "mallard"], "target": "blackbird"}
@@ -76,8 +62,6 @@ def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
         row = {
             "example": "e",
             "truth": "life/bird/duck",
-            "target": 2,
-            "node": 1,
             "placement": placed,
             "hp": hp,
             "hr": 2 / 3,
@@ -95,8 +79,8 @@ def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
     assert means == {"baseline": 1.0, "winner": 0.0}
     for more, said in (
         (("m:p=short.csv",), "Study runs and files separately"),
-        (("--guess", "1"), "Runs have no columns"),
-        (("--root", "bird"), "Give the runs' own taxonomy with --taxonomy"),
+        (("--guess", "1"), "Runs do not use --guess"),
+        (("--root", "bird"), "Runs do not use --root"),
         (("-m", "llama-inclusion:none"), "which runs do not record"),
     ):
         assert said in study.refused("run", *more)

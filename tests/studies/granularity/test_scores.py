@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves, read_scores, write_scores
+from taxtune.studies.granularity.scores import at_leaves, read_scores
 from taxtune.taxonomy import Taxonomy, restrict
 from taxtune.taxonomy.label_graph import LabelGraph
 
@@ -29,53 +29,6 @@ def write(folder: Path, text: str, name: str = "scores.csv") -> Path:
     return path
 
 
-def test_csv_columns_find_their_nodes(tmp_path: Path) -> None:
-    matrix = read_scores(write(tmp_path, CSV), TREE)
-    assert matrix.images == ("a.jpg", "b.jpg")
-    assert matrix.targets.tolist() == [2, 5]
-    assert matrix.scores[0, 1:] == pytest.approx([0.3, 0.9, 0.2, 0.0, 0.1])
-    assert matrix.image_embeddings is None
-
-
-def test_npz_there_and_back(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    of_images = rng.normal(size=(4, 3)).astype(np.float32)
-    of_labels = rng.normal(size=(6, 3)).astype(np.float32)
-    of_images /= np.linalg.norm(of_images, axis=1, keepdims=True)
-    of_labels /= np.linalg.norm(of_labels, axis=1, keepdims=True)
-    matrix = ScoreMatrix(
-        "m", ("a", "b", "c", "سمكة 🐟"), np.array([2, 3, 5, 5]), of_images @ of_labels.T, of_images, of_labels
-    )
-    back = read_scores(write_scores(tmp_path / "s.npz", matrix, TREE), TREE)
-    assert back.images == matrix.images
-    assert np.array_equal(back.targets, matrix.targets)
-    assert back.scores == pytest.approx(matrix.scores)
-    assert back.image_embeddings == pytest.approx(of_images, abs=1e-6)
-    assert back.label_embeddings == pytest.approx(of_labels, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (CSV.replace("0.9", ""), "image 'a.jpg' under 'life/bird/robin'"),
-        (CSV.replace("0.9", "nan"), r"\.csv:2: 1 score is missing .*image 'a.jpg' under 'life/bird/robin'"),
-        (CSV.replace("0.8", "inf"), "image 'b.jpg' under 'oak'"),
-        (CSV.replace("0.8", "high"), "under 'oak' is not a number.*high"),
-        (CSV.replace("Quercus,0.8", "elm,0.8"), "1 label of an image cannot be found.*elm"),
-        (CSV.replace(",tree", ",shrub"), "1 column cannot be found.*shrub"),
-        (CSV.replace(",tree", ",Quercus"), "'oak' and 'Quercus' are the same node"),
-        ("image,label,oak,duck,robin,tree\na,oak,1,2,3,4\n", "1 of 6 nodes .*have no column.*'life/bird'"),
-        (CSV.replace("b.jpg", "a.jpg"), r"\.csv:3: An image is in the score file twice, in row 2 already.*a.jpg"),
-        (CSV.replace("image,", "picture,"), "columns `image` and `label`"),
-        ("image,label,oak\n", "header but no rows"),
-        ("", "empty"),
-    ],
-)
-def test_bad_csv(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(DataError, match=f"(?s){said}"):
-        read_scores(write(tmp_path, text), TREE)
-
-
 def npz(folder: Path, **changed: object) -> Path:
     arrays: dict[str, object] = {
         "scores": np.zeros((2, 5)),
@@ -88,28 +41,60 @@ def npz(folder: Path, **changed: object) -> Path:
     return path
 
 
+def test_csv_columns_find_their_nodes(tmp_path: Path) -> None:
+    for text in (CSV, CSV.replace(",", ";"), CSV.replace("\n", "\r\n").replace("image", " image")):
+        matrix = read_scores(write(tmp_path, text), TREE)
+        assert matrix.targets.tolist() == [2, 5]
+        assert matrix.scores[0, 1:] == pytest.approx([0.3, 0.9, 0.2, 0.0, 0.1])
+        assert matrix.image_embeddings is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (CSV.replace("0.9", ""), r"csv: The score of image 'a.jpg' under 'life/bird/robin' is not a finite"),
+        (CSV.replace("0.9", "nan"), "image 'a.jpg' under 'life/bird/robin' is not a finite"),
+        (CSV.replace("0.8", "inf"), "image 'b.jpg' under 'oak' is not a finite"),
+        (CSV.replace("0.8", "high"), r"image 'b.jpg' under 'oak' is not a finite.*high.*score it again"),
+        (CSV.replace(",0.0\n", "\n"), "image 'a.jpg' under 'tree' is not"),
+        (CSV.replace(",0.0\n", ",0.0,7\n"), "cannot be read as CSV"),
+        (CSV.replace("Quercus,0.8", "elm,0.8"), "1 label of an image cannot be found.*elm"),
+        (CSV.replace(",tree", ",shrub"), "1 column cannot be found.*shrub"),
+        (CSV.replace(",tree", ",Quercus"), "'oak' and 'Quercus' are the same node"),
+        ("image,label,oak,duck,robin,tree\na,oak,1,2,3,4\n", "1 of 6 nodes .*have no column.*'life/bird'"),
+        (CSV.replace("b.jpg", "a.jpg"), "An image is in the score file twice.*a.jpg"),
+        (CSV.replace("image,", "picture,"), "columns `image` and `label`"),
+        ("image,label,oak\n", "no images"),
+        ("", "empty"),
+        (CSV.replace("Quercus,0", "robin,0"), r"the same class.*'robin'"),
+    ],
+)
+def test_bad_csv(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(DataError, match=f"(?s){said}"):
+        at_leaves(read_scores(write(tmp_path, text), TREE), LabelGraph.of(TREE))
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"targets": None}, "no array 'targets'"),
         ({"targets": ["oak"]}, "`targets` must have 2 entries"),
         ({"labels": ["oak"]}, "`labels` must have 5 entries"),
-        ({"images": ["one"]}, "`images` must have 2 entries"),
         ({"scores": np.zeros(5)}, "table of numbers"),
         ({"scores": np.array([["a"] * 5] * 2)}, "table of numbers"),
-        ({"scores": np.full((2, 5), math.nan)}, "10 scores are missing .*image 'image 1' under 'bird'"),
+        ({"scores": np.full((2, 5), math.nan)}, "image 'image 1' under 'bird'"),
         ({"scores": np.zeros((0, 5)), "targets": np.array([], dtype=str)}, "no images"),
-        ({"image_embeddings": np.ones((2, 3))}, "or for neither"),
-        ({"image_embeddings": np.ones((2, 3)), "label_embeddings": np.ones((5, 4))}, "the same number of columns"),
-        ({"image_embeddings": np.full((2, 3), math.nan), "label_embeddings": np.ones((5, 3))}, "not a finite number"),
-        ({"targets": np.array([{"a": 1}, 2], dtype=object)}, r"`targets` is an array of Python objects.*dtype=str"),
-        ({"scores": np.zeros((2, 5), dtype=object)}, r"`scores` is an array of Python objects.*dtype=float"),
-        ({"targets": np.array([b"oak", b"\xff"])}, "`targets` contains bytes that are not UTF-8"),
+        ({"image_embeddings": np.ones((2, 3))}, "a row for each"),
+        ({"image_embeddings": np.ones((2, 3)), "label_embeddings": np.ones((5, 4))}, "as wide as each other"),
+        ({"image_embeddings": np.zeros((2, 3)), "label_embeddings": np.ones((5, 3))}, "no row all zeros"),
+        ({"targets": np.array([{"a": 1}, 2], dtype=object)}, "Object arrays"),
+        ({"targets": np.array([b"oak", b"\xff"])}, "cannot be read"),
+        ({"targets": ["bird", "tree"]}, "No image is labelled with a leaf"),
     ],
 )
 def test_bad_npz(tmp_path: Path, changed: dict[str, object], said: str) -> None:
     with pytest.raises(DataError, match=f"(?s){said}"):
-        read_scores(npz(tmp_path, **changed), TREE)
+        at_leaves(read_scores(npz(tmp_path, **changed), TREE), LabelGraph.of(TREE))
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv"])
@@ -122,14 +107,8 @@ def test_no_digit_is_lost_that_tells_two_images_apart(tmp_path: Path, kind: str)
         path = write(tmp_path, f"image,label,bird,robin,duck,tree,oak\n{rows}")
     read = read_scores(path, TREE).scores[:, 1]
     assert read[0] < read[1] < read[2]
-
-
-def test_half_precision_and_whole_numbers_are_read(tmp_path: Path) -> None:
     halves = np.array([[0.5, 0.25, 1, 2, 3]] * 2, dtype=np.float16)
     assert read_scores(npz(tmp_path, scores=halves), TREE).scores.dtype == np.float32
-    whole = np.array([[2**40, 2**40 + 1, 3, 4, 5]] * 2)
-    read = read_scores(npz(tmp_path, scores=whole), TREE).scores
-    assert read[0, 2] - read[0, 1] == 1
 
 
 def test_a_part_of_the_tree_takes_its_columns_and_images(tmp_path: Path) -> None:
@@ -138,13 +117,11 @@ def test_a_part_of_the_tree_takes_its_columns_and_images(tmp_path: Path) -> None
     path = npz(
         tmp_path,
         scores=np.arange(15, dtype=float).reshape(3, 5),
-        targets=["oak", "robin", "life/bird/duck"],
-        images=["a", "b", "c"],
+        targets=np.array([b"oak", b"robin", b"life/bird/duck"]),
         image_embeddings=np.eye(3),
         label_embeddings=vectors,
     )
     read = read_scores(path, part.tree, part)
-    assert read.images == ("b", "c")
     columns = {part.tree.labels[i]: read.scores[:, i].tolist() for i in range(len(part.tree))}
     assert columns == {"bird": [5, 10], "robin": [6, 11], "duck": [7, 12]}
     assert [part.tree.labels[i] for i in read.targets.tolist()] == ["robin", "duck"]
@@ -159,35 +136,15 @@ def test_a_part_of_the_tree_takes_its_columns_and_images(tmp_path: Path) -> None
     )
     with pytest.raises(DataError, match="No image shows a node of the selected part"):
         read_scores(npz(tmp_path, targets=["oak", "oak"]), part.tree, part)
-    with pytest.raises(DataError, match=r"(?s)1 column cannot be found.*elm"):
-        read_scores(npz(tmp_path, labels=["bird", "robin", "duck", "tree", "elm"]), part.tree, part)
 
 
-def test_texts_saved_as_bytes_are_texts(tmp_path: Path) -> None:
-    labels = np.array([name.encode() for name in ("bird", "robin", "duck", "tree", "oak")])
-    read = read_scores(npz(tmp_path, labels=labels, targets=np.array([b"oak", b"duck"])), TREE)
-    assert [TREE.labels[i] for i in read.targets.tolist()] == ["oak", "duck"]
-
-
-def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="The score file does not exist"):
-        read_scores(tmp_path / "none.npz", TREE)
+def test_files_that_are_none_and_images_of_inner_nodes(tmp_path: Path) -> None:
+    for name in ("none.npz", "none.csv"):
+        with pytest.raises(DataError, match="The score file does not exist"):
+            read_scores(tmp_path / name, TREE)
     with pytest.raises(DataError, match="cannot be read"):
         read_scores(write(tmp_path, "no zip", "s.npz"), TREE)
-    with pytest.raises(DataError, match="unknown suffix"):
-        read_scores(write(tmp_path, CSV, "s.parquet"), TREE)
-
-
-def test_images_of_inner_nodes_are_left_out_and_counted(tmp_path: Path) -> None:
     text = CSV + "c.jpg,bird,0.1,0.2,0.3,0.4,0.5\n"
     kept = at_leaves(read_scores(write(tmp_path, text), TREE), LabelGraph.of(TREE))
-    assert kept.images == ("a.jpg", "b.jpg")
     assert kept.scores.shape == (2, 6)
     assert kept.notes == ("1 of 3 images left out: their label is not a leaf of the taxonomy.",)
-
-
-def test_one_class_or_no_leaf_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"the same class.*'robin'"):
-        at_leaves(read_scores(write(tmp_path, CSV.replace("Quercus,0", "robin,0")), TREE), LabelGraph.of(TREE))
-    with pytest.raises(DataError, match="No image is labelled with a leaf"):
-        at_leaves(read_scores(npz(tmp_path, targets=["bird", "tree"]), TREE), LabelGraph.of(TREE))

@@ -21,9 +21,7 @@ def row(birds: Taxonomy, example: str, target: int, node: int | None) -> dict[st
         hp, hr = float(p[0]), float(r[0])
     return {
         "example": example,
-        "target": target,
         "truth": "/".join(birds.path(target)),
-        "node": node,
         "placement": None if node is None else "/".join(birds.path(node)),
         "hp": hp,
         "hr": hr,
@@ -50,33 +48,17 @@ def write_run(folder: Path, birds: Taxonomy, prompts: dict[str, list[int | None]
     return folder
 
 
-def test_a_run_is_read_with_and_without_its_taxonomy(tmp_path: Path, birds: Taxonomy) -> None:
-    folder = write_run(tmp_path / "run", birds, {"baseline": [4, 5, 0], "hp": [3, None, 1]})
-    for tree in (None, birds):
-        run = read_run(folder, tree)
-        assert list(run.prompts) == ["baseline", "hp"]
-        assert run.texts == {"baseline": "baseline?", "hp": "hp?"}
-        assert [prompt.abstained for prompt in run.prompts.values()] == [1, 0]
-        assert run.prompts["hp"].known.tolist() == [True, False, True]
-        expected = score(birds, [4, 5, 0], [4, 8, 5])
-        assert score(run.taxonomy, run.prompts["baseline"].nodes, run.targets) == expected
-
-
-def test_another_taxonomy_is_detected(tmp_path: Path, birds: Taxonomy) -> None:
-    folder = write_run(tmp_path / "run", birds, {"baseline": [4, 5, 0], "hp": [3, 2, 1]})
-    flat = Taxonomy(["life", *"abcdefgh"], [-1, *[0] * 8])
-    with pytest.raises(DataError, match="do not give the run's hP and hR"):
-        read_run(folder, flat)
-    with pytest.raises(DataError, match="not the run's taxonomy"):
-        read_run(folder, flat.subtree(0).subtree(1))
-
-
-def test_labels_with_slashes_need_the_taxonomy(tmp_path: Path) -> None:
+def test_a_run_is_read_with_the_tree_of_its_paths(tmp_path: Path, birds: Taxonomy) -> None:
+    run = read_run(write_run(tmp_path / "run", birds, {"baseline": [4, 5, 0], "hp": [3, None, 1]}))
+    assert list(run.prompts) == ["baseline", "hp"]
+    assert run.texts == {"baseline": "baseline?", "hp": "hp?"}
+    assert [prompt.abstained for prompt in run.prompts.values()] == [1, 0]
+    assert run.prompts["hp"].known.tolist() == [True, False, True]
+    expected = score(birds, [4, 5, 0], [4, 8, 5])
+    assert score(run.taxonomy, run.prompts["baseline"].nodes, run.targets) == expected
     jets = Taxonomy(["plane", "F/A-18", "F/A-18 C", "DC-3", "x", "y", "z", "w", "v"], [-1, 0, 1, 0, 3, 3, 0, 0, 7])
-    folder = write_run(tmp_path / "run", jets, {"baseline": [2, 1, 3], "hp": [3, 2, 1]})
-    with pytest.raises(DataError, match=r"slashes.*--taxonomy"):
-        read_run(folder)
-    assert read_run(folder, jets).targets.tolist() == [4, 8, 5]
+    with pytest.raises(DataError, match="slashes"):
+        read_run(write_run(tmp_path / "jets", jets, {"baseline": [2, 1, 3], "hp": [3, 2, 1]}))
 
 
 @pytest.mark.parametrize(
@@ -100,11 +82,7 @@ def test_folders_that_hold_no_finished_run(tmp_path: Path, text: str, message: s
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("target", -5, "not the run's taxonomy"),
-        ("node", -2, "not the run's taxonomy"),
-        ("target", 99, "not the run's taxonomy"),
-        ("target", float("nan"), "not a result of taxtune"),
-        ("node", "x", "not a result of taxtune"),
+        ("placement", ["x"], "not a result of taxtune"),
         ("hp", float("nan"), "do not give the run's hP"),
         ("example", "another", "different images"),
     ],
@@ -117,4 +95,4 @@ def test_a_record_that_was_changed_is_refused(
     result["heldout"][0]["rows"][0][key] = value
     (folder / "result.json").write_text(json.dumps(result), "utf-8")
     with pytest.raises(DataError, match=message):
-        read_run(folder, birds)
+        read_run(folder)

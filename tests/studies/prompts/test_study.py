@@ -11,7 +11,7 @@ import pytest
 from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
-from taxtune.metrics.registry import FunctionMeasure, MeasureSettings
+from taxtune.metrics.registry import FunctionMeasure
 from taxtune.report.drawing import save_figure
 from taxtune.report.output import StudyReport
 from taxtune.studies.prompts import PromptsSettings
@@ -107,7 +107,7 @@ def test_what_cannot_be_compared_is_refused(birds: Taxonomy) -> None:
         prompts_study({"m": model(birds, a=prompt(-1, -1), b=prompt(3, 3))})
     with pytest.raises(DataError, match="both 'a' and 'b'"):
         prompts_study({"m": model(birds, a=prompt(-1, 3), b=prompt(3, -1))})
-    measure = FunctionMeasure("a", "a", lambda answer, reference: 1.0, MeasureSettings())
+    measure = FunctionMeasure("a", "a", lambda answer, reference: 1.0)
     with pytest.raises(DataError, match="no answers as text"):
         prompts_study({"m": model(birds, a=prompt(BLACKBIRD), b=prompt(ROBIN))}, measure=(measure,))
 
