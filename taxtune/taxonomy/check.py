@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.graph import assemble
-from taxtune.taxonomy.readers import parse_taxonomy
+from taxtune.taxonomy.raw import Defect
+from taxtune.taxonomy.read import parse_taxonomy
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["TaxonomyReport", "check_taxonomy"]
@@ -84,7 +84,8 @@ def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | Non
             given for one that is added.
     """
     raw = parse_taxonomy(path, format=format, root_label=root_label)
-    taxonomy, defects = assemble(raw)
+    order, defects = assemble(raw)
+    taxonomy = None if any(defect.breaks for defect in defects) else Taxonomy.from_nodes(order, raw.file)
     nodes = {node.key: node for node in reversed(raw.nodes)}
     ranks = Counter(node.rank or "" for node in reversed(nodes.values()))
     return TaxonomyReport(

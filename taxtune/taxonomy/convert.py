@@ -122,7 +122,7 @@ def _nested(taxonomy: Taxonomy) -> str:
 
 def _skos(taxonomy: Taxonomy) -> str:
     """Returns SKOS in Turtle: a concept a node; aliases are its altLabels and leads its hiddenLabels."""
-    from taxtune.taxonomy.readers.rdf import DWC, MADE, TAXTUNE, load_rdflib
+    from taxtune.taxonomy.readers.ontologies import DWC, MADE, TAXTUNE, load_rdflib
 
     rdflib = load_rdflib()
     from rdflib import BNode, Graph, Literal, Namespace, URIRef
