@@ -143,8 +143,8 @@ def test_the_help_names_every_format(monkeypatch: pytest.MonkeyPatch, capsys: py
 def test_an_added_root_is_named_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    groups, rows, texts = tmp_path / "pets-hierarchy.txt", tmp_path / "rows.csv", tmp_path / "answers.txt"
-    groups.write_text("pug, dog\nbeagle, dog\nsiamese, cat\n")
+    groups, rows, texts = tmp_path / "pets.txt", tmp_path / "rows.csv", tmp_path / "answers.txt"
+    groups.write_text("dog > pug\ndog > beagle\ncat > siamese\n")
     rows.write_text("predicted,target\npug,siamese\nfauna,pug\n")
     texts.write_text("a pug\n")
     named = ("--root-label", "fauna")

@@ -105,12 +105,12 @@ def test_the_same_name_under_two_parents_is_two_nodes(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('{"categories": [', r"val\.json:1: The file is not valid JSON"),
-        ('{"images": []}', "not in a known taxonomy layout.* it is an object .keys: 'images'."),
+        ('{"images": []}', "not in a known taxonomy layout.*keys 'images'"),
         ('{"categories": []}', "no list `categories`"),
         ('{"categories": [3]}', r"val\.json:1: A category is not an object. \(got 3\)"),
         ('{"categories": [{"id": 0, "name": "cat"}]}', "have no ranks"),
-        ('{"categories": [{"family": "a", "name": ["b"]}]}', r"val\.json:1: 'name' of a category is not text"),
-        ('{"categories": [{"family": "a", "name": "\\ud800"}]}', "half a surrogate pair"),
+        ('{"categories": [{"family": "a", "name": ["b"]}]}', r"val\.json:1: A value of a category is not text"),
+        ('{"categories": [{"family": "a", "name": "\\ud800"}]}', "value of a category is not text"),
         ('{"categories": [{"family": "a", "name": "b"}, {"family": "a", "name": ""}]}', r"val\.json:2: The row has no"),
     ],
 )
@@ -289,7 +289,6 @@ def test_composed_and_decomposed_letters_are_one_name(tmp_path: Path) -> None:
         (b" \n\n", "file is empty"),
         (b"child,parent\n", "a header but no rows"),
         (b"child,parent\nb\xe4r,\n", r"csv:2: The taxonomy file is not UTF-8 text\. .*Save it as UTF-8"),
-        (b"child,parent\nb\x00r,\n", r"csv:2: The taxonomy file contains a NUL"),
         (b'child,parent\na,\n"b,a\n', r"csv:3: The row cannot be read as CSV: unexpected end of data"),
         (b"child,parent,child\na,,\n", "Two columns have the same name"),
         (b"this is no taxonomy\nat all\n", "This is not the header of a known taxonomy format"),
@@ -303,7 +302,7 @@ def test_files_that_are_no_taxonomy(tmp_path: Path, data: bytes, message: str) -
 def test_missing_files_folders_and_formats(tmp_path: Path) -> None:
     with pytest.raises(TaxonomyError, match="The taxonomy file does not exist"):
         read_taxonomy(tmp_path / "missing.csv")
-    with pytest.raises(TaxonomyError, match="This is a folder"):
+    with pytest.raises(TaxonomyError, match="no core file of taxa"):
         read_taxonomy(tmp_path)
     with pytest.raises(TaxonomyError, match=r"Unknown taxonomy format.*inat21-json"):
         read_taxonomy(write(tmp_path, EDGES), format="edge")
@@ -347,41 +346,7 @@ def test_an_epithet_alone_is_joined_to_its_genus(tmp_path: Path) -> None:
     assert {tree.labels[v] for v in tree.leaves} == {"Quercus alba", "Quercus robur", "Malus ×domestica"}
 
 
-def test_authorship_behind_a_binomial_is_no_part_of_a_label(tmp_path: Path) -> None:
+def test_a_column_cls_is_the_class(tmp_path: Path) -> None:
     file = tmp_path / "tree.csv"
-    rows = 'Quercus,Quercus alba L.\nPasser,"Passer domesticus (Linnaeus, 1758)"\nFelis,Felis catus Siamese\n'
-    file.write_text(f"genus,name\n{rows}", encoding="utf-8")
-    report = check_taxonomy(file)
-    assert report.taxonomy is not None
-    labels = {report.taxonomy.labels[v] for v in report.taxonomy.leaves}
-    assert labels == {"Quercus alba", "Passer domesticus", "Felis catus Siamese"}
-    assert [(d.kind, d.row, d.message) for d in report.defects if d.kind == "authorship"] == [
-        ("authorship", 2, "Removed authorship from names: 2 (first: row 2).")
-    ]
-
-
-def test_a_column_cls_is_the_class_unless_another_may_be_it(tmp_path: Path) -> None:
-    file = tmp_path / "tree.csv"
-    file.write_text("phylum,cls,order,name\nChordata,Aves,Anseriformes,mallard\n", encoding="utf-8")
-    tree = read_taxonomy(file, names=False)
-    assert tree.path(tree.resolve("mallard")) == ("life", "Chordata", "Aves", "Anseriformes", "mallard")
-    assert tree.ranks[tree.resolve("Aves")] == "class"
-    file.write_text("class,phylum,cls,name\nAves,Chordata,Aves,mallard\n", encoding="utf-8")
-    assert read_taxonomy(file, names=False).height == 3
-    file.write_text("class,phylum,cls,name\nAves,Chordata,aves,a\n17,Chordata,Aves,mallard\n", encoding="utf-8")
-    with pytest.raises(
-        TaxonomyError, match=r"tree\.csv:3: The columns 'class' and 'cls' .* differ.*'17, Aves'.*Rename"
-    ):
-        read_taxonomy(file)
-
-
-def test_repeated_rows_are_one_note_with_their_number_and_the_first_of_them(tmp_path: Path) -> None:
-    file = tmp_path / "tree.csv"
-    file.write_text("path\na\na/b\n" + "a/b\n" * 11_802 + "a/c\n", encoding="utf-8")
-    report = check_taxonomy(file)
-    (repeats,) = report.defects
-    assert (repeats.kind, repeats.row, repeats.breaks) == ("duplicate row", 4, False)
-    assert repeats.message == "11,802 rows repeat earlier ones: 4, 5, 6, 7, 8, …."
-    file.write_text("child,parent,rank\na,,\nb,a,x\nb,a,x\nb,a,y\nb,a,x\n", encoding="utf-8")
-    kinds = [(d.kind, d.row) for d in check_taxonomy(file).defects]
-    assert kinds == [("duplicate row", 4), ("conflicting rows", 5)]
+    file.write_text("cls,order,name\nAves,Passeriformes,Turdus merula\n", encoding="utf-8")
+    assert read_taxonomy(file, names=False).node(1).rank == "class"

@@ -67,6 +67,8 @@ def is_nested(data: object) -> bool:
     if all(key.strip().isdecimal() for key in data if isinstance(key, str)):
         return False
     values = data.values()
+    if any("parent_id" in value for value in values if isinstance(value, dict)):
+        return False  # entries that name their parents are edges
     return any(isinstance(value, dict | list) and value for value in values) and all(
         value is None or isinstance(value, dict | list) for value in values
     )

@@ -41,6 +41,8 @@ DWC = "http://rs.tdwg.org/dwc/terms/"
 TAXTUNE = "urn:taxtune:"
 MADE = "urn:taxtune:node:"
 _OBO = "http://www.geneontology.org/formats/oboInOwl#"
+# An entity for a namespace, as OWL's are; a few that stand for others can stand for gigabytes.
+_NAMESPACE = re.compile(r"""<!ENTITY\s+[\w.-]+\s+(["'])[^&%<"']{0,200}\1\s*>""")
 _SYNONYM = re.compile(r'"(?P<text>(?:[^"\\]|\\.)*)"\s*(?P<scope>EXACT)?')
 
 
@@ -133,8 +135,13 @@ def read_rdf(text: str, path: Path, name: str, root: str | None = None) -> RawTa
 
 def _graph(rdflib: Any, text: str, syntax: str, name: str) -> Graph:
     graph: Graph = rdflib.Dataset(default_union=True) if syntax == "trig" else rdflib.Graph()
+    if syntax == "xml":
+        for entity in re.finditer("<!ENTITY", text):
+            if _NAMESPACE.match(text, entity.start()) is None:
+                message = "An entity stands for a file, for other entities or for more than 200 characters."
+                row = text.count("\n", 0, entity.start()) + 1
+                raise TaxonomyError(message, file=name, row=row, remedy="Save the file as Turtle.")
     try:
-        # Python's XML parser reads no file that an entity names, and stops at entities that expand without end.
         return graph.parse(data=text, format=syntax, publicID="urn:file:") and graph
     except Exception as problem:  # every syntax raises its own
         row = problem.getLineNumber() if hasattr(problem, "getLineNumber") else getattr(problem, "lines", None)
@@ -209,7 +216,8 @@ def read_obo(text: str, name: str, root: str | None = None) -> RawTaxonomy:
     except ImportError as error:
         raise MissingExtraError("obonet", "obo", "A taxonomy in OBO's format") from error
     try:
-        graph = obonet.read_obo(io.StringIO(text))
+        # obonet wants a blank line before each stanza.
+        graph = obonet.read_obo(io.StringIO(re.sub(r"^\[", "\n[", text, flags=re.MULTILINE)))
     except (ValueError, KeyError, TypeError, IndexError) as problem:
         message = f"The file is not valid OBO: {' '.join(str(problem).split())[:300]}."
         raise TaxonomyError(message, file=name, remedy="Write `tag: value` lines, and an id in each term.") from None

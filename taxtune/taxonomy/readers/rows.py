@@ -135,7 +135,7 @@ def _name_by_ids(raw: RawTaxonomy, ids: dict[str, str]) -> None:
                 "Give every node a unique id, or no id.",
             )
             raw.flaw("conflicting rows", message, None, identity, remedy)
-    known = {None: None} | {key: ids.get(str(key), (key,)) for node in raw.nodes for key in (node.key, node.parent)}
+    known = {key: ids.get(str(key), (key,)) for node in raw.nodes for key in (node.key, node.parent)} | {None: None}
     raw.nodes = [node._replace(key=known[node.key], parent=known[node.parent]) for node in raw.nodes]
 
 
