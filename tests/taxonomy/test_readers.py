@@ -65,17 +65,6 @@ def test_inat21_json_and_csv_give_the_same_tree(tmp_path: Path) -> None:
     assert paths(as_json) == paths(as_csv)
 
 
-def test_a_bare_list_of_categories_is_read(tmp_path: Path) -> None:
-    assert_is_inat_sample(read_taxonomy(write(tmp_path, json.dumps(categories()), "categories.json"), names=False))
-
-
-def test_english_names_are_attached_on_request(tmp_path: Path) -> None:
-    path = write(tmp_path, rank_csv())
-    bare, named = read_taxonomy(path, names=False), read_taxonomy(path)
-    assert paths(bare) == paths(named)
-    assert all(set(a) <= set(b) for a, b in zip(bare.aliases, named.aliases, strict=True))
-
-
 def test_some_of_the_rank_columns_are_enough(tmp_path: Path) -> None:
     tree = read_taxonomy(write(tmp_path, "name,order,family\nAnas crecca,Anseriformes,Anatidae\n"), names=False)
     assert paths(tree)[-1] == "life/Anseriformes/Anatidae/Anas crecca"
@@ -85,20 +74,6 @@ def test_genus_and_epithet_make_the_species(tmp_path: Path) -> None:
     tree = read_taxonomy(write(tmp_path, "genus,specific_epithet,family\nAnas,crecca,Anatidae\n"), names=False)
     assert paths(tree)[-1] == "life/Anatidae/Anas/Anas crecca"
     assert tree.ranks[-1] == "species"
-
-
-def test_a_row_may_state_a_node_above_the_species(tmp_path: Path) -> None:
-    text = "class,order,family,name,common_name\nAves,,,Aves,Bird\nAves,Anseriformes,Anatidae,Anas crecca,Teal\n"
-    tree = read_taxonomy(write(tmp_path, text), names=False)
-    assert tree.node(tree.resolve("Bird")).path == ("life", "Aves")
-    assert tree.ranks[tree.resolve("Bird")] == "class"
-
-
-def test_the_same_name_under_two_parents_is_two_nodes(tmp_path: Path) -> None:
-    text = "order,family,genus,name\nLepidoptera,Noctuidae,Colocasia,Colocasia coryli\n"
-    text += "Alismatales,Araceae,Colocasia,Colocasia esculenta\n"
-    tree = read_taxonomy(write(tmp_path, text), names=False)
-    assert len(tree.find("Colocasia")) == 2
 
 
 @pytest.mark.parametrize(
@@ -117,13 +92,6 @@ def test_the_same_name_under_two_parents_is_two_nodes(tmp_path: Path) -> None:
 def test_bad_json_says_where_and_what(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(TaxonomyError, match=message):
         read_taxonomy(write(tmp_path, text, "val.json"))
-
-
-def test_two_categories_on_one_node_are_refused(tmp_path: Path) -> None:
-    rows = categories()
-    rows.append({**rows[0], "id": 99})
-    with pytest.raises(TaxonomyError, match=r"val\.json:4: Row 1 already gives this node, with other values"):
-        read_taxonomy(write(tmp_path, json.dumps({"categories": rows}), "val.json"))
 
 
 # -- edges -------------------------------------------------------------------------------------------------------------
@@ -166,29 +134,10 @@ def test_edges_that_are_no_tree_are_refused(tmp_path: Path, rows: str, message: 
         read_taxonomy(write(tmp_path, f"child,parent\n{rows}\n"))
 
 
-def test_siblings_with_one_label_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        TaxonomyError,
-        match=r"csv:4: Row 3 already gives a node with this label under the same "
-        r"parent, 'top'",
-    ):
-        read_taxonomy(write(tmp_path, "child,parent,label\n1,,top\n2,1,duck\n3,1,duck\n"))
-
-
-def test_an_empty_label_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TaxonomyError, match=r"csv:3: The node has no label\. \(got '2'\)"):
-        read_taxonomy(write(tmp_path, "child,parent,label\n1,,top\n2,1,  \n"))
-
-
 def test_a_repeated_edge_is_harmless_and_a_conflicting_one_is_not(tmp_path: Path) -> None:
     assert paths(read_taxonomy(write(tmp_path, "child,parent\na,\nb,a\nb,a\n"))) == ["a", "a/b"]
     with pytest.raises(TaxonomyError, match="Row 3 already gives this edge, with other values"):
         read_taxonomy(write(tmp_path, "child,parent,label\na,,a\nb,a,duck\nb,a,goose\n"))
-
-
-def test_the_error_says_how_many_more_there_are(tmp_path: Path) -> None:
-    with pytest.raises(TaxonomyError, match="1 more: see `taxtune taxonomy check`"):
-        read_taxonomy(write(tmp_path, "child,parent\na,\nb,x\nc,y\n"))
 
 
 def test_a_deep_chain_is_no_recursion(tmp_path: Path) -> None:
@@ -275,11 +224,6 @@ def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(tmp_path: Path
     with pytest.raises(TaxonomyError, match=r"csv:5: No row defines the parent 'y'"):
         read_taxonomy(write(tmp_path, text))
     assert paths(read_taxonomy(write(tmp_path, text[:-4]))) == ["bird, any", "bird, any/duck family"]
-
-
-def test_composed_and_decomposed_letters_are_one_name(tmp_path: Path) -> None:
-    tree = read_taxonomy(write(tmp_path, "child,parent\nCafe\u0301,\nespresso,Caf\u00e9\n"))
-    assert len(tree) == 2
 
 
 @pytest.mark.parametrize(

@@ -144,11 +144,11 @@ def _graph(rdflib: Any, text: str, syntax: str, name: str) -> Graph:
     try:
         return graph.parse(data=text, format=syntax, publicID="urn:file:") and graph
     except Exception as problem:  # every syntax raises its own
-        row = problem.getLineNumber() if hasattr(problem, "getLineNumber") else getattr(problem, "lines", None)
+        line = problem.getLineNumber() if hasattr(problem, "getLineNumber") else getattr(problem, "lines", None)
         message = f"The file is not valid {syntax}: {' '.join(str(problem).split())[:300]}."
         remedy = "The syntax is chosen by the suffix: .ttl, .rdf, .owl, .nt, .trig or .jsonld."
-        line = row if isinstance(row, int) and row > 0 else None
-        raise TaxonomyError(message, file=name, row=line, remedy=remedy) from None
+        at = line if isinstance(line, int) and line > 0 else None
+        raise TaxonomyError(message, file=name, row=at, remedy=remedy) from None
 
 
 def _parents(rdflib: Any, graph: Graph) -> dict[Node, set[Node]]:
