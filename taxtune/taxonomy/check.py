@@ -74,14 +74,7 @@ class TaxonomyReport:
 def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | None = None) -> TaxonomyReport:
     """Returns the size, the ranks and every defect of a taxonomy file, whether or not it is a tree.
 
-    Args:
-        path: A file, folder or zip file, or "builtin:NAME".
-        format: One of `taxtune.taxonomy.FORMATS`.
-        root_label: The label of the root where the format adds one.
-
-    Raises:
-        TaxonomyError: If the file cannot be read, is in none of the formats, or has a root of its own and a label is
-            given for one that is added.
+    Arguments and errors are those of `taxtune.taxonomy.read_taxonomy`; a defect that breaks the tree is no error.
     """
     raw = parse_taxonomy(path, format=format, root_label=root_label)
     order, defects = assemble(raw)
