@@ -45,6 +45,18 @@ STAGES = (Stage.VERBATIM, Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)
 _BATCH = 64
 
 
+def read_tree(path: Path) -> Taxonomy:
+    """Reads a tree; ImageNet's is a JSON of synsets with the ids of their parents."""
+    if path.suffix != ".json":
+        return read_taxonomy(path)
+    synsets = json.loads(path.read_text("utf-8"))
+    return Taxonomy.from_edges(
+        [(key, synset.get("parent_id")) for key, synset in synsets.items()],
+        labels={key: synset["name"] for key, synset in synsets.items()},
+        aliases={key: [*synset.get("labels", ()), *synset.get("lemmas", ())] for key, synset in synsets.items()},
+    )
+
+
 @dataclass(frozen=True)
 class Answer:
     """A text, the file and the tree that it belongs to, and its node as a name or a path, or None."""
@@ -151,7 +163,7 @@ def main() -> None:
     parser.add_argument("--sentence", help="a sentence-transformers model by name or folder")
     arguments = parser.parse_args()
     answers = list(real_answers(arguments.data))
-    trees = {name: read_taxonomy(arguments.data / name) for name in dict.fromkeys(answer.tree for answer in answers)}
+    trees = {name: read_tree(arguments.data / name) for name in dict.fromkeys(answer.tree for answer in answers)}
     heads = ("n", "name", "n-gram", "vote", "nearest", "differ", "known")
     print(f"{'':32}" + " ".join(f"{head:>7}" for head in heads) + "  listing hP hR hF     prose hP hR hF")
     for name, similarity in similarities(arguments.sentence):

@@ -618,7 +618,7 @@ def _for_notebooks(result: R) -> R:
 
 
 def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
-    from taxtune.taxonomy.making import as_taxonomy
+    from taxtune.taxonomy.read import as_taxonomy
 
     return as_taxonomy(given)
 

@@ -42,8 +42,7 @@ _FORMAT = "Format of the taxonomy (listed in `taxtune taxonomy check --help`); a
 FormatOption = Annotated[str, _option("--format", "FORMAT", _FORMAT)]
 # taxtune.taxonomy.FORMATS, which would load numpy for the help; a test compares the two.
 _FORMATS = (
-    "inat21-json, inat21-csv, edges, paths, darwin-core, coldp, taxdump, nabirds, groups, indented, breadcrumbs, "
-    "imagenet-json, nested-json, rdf or obo; auto detects it"
+    "paths, edges, inat21-csv, inat21-json, nested-json, breadcrumbs, rdf, obo, darwin-core or taxdump; auto detects it"
 )
 FileFormatOption = Annotated[
     str, typer.Option("--format", metavar="FORMAT", help=f"Format of the taxonomy: {_FORMATS}.")

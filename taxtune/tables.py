@@ -16,17 +16,16 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from taxtune.errors import DataError, MissingExtraError, TaxonomyError, TaxtuneError
 
 #: Most bytes that are unpacked of any file; the user has to unpack what is larger.
 MOST_UNPACKED = 2**28
 _SHEET_ROWS = 1_048_576  # of an XLSX file, by its definition
-_UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
+_PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _FORMATS = {"tsv": "csv", "ndjson": "jsonl", "json": "jsonl"}
 
 
@@ -34,21 +33,20 @@ class Row(NamedTuple):
     """One record of a CSV table: the 1-based line that it starts on, and its cells, however many it has."""
 
     line: int
-    cells: tuple[str, ...]
+    cells: Sequence[str]
 
     def cell(self, column: int | None) -> str:
         """Returns a cell; "" where the row is too short or there is no such column."""
         return self.cells[column] if column is not None and column < len(self.cells) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """A CSV table: its file, its columns (see `column_key`) with the line that they are on, and its records."""
 
     file: str
     header: tuple[str, ...]
     header_line: int
-    rows: tuple[Row, ...]
+    rows: list[Row]
 
     def column(self, *names: str) -> int | None:
         """Returns the position of the first of the named columns that there is."""
@@ -58,37 +56,29 @@ class Table:
 # -- bytes and text ----------------------------------------------------------------------------------------------------
 
 
-def unpacked(raw: IO[bytes]) -> IO[bytes]:
-    """Returns the stream that a stream packs with gzip, bzip2 or xz, told by content; else the stream itself."""
-    start = raw.read(6)
-    raw.seek(0)
-    if start.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
-    if start.startswith(b"BZh"):
-        return cast("IO[bytes]", bz2.BZ2File(raw))
-    return cast("IO[bytes]", lzma.LZMAFile(raw)) if start.startswith(b"\xfd7zXZ\x00") else raw
-
-
 def read_bytes(path: Path, *, error: type[TaxtuneError] = DataError, what: str) -> bytes:
-    """Returns the bytes of a file, unpacked where it is packed with gzip, bzip2 or xz.
+    """Returns the bytes of a file, unpacked where its content is packed with gzip, bzip2 or xz.
 
     Raises:
         TaxtuneError: As `error`, if the file cannot be read or unpacked, or unpacks to more than `MOST_UNPACKED`.
     """
-    packed = False
+    unpack = None
     try:
         with path.open("rb") as raw:
-            stream = unpacked(raw)
-            packed = stream is not raw
-            data = stream.read(MOST_UNPACKED + 1) if packed else raw.read()
+            start = raw.read(6)
+            unpack = next((opener for magic, opener in _PACKED.items() if start.startswith(magic)), None)
+            if unpack is None:
+                return start + raw.read()
+        with unpack(path) as stream:  # type: ignore[operator]
+            data: bytes = stream.read(MOST_UNPACKED + 1)
     except FileNotFoundError:
         raise error(f"The {what} file does not exist.", file=path, remedy="Check the path.") from None
     except IsADirectoryError:
         raise error(f"This is a folder and no {what} file.", file=path, remedy="Give the file in it.") from None
-    except _UNREADABLE as problem:
-        remedy = "The compressed data are damaged or incomplete." if packed else None
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
+        remedy = "The compressed data are damaged or incomplete." if unpack else None
         raise error(f"The {what} file cannot be read: {problem}.", file=path, remedy=remedy) from None
-    if packed and len(data) > MOST_UNPACKED:
+    if len(data) > MOST_UNPACKED:
         raise _too_large(path, what, error)
     return data
 
@@ -114,9 +104,8 @@ def _decoded(data: bytes, file: str | Path, error: type[TaxtuneError], what: str
         text = data.decode(encoding)
     except UnicodeDecodeError as problem:
         row, bad = data.count(b"\n", 0, problem.start) + 1, data[problem.start : problem.start + 8]
-        raise error(
-            f"The {what} file is not UTF-8 text.", file=file, row=row, value=bad, remedy="Save it as UTF-8."
-        ) from None
+        remedy = "Save it as UTF-8."
+        raise error(f"The {what} file is not UTF-8 text.", file=file, row=row, value=bad, remedy=remedy) from None
     if not text.strip():
         raise error(f"The {what} file is empty.", file=file)
     return text
@@ -141,19 +130,17 @@ def parse_table(
         TaxtuneError: As `error`, if a quote is never closed, two columns share a name or there is no row.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=csv_delimiter(first_line(text)), strict=True)
-    usual, start, rows = csv.field_size_limit(2**31 - 1), 1, []
+    usual, start, rows, ascii = csv.field_size_limit(2**31 - 1), 1, [], text.isascii()
     try:
         for cells in reader:
-            if any(map(str.strip, cells)):
-                rows.append(Row(start, tuple(map(clean, cells) if tidy else cells)))
+            if tidy:
+                cells = [" ".join(cell.split()) for cell in cells] if ascii else [clean(cell) for cell in cells]
+            if any(cells) and (tidy or any(map(str.strip, cells))):
+                rows.append(Row(start, cells))
             start = reader.line_num + 1
     except csv.Error as problem:
-        raise error(
-            f"The row cannot be read as CSV: {problem}.",
-            file=file,
-            row=start,
-            remedy="Close its quotes, and double any quote inside a name.",
-        ) from None
+        message, remedy = f"The row cannot be read as CSV: {problem}.", "Close its quotes, and double any quote inside."
+        raise error(message, file=file, row=start, remedy=remedy) from None
     finally:
         csv.field_size_limit(usual)
     return _table(rows, file, error, none)
@@ -167,12 +154,18 @@ def _table(rows: list[Row], file: str, error: type[TaxtuneError], none: bool = F
         raise error("Two columns have the same name.", file=file, row=rows[0].line, value=twice[0])
     if len(rows) == 1 and not none:
         raise error("The file has a header but no rows.", file=file, row=rows[0].line, value=",".join(rows[0].cells))
-    return Table(file, header, rows[0].line, tuple(rows[1:]))
+    return Table(file, header, rows[0].line, rows[1:])
 
 
 def first_line(text: str) -> str:
     """Returns the first line of a text that is not blank; "" where there is none."""
     return next((line for line in io.StringIO(text, newline=None) if line.strip()), "")
+
+
+def header_of(text: str) -> tuple[str, ...]:
+    """Returns the keys of the columns that the first line of a text would name as a CSV's header."""
+    first = first_line(text)
+    return tuple(column_key(cell.strip('"')) for cell in first.split(csv_delimiter(first)))
 
 
 def csv_delimiter(header: str) -> str:
@@ -237,7 +230,11 @@ def read_table(
         raise DataError("Standard input is closed.", remedy="Give a file, or pipe the answers to standard input.")
     data = sys.stdin.buffer.read() if str(path) == "-" else read_bytes(Path(path), what=what)
     file = "<stdin>" if str(path) == "-" else str(path)
-    format = format or table_format(file) or _content_format(data, other)
+    format = format or table_format(file)
+    if format is None and data.startswith((b"PAR1", b"PK\x03\x04")):
+        format = "parquet" if data.startswith(b"PAR1") else "xlsx"
+    elif format is None:
+        format = "jsonl" if other == "csv" and data.lstrip()[:1] in (b"{", b"[") else other
     if format in ("xlsx", "parquet"):
         return _binary_records(data, file, format)
     if format == "text":
@@ -254,41 +251,23 @@ def read_table(
 def table_format(name: str | Path) -> str | None:
     """Returns the format that the name of a file tells, whether it is packed or not; None where it tells none."""
     suffixes = [suffix[1:].lower() for suffix in Path(name).suffixes if suffix not in (".gz", ".bz2", ".xz")]
-    found = _FORMATS.get(suffixes[-1], suffixes[-1]) if suffixes else None
-    return found if found in ("csv", "jsonl", "xlsx", "parquet") else None
-
-
-def _content_format(data: bytes, other: str) -> str:
-    if data.startswith(b"PAR1"):
-        return "parquet"
-    if data.startswith(b"PK\x03\x04"):
-        return "xlsx"
-    return "jsonl" if other == "csv" and data.lstrip()[:1] in (b"{", b"[") else other
+    format = _FORMATS.get(suffixes[-1], suffixes[-1]) if suffixes else None
+    return format if format in ("csv", "jsonl", "xlsx", "parquet") else None
 
 
 def _records(table: Table) -> list[tuple[int, dict[str, Any]]]:
+    width = len(table.header)
     for row in table.rows:
-        if any(map(str.strip, row.cells[len(table.header) :])):
-            raise DataError(
-                f"The row has {len(row.cells)} cells, the header {len(table.header)}.",
-                file=table.file,
-                row=row.line,
-                value=row.cells[len(table.header)],
-                remedy="Put text that contains the delimiter in double quotes.",
-            )
-    # Rows of one cell may stand below a header of thousands: then only the first is filled up.
-    wide = len(table.header) > 1_000
-    return [
-        (
-            row.line,
-            {
-                name: cell if cell and cell.strip() else None
-                for name, cell in (zip if wide and i else zip_longest)(table.header, row.cells)
-                if name
-            },
-        )
-        for i, row in enumerate(table.rows)
-    ]
+        if any(map(str.strip, row.cells[width:])):
+            message = f"The row has {len(row.cells)} cells, the header {width}."
+            remedy = "Put text that contains the delimiter in double quotes."
+            raise DataError(message, file=table.file, row=row.line, value=row.cells[width], remedy=remedy)
+    records = []
+    for i, row in enumerate(table.rows):
+        # Rows of one cell may stand below a header of thousands: then only the first is filled up.
+        pairs = zip(table.header, row.cells) if width > 1_000 and i else zip_longest(table.header, row.cells)  # noqa: B905
+        records.append((row.line, {name: cell if cell and cell.strip() else None for name, cell in pairs if name}))
+    return records
 
 
 def _json_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
@@ -368,39 +347,12 @@ def column_key(name: str) -> str:
 def split_cell(text: str, separators: str) -> list[str]:
     """Returns the parts of a cell between separators; a separator after a backslash belongs to its part."""
     if "\\" not in text:
-        return re.split(f"[{re.escape(separators)}]", text)
-    parts = [""]
-    escaped = False
-    for character in text:
-        if escaped:
-            parts[-1] += character if character in f"{separators}\\" else f"\\{character}"
-        elif character in separators:
-            parts.append("")
-        elif character != "\\":
-            parts[-1] += character
-        escaped = character == "\\" and not escaped
-    if escaped:
-        parts[-1] += "\\"
-    return parts
+        return re.split(f"[{separators}]", text)
+    parts = re.split(rf"(?<!\\)[{separators}]", text.replace("\\\\", "\0"))
+    return [re.sub(rf"\\([{separators}])", r"\1", part).replace("\0", "\\") for part in parts]
 
 
 def join_cell(parts: Iterable[str], separators: str) -> str:
     """Returns a cell that `split_cell` makes the same parts of; parts are parted by the first of the separators."""
     table = str.maketrans({character: f"\\{character}" for character in f"{separators}\\"})
     return separators[0].join(part.translate(table) for part in parts)
-
-
-def other_names(text: str, label: str) -> tuple[str, ...]:
-    """Returns the names in a cell as `split_aliases` does, without one that is the label to the letter."""
-    return tuple(name for name in split_aliases(text) if name != label)
-
-
-def split_aliases(text: str, latin: str = "") -> tuple[str, ...]:
-    """Returns the names in a cell, separated by ";" or "|", without repeats and without the label itself.
-
-    Args:
-        text: The cell; in a name that holds a separator a backslash stands in front of it.
-        latin: The node's label; a common name that merely repeats it, upper and lower case alike, is dropped.
-    """
-    names = dict.fromkeys(clean(name) for name in split_cell(text, ";|"))
-    return tuple(name for name in names if name and name.casefold() != latin.casefold())

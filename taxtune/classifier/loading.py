@@ -17,7 +17,7 @@ from taxtune.policies import Direct, Policy, Vote
 from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
-from taxtune.taxonomy.making import as_taxonomy
+from taxtune.taxonomy.read import as_taxonomy
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.experiment import Experiment, template_variables
 from taxtune.tuning.from_recipe import temperature_of

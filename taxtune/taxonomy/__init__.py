@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from taxtune.taxonomy.check import TaxonomyReport, check_taxonomy
-from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.domain import Domain, restrict
-from taxtune.taxonomy.raw import RawNode, RawTaxonomy
-from taxtune.taxonomy.readers import FORMATS, read_taxonomy
+from taxtune.taxonomy.raw import Defect, RawNode, RawTaxonomy
+from taxtune.taxonomy.read import FORMATS, as_taxonomy, read_taxonomy
 from taxtune.taxonomy.tree import Node, Taxonomy
 
 __all__ = [
@@ -18,6 +17,7 @@ __all__ = [
     "RawTaxonomy",
     "Taxonomy",
     "TaxonomyReport",
+    "as_taxonomy",
     "check_taxonomy",
     "read_taxonomy",
     "restrict",

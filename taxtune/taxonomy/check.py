@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from taxtune.taxonomy.defects import Defect
 from taxtune.taxonomy.graph import assemble
-from taxtune.taxonomy.readers import parse_taxonomy
+from taxtune.taxonomy.raw import Defect
+from taxtune.taxonomy.read import parse_taxonomy
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["TaxonomyReport", "check_taxonomy"]
@@ -74,17 +74,11 @@ class TaxonomyReport:
 def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | None = None) -> TaxonomyReport:
     """Returns the size, the ranks and every defect of a taxonomy file, whether or not it is a tree.
 
-    Args:
-        path: A file, folder or zip file, or "builtin:NAME".
-        format: One of `taxtune.taxonomy.FORMATS`.
-        root_label: The label of the root where the format adds one.
-
-    Raises:
-        TaxonomyError: If the file cannot be read, is in none of the formats, or has a root of its own and a label is
-            given for one that is added.
+    Arguments and errors are those of `taxtune.taxonomy.read_taxonomy`; a defect that breaks the tree is no error.
     """
     raw = parse_taxonomy(path, format=format, root_label=root_label)
-    taxonomy, defects = assemble(raw)
+    order, defects = assemble(raw)
+    taxonomy = None if any(defect.breaks for defect in defects) else Taxonomy.from_nodes(order, raw.file)
     nodes = {node.key: node for node in reversed(raw.nodes)}
     ranks = Counter(node.rank or "" for node in reversed(nodes.values()))
     return TaxonomyReport(

@@ -53,12 +53,9 @@ def writer_of(path: Path, format: str | None = None) -> str:
     if format is None:
         found = _SUFFIXES.get(path.suffix.lower())
         if found is None:
-            raise TaxonomyError(
-                "No format that can be written has this suffix.",
-                file=path,
-                value=path.suffix,
-                remedy=f"Use one of {', '.join(_SUFFIXES)}, or --to {', '.join(WRITERS)}.",
-            )
+            message = "No format that can be written has this suffix."
+            remedy = f"Use one of {', '.join(_SUFFIXES)}, or --to {', '.join(WRITERS)}."
+            raise TaxonomyError(message, file=path, value=path.suffix, remedy=remedy)
         return found
     if format not in WRITERS:
         raise TaxonomyError("Unknown output format.", value=format, remedy=f"Use one of {', '.join(WRITERS)}.")
@@ -96,33 +93,22 @@ def _nested(taxonomy: Taxonomy) -> str:
     """Returns nested JSON: name, id, rank, aliases, leads and children, each where there is any."""
     entries: list[dict[str, Any]] = []
     for v, parent in enumerate(taxonomy.parents.tolist()):
-        entry: dict[str, Any] = {"name": taxonomy.labels[v]}
-        if taxonomy.ids[v] is not None:
-            entry["id"] = taxonomy.ids[v]
-        if taxonomy.ranks[v] is not None:
-            entry["rank"] = taxonomy.ranks[v]
-        if taxonomy.aliases[v]:
-            entry["aliases"] = list(taxonomy.aliases[v])
-        if taxonomy.leads[v]:
-            entry["leads"] = list(taxonomy.leads[v])
-        entry["children"] = []
-        entries.append(entry)
+        names = {"aliases": list(taxonomy.aliases[v]), "leads": list(taxonomy.leads[v])}
+        others = {"id": taxonomy.ids[v], "rank": taxonomy.ranks[v]} | names
+        entries.append({"name": taxonomy.labels[v]} | {key: value for key, value in others.items() if value})
         if v:
-            entries[parent]["children"].append(entry)
-    for entry in entries[1:]:
-        if not entry["children"]:
-            del entry["children"]
+            entries[parent].setdefault("children", []).append(entries[-1])
+    entries[0].setdefault("children", [])
     try:
         return json.dumps(entries[0], ensure_ascii=False, indent=1) + "\n"
     except RecursionError:
-        raise TaxonomyError(
-            f"The tree has {taxonomy.height:,} levels, too many for nested JSON.", remedy="Write it as CSV."
-        ) from None
+        message = f"The tree has {taxonomy.height:,} levels, too many for nested JSON."
+        raise TaxonomyError(message, remedy="Write it as CSV.") from None
 
 
 def _skos(taxonomy: Taxonomy) -> str:
     """Returns SKOS in Turtle: a concept a node; aliases are its altLabels and leads its hiddenLabels."""
-    from taxtune.taxonomy.readers.rdf import DWC, MADE, TAXTUNE, load_rdflib
+    from taxtune.taxonomy.readers.ontologies import DWC, MADE, TAXTUNE, load_rdflib
 
     rdflib = load_rdflib()
     from rdflib import BNode, Graph, Literal, Namespace, URIRef

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import TaxonomyError
+from taxtune.taxonomy.read import read_taxonomy
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Domain", "read_part", "restrict"]
@@ -126,8 +127,6 @@ def read_part(
     Raises:
         TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
     """
-    from taxtune.taxonomy.readers.read import read_taxonomy  # readers make trees, and so import them
-
     whole = source
     if not isinstance(whole, Taxonomy):
         whole = read_taxonomy(whole, format=format, names=names, root_label=root_label)

@@ -1,4 +1,4 @@
-"""From the statements of a file to a rooted tree, with everything that stands in the way."""
+"""From the statements of a file to the nodes of a rooted tree, with everything that stands in the way."""
 
 from __future__ import annotations
 
@@ -6,39 +6,17 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from taxtune.progress import note
-from taxtune.taxonomy.defects import Defect, DefectKind
-from taxtune.taxonomy.raw import RawNode, RawTaxonomy
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.taxonomy.raw import Defect, RawNode, RawTaxonomy
 
-__all__ = ["assemble", "tree_of"]
-
-# Notes that tell of something changed, left out or perhaps misread, which whoever reads the tree has to know.
-_TOLD = frozenset({"added root", "left out", "ragged row", "renamed"})
+__all__ = ["assemble"]
 
 Nodes = Mapping[Hashable, RawNode]
 
 
-def tree_of(raw: RawTaxonomy) -> Taxonomy:
-    """Returns the tree of a file's statements, and prints the notes on what was changed or left out.
+def assemble(raw: RawTaxonomy, *, shared_names: bool = True) -> tuple[list[RawNode], list[Defect]]:
+    """Returns the nodes of a file's tree, depth first with siblings in file order, and every defect of the file.
 
-    Raises:
-        TaxonomyError: If a defect breaks the tree; the message names the first one and how many more there are.
-    """
-    taxonomy, defects = assemble(raw, shared_names=False)
-    if taxonomy is None:
-        breaking = [defect for defect in defects if defect.breaks]
-        raise breaking[0].error(more=len(breaking) - 1)
-    for defect in defects:
-        if defect.kind in _TOLD:
-            note(f"{defect.file}: {defect.message}")
-    return taxonomy
-
-
-def assemble(raw: RawTaxonomy, *, shared_names: bool = True) -> tuple[Taxonomy | None, list[Defect]]:
-    """Returns the tree and every defect of a file, those of its rows included; no tree where a defect breaks it.
-
-    The nodes of the tree are numbered in depth-first order, siblings in file order.
+    Where a defect breaks the tree, the nodes are those that a root reaches.
 
     Args:
         raw: The statements.
@@ -55,7 +33,8 @@ def assemble(raw: RawTaxonomy, *, shared_names: bool = True) -> tuple[Taxonomy |
     stack = children[None][::-1]
     while stack:
         order.append(stack.pop())
-        stack += reversed(children.get(order[-1].key, ()))
+        if below := children.get(order[-1].key):
+            stack += reversed(below)
 
     defects = [*_repeats_together(raw.defects), *_second_roots(children[None], raw.file)]
     if not len(order) == len(nodes) == len(raw.nodes):  # else every node is below a root by its only parent
@@ -64,19 +43,7 @@ def assemble(raw: RawTaxonomy, *, shared_names: bool = True) -> tuple[Taxonomy |
     if shared_names:
         defects += _shared_names(nodes, raw.file)
     defects.sort(key=lambda defect: (defect.row is None, defect.row or 0))
-    if any(defect.breaks for defect in defects):
-        return None, defects
-    number = {node.key: i for i, node in enumerate(order)}
-    tree = Taxonomy(
-        [node.label for node in order],
-        [-1 if node.parent is None else number[node.parent] for node in order],
-        aliases=[node.aliases for node in order],
-        ranks=[node.rank for node in order],
-        source=raw.file,
-        ids=[node.key if isinstance(node.key, str) else None for node in order],
-        leads=[node.leads for node in order],
-    )
-    return tree, defects
+    return order, defects
 
 
 def _repeats_together(defects: list[Defect]) -> list[Defect]:
@@ -89,7 +56,7 @@ def _repeats_together(defects: list[Defect]) -> list[Defect]:
     return [together, *(defect for defect in defects if defect.kind != "duplicate row" or defect.breaks)]
 
 
-def _defect(kind: DefectKind, message: str, node: RawNode, file: str, remedy: str, *, breaks: bool = True) -> Defect:
+def _defect(kind: str, message: str, node: RawNode, file: str, remedy: str, *, breaks: bool = True) -> Defect:
     return Defect(kind, message, file, node.row, breaks, _shown(node), remedy)
 
 

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.build import build_tree
-from taxtune.taxonomy.graph import tree_of
 from taxtune.taxonomy.raw import RawTaxonomy
 from taxtune.taxonomy.sources import read_graph
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.taxonomy.tree import Taxonomy, tree_of
 
 __all__ = ["LabelGraph", "read_label_graph"]
 

@@ -3,20 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, Table
-from taxtune.taxonomy.defects import Defect, DefectKind
+from taxtune.tables import Row, Table, clean, split_cell
 
-__all__ = ["PathCollector", "RawNode", "RawTaxonomy", "add_root"]
+__all__ = ["Defect", "PathCollector", "RawNode", "RawTaxonomy", "add_root", "split_names"]
 
+#: The label of a root that is added above several nodes, in formats of no particular domain.
+ROOT = "everything"
 # The names of a path; each node is held as its whole path. Classifications have up to forty levels.
 _MOST_LEVELS = 250
 
 
 @dataclass(frozen=True, slots=True)
-class RawNode:
+class Defect:
+    """One thing that is wrong, or worth knowing, in a taxonomy file.
+
+    Attributes:
+        kind: The kind of defect, such as "cycle" or "second root".
+        message: What is wrong, in one sentence.
+        file: The file.
+        row: The 1-based line of a text file, or position in a JSON list; None where no single row is to blame or there
+            are none: in nested JSON the value is a JSON path, in RDF an IRI.
+        breaks: Whether it keeps the file from being a rooted tree of named nodes; otherwise it is a note.
+        value: The offending value, where there is one.
+        remedy: What to do about it.
+    """
+
+    kind: str
+    message: str
+    file: str
+    row: int | None
+    breaks: bool
+    value: str | None = None
+    remedy: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the defect as plain values, for JSON."""
+        return asdict(self)
+
+    def error(self, more: int = 0) -> TaxonomyError:
+        """Returns the defect as an error, which says how many more defects break the same file."""
+        others = "" if more == 0 else f" {more} more: see `taxtune taxonomy check`."
+        remedy = (self.remedy or "") + others or None
+        return TaxonomyError(self.message, file=self.file, row=self.row, value=self.value, remedy=remedy)
+
+
+class RawNode(NamedTuple):
     """A statement of a file about a node; the same key may be stated more than once.
 
     Attributes:
@@ -54,24 +89,24 @@ class RawTaxonomy:
     nodes: list[RawNode] = field(default_factory=list)
     defects: list[Defect] = field(default_factory=list)
 
-    def note(self, kind: DefectKind, message: str, row: int | None = None, value: str | None = None) -> None:
+    def note(self, kind: str, message: str, row: int | None = None, value: str | None = None) -> None:
         """Adds a defect that does not break the tree."""
         self.defects.append(Defect(kind, message, self.file, row, False, value))
 
-    def flaw(self, kind: DefectKind, message: str, row: int | None, value: str | None, remedy: str) -> None:
+    def flaw(self, kind: str, message: str, row: int | None, value: str | None, remedy: str) -> None:
         """Adds a defect that breaks the tree."""
         self.defects.append(Defect(kind, message, self.file, row, True, value, remedy))
 
-    def repeated(self, what: str, first: int, row: int, value: str, *, same: bool = True) -> None:
+    def repeated(self, what: str, first: int | None, row: int, value: str, *, same: bool = True) -> None:
         """Adds that a row states again what another states, to the letter or with other values."""
         message = f"Row {first} already gives this {what}" + ("." if same else ", with other values.")
-        kind: DefectKind = "duplicate row" if same else "conflicting rows"
+        kind = "duplicate row" if same else "conflicting rows"
         self.defects.append(Defect(kind, message, self.file, row, not same, value, "Remove one of the two rows."))
 
     def ragged(self, row: Row, table: Table) -> bool:
         """Tells whether a row of a table has cells that no column names, and adds that."""
         columns = len(table.header)
-        if not any(row.cells[columns:]):
+        if len(row.cells) <= columns or not any(row.cells[columns:]):
             return False
         message = f"The row has {len(row.cells)} cells, the header {columns}."
         remedy = "Put a name that contains a comma in double quotes."
@@ -86,11 +121,21 @@ def add_root(raw: RawTaxonomy, label: str) -> None:
         return
     root = RawNode(("root", label), None, label)
     for i in tops:
-        raw.nodes[i] = replace(raw.nodes[i], parent=root.key)
+        raw.nodes[i] = raw.nodes[i]._replace(parent=root.key)
     raw.nodes.insert(0, root)
-    raw.note(
-        "added root", f"Nodes without a parent in the file, now under an added root {label!r}: {len(tops):,} nodes."
-    )
+    message = f"Nodes without a parent in the file, now under an added root {label!r}: {len(tops):,} nodes."
+    raw.note("added root", message)
+
+
+def split_names(cell: str, label: str = "") -> tuple[str, ...]:
+    """Returns the names in a tidy cell, parted by ";" or "|", without repeats and without the label itself.
+
+    In a name that holds a separator a backslash stands in front of it.
+    """
+    if not cell:
+        return ()
+    parts = map(clean, split_cell(cell, ";|")) if "\\" in cell or ";" in cell or "|" in cell else [cell]
+    return tuple(dict.fromkeys(name for name in parts if name and name != label))
 
 
 class PathCollector:
@@ -105,21 +150,19 @@ class PathCollector:
     def __init__(self, file: str, format: str, root: str | None = None) -> None:
         self.raw = RawTaxonomy(file, format)
         self._root = () if root is None else (root,)
-        self._nodes: dict[tuple[str, ...], RawNode] = {}
-        self._stated: dict[tuple[str, ...], tuple[int, object]] = {}
-        self._by_id: dict[str, tuple[str, ...]] = {}
-        if root is not None:
-            self._nodes[self._root] = RawNode(self._root, None, root)
+        self._nodes: dict[Hashable, RawNode] = {} if root is None else {self._root: RawNode(self._root, None, root)}
+        self._stated: dict[Hashable, tuple[int, object]] = {}
+        self._by_id: dict[str, Hashable] = {}
 
     def add(
         self,
         row: int,
         path: Sequence[str],
-        ranks: Sequence[str | None],
+        ranks: Sequence[str | None] | None = None,
         aliases: tuple[str, ...] = (),
-        identity: object = None,
         leads: tuple[str, ...] = (),
         key: str | None = None,
+        identity: object = None,
     ) -> None:
         """Adds the node that a row states, and those above it that no row states.
 
@@ -128,42 +171,41 @@ class PathCollector:
             path: Its labels from the root down, without the root where the format supplies it.
             ranks: Ranks of the same length, None where unknown.
             aliases: Other names of the last node.
-            identity: What else the row says about the node, such as the class number of a data set.
             leads: Names that lead an answer to the last node.
             key: Its id, if it has one.
+            identity: What else the row says about the node, such as the class number of a data set.
         """
         full = (*self._root, *path)
+        ranks = [None] * len(full) if ranks is None else [*(None for _ in self._root), *ranks]
         if len(full) > _MOST_LEVELS:
-            raise TaxonomyError(
-                f"The path has more than {_MOST_LEVELS} names.",
-                file=self.raw.file,
-                row=row,
-                value="/".join(full[:8]) + "/…",
-                remedy="Give the tree as edges, with the columns child and parent.",
-            )
-        statement = (aliases, leads, tuple(ranks), identity, key)
+            message, shown = f"The path has more than {_MOST_LEVELS} names.", "/".join(full[:8]) + "/…"
+            remedy = "Give the tree as edges, with the columns child and parent."
+            raise TaxonomyError(message, file=self.raw.file, row=row, value=shown, remedy=remedy)
+        statement = (aliases, leads, ranks, identity, key)
         if full in self._stated:
             first, stated = self._stated[full]
             self.raw.repeated("node", first, row, "/".join(full), same=stated == statement)
             return
         self._stated[full] = (row, statement)
-        if key is not None and self._by_id.setdefault(key, full) != full:
-            message = f"Row {self._stated[self._by_id[key]][0]} gives this id to another node."
+        if key is not None and (owner := self._by_id.setdefault(key, full)) != full:
+            message = f"Row {self._stated[owner][0]} gives this id to another node."
             self.raw.flaw("conflicting rows", message, row, key, "Give every node a unique id, or no id.")
-        offset = len(self._root)
-        for level in range(offset, len(full)):
-            way = full[: level + 1]
-            if way not in self._nodes:
-                self._nodes[way] = RawNode(way, way[:-1] or None, way[-1], (), ranks[level - offset], row)
+        level = len(full)
+        while level and full[:level] not in self._nodes:
+            level -= 1
+        for end in range(level + 1, len(full) + 1):
+            above, rank = full[: end - 1] or None, ranks[end - 1]
+            self._nodes[full[:end]] = RawNode(full[:end], above, full[end - 1], (), rank, row)
         known = self._nodes[full]
-        rank = ranks[-1] if ranks and ranks[-1] is not None else known.rank
-        self._nodes[full] = RawNode(full, known.parent, known.label, aliases, rank, row, leads)
+        rank = known.rank if ranks[-1] is None else ranks[-1]
+        self._nodes[full] = known._replace(aliases=aliases, rank=rank, row=row, leads=leads)
 
     def finish(self) -> RawTaxonomy:
-        """Returns what was gathered, nodes with ids known by these."""
-        ids: dict[Hashable, Hashable] = {path: key for key, path in self._by_id.items()}
+        """Returns the nodes and defects; nodes with ids are known by these."""
+        ids = {path: key for key, path in self._by_id.items()}
+        nodes = self._nodes.values()
         self.raw.nodes = [
-            replace(node, key=ids.get(node.key, node.key), parent=ids.get(node.parent, node.parent)) if ids else node
-            for node in self._nodes.values()
+            node._replace(key=ids.get(node.key, node.key), parent=ids.get(node.parent, node.parent)) if ids else node
+            for node in nodes
         ]
         return self.raw

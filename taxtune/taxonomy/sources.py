@@ -12,21 +12,19 @@ A file may be packed with gzip, bzip2 or xz. What it is, is told by its content:
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import networkx as nx
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import clean, column_key, csv_delimiter, parse_table, read_text, split_aliases
-from taxtune.taxonomy.raw import RawNode
-from taxtune.taxonomy.readers import parse_taxonomy
+from taxtune.tables import clean, header_of, parse_table, read_text
+from taxtune.taxonomy.raw import RawNode, split_names
+from taxtune.taxonomy.read import parse_taxonomy
 
 __all__ = ["read_graph", "read_leaves"]
 
@@ -88,7 +86,7 @@ def _rows(path: Path, format: str, left_out: Counter[str], names: bool = False) 
     """Returns the statements of a file; without keys for parents where it holds names only."""
     text = read_text(path, what="graph") if format == "auto" and not path.is_dir() else ""
     lines = [line for line in text[: 2**16].splitlines() if line.strip() and not line.startswith(_LICENCE)] or [""]
-    columns = {column_key(cell) for cell in next(csv.reader(lines[:1], delimiter=csv_delimiter(lines[0])), [])}
+    columns = set(header_of(lines[0]))
     if _WORDNET.match(lines[0]) or text.startswith("  1 This software and database"):
         return _wordnet(text, path)
     if _PAIR.fullmatch(lines[0]):
@@ -147,7 +145,7 @@ def _edges(text: str, path: Path) -> Iterator[RawNode]:
         if message:
             remedy = "Fill in the child, and put a name that contains the separator in double quotes."
             raise TaxonomyError(message, file=path, row=row.line, value=",".join(row.cells), remedy=remedy)
-        others = split_aliases(row.cell(aliases)), split_aliases(row.cell(leads))
+        others = split_names(row.cell(aliases)), split_names(row.cell(leads))
         yield RawNode(row.cell(child), row.cell(parent) or None, row.cell(label), others[0], leads=others[1])
 
 
@@ -183,7 +181,7 @@ def _as_tree(path: Path, format: str, left_out: Counter[str]) -> Iterator[RawNod
     left_out.update(defect.message for defect in raw.defects)
     for node in raw.nodes:
         key, parent = ("/".join(some) if isinstance(some, tuple) else some for some in (node.key, node.parent))
-        yield replace(node, key=key, parent=parent, label="" if node.label == key else node.label)
+        yield node._replace(key=key, parent=parent, label="" if node.label == key else node.label)
 
 
 def read_leaves(path: Path) -> tuple[str, ...]:

@@ -20,16 +20,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taxtune.errors import TaxonomyError
+from taxtune.progress import note
 from taxtune.tables import clean
+from taxtune.taxonomy.graph import assemble
+from taxtune.taxonomy.html import tree_html
+from taxtune.taxonomy.making import raw_from_dict, raw_from_edges, raw_from_paths
 from taxtune.taxonomy.preorder import SharedAncestors
+from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
-__all__ = ["MAX_LINEAGE", "Node", "Taxonomy"]
+__all__ = ["Node", "Taxonomy", "tree_of"]
 
 IntArray = NDArray[np.int64]
 
-#: The most entries of the table of ancestors: 1 GB, enough for ten million nodes of depth 24.
-MAX_LINEAGE = 250_000_000
+# The most entries of the table of ancestors: 1 GB, enough for ten million nodes of depth 24.
+_MAX_LINEAGE = 250_000_000
 _NEAR = 60  # names below this ratio are no suggestion
+# Notes that tell of something changed, left out or perhaps misread, which whoever reads the tree has to know.
+_TOLD = frozenset({"added root", "left out", "renamed"})
 
 
 def _tuples(names: Sequence[Sequence[str]] | None, n: int) -> tuple[tuple[str, ...], ...]:
@@ -131,12 +138,10 @@ class Taxonomy:
         self._check_labels()
         #: Edges from the root of each node, shape (n,).
         self.depth: IntArray = _depths(self.parents)
-        if n * (self.height + 1) > MAX_LINEAGE:
-            raise TaxonomyError(
-                f"The tree is too deep for its size: {n} nodes, {self.height} levels below the root.",
-                file=source,
-                remedy="Look for a long chain of nodes that is not a real classification.",
-            )
+        if n * (self.height + 1) > _MAX_LINEAGE:
+            message = f"The tree is too deep for its size: {n} nodes, {self.height} levels below the root."
+            remedy = "Look for a long chain of nodes that is not a real classification."
+            raise TaxonomyError(message, file=source, remedy=remedy)
         for array in (self.parents, self.depth):
             array.flags.writeable = False
 
@@ -144,15 +149,11 @@ class Taxonomy:
         seen: set[tuple[int, str]] = set()
         for i, (label, parent) in enumerate(zip(self.labels, self.parents.tolist(), strict=True)):
             if not label.strip():
-                raise TaxonomyError(
-                    f"Node {i} has an empty label.", file=self.source, remedy="Give it a name or remove it."
-                )
+                remedy = "Give it a name or remove it."
+                raise TaxonomyError(f"Node {i} has an empty label.", file=self.source, remedy=remedy)
             if (parent, label) in seen:
-                raise TaxonomyError(
-                    f"Two children of {self.labels[parent]!r} are both called {label!r}.",
-                    file=self.source,
-                    remedy="Merge them or rename one.",
-                )
+                message = f"Two children of {self.labels[parent]!r} are both called {label!r}."
+                raise TaxonomyError(message, file=self.source, remedy="Merge them or rename one.")
             seen.add((parent, label))
 
     @classmethod
@@ -163,9 +164,7 @@ class Taxonomy:
         root: str | None = None,
         aliases: Mapping[str, Sequence[str]] | None = None,
     ) -> Taxonomy:
-        r"""Makes a tree of the paths to its nodes.
-
-        Nodes on the way need no path of their own, and a path may be given more than once.
+        r"""Makes a tree of the paths to its nodes; nodes on the way need no path of their own.
 
         Args:
             paths: Paths from the root down: sequences of names, or texts with slashes ("life/bird/finch"; in a name a
@@ -181,9 +180,7 @@ class Taxonomy:
             >>> Taxonomy.from_paths(["bird/finch", "bird/duck/mallard"])
             Taxonomy('bird', nodes=4, leaves=2, height=2)
         """
-        from taxtune.taxonomy.making import from_paths
-
-        return from_paths(paths, root, aliases)
+        return _with_aliases(tree_of(raw_from_paths(paths, root)), aliases)
 
     @classmethod
     def from_edges(
@@ -193,35 +190,31 @@ class Taxonomy:
         labels: Mapping[str, str] | None = None,
         aliases: Mapping[str, Sequence[str]] | None = None,
     ) -> Taxonomy:
-        """Makes a tree of pairs (child, parent).
+        """Makes a tree of pairs (child, parent) of ids, in any order; the root's parent may be None or left out.
 
         Args:
-            edges: Pairs of ids, in any order. The root is the parent that is no child, or the child whose parent is
-                None.
+            edges: The pairs.
             labels: The label of each id; by default the id itself.
             aliases: Other names by label or id, the preferred one first.
 
         Raises:
-            TaxonomyError: If the pairs form no tree with one root (all reasons are those of files of edges), or a label
-                or an alias is given for a node that is not there. The row in a message is the pair's position, counted
-                from 1. Of a graph with several parents a node, `taxtune.taxonomy.build` makes a tree.
+            TaxonomyError: If the pairs form no tree with one root, or a label or an alias is given for a node that is
+                not there. The row in a message is the pair's position, counted from 1.
 
         Example:
             >>> Taxonomy.from_edges([("finch", "bird"), ("duck", "bird")])
             Taxonomy('bird', nodes=3, leaves=2, height=1)
         """
-        from taxtune.taxonomy.making import from_edges
-
-        return from_edges(edges, labels, aliases)
+        return _with_aliases(tree_of(raw_from_edges(edges, labels)), aliases)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object] | Sequence[object], *, root: str | None = None) -> Taxonomy:
         """Makes a tree of nested dictionaries and lists, as JSON holds them.
 
         Args:
-            data: Names as keys with what is below them ({"bird": {"finch": {}, "duck": ["mallard"]}}; nothing, None or
-                an empty dictionary below a leaf), nodes with fields ({"name": "bird", "aliases": ["birds"],
-                "children": […]}), or both.
+            data: Names as keys with what is below them ({"bird": {"finch": {}, "duck": ["mallard"]}}; None or an empty
+                dictionary below a leaf), nodes with fields ({"name": "bird", "aliases": ["birds"], "children": […]}),
+                or both.
             root: The label of the root that is added above several nodes at the top; "everything" by default.
 
         Raises:
@@ -232,9 +225,21 @@ class Taxonomy:
             >>> Taxonomy.from_dict({"bird": {"finch": {}, "duck": ["mallard", "teal"]}})
             Taxonomy('bird', nodes=5, leaves=3, height=2)
         """
-        from taxtune.taxonomy.making import from_dict
+        return _with_aliases(tree_of(raw_from_dict(data, root)), None)
 
-        return from_dict(data, root)
+    @classmethod
+    def from_nodes(cls, nodes: Sequence[RawNode], source: str | None = None) -> Taxonomy:
+        """Makes a tree of nodes whose parents come before them; a key that is text is a node's id."""
+        number: dict[object, int] = {None: -1} | {node.key: i for i, node in enumerate(nodes)}
+        return cls(
+            [node.label for node in nodes],
+            [number[node.parent] for node in nodes],
+            aliases=[node.aliases for node in nodes],
+            ranks=[node.rank for node in nodes],
+            source=source,
+            ids=[node.key if isinstance(node.key, str) else None for node in nodes],
+            leads=[node.leads for node in nodes],
+        )
 
     # -- size and nodes ------------------------------------------------------------------------------------------------
 
@@ -251,8 +256,6 @@ class Taxonomy:
 
     def _repr_html_(self) -> str:
         """Returns the tree as collapsible HTML of bounded size, which notebooks show."""
-        from taxtune.taxonomy.html import tree_html
-
         return tree_html(self)
 
     @property
@@ -287,15 +290,8 @@ class Taxonomy:
 
     def node(self, index: int) -> Node:
         """Returns node `index` as a value."""
-        return Node(
-            index,
-            self.labels[index],
-            self.aliases[index],
-            self.ranks[index],
-            self.path(index),
-            int(self.depth[index]),
-            self.leads[index],
-        )
+        names = self.labels[index], self.aliases[index], self.ranks[index], self.path(index)
+        return Node(index, *names, int(self.depth[index]), self.leads[index])
 
     def path(self, index: int) -> tuple[str, ...]:
         """Returns the labels from the root to node `index`."""
@@ -508,21 +504,17 @@ class Taxonomy:
         if len(nodes) == 1:
             return nodes[0]
         if len(nodes) > 1:
+            message = f"{len(nodes)} nodes are called {reference!r}."
             options = ", ".join("/".join(self.path(i)) for i in nodes[:5])
-            raise TaxonomyError(
-                f"{len(nodes)} nodes are called {reference!r}.", file=self.source, remedy=f"Give the path: {options}."
-            )
+            raise TaxonomyError(message, file=self.source, remedy=f"Give the path: {options}.")
         if "/" in name:
             node = self._at_path([part.strip() for part in name.split("/") if part.strip()])
             if node is not None:
                 return node
         if written in self.by_id:
             return self.by_id[written]
-        raise TaxonomyError(
-            f"{reference!r} is not on the taxonomy.",
-            file=self.source,
-            remedy=self.suggest(name if self.led(name) else name.rsplit("/", 1)[-1]),
-        )
+        remedy = self.suggest(name if self.led(name) else name.rsplit("/", 1)[-1])
+        raise TaxonomyError(f"{reference!r} is not on the taxonomy.", file=self.source, remedy=remedy)
 
     def suggest(self, name: str) -> str:
         """Returns, as a sentence for an error, what may be meant by a name that no node has.
@@ -593,3 +585,31 @@ class Taxonomy:
             ids=[self.ids[i] for i in keep],
             leads=[self.leads[i] for i in keep],
         )
+
+
+def tree_of(raw: RawTaxonomy) -> Taxonomy:
+    """Returns the tree of a file's statements, and prints the notes on what was changed or left out.
+
+    Raises:
+        TaxonomyError: If a defect breaks the tree; the message names the first one and how many more there are.
+    """
+    nodes, defects = assemble(raw, shared_names=False)
+    if breaking := [defect for defect in defects if defect.breaks]:
+        raise breaking[0].error(more=len(breaking) - 1)
+    for defect in defects:
+        if defect.kind in _TOLD:
+            note(f"{defect.file}: {defect.message}")
+    return Taxonomy.from_nodes(nodes, raw.file)
+
+
+def _with_aliases(tree: Taxonomy, aliases: Mapping[str, Sequence[str]] | None) -> Taxonomy:
+    """Adds names to a tree of Python values, which has no file."""
+    tree.source = None
+    if not aliases:
+        return tree
+    names = [list(some) for some in tree.aliases]
+    for reference, others in aliases.items():
+        if isinstance(others, str):
+            raise TaxonomyError("Aliases must be a list of names.", value=others, remedy=f"Write [{others!r}].")
+        names[tree.resolve(reference)] += others
+    return tree.with_names(aliases=names)

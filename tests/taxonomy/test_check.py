@@ -17,17 +17,6 @@ def check(folder: Path, text: str, format: str = "auto") -> TaxonomyReport:
     return check_taxonomy(path, format)
 
 
-def test_a_clean_tree_has_a_size_and_no_defects(tmp_path: Path) -> None:
-    report = check(tmp_path, "path,rank,aliases\nbird,class,birds\nbird/Anatidae/mallard,species,wild duck;greenhead\n")
-    assert report.ok
-    assert report.defects == []
-    assert (report.format, report.nodes, report.leaves, report.height) == ("paths", 3, 1, 2)
-    assert report.levels == (1, 1, 1)
-    assert report.aliases == 3
-    assert report.ranks == {"class": 1, "": 1, "species": 1}
-    assert report.taxonomy is not None
-
-
 @pytest.mark.parametrize(
     ("rows", "found"),
     [
@@ -72,13 +61,6 @@ def test_a_cycle_names_its_members_and_rows(tmp_path: Path) -> None:
     assert "3 nodes" in cycle.message
 
 
-def test_a_long_cycle_is_shortened(tmp_path: Path) -> None:
-    rows = "\n".join(f"n{i},n{(i + 1) % 50}" for i in range(50))
-    (cycle,) = check(tmp_path, f"child,parent\nroot,\n{rows}\n").defects
-    assert "50 nodes are their own ancestors" in cycle.message
-    assert "n9 → … → n0" in cycle.message
-
-
 def test_shared_names_are_notes_with_the_paths(tmp_path: Path) -> None:
     text = "path,aliases\nlife,\nlife/bird/robin,redbreast\nlife/plant/Robin,\nlife/fish/wrasse,redbreast\n"
     label, alias = check(tmp_path, text).defects
@@ -97,19 +79,6 @@ def test_a_leaf_file_with_repeated_rows(tmp_path: Path) -> None:
         ("empty name", 6, True),
         ("empty name", 7, True),
     ]
-
-
-def test_the_report_as_plain_values(tmp_path: Path) -> None:
-    data = check(tmp_path, "child,parent\na,\nb,c\n").as_dict()
-    assert data["ok"] is False
-    assert data["nodes"] == 2
-    assert data["leaves"] is None
-    assert data["defects"][0]["kind"] == "dangling parent"
-
-
-def test_what_cannot_be_read_at_all_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TaxonomyError, match="not the header of a known taxonomy format"):
-        check(tmp_path, "a,b\n1,2\n")
 
 
 def test_inat21_has_the_shared_names_that_are_known(shared_data: Path) -> None:

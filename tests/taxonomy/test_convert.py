@@ -112,24 +112,6 @@ def test_a_backslash_before_anything_else_is_one() -> None:
     assert split_cell(r"C:\dir;b\;c\\;d\|e" + "\\", ";|") == ["C:\\dir", "b;c\\", "d|e\\"]
 
 
-def test_real_trees_survive(shared_data: Path, tmp_path: Path) -> None:
-    imagenet = shared_data / "imagenet" / "simple_imagenet_hierarchy_with_labels.json"
-    # inat21.csv is a link, which some copies hold as its text.
-    trees = [tree for tree in sorted((shared_data / "trees").glob("*.csv")) if tree.name != "inat21.csv"]
-    for source in (imagenet, *trees):
-        tree = read_taxonomy(source, names=False)
-        for format in ("paths", "edges", "nested-json"):
-            path = write_taxonomy(tree, tmp_path / f"out{SUFFIX[format]}", format, force=True)
-            assert facts(read_taxonomy(path, names=False)) == facts(tree)
-
-
-def test_english_names_come_back_as_leads(inat21: Taxonomy, shared_data: Path, tmp_path: Path) -> None:
-    tree = read_taxonomy(shared_data / "inat21" / "inat2021-categories.csv")
-    back = read_taxonomy(write_taxonomy(tree, tmp_path / "tree.csv"), names=False)
-    assert facts(back) == facts(tree)
-    assert back.led("horned puffin") == [back.resolve("Fratercula")]
-
-
 def test_a_file_that_is_there_stays_unless_forced(birds: Taxonomy, tmp_path: Path) -> None:
     out = tmp_path / "tree.json"
     out.write_text("mine")
@@ -145,13 +127,6 @@ def test_a_file_that_is_there_stays_unless_forced(birds: Taxonomy, tmp_path: Pat
         write_taxonomy(birds, tmp_path / "tree.xml")
     with pytest.raises(TaxonomyError, match=r"Unknown output format.*'obo'.*paths, edges, nested-json, skos"):
         write_taxonomy(birds, tmp_path / "tree.obo", "obo")
-
-
-def test_json_cannot_nest_a_chain_without_end(tmp_path: Path) -> None:
-    chain = Taxonomy([f"n{i}" for i in range(9000)], range(-1, 8999))
-    with pytest.raises(TaxonomyError, match=r"8,999 levels.*Write it as CSV"):
-        write_taxonomy(chain, tmp_path / "tree.json")
-    assert not list(tmp_path.iterdir())
 
 
 def test_rdf_without_rdflib_names_the_extra(birds: Taxonomy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,15 +129,6 @@ def test_wordnets_own_files(tmp_path: Path) -> None:
     assert edges(read_graph([pairs])) == edges(graph)
 
 
-def test_instances_and_many_words(tmp_path: Path) -> None:
-    words = " ".join(f"w{i} 0" for i in range(17))
-    text = "  1 a licence\n00000014 15 n 01 city 0 000 | a place\n"
-    text += f"00000052 15 n 11 {words} 002 @i 00000014 n 0000 + 00000001 v 0101 | a name\n"
-    graph = read_graph([write(tmp_path / "data.noun", text)])
-    assert edges(graph) == {("n00000052", "n00000014")}
-    assert len(graph.nodes["n00000052"]["aliases"]) == 16  # "11" is hexadecimal
-
-
 @pytest.mark.parametrize("line", ["00000014 15 n 01 city", "00000014 15 x 01 city 0 000 | a", "city 0 000"])
 def test_a_line_that_is_no_synset(tmp_path: Path, line: str) -> None:
     text = f"  1 a licence\n00000052 15 n 01 town 0 000 | a place\n{line}\n"

@@ -22,8 +22,6 @@ TREES = (
     "trees/scenes.csv",
     "trees/surfaces.csv",
     "trees/vehicles.csv",
-    "food101/food-101_hierarchy.txt",
-    "pets/pets-hierarchy.txt",
     "inat21/inat2021-categories.csv",
 )
 

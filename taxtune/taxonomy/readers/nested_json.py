@@ -1,58 +1,57 @@
 """Reader of nested JSON: objects with a name and children, in their usual spellings, or objects whose keys are names.
 
-Three layouts, which may be mixed:
-
-- `{"name": "animal", "children": [{"name": "bird"}, "fish"]}`; name, label, title, text, …; children, nodes, items,
-  subcategories, …; in upper or lower case, with "_", "-" or none between words. Optional are an id, a rank, aliases and
-  leads;
-- `{"animal": {"bird": ["duck", "gull"], "fish": null}}`: an object of objects, lists or nothing;
-- Open Images' `bbox_labels_600_hierarchy.json`: `{"LabelName": "/m/0bl9f", "Subcategory": [...]}`, whose names are in
-  `class-descriptions-boxable.csv` ("id,name" a line) beside it. Its `Part` lists are no kinds of a thing: left out.
-
-Defects name where they are as JSON paths, such as `$.children[3].name`. A node whose id stands in several places has
-none: its place tells it from the others.
+Two layouts, which may be mixed: `{"name": "animal", "children": [{"name": "bird"}, "fish"]}`, and `{"animal": {"bird":
+["duck", "gull"], "fish": null}}`. Fields are in upper or lower case, with "_", "-" or nothing between words; optional
+are an id, a rank, aliases and leads. Defects name where they are as JSON paths, such as `$.children[3].name`. A node
+whose id stands in several places has none: its place tells it from the others.
 """
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import clean, read_text
-from taxtune.taxonomy.raw import RawNode, RawTaxonomy, add_root
+from taxtune.tables import clean
+from taxtune.taxonomy.raw import ROOT, RawNode, RawTaxonomy, add_root
 
-__all__ = ["DESCRIPTIONS", "ROOT", "is_nested", "parse_nested_json"]
+__all__ = ["is_nested", "read_nested"]
 
-#: The label of a root that is added above several nodes, in formats of no particular domain.
-ROOT = "everything"
+_FIELDS = {
+    "name": "name label title text displayname preflabel value labelname category term",
+    "id": "id identifier uid key code wnid qid labelname",
+    "children": "children child nodes subcategories subcategory categories items subclasses subclass subtypes subnodes "
+    "narrower kids branches members taxa",
+    "aliases": "aliases alias synonyms synonym altlabels altlabel commonnames commonname othernames",
+    "leads": "leads",
+    "rank": "rank taxonrank",
+}
+_SPELLINGS = {field: names.split() for field, names in _FIELDS.items()}
 
-_NAME = ("name", "label", "title", "text", "displayname", "preflabel", "value", "labelname", "category", "term")
-_ID = ("id", "identifier", "uid", "key", "code", "wnid", "qid", "labelname")
-_CHILDREN = (
-    *("children", "child", "nodes", "subcategories", "subcategory", "categories", "items", "subclasses", "subclass"),
-    *("subtypes", "subnodes", "narrower", "kids", "branches", "members", "taxa"),
-)
-_ALIASES = (
-    "aliases",
-    "alias",
-    "synonyms",
-    "synonym",
-    "altlabels",
-    "altlabel",
-    "commonnames",
-    "commonname",
-    "othernames",
-)
-_LEADS = ("leads",)
-_RANK = ("rank", "taxonrank")
-_MID = re.compile(r"/[mgt]/\w+")
-DESCRIPTIONS = "*class-descriptions*.csv"
+
+@cache
+def _plain(key: str) -> str:
+    return re.sub(r"[\s_-]+", "", key).lower()
+
+
+def _fields(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the key, as the object spells it, of each field that it has."""
+    keys = {_plain(str(key)): key for key in reversed(list(entry))}
+    return {
+        field: keys[next(name for name in names if name in keys)]
+        for field, names in _SPELLINGS.items()
+        if not keys.keys().isdisjoint(names)
+    }
+
+
+def _is_node(entry: Mapping[str, Any], fields: Mapping[str, str]) -> bool:
+    """Tells whether an object is a node itself: it has a name that is text, or an id and children."""
+    if "name" in fields and isinstance(entry[fields["name"]], str):
+        return True
+    return "id" in fields and isinstance(entry[fields["id"]], str | int) and "children" in fields
 
 
 def is_nested(data: object) -> bool:
@@ -61,226 +60,101 @@ def is_nested(data: object) -> bool:
         return any(isinstance(entry, dict) and is_nested(entry) for entry in data)
     if not isinstance(data, dict) or not data:
         return False
-    if _is_node(data):
-        return _field(data, _CHILDREN) is not None
+    fields = _fields(data)
+    if _is_node(data, fields):
+        return "children" in fields
     # Numbers as keys are an index of something, such as ImageNet's classes.
-    if all(isinstance(key, str) and key.strip().isdecimal() for key in data):
+    if all(key.strip().isdecimal() for key in data if isinstance(key, str)):
         return False
-    return any(isinstance(value, dict | list) and value for value in data.values()) and all(
-        value is None or isinstance(value, dict | list) for value in data.values()
+    values = data.values()
+    if any("parent_id" in value for value in values if isinstance(value, dict)):
+        return False  # entries that name their parents are edges
+    return any(isinstance(value, dict | list) and value for value in values) and all(
+        value is None or isinstance(value, dict | list) for value in values
     )
 
 
-def parse_nested_json(data: object, path: Path, name: str, root: str | None = None) -> RawTaxonomy:
+def read_nested(data: object, file: str, root: str | None = None) -> RawTaxonomy:
     """Returns the nodes of a nested JSON.
 
     Args:
         data: The parsed JSON.
-        path: The file, beside which Open Images' names are looked for.
-        name: The file's name, for messages.
+        file: The file's name, for messages.
         root: The label of a root above several; "everything" by default.
 
     Raises:
-        TaxonomyError: If something in it is neither a node nor a name, or the names of Open Images are not there.
+        TaxonomyError: If something in it is neither a node nor a name.
     """
-    reader = _Reader(name)
-    reader.read(data)
-    raw = reader.finish()
-    if reader.mids:
-        _name_mids(raw, path)
+    raw = RawTaxonomy(file, "nested-json")
+    id_at: dict[Hashable, str] = {}
+    # What is to be read, depth first: a value, its parent, its JSON path, and the name that an object of names gives.
+    stack: list[tuple[object, Hashable | None, str, str | None]] = [(data, None, "$", None)]
+    while stack:
+        value, parent, at, name = stack.pop()
+        fields = _fields(value) if isinstance(value, dict) else {}
+        is_node = isinstance(value, dict) and _is_node(value, fields)
+        if name is None and isinstance(value, dict) and not is_node:
+            stack += [(below, parent, f"{at}.{key}", str(key)) for key, below in reversed(value.items())]
+        elif name is None and isinstance(value, list):
+            stack += [(below, parent, f"{at}[{i}]", None) for i, below in reversed([*enumerate(value)])]
+        elif isinstance(value, dict) and is_node:
+            raw.nodes.append(_node(value, fields, parent, at, raw))
+            identity = value.get(fields.get("id", ""))
+            if isinstance(identity, str | int):
+                id_at[at,] = str(identity)
+            elif name is not None and name != value[fields["name"]]:
+                id_at[at,] = name  # {"n01440764": {"name": "tench"}}
+            below = value.get(fields.get("children", ""))
+            if below is not None and not isinstance(below, dict | list):
+                raise _no_node(below, f"{at}.{fields['children']}", file)
+            stack += [(below, (at,), f"{at}.{fields['children']}", None)] if below else []
+        elif name is None and isinstance(value, str):
+            raw.nodes.append(_named(value, parent, at, raw))
+        elif name is not None and (value is None or isinstance(value, dict | list)):
+            raw.nodes.append(_named(name, parent, at, raw))
+            stack += [(value, (at,), at, None)] if value else []
+        else:
+            raise _no_node(value, at, file)
+    count = Counter(id_at.values())
+    key = {at: identity for at, identity in id_at.items() if count[identity] == 1}
+    raw.nodes = [n._replace(key=key.get(n.key, n.key), parent=key.get(n.parent, n.parent)) for n in raw.nodes]
+    if several := [identity for identity, times in count.items() if times > 1]:
+        message = f"Ids that are used several times and so identify no node: {len(several):,}."
+        raw.note("shared id", message, value=several[0])
     add_root(raw, root or ROOT)
     return raw
 
 
-def _key(name: str) -> str:
-    return re.sub(r"[\s_-]+", "", name).lower()
-
-
-def _field(entry: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """Returns the key of an object that is one of some names, in their order, as the object spells it."""
-    keys = {_key(key): key for key in reversed(list(entry))}
-    return next((keys[name] for name in names if name in keys), None)
-
-
-def _is_node(entry: Mapping[str, Any]) -> bool:
-    """Tells whether an object is a node itself: it has a name that is text, or an id and children."""
-    name, key = _field(entry, _NAME), _field(entry, _ID)
-    if name is not None and isinstance(entry[name], str):
-        return True
-    return key is not None and isinstance(entry[key], str | int) and _field(entry, _CHILDREN) is not None
-
-
-class _Reader:
-    """Walks the JSON without recursion, depth first, so that siblings keep their order."""
-
-    def __init__(self, file: str) -> None:
-        self.raw = RawTaxonomy(file, "nested-json")
-        self.ids: Counter[str] = Counter()
-        self.parts = 0
-        self.mids = False
-        # The id of each node by its place.
-        self._id_at: dict[Hashable, str] = {}
-
-    def read(self, data: object) -> None:
-        # What is to be read: a value, its parent, its JSON path, and the name that an object of names gives it.
-        stack: list[tuple[object, Hashable | None, str, str | None]] = [(data, None, "$", None)]
-        while stack:
-            value, parent, at, named = stack.pop()
-            if named is not None:
-                self._named(value, parent, at, named, stack)
-            elif isinstance(value, dict):
-                if _is_node(value):
-                    self._node(value, parent, at, None, stack)
-                else:
-                    stack.extend((v, parent, f"{at}.{k}", k) for k, v in reversed(value.items()))
-            elif isinstance(value, list):
-                stack.extend((v, parent, f"{at}[{i}]", None) for i, v in reversed([*enumerate(value)]))
-            elif isinstance(value, str):
-                self._add(at, parent, value)
-            else:
-                raise self._no_node(value, at)
-
-    def _named(
-        self,
-        value: object,
-        parent: Hashable | None,
-        at: str,
-        name: str,
-        stack: list[tuple[object, Any, str, str | None]],
-    ) -> None:
-        if isinstance(value, dict) and value and _is_node(value):
-            self._node(value, parent, at, name, stack)
-            return
-        if value is not None and not isinstance(value, dict | list):
-            raise self._no_node(value, at)
-        key = self._add(at, parent, name)
-        if value:
-            stack.append((value, key, at, None))
-
-    def _node(
-        self,
-        entry: Mapping[str, Any],
-        parent: Hashable | None,
-        at: str,
-        outer: str | None,
-        stack: list[tuple[object, Any, str, str | None]],
-    ) -> None:
-        name, key = _field(entry, _NAME), _field(entry, _ID)
-        label = entry[name] if name is not None else entry[key or ""]
-        if not isinstance(label, str | int):
-            raise self._no_node(label, f"{at}.{name}")
-        identity = str(entry[key]) if key is not None and isinstance(entry[key], str | int) else None
-        if identity is None and outer is not None and outer != label:
-            identity = outer  # {"n01440764": {"name": "tench"}}
-        self.mids |= _key(name or "") == "labelname" and _MID.fullmatch(str(label)) is not None
-        rank = _field(entry, _RANK)
-        node = self._add(
-            at,
-            parent,
-            str(label),
-            aliases=self._texts(entry, _ALIASES, at),
-            leads=self._texts(entry, _LEADS, at),
-            rank=str(entry[rank]) if rank is not None and entry[rank] is not None else None,
-            identity=identity,
-        )
-        part = _field(entry, ("part",))
-        self.parts += len(entry[part]) if part is not None and isinstance(entry[part], list) else 0
-        children = _field(entry, _CHILDREN)
-        if children is None or entry[children] is None:
-            return
-        if not isinstance(entry[children], dict | list):
-            raise self._no_node(entry[children], f"{at}.{children}")
-        stack.append((entry[children], node, f"{at}.{children}", None))
-
-    def _texts(self, entry: Mapping[str, Any], names: tuple[str, ...], at: str) -> tuple[str, ...]:
-        field = _field(entry, names)
-        value = None if field is None else entry[field]
-        texts = [value] if isinstance(value, str) else value or []
+def _node(
+    entry: Mapping[str, Any], fields: Mapping[str, str], parent: Hashable | None, at: str, raw: RawTaxonomy
+) -> RawNode:
+    """Returns the node that an object with fields is."""
+    names = {}
+    for field in ("aliases", "leads"):
+        value = entry.get(fields.get(field, "")) or []
+        texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise self._no_node(value, f"{at}.{field}", "The names are not a list of texts.")
-        return tuple(dict.fromkeys(filter(None, map(clean, texts))))
-
-    def _add(
-        self,
-        at: str,
-        parent: Hashable | None,
-        label: str,
-        *,
-        aliases: tuple[str, ...] = (),
-        leads: tuple[str, ...] = (),
-        rank: str | None = None,
-        identity: str | None = None,
-    ) -> Hashable:
-        key: Hashable = (at,)
-        try:
-            label.encode()
-        except UnicodeEncodeError:
-            raise TaxonomyError(
-                "A name contains an incomplete character (half a surrogate pair).",
-                file=self.raw.file,
-                value=f"{at}: {label!r}",
-            ) from None
-        tidy = clean(label)
-        if not tidy:
-            self.raw.flaw("empty name", "The node has no name.", None, at, "Give it a name or remove it.")
-            tidy = at
-        if identity is not None:
-            self.ids[identity] += 1
-            self._id_at[key] = identity
-        others = tuple(name for name in aliases if name != tidy)
-        self.raw.nodes.append(RawNode(key, parent, tidy, others, clean(rank or "") or None, leads=leads))
-        return key
-
-    def finish(self) -> RawTaxonomy:
-        """Returns the nodes, those whose ids stand nowhere else known by them."""
-        key = {at: identity for at, identity in self._id_at.items() if self.ids[identity] == 1}
-        self.raw.nodes = [
-            replace(node, key=key.get(node.key, node.key), parent=key.get(node.parent, node.parent))
-            for node in self.raw.nodes
-        ]
-        several = {identity: count for identity, count in self.ids.items() if count > 1}
-        if several:
-            first = next(iter(several))
-            message = f"Ids that are used several times and so identify no node: {len(several):,}."
-            self.raw.note("shared id", message, value=first)
-        if self.parts:
-            self.raw.note("left out", f"Left out: {self.parts:,} parts, since a part is not a kind of its whole.")
-        return self.raw
-
-    def _no_node(
-        self, value: object, at: str, message: str = "This is neither a name nor a node with a name."
-    ) -> TaxonomyError:
-        return TaxonomyError(
-            message,
-            file=self.raw.file,
-            value=f"{at}: {value!r}"[:120],
-            remedy='A node is a text, an object with a "name" and perhaps "children", or a key with an object, a list '
-            "or null behind it.",
-        )
+            raise _no_node(value, f"{at}.{fields[field]}", raw.file, "The names are not a list of texts.")
+        names[field] = tuple(dict.fromkeys(filter(None, map(clean, texts))))
+    label = entry[fields["name"] if "name" in fields else fields["id"]]
+    if not isinstance(label, str | int):
+        raise _no_node(label, f"{at}.{fields['name']}", raw.file)
+    node, rank = _named(str(label), parent, at, raw), entry.get(fields.get("rank", ""))
+    aliases = tuple(name for name in names["aliases"] if name != node.label)
+    return node._replace(aliases=aliases, leads=names["leads"], rank=None if rank is None else clean(str(rank)) or None)
 
 
-def _name_mids(raw: RawTaxonomy, path: Path) -> None:
-    """Gives the nodes of Open Images their names, from the file of class descriptions beside it; ids stay ids.
+def _named(label: str, parent: Hashable | None, at: str, raw: RawTaxonomy) -> RawNode:
+    if any("\ud800" <= character <= "\udfff" for character in label):
+        message = "A name contains an incomplete character (half a surrogate pair)."
+        raise TaxonomyError(message, file=raw.file, value=f"{at}: {label!r}")
+    if not (tidy := clean(label)):
+        raw.flaw("empty name", "The node has no name.", None, at, "Give it a name or remove it.")
+    return RawNode((at,), parent, tidy or at)
 
-    Raises:
-        TaxonomyError: If there is no such file.
-    """
-    files = sorted(path.parent.glob(DESCRIPTIONS))
-    if not files:
-        raise TaxonomyError(
-            "The labels are Open Images ids, but there is no file with their names.",
-            file=raw.file,
-            value=raw.nodes[0].label,
-            remedy="Put Open Images' class-descriptions-boxable.csv in the same folder.",
-        )
-    names: dict[str, str] = {}
-    for file in files:
-        rows = csv.reader(read_text(file).splitlines())
-        names |= {row[0].strip(): clean(row[1]) for row in rows if len(row) > 1 and clean(row[1])}
-    unnamed = [node.label for node in raw.nodes if node.label not in names and node.parent is not None]
-    if unnamed:
-        message = f"Ids that {', '.join(file.name for file in files)} does not name are labels: {len(unnamed):,}."
-        raw.note("renamed", message, value=unnamed[0])
-    # The root, "/m/0bl9f", is in none of the lists; the papers call it Entity.
-    called = {node.label: "Entity" for node in raw.nodes if node.parent is None} | names
-    raw.nodes = [replace(node, label=called.get(node.label, node.label)) for node in raw.nodes]
+
+def _no_node(
+    value: object, at: str, file: str, message: str = "This is neither a name nor a node with a name."
+) -> TaxonomyError:
+    remedy = 'A node is a text, an object with a "name", or a key with an object, a list or null behind it.'
+    return TaxonomyError(message, file=file, value=f"{at}: {value!r}"[:120], remedy=remedy)

@@ -8,7 +8,7 @@ from taxtune.data.examples import _lookup
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.taxonomy.domain import restrict
-from taxtune.taxonomy.names import attach_english_names, read_english_names
+from taxtune.taxonomy.names import attach_english_names
 
 
 def small_tree(ranks: list[str | None]) -> Taxonomy:
@@ -74,13 +74,6 @@ def test_a_tree_without_ranks_is_left_alone() -> None:
     assert attach_english_names(tree) is tree
 
 
-def test_rows_have_names_and_places() -> None:
-    for row in read_english_names():
-        assert row.rank == row.rank.lower(), row
-        assert all(name == name.strip() for name in row.english), row
-        assert len({name.casefold() for name in row.english}) == len(row.english), row
-
-
 def test_what_the_tree_itself_calls_a_group_is_not_given_to_another() -> None:
     """Curated, "finch" is Passeriformes, as finches are several families; a tree that says Fringillidae means it."""
     tree = Taxonomy(
@@ -92,17 +85,3 @@ def test_what_the_tree_itself_calls_a_group_is_not_given_to_another() -> None:
     named = attach_english_names(tree)
     assert (named.find("finch"), named.led("finch")) == ([2], [])
     assert named.led("songbird") == [1]
-
-
-def test_a_leaf_of_that_name_keeps_it() -> None:
-    """Curated, "marigold" is all of Asteraceae; a tree with a class "marigold" means that class."""
-    tree = Taxonomy(
-        ["flower", "Asteraceae", "marigold", "oxeye daisy"],
-        [-1, 0, 1, 1],
-        ranks=[None, "family", "kind", "kind"],
-    )
-    without = Taxonomy(["flower", "Asteraceae", "oxeye daisy"], [-1, 0, 1], ranks=[None, "family", "kind"])
-    assert attach_english_names(without).led("marigold") == [1]
-    assert attach_english_names(tree).find("marigold") == [2]
-    assert attach_english_names(tree).led("marigold") == []
-    assert attach_english_names(tree).led("sunflower family") == attach_english_names(without).led("sunflower family")

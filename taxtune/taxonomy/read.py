@@ -1,0 +1,202 @@
+"""From a taxonomy file to a tree: which format it is in, and what reads it.
+
+A new format is a function in `readers` that turns a file into a `RawTaxonomy`, its name in `FORMATS`, and a line in
+`_format_of` that knows it by suffix, header or first key.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from taxtune.errors import TaxonomyError
+from taxtune.plugins import find_plugin, plugin_names
+from taxtune.resources import builtin_trees
+from taxtune.tables import header_of, parse_table, read_text
+from taxtune.taxonomy.names import attach_english_names
+from taxtune.taxonomy.raw import RawTaxonomy
+from taxtune.taxonomy.readers import checklists, nested_json, ontologies, ranks, rows
+from taxtune.taxonomy.tree import Taxonomy, tree_of
+
+__all__ = ["FORMATS", "Reader", "as_taxonomy", "parse_taxonomy", "read_taxonomy"]
+
+#: The entry points by which other packages add formats.
+READERS = "taxtune.readers"
+#: What reads a format: from a path, and perhaps `root_label`, to what the file says.
+Reader = Callable[..., RawTaxonomy]
+#: The formats that can be asked for; "auto" looks at the content.
+FORMATS = (
+    *("auto", "paths", "edges", "inat21-csv", "inat21-json", "nested-json", "breadcrumbs", "rdf", "obo"),
+    *("darwin-core", "taxdump"),
+)
+_BUILTIN = "builtin:"
+_PEEKED = 2**16
+
+
+def as_taxonomy(given: Taxonomy | str | Path | Mapping[str, object]) -> Taxonomy:
+    """Returns a label tree as functions take it: a tree, a file that `read_taxonomy` reads, or nested dicts."""
+    if isinstance(given, Taxonomy):
+        return given
+    return Taxonomy.from_dict(given) if isinstance(given, Mapping) else read_taxonomy(given)
+
+
+def read_taxonomy(
+    path: str | Path,
+    *,
+    format: str | Reader = "auto",
+    names: bool = True,
+    root_label: str | None = None,
+) -> Taxonomy:
+    """Reads a taxonomy.
+
+    Args:
+        path: A file, a folder or zip file of a checklist, or "builtin:NAME" for one that comes with taxtune: that of
+            the embedded field guide ("builtin:fieldguide") or of another recipe.
+        format: One of `FORMATS`: "paths", "edges" and "breadcrumbs" (see `readers.rows`), "inat21-csv" and
+            "inat21-json" (`readers.ranks`), "nested-json", "rdf" and "obo" (`readers.ontologies`; need the extras of
+            these names), "darwin-core" and "taxdump" (`readers.checklists`); "auto" is whichever the content is. Or a
+            name that an installed package adds to the entry points "taxtune.readers", or such a reader itself: a
+            function that takes the path and perhaps `root_label` and returns a `RawTaxonomy`.
+        names: Whether to add English names to nodes with Latin labels and ranks (see `taxtune.taxonomy.names`).
+        root_label: The label of the root where the format adds one.
+
+    Returns:
+        The tree, its nodes numbered depth first, siblings in file order.
+
+    Raises:
+        TaxonomyError: If the file cannot be read, is in none of the formats, or has a defect that breaks the tree; the
+            message names the first one and how many more there are.
+    """
+    tree = tree_of(parse_taxonomy(path, format=format, root_label=root_label))
+    return attach_english_names(tree) if names else tree
+
+
+def parse_taxonomy(path: str | Path, *, format: str | Reader = "auto", root_label: str | None = None) -> RawTaxonomy:
+    """Returns the statements of a taxonomy file, not yet made into a tree; see `read_taxonomy`.
+
+    Raises:
+        TaxonomyError: If the file cannot be read or is in none of the formats, or a root label is given for a file that
+            has a root of its own.
+    """
+    reader = format if callable(format) else None if format in FORMATS else find_plugin(READERS, format)
+    if reader is not None:
+        raw = reader(Path(path)) if root_label is None else reader(Path(path), root_label=root_label)
+        if not isinstance(raw, RawTaxonomy):
+            message = f"The reader returned a {type(raw).__name__}."
+            raise TaxonomyError(message, file=path, value=format, remedy="Return a RawTaxonomy.")
+    elif format not in FORMATS or callable(format):
+        remedy = f"Use one of {', '.join((*FORMATS, *plugin_names(READERS)))}."
+        raise TaxonomyError("Unknown taxonomy format.", value=format, remedy=remedy)
+    else:
+        raw = _parse(_resolved(path), str(path), format, root_label)
+    if root_label is not None and not any(
+        node.parent is None and node.row is None and node.label == root_label for node in raw.nodes
+    ):
+        message = "The file has its own root; a label can be given only for an added root."
+        raise TaxonomyError(message, file=raw.file, value=root_label)
+    return raw
+
+
+def _resolved(path: str | Path) -> Path:
+    if not str(path).startswith(_BUILTIN):
+        return Path(path)
+    trees = builtin_trees()
+    name = str(path).removeprefix(_BUILTIN)
+    if name not in trees:
+        remedy = f"Built-in taxonomies: {', '.join(trees)}."
+        raise TaxonomyError("Unknown built-in taxonomy.", value=str(path), remedy=remedy)
+    return trees[name]
+
+
+def _parse(file: Path, name: str, format: str, root: str | None) -> RawTaxonomy:
+    core = None
+    if not file.exists():
+        read_text(file)  # says so
+    if file.is_dir() or file.suffix.lower() == ".zip" or (file.is_file() and zipfile.is_zipfile(file)):
+        files = checklists.files_in(file)
+        format = ("taxdump" if "nodes.dmp" in files else "darwin-core") if format == "auto" else format
+        if format not in ("taxdump", "darwin-core"):
+            raise TaxonomyError("This is a folder or an archive, not a taxonomy file.", file=name, value=format)
+    elif format in ("taxdump", "darwin-core") or (format == "auto" and _is_checklist(file)):
+        files, core = checklists.files_in(file.parent), file.name
+        format = ("taxdump" if core == "nodes.dmp" else "darwin-core") if format == "auto" else format
+    if format == "taxdump":
+        return checklists.read_taxdump(files, name, root)
+    if format == "darwin-core":
+        return checklists.read_darwin_core(files, name, core, root)
+    text = read_text(file)
+    is_json = text.lstrip()[0] in "{["
+    data = _json(text, name) if is_json and not ontologies.is_rdf(text, file) else None
+    format = _format_of(text, data, file, name) if format == "auto" else format
+    if format.endswith("json"):
+        if data is None:
+            raise TaxonomyError("The file is not JSON.", file=name, remedy="Leave out the format.")
+        read: Any = ranks.read_categories if format == "inat21-json" else nested_json.read_nested
+        return read(data, name, root)  # type: ignore[no-any-return]
+    if format in ("rdf", "obo", "breadcrumbs"):
+        if format == "rdf":
+            return ontologies.read_rdf(text, file, name, root)
+        return ontologies.read_obo(text, name, root) if format == "obo" else rows.read_breadcrumbs(text, name, root)
+    if is_json:
+        raise TaxonomyError("The file is JSON.", file=name, value=format, remedy="Leave out the format.")
+    table = parse_table(text, name)
+    if format == "inat21-csv":
+        return ranks.read_ranks(table, root)
+    return rows.read_edges(table) if format == "edges" else rows.read_paths(table)
+
+
+def _is_checklist(file: Path) -> bool:
+    """Tells whether a file is part of a checklist, by its name or header; it is not read to its end."""
+    if file.name == "nodes.dmp":
+        return True
+    with file.open("rb") as stream:
+        return checklists.is_darwin_core(header_of(stream.read(_PEEKED).decode("utf-8-sig", "replace")))
+
+
+def _json(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as problem:
+        is_lines = problem.msg == "Extra data" and problem.lineno > 1
+        remedy = "Give one JSON value, not JSON Lines." if is_lines else "It may have been cut off; download it again."
+        message = f"The file is not valid JSON: {problem.msg}."
+        raise TaxonomyError(message, file=name, row=problem.lineno, remedy=remedy) from None
+    except RecursionError:
+        raise TaxonomyError("The JSON is nested too deeply to be a taxonomy.", file=name) from None
+
+
+def _format_of(text: str, data: object, file: Path, name: str) -> str:
+    """Returns the format of a file, by its suffix, its header or its first key."""
+    if ontologies.is_rdf(text, file):
+        return "rdf"
+    if ontologies.is_obo(text):
+        return "obo"
+    if data is not None:
+        if ranks.is_categories(data):
+            return "inat21-json"
+        if nested_json.is_nested(data):
+            return "nested-json"
+        first = data[0] if isinstance(data, list) and data else data
+        message = "The file is JSON, but not in a known taxonomy layout."
+        value = f"keys {', '.join(map(repr, list(first)[:5]))}" if isinstance(first, dict) else repr(first)
+        remedy = 'Known are nested nodes ({"name": …, "children": […]}, or names as keys: {"bird": ["duck", "gull"]}) '
+        remedy += "and iNat21's `categories`. For a flat list of labels, use `taxtune taxonomy from-labels`."
+        raise TaxonomyError(message, file=name, value=value, remedy=remedy)
+    header = header_of(text)
+    if {"child", "parent"} <= set(header):
+        return "edges"
+    if rows.has_levels(header):
+        return "paths"
+    if ranks.has_ranks(header):
+        return "inat21-csv"
+    if rows.is_breadcrumbs(text):
+        return "breadcrumbs"
+    table = parse_table(text, name)  # damage of the file goes first
+    message = "This is not the header of a known taxonomy format."
+    remedy = "It needs the columns child and parent (edges); or path, or level1, level2, … (paths); or ranks such as "
+    remedy += "class, order, family, name (inat21-csv). `taxtune taxonomy build` makes a tree of a graph's edges; "
+    remedy += "other layouts take two lines of pandas (see the page on taxonomy formats)."
+    raise TaxonomyError(message, file=name, row=table.header_line, value=",".join(table.header), remedy=remedy)

@@ -1,0 +1,168 @@
+r"""Readers of trees whose rows are paths, edges or lines of names: the formats paths, edges and breadcrumbs.
+
+Paths: a column `path` with the names from the root parted by "/" (in a name a slash is written "\/" and a backslash
+before it "\\"), or one column per level: level1, level2, …, or, when the format is asked for by name, columns of any
+other name, which are then the ranks. Edges: `child` and `parent`, which are ids, and `label`; the root has no parent,
+or is the one parent that is no child; a column `node_id` says which nodes have ids where child and parent are none.
+Both have optional columns `rank`, `aliases` and `leads` (parted by ";" or "|"), and paths have `id`.
+
+Breadcrumbs: "Animals > Pets > Cats" a line, as Google publishes its product taxonomy, perhaps with "123 - " in front.
+"""
+
+from __future__ import annotations
+
+import re
+
+from taxtune.errors import TaxonomyError
+from taxtune.tables import Table, clean, split_cell
+from taxtune.taxonomy.raw import ROOT, PathCollector, RawNode, RawTaxonomy, add_root, split_names
+
+__all__ = ["has_levels", "is_breadcrumbs", "read_breadcrumbs", "read_edges", "read_paths"]
+
+_LEVEL = re.compile(r"level_?\d+")
+_ALIASES = ("aliases", "alias", "common_name")
+_LEADS = ("leads", "lead")
+_NUMBERED = re.compile(r"(?:(\d+)\s+-\s+)?(.*)")
+_STEP = re.compile(r"(?:(?<=\s)|^)>(?=\s|$)")
+
+
+def has_levels(header: tuple[str, ...]) -> bool:
+    """Tells whether columns are a table of paths: `path`, or level1, level2, …."""
+    return "path" in header or any(map(_LEVEL.fullmatch, header))
+
+
+def read_paths(table: Table) -> RawTaxonomy:
+    """Returns the nodes of a table of paths.
+
+    Raises:
+        TaxonomyError: If there is neither a column path nor a level, or a path has more than 250 names.
+    """
+    others = (*_ALIASES, *_LEADS, "rank", "id", "")
+    whole, aliases, leads = table.column("path"), table.column(*_ALIASES), table.column(*_LEADS)
+    rank, key = table.column("rank"), table.column("id")
+    numbered = [i for i, name in enumerate(table.header) if _LEVEL.fullmatch(name)]
+    levels = sorted(numbered, key=lambda i: int(re.sub(r"\D", "", table.header[i])))
+    levels = levels or [i for i, name in enumerate(table.header) if name not in others]
+    if not levels and whole is None:
+        message, value = "A table of paths needs a column path, or one column per level.", ",".join(table.header)
+        raise TaxonomyError(message, file=table.file, row=table.header_line, value=value)
+    # Columns called level1, level2 say nothing about ranks; other names do.
+    known: list[str | None] = [None if numbered or whole is not None else table.header[i] for i in levels]
+    collector = PathCollector(table.file, "paths")
+    for row in table.rows:
+        if collector.raw.ragged(row, table):
+            continue
+        names = [row.cell(i) for i in levels]
+        if whole is not None:
+            names = [clean(name) for name in split_cell(row.cell(whole), "/")]
+            while len(names) > 1 and not names[0]:
+                names.pop(0)
+        while len(names) > 1 and not names[-1]:
+            names.pop()
+        if not all(names):
+            message = f"Name {names.index('') + 1} of the path is empty." if any(names) else "The row names nothing."
+            shown = "/".join(name or "?" for name in names) if any(names) else None
+            collector.raw.flaw("empty name", message, row.line, shown, "Fill in the name, or remove the row.")
+            continue
+        ranks: list[str | None] = [None] * len(names) if whole is not None else known[: len(names)]
+        ranks[-1] = row.cell(rank) or ranks[-1]
+        given = split_names(row.cell(aliases), names[-1]), split_names(row.cell(leads), names[-1])
+        collector.add(row.line, names, ranks, *given, key=row.cell(key) or None)
+    return collector.finish()
+
+
+def read_edges(table: Table) -> RawTaxonomy:
+    """Returns the nodes of an edge list.
+
+    Raises:
+        TaxonomyError: If the columns child and parent are not there.
+    """
+    child, parent = table.column("child"), table.column("parent")
+    if child is None or parent is None:
+        message, value = "An edge list needs a header with the columns child and parent.", ",".join(table.header)
+        raise TaxonomyError(message, file=table.file, row=table.header_line, value=value)
+    label, aliases, rank = table.column("label", "name"), table.column("aliases", "alias"), table.column("rank")
+    leads, node_id = table.column(*_LEADS), table.column("node_id")
+    raw = RawTaxonomy(table.file, "edges")
+    ids: dict[str, str] = {}
+    stated: dict[tuple[str, str], RawNode] = {}
+    for row in table.rows:
+        if raw.ragged(row, table):
+            continue
+        if len(row.cells) <= max(child, parent):
+            message = f"The row has {len(row.cells)} cells, the header {len(table.header)}."
+            remedy = "Put a comma after the child, and leave the parent of the root empty."
+            raw.flaw("ragged row", message, row.line, ",".join(row.cells), remedy)
+            continue
+        key, above = row.cells[child], row.cells[parent]
+        if not key:
+            remedy = "Fill in the child, or remove the row."
+            raw.flaw("empty name", "The row has no child.", row.line, ",".join(row.cells), remedy)
+            continue
+        name = key if label is None else row.cell(label)
+        if not name:
+            raw.flaw("empty name", "The node has no label.", row.line, key, "Fill in the label.")
+            name = key
+        if node_id is not None and row.cell(node_id):
+            ids[key] = row.cell(node_id)
+        given = split_names(row.cell(aliases), name), split_names(row.cell(leads), name)
+        node = RawNode(key, above or None, name, given[0], row.cell(rank) or None, row.line, given[1])
+        first = stated.setdefault((key, above), node)
+        if first is node:
+            raw.nodes.append(node)
+        else:
+            same = first._replace(row=row.line) == node
+            raw.repeated("edge", first.row, row.line, f"{key} under {above}" if above else key, same=same)
+    if all(node.parent is not None for node in raw.nodes):  # then a parent that is no child is a root
+        known = {node.key for node in raw.nodes}
+        tops: dict[object, int | None] = {}
+        for node in raw.nodes:
+            if node.parent not in known:
+                tops.setdefault(node.parent, node.row)
+        raw.nodes[:0] = [RawNode(key, None, str(key), row=row) for key, row in tops.items()]
+    if node_id is not None:
+        _name_by_ids(raw, ids)
+    return raw
+
+
+def _name_by_ids(raw: RawTaxonomy, ids: dict[str, str]) -> None:
+    """Makes the column `node_id` say which nodes have ids: child and parent then only tie the rows together."""
+    owners: dict[str, str] = {}
+    for key, identity in ids.items():
+        if owners.setdefault(identity, key) != key:
+            message, remedy = (
+                f"{owners[identity]!r} and {key!r} have this id.",
+                "Give every node a unique id, or no id.",
+            )
+            raw.flaw("conflicting rows", message, None, identity, remedy)
+    known = {key: ids.get(str(key), (key,)) for node in raw.nodes for key in (node.key, node.parent)} | {None: None}
+    raw.nodes = [node._replace(key=known[node.key], parent=known[node.parent]) for node in raw.nodes]
+
+
+def is_breadcrumbs(text: str) -> bool:
+    """Tells whether the first lines of a text are ways such as "A > B" and the tops of such ways."""
+    ways = [_way(line)[1] for line in text.splitlines()[:500] if line.strip() and not line.startswith("#")]
+    tops = {way[0] for way in ways if len(way) > 1}
+    return bool(tops) and all(len(way) > 1 or way[0] in tops for way in ways)
+
+
+def read_breadcrumbs(text: str, name: str, root: str | None = None) -> RawTaxonomy:
+    """Returns the nodes of lines of ways; several tops stand under an added root."""
+    collector = PathCollector(name, "breadcrumbs")
+    for row, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        key, way = _way(line)
+        if all(way):
+            collector.add(row, way, key=key)
+        else:
+            message, remedy = f"Name {way.index('') + 1} in the line is empty.", "Fill in the name, or remove the line."
+            collector.raw.flaw("empty name", message, row, line, remedy)
+    raw = collector.finish()
+    add_root(raw, root or ROOT)
+    return raw
+
+
+def _way(line: str) -> tuple[str | None, list[str]]:
+    number, names = _NUMBERED.fullmatch(line.strip()).groups()  # type: ignore[union-attr]
+    return number, [clean(name) for name in _STEP.split(names)]
