@@ -23,7 +23,6 @@ from taxtune.cli.study import study_app, study_command
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune
 from taxtune.progress import showing
-from taxtune.report.progress import Terminal
 
 __all__ = ["app"]
 
@@ -107,6 +106,8 @@ def _options(
     ] = False,
 ) -> None:
     """Tune the prompts of vision-language models against a label taxonomy."""
+    from taxtune.report.progress import Terminal
+
     context.with_resource(showing(Terminal()))
 
 

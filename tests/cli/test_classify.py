@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from pyarrow import parquet
 
 import taxtune
@@ -145,26 +144,6 @@ def test_images_come_from_tables_lists_patterns_and_stdin(here: Path) -> None:
     assert rows[0]["placement"] == rows[5]["placement"]
 
 
-def test_the_column_of_images_is_found_as_init_finds_it(here: Path) -> None:
-    (here / "list.csv").write_text("id,File Name,placement\n1,0.png,beach\n2,1.png,wood\n")  # the files are in photos/
-    (here / "both.csv").write_text("file,img\n0.png,1.png\n2.png,3.png\n")
-    done = classify(here, "list.csv", "--out", "labels.jsonl")
-    assert done.code == 2
-    assert "a column 'placement' already" in done.err
-    (here / "list.csv").write_text("id,File Name,place\n1,0.png,beach\n2,1.png,wood\n")
-    done = classify(here, "list.csv", "--out", "labels.jsonl")
-    assert done.code == 0, done.err
-    rows = read(here / "labels.jsonl")
-    assert [(row["image"], row["place"], row["failure"]) for row in rows] == [
-        ("0.png", "beach", None),
-        ("1.png", "wood", None),
-    ]
-    assert "Name it with --image-column" in classify(here, "both.csv").err
-    named = classify(here, "both.csv", "--image-column", "img")
-    assert [row["image"] for row in table(named.out)] == ["1.png", "3.png"]
-    assert not any(row["failure"] for row in table(named.out))
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -238,17 +217,6 @@ def test_a_saved_classifier_labels_as_its_run_does(here: Path) -> None:
     assert (here / "labels.csv").read_text() == from_run.out
     assert "answers are kept in labels-answers.db" in done.err
     assert sorted(file.name for file in (here / "saved").iterdir()) == ["classifier.json", "taxonomy.json"]
-
-
-def test_more_images_than_a_batch_are_labelled_in_order(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taxtune.classifier.labels._BATCH", 2)
-    for i in range(3):
-        Image.new("RGB", (32, 32), (i * 80, 30, 90)).save(here / "photos" / f"x{i}.png")
-    done = classify(here, "photos", "--out", "labels.csv")
-    assert done.code == 0, done.err
-    batched = (here / "labels.csv").read_text()
-    monkeypatch.undo()
-    assert classify(here, "photos").out == batched
 
 
 def test_ctrl_c_says_how_to_go_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from taxtune.metrics import registry
-from taxtune.metrics.registry import MeasureSettings, PairwiseMeasure
 from tests.cli.commands import Done, run_captured
-from tests.servers import OpenAIServer
 
 TREE = """path,rank,aliases
 life,,
@@ -122,62 +118,6 @@ def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> N
     assert [result["answers"][0]["measured"] for result in found] == [wrong, "correct"]
 
 
-def test_a_judge_is_shown_the_prompt_of_each_row(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    class Judge(PairwiseMeasure):
-        needs_questions = True
-
-        def scores(self, answers, references, images=None, *, questions=None):
-            asked.extend(questions)
-            return np.ones(len(answers))
-
-    made = []
-
-    def make(spec: str, settings: MeasureSettings) -> PairwiseMeasure:
-        made.append((spec, settings.device, settings.batch_size, settings.cache_dir))
-        return Judge(spec, spec)
-
-    monkeypatch.setattr(registry, "make_measure", make)
-    file = tmp_path / "answers.jsonl"
-    lines = [{"id": i, "answer": "duck", "target": "mallard", "asked": f"What {i}?"} for i in range(2)]
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    models = ("--inclusion", "contained", "--concept", "rouge-1", "--device", "cpu", "--batch-size", "3")
-    options = (*models, "--cache-dir", str(tmp_path / "cache"), "--question-column", "asked")
-    done = run(str(file), "-t", str(tree), *options)
-    assert done.code == 0, done.err
-    assert asked == ["What 0?", "What 1?"] * 2
-    assert made == [(spec, "cpu", 3, tmp_path / "cache") for spec in ("contained", "rouge-1")]
-    for wrong, said in ((("--question-column", "else"), "row has no else"), ((), "--question-column")):
-        done = run(str(file), "-t", str(tree), *models, *wrong)
-        assert done.code == 2
-        assert said in done.err
-
-
-def test_an_unclear_verdict_of_a_judge_is_unscored_and_counted(tree: Path, tmp_path: Path) -> None:
-    file, tags = tmp_path / "answers.jsonl", tmp_path / "tags.jsonl"
-    file.write_text(rows(("a duck", "mallard"), ("robin", "Turdus merula"), ("mallard", "mallard")))
-    tags.write_text('{"id": "x0", "tags": ["pond"]}\n{"id": "x1", "tags": ["pond"]}\n')
-    replies = {"a duck": "No.", "robin": "Perhaps.", "mallard": "Yes"}
-
-    def judge(request: dict[str, Any]) -> str:
-        (said,) = [said for said in replies if f'"{said}"' in request["messages"][-1]["content"].split("Answer")[-1]]
-        return replies[said]
-
-    with pytest.MonkeyPatch.context() as patch, OpenAIServer(judge) as server:
-        patch.setenv("OPENAI_API_KEY", "none")
-        options = ("--inclusion", "llama-inclusion:openai/judge", "--concept", "rouge-1", "--api-base", server.api_base)
-        where = ("--question", "What bird is it?", "--cache-dir", str(tmp_path / "cache"), "--tags", str(tags))
-        result = diagnosed(file, tree, *options, *where)
-        assert all("What bird is it?" in prompt for prompt in server.prompts)
-    wrong = "fine-grained discrimination failure"
-    assert [record["measured"] for record in result["answers"]] == [wrong, "unscored", "correct"]
-    assert sum(row["unscored"] for row in result["tables"]["types-crossed"]) == 1
-    (row,) = [r for r in result["tables"]["tags"] if (r["by"], r["type"]) == ("placement", "all wrong")]
-    assert [row[key] for key in ("tagged", "unscored", "name a tag", "%")] == [2, 1, 0, 0]
-    assert any("neither yes nor no" in note for note in result["notes"])
-
-
 MERULA = "Turdus merula"
 TAGGED = (("a dog", MERULA), ("duck", MERULA), ("a bird", MERULA), ("blackbird", MERULA), ("mallard", MERULA))
 
@@ -215,24 +155,6 @@ def test_wrong_answers_that_name_a_tag_are_counted_by_type(tree: Path, tmp_path:
     assert shown["all wrong"] == [4, 3, 2, pytest.approx(100 * 2 / 3)]
     assert shown["abstained"] == [0, 0, 0, None]
     assert result["settings"]["inclusion"]["measure"] == "text-inclusion"
-
-
-def test_tags_are_found_by_the_image_and_judged_by_the_inclusion_measure(tree: Path, tmp_path: Path) -> None:
-    file, tags = tmp_path / "answers.jsonl", tmp_path / "tags.jsonl"
-    lines = [("two dogs", "a"), ("blackbirds", "b"), ("duck", "c")]
-    records = [{"answer": said, "target": MERULA, "image": f"{image}.png"} for said, image in lines]
-    file.write_text("".join(json.dumps(record) + "\n" for record in records))
-    tags.write_text(
-        '{"image": "a.png", "tags": ["dog"]}\n{"image": "b.png", "tags": ["nest"]}\n{"image": "z.png", "tags": "dog"}\n'
-    )
-    result = diagnosed(file, tree, "--inclusion", "contained", "--concept", "rouge-1", "--tags", str(tags))
-    # Stemmed, dogs are a dog; the measures' types stand beside those of the tree.
-    assert [record["named"] for record in result["answers"]] == [["dog"], [], None]
-    table = {(row["by"], row["type"]): row["name a tag"] for row in result["tables"]["tags"] if row["answers"]}
-    assert table["placement", "off the tree"] == table["measures", "fine-grained discrimination failure"] == 1
-    assert table["placement", "all wrong"] == table["measures", "all wrong"] == 1
-    assert table["placement", "correct"] == 0
-    assert f"{tags}: 1 of 3 rows of tags belong to no answer" in result["notes"]
 
 
 @pytest.mark.parametrize(
@@ -284,16 +206,3 @@ def test_what_cannot_be_diagnosed(
     assert said in " ".join(done.err.split())
     assert "Traceback" not in done.err
     assert not (tmp_path / "out").exists()
-
-
-def test_answers_that_all_say_nothing_are_counted_and_cost_hr_alone(tree: Path, tmp_path: Path) -> None:
-    file = tmp_path / "answers.jsonl"
-    file.write_text(rows(*(("", "mallard"),) * 5, ([], "mallard")))
-    result = diagnosed(file, tree, "--out", str(tmp_path / "out"))
-    assert result["notes"] == [f"{file}: 6 of 6 answers are empty"]
-    by_type = {record["type"]: record for record in result["tables"]["types"]}
-    # life of life/Aves/Anseriformes/Anatidae/Anas platyrhynchos
-    assert (by_type["abstained"]["answers"], by_type["abstained"]["cost in hP"]) == (6, 0)
-    assert by_type["abstained"]["cost in hR"] == pytest.approx(4 / 5)
-    assert result["tables"]["clades"] == []
-    assert result["table_notes"]["clades"] == ["None: no clade with at least --least answers lowers hP."]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from PIL import Image
 
 from taxtune import loading
-from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.wordnet import ENVIRONMENT
 from tests.authoring.food_wordnet import food_wordnet
@@ -114,14 +111,6 @@ def test_the_splits_fit_the_images_and_what_they_can_show_is_said(
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_the_recipe_of_a_plain_folder_has_twelve_lines(here: Path) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 40))
-    written(init("--data", "photos", *MODEL))
-    text = Path("mine.yaml").read_text()
-    assert len(text.splitlines()) <= 12
-    assert "{kind: folder, path: photos, tuning: 64, heldout: 56} # the other 40 are for `taxtune calibrate`" in text
-
-
 def test_copies_of_an_image_count_once(here: Path) -> None:
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     for n, file in enumerate(sorted(Path("photos").rglob("*.png"))):
@@ -139,11 +128,6 @@ def test_too_few_images_are_refused_with_the_number_that_it_takes(here: Path, im
     refused(init("--data", "photos", *MODEL), said, "too few for a run", "at least 6, better 97")
 
 
-def test_images_that_all_show_the_same_are_refused(here: Path) -> None:
-    in_folders(here / "photos", {"navy": 12})
-    refused(init("--data", "photos", *MODEL), "All 12 images have the label 'navy'", "nothing to tell apart")
-
-
 # -- folders -----------------------------------------------------------------------------------------------------------
 
 
@@ -156,30 +140,6 @@ def test_a_flat_folder_is_refused_with_the_two_ways_of_labelling(here: Path, suf
     assert "names seem" not in done.err, "a camera's numbers are no labels"
 
 
-@pytest.mark.parametrize("file", ["photos/labels.csv", "labels.csv"])
-def test_a_list_in_a_flat_folder_or_beside_it_is_pointed_at(here: Path, file: str) -> None:
-    picture(here / "photos/1.png", 1)
-    (here / file).write_text("image,label\n1.png,navy\n")
-    (here / "others.csv").write_text("image,label\n2.png,navy\n")
-    refused(init("--data", "photos", *MODEL), f"Give the file that lists them: --data {file}.")
-
-
-def test_images_beside_the_sub_folders_are_named(here: Path) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    picture(here / "photos/stray.png", 99)
-    refused(init("--data", "photos", *MODEL), "1 images are not in a class folder: stray.png", "Move each of them")
-
-
-def test_empty_sub_folders_and_other_files_are_left_out_and_said(here: Path) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    (here / "photos/turquoise").mkdir()
-    (here / "photos/navy/notes.txt").write_text("blue")
-    done = init("--data", "photos", *MODEL)
-    assert "1 sub-folder holds no images and is left out: turquoise." in done.err
-    assert done.err.count("1 files are left out because they are not images: 1 × .txt") == 1
-    written(done)
-
-
 def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Path) -> None:
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     (here / "photos/navy/broken.png").write_text("no image")
@@ -188,19 +148,6 @@ def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Pa
     assert "1 image cannot be used and is left out:\n  photos/navy/broken.png: This is not an image" in done.err
     assert "images    12 of 13" in done.out
     assert written(done).data.skip_broken, "the dry run, and the run, leave it out too"
-
-
-@pytest.mark.parametrize("inside", [None, "deeper"])
-def test_a_folder_without_images_is_refused(here: Path, inside: str | None) -> None:
-    (here / "photos" / (inside or "")).mkdir(parents=True)
-    refused(init("--data", "photos", *MODEL), "There are no images", *sorted(IMAGE_SUFFIXES)[:2])
-
-
-def test_the_parts_of_a_data_set_are_no_labels(here: Path) -> None:
-    in_folders(here / "photos/train", dict.fromkeys(SHADES, 3))
-    in_folders(here / "photos/val", dict.fromkeys(SHADES, 3))
-    refused(init("--data", "photos", *MODEL), "called train, val", "--data photos/train")
-    written(init("--data", "photos/train", *MODEL))
 
 
 # -- manifests ---------------------------------------------------------------------------------------------------------
@@ -238,13 +185,6 @@ def test_columns_are_found_by_what_they_hold_and_said(
     assert (said in done.err) is (columns != ("image", "label")), "never silently"
 
 
-def test_json_lines_have_columns_too(here: Path) -> None:
-    rows = [json.dumps({"id": n, "Path": str(picture(here / f"{n}.png", n)), "Kind": SHADES[n % 4]}) for n in range(12)]
-    (here / "list.jsonl").write_text("\n".join(rows))
-    recipe = written(init("--data", "list.jsonl", *MODEL))
-    assert (recipe.data.image_column, recipe.data.label_column) == ("Path", "Kind")
-
-
 @pytest.mark.parametrize(
     ("images", "written_as", "base"),
     [
@@ -270,20 +210,6 @@ def test_the_names_of_images_may_begin_at_the_list_or_at_a_folder_beside_it(
     assert written(again).data.images == base
 
 
-def test_a_list_whose_images_are_nowhere_is_refused_in_a_line(here: Path) -> None:
-    file = manifest(here, "image,label", lambda n, shade: f"x/{n}.png,{shade}")
-    done = init("--data", str(file), *MODEL)
-    refused(done, "Most images of the column 'image' are not there: no 'x/0.png' beside the file")
-    assert len(done.err.splitlines()) == 1
-
-
-def test_a_sheet_is_a_list_too(here: Path) -> None:
-    rows = [(f"{picture(here / f'{n}.png', n).name}", SHADES[n % 4]) for n in range(12)]
-    pd.DataFrame(rows, columns=["Photo", "Colour"]).to_excel("list.xlsx", index=False)
-    data = written(init("--data", "list.xlsx", *MODEL)).data
-    assert (data.path, data.image_column, data.label_column) == ("list.xlsx", "photo", "colour")
-
-
 def test_of_two_columns_that_may_be_the_labels_neither_is_guessed(here: Path) -> None:
     manifest(here, "image,family,species", lambda n, shade: f"{n}.png,{'bluish' if n % 4 > 1 else 'reddish'},{shade}")
     refused(
@@ -293,12 +219,6 @@ def test_of_two_columns_that_may_be_the_labels_neither_is_guessed(here: Path) ->
         "--label-column",
     )
     assert written(init("--data", "list.csv", "--label-column", "species", *MODEL)).data.label_column == "species"
-
-
-def test_of_two_columns_of_files_neither_is_guessed(here: Path) -> None:
-    manifest(here, "photo,mask,label", lambda n, shade: f"{n}.png,{n}.png,{shade}")
-    refused(init("--data", "list.csv", *MODEL), "which column holds the images", "'photo', 'mask'", "--image-column")
-    assert written(init("--data", "list.csv", "--image-column", "Photo", *MODEL)).data.image_column == "photo"
 
 
 @pytest.mark.parametrize(
@@ -315,13 +235,6 @@ def test_a_list_that_lacks_something_is_refused(here: Path, content: str, words:
         picture(here / f"{n}.png", n)
     (here / "list.csv").write_text(content)
     refused(init("--data", "list.csv", *MODEL), *words)
-
-
-def test_columns_that_are_asked_for_must_be_there(here: Path) -> None:
-    manifest(here, "image,label", lambda n, shade: f"{n}.png,{shade}")
-    refused(init("--data", "list.csv", "--label-column", "kind", *MODEL), "no column 'kind'", "'image', 'label'")
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    refused(init("--data", "photos", "--label-column", "kind", *MODEL), "has no columns")
 
 
 # -- labels and tree ---------------------------------------------------------------------------------------------------
@@ -342,16 +255,6 @@ def test_labels_that_are_not_on_the_tree_are_listed_with_what_may_be_meant(here:
     (here / "list.csv").write_text((here / "list.csv").read_text().replace("scarlett", "scarlet"))
     (here / "tree.csv").write_text(TREE + "colour/bluish/turquoise,shade,\n")
     written(init("--data", "list.csv", *MODEL))
-
-
-def test_a_tree_of_something_else_is_doubted(here: Path) -> None:
-    in_folders(here / "photos", {"cat": 6, "dog": 6})
-    refused(init("--data", "photos", *MODEL), "None of the 2 labels is on the tree", "Is tree.csv the tree of these")
-
-
-def test_aliases_and_numbers_in_front_are_on_the_tree(here: Path) -> None:
-    in_folders(here / "photos", {"001.vermilion": 4, "002.Navy": 4})
-    written(init("--data", "photos", *MODEL))
 
 
 def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: Path) -> None:
@@ -380,33 +283,6 @@ def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: 
     assert "life/Animalia/Chordata/Aves, in a word: bird" in done.out
 
 
-def test_a_word_that_is_given_is_taken(here: Path) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    recipe = written(init("--data", "photos", "--domain", "paint", *MODEL))
-    assert recipe.prompt.domain == "paint"
-
-
-@pytest.mark.parametrize("root", ["thing", "object", "Life"])
-def test_a_root_that_says_nothing_names_nothing(here: Path, root: str) -> None:
-    (here / "tree.csv").write_text(TREE.replace("colour", root))
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    recipe = written(init("--data", "photos", *MODEL))
-    assert (recipe.prompt.domain, recipe.prompt.ranks) == ("object", ("family", "shade"))
-
-
-def test_a_tree_that_comes_with_taxtune(here: Path) -> None:
-    in_folders(here / "photos", {"pizza": 6, "ice cream": 6})
-    refused(init("--data", "photos", *MODEL, taxonomy="builtin:food"), "builtin:food", "dishes")
-    assert written(init("--data", "photos", *MODEL, taxonomy="builtin:dishes")).taxonomy.path == "builtin:dishes"
-
-
-def test_a_flat_tree_without_ranks_does(here: Path) -> None:
-    (here / "tree.csv").write_text("path\n" + "".join(f"thing/{shade}\n" for shade in SHADES))
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    recipe = written(init("--data", "photos", *MODEL))
-    assert (recipe.prompt.ranks, recipe.prompt.examples) == ((), ())
-
-
 # -- no tree -----------------------------------------------------------------------------------------------------------
 
 
@@ -428,17 +304,6 @@ def test_without_a_tree_wordnet_gives_one_beside_the_recipe(here: Path, monkeypa
     assert "Use it (--taxonomy sub/dishes-tree.csv)" in again.err
     again = init("--data", "photos", *MODEL, "--force", taxonomy=None, recipe="sub/dishes.yaml")
     written(again, "sub/dishes.yaml")
-
-
-def test_without_a_tree_folders_in_folders_are_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENVIRONMENT, "none")
-    in_folders(here / "photos", {"dessert/01.ice_cream": 3, "dessert/cake": 3, "soup/pho": 3, "bread": 3})
-    done = init("--data", "photos", *MODEL, taxonomy=None)
-    written(done)
-    assert "as the labels' folders lie in one another" in done.err
-    tree = Path("mine-tree.csv").read_text()
-    assert "thing/dessert/ice cream" in tree
-    assert "thing/bread" in tree
 
 
 def test_without_a_tree_and_without_wordnet_the_ways_out_are_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -464,16 +329,6 @@ def test_a_model_behind_an_api_is_told_from_a_checkpoint(here: Path) -> None:
     assert vlm.model_dump()["api_base"] == server[1]
 
 
-def test_the_folder_of_a_checkpoint_is_relative_to_the_recipe(here: Path) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    (here / "models/tiny").mkdir(parents=True)
-    (here / "recipes").mkdir()
-    assert init("--data", "photos", "--model", "local:models/tiny", recipe="mine.yaml").code == 0
-    assert load_recipe("mine.yaml").vlm.model == "models/tiny"
-    assert init("--data", "photos", "--model", "local:models/tiny", recipe="recipes/mine.yaml").code == 0
-    assert load_recipe("recipes/mine.yaml").vlm.model == str(here / "models/tiny")
-
-
 def test_a_model_is_chosen_that_fits(here: Path) -> None:
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     done = init("--data", "photos")
@@ -495,54 +350,3 @@ def test_nothing_is_overwritten_unasked(here: Path) -> None:
     assert "--force" in done.err
     assert Path("mine.yaml").read_text() == "mine"
     written(init("--data", "photos", *MODEL, "--force"))
-
-
-@pytest.mark.parametrize("file", ["ü.yaml", "a'b\nc: d.yaml", ".-.yaml", "x" * 200 + ".yaml", "my birds.yaml"])
-def test_files_of_any_name_hold_a_valid_recipe(here: Path, file: str) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    recipe = written(init("--data", "photos", *MODEL, recipe=file), file)
-    assert recipe.taxonomy.path == "tree.csv", "relative, so that the folder can be moved"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--data", "tree.txt"), ["neither a folder nor a list of images"]),
-        (("--data", "nothing"), ["nothing: There is no such file or folder"]),
-        (("--data", ".", "--taxonomy", "nothing.csv"), ["for --taxonomy"]),
-    ],
-)
-def test_what_is_no_data_is_refused(here: Path, arguments: Sequence[str], words: Sequence[str]) -> None:
-    (here / "tree.txt").write_text("x")
-    refused(init(*arguments, *MODEL), *words)
-
-
-def test_json_has_what_was_found_and_nothing_else(here: Path) -> None:
-    manifest(here, "file,kind", lambda n, shade: f"{n}.png,{shade}")
-    done = init("--data", "list.csv", *MODEL, "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out) == {
-        "images": 12,
-        "listed": 12,
-        "labels": 4,
-        "nodes": 7,
-        "tuning": 7,
-        "heldout": 5,
-        "calibration": 0,
-        "hp_target": 0.98,
-        "confidence_level": 0.9,
-        "provable_hp": pytest.approx(0.8355, abs=1e-4),
-        "missing_to_prove": 85,
-        "missing_to_calibrate": 138,
-        "domain": "colour",
-        "word": "colour",
-        "ranks": ["family", "shade"],
-        "examples": ["colour", "reddish", "scarlet"],
-        "image_column": "file",
-        "label_column": "kind",
-        "recipe": "mine.yaml",
-        "taxonomy": "tree.csv",
-        "made_taxonomy": False,
-        "model": "builtin:fieldguide",
-        "next": "taxtune tune mine.yaml --dry-run",
-    }

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,24 +104,6 @@ def test_ctrl_c_keeps_the_replies_and_the_same_command_goes_on(
         assert len(server.chats) == 3 + 2, "the two replies that are kept are not asked for again"
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("command", ["judge", "measure"])
-def test_ctrl_c_ends_a_process(command: str, folder: Path) -> None:
-    third = threading.Event()
-    with OpenAIServer(stops_at_the_third(third.set)) as server:
-        process = subprocess.Popen(
-            [*START, *asked(command, server)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
-        )
-        try:
-            while not third.wait(0.1):
-                assert process.poll() is None, process.communicate()
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert (process.returncode, out, err) == (130, "", f"{STOPPED}\n")
-
-
 def test_what_keeps_nothing_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
     for specs in ([], ["rouge-1", None, "lexical"], ["sentence:m"], ["bertscore"], ["rouge-1", "lave", "sentence:m"]):
@@ -140,14 +120,3 @@ def test_what_keeps_nothing_says_so(capsys: pytest.CaptureFixture[str], monkeypa
     for text, words in zip(said, (nothing, nothing, scores, scores, STOPPED), strict=True):
         assert words in text
     assert interrupts.kept == STOPPED.partition("; ")[2]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("most", [1, 4])
-def test_calls_are_made_side_by_side_as_asked(
-    command: str, most: int, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait = 0.05 if most == 1 else 0.5
-    with OpenAIServer(lambda body: slow(wait, "Yes, an animal. Rating: 3")) as server:
-        assert run_command(monkeypatch, *asked(command, server, most)) == 0
-        assert (len(server.chats), server.most_at_once) == (4, most)

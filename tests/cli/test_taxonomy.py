@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from taxtune.taxonomy import FORMATS
 from tests.cli.commands import run_command
 
 
@@ -56,18 +54,6 @@ def test_check_prints_every_defect_with_its_row_and_exits_with_2(
     assert out.count(": error: ") == 4
 
 
-def test_check_as_a_table_on_a_terminal(
-    bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "200")
-    assert run_command(monkeypatch, "taxonomy", "check", bad) == 2
-    out = capsys.readouterr().out
-    for kind in ("cycle", "second root", "empty name", "duplicate sibling"):
-        assert kind in out
-    assert "b → c → b" in out
-
-
 def test_check_as_json(bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(monkeypatch, "taxonomy", "check", bad, "--json") == 2
     data = json.loads(capsys.readouterr().out)
@@ -107,37 +93,6 @@ def test_show_a_node_and_what_is_below_it(
     ]
     assert run_command(monkeypatch, "taxonomy", "show", good, "DUCK", "--no-names") == 0
     assert capsys.readouterr().out.splitlines()[::2] == ["bird / duck", "  mallard (wild duck [male])"]
-
-
-def test_show_suggests_the_nearest_name(
-    good: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(monkeypatch, "taxonomy", "show", good, "malard") == 2
-    assert "Did you mean 'mallard'" in capsys.readouterr().err
-
-
-def test_an_archive_is_checked_and_shown_and_what_is_left_out_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = "1,,Aves,class\n2,1,Turdus,genus\n3,9,Lost,genus\n"
-    (tmp_path / "taxa.csv").write_text("id,parentNameUsageID,scientificName,taxonRank\n" + rows, encoding="utf-8")
-    assert run_command(monkeypatch, "taxonomy", "check", tmp_path) == 0
-    out = capsys.readouterr().out
-    assert f"{tmp_path}/taxa.csv: darwin-core, a tree" in out
-    assert "note: left out: Left out: 1 taxon, 1 whose parent has no row (first: 'Lost', row 4, parent '9')" in out
-    assert run_command(monkeypatch, "taxonomy", "show", tmp_path, "--no-names") == 0
-    captured = capsys.readouterr()
-    assert captured.out.splitlines()[-1] == "  Turdus"
-    assert captured.err.startswith("taxtune: note: ")
-    assert "Left out: 1 taxon" in captured.err
-
-
-def test_the_help_names_every_format(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    for command in ("check", "show", "convert"):
-        assert run_command(monkeypatch, "taxonomy", command, "--help") == 0
-        shown = capsys.readouterr().out
-        assert [name for name in FORMATS if name not in shown] == []
 
 
 def test_an_added_root_is_named_on_the_command_line(

@@ -213,17 +213,3 @@ def test_it_is_counted_and_never_nan(run: Run, command: str) -> None:
     record = json.loads(out, parse_constant=refuse)
     assert record["tables"]
     assert "seed" in record["settings"]
-
-
-def test_models_that_all_do_the_same_are_tied(run: Run) -> None:
-    record = json.loads(run(f"{RANKING} a=perfect.csv b=perfect.csv --json")[1])
-    assert [row["hF"] for row in record["tables"]["ranks"]] == [1.5, 1.5]
-    assert {row["P(first)"] for row in record["tables"]["uncertainty"]} == {0.5}
-    assert {row["τ"] for row in record["tables"]["tau"]} == {None}
-
-
-def test_what_no_image_can_tell_is_no_zero(run: Run) -> None:
-    record = json.loads(run(f"{SPECIFICITY} --scored apart.jsonl --json")[1])
-    assert {value for row in record["tables"]["specificity"] for name, value in row.items() if name[:2] == "vs"} == {
-        None
-    }

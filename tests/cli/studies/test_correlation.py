@@ -5,13 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from taxtune.cli.app import app
 from taxtune.errors import DataError, TaxonomyError
-from taxtune.taxonomy import read_taxonomy
-from tests.tiny_text_models import make_clip
 
 run = CliRunner()
 LEAVES = ("Carduelis carduelis", "Fringilla coelebs", "Pyrrhula pyrrhula", "Spinus tristis")
@@ -63,27 +60,6 @@ def test_pairs_are_drawn_below_the_root_alone_and_counted_from_it(tmp_path: Path
         assert int(row["distance"]) == 1 + other
         assert float(row["value"]) == (0.5 if other or row["metric"] == "hr" else 1.0)
     assert not any(row["node"] != "Fringillidae" for row in rows if row["metric"] == "hr")
-
-
-def test_images_are_compared_and_leaves_without_any_are_counted(tmp_path: Path) -> None:
-    pytest.importorskip("open_clip")
-    (tmp_path / "clip").mkdir()
-    model = make_clip(tmp_path / "clip")
-    rows = ["image,label"]
-    for i, leaf in enumerate(read_taxonomy("builtin:fieldguide").leaves.tolist()[:6]):
-        Image.new("RGB", (16, 16), (40 * i, 90, 255 - 40 * i)).save(tmp_path / f"{i}.png")
-        rows.append(f"{i}.png,{read_taxonomy('builtin:fieldguide').labels[leaf]}")
-    (tmp_path / "images.csv").write_text("\n".join(rows), encoding="utf-8")
-    options = ["-m", f"clip-i2t:{model}", "--device", "cpu", "--cache-dir", str(tmp_path / "cache"), "--json"]
-    refused = run.invoke(app, [*FIELDGUIDE, *options])
-    assert isinstance(refused.exception, DataError)
-    assert "--images" in str(refused.exception)
-    done = run.invoke(app, [*FIELDGUIDE, *options, "--images", str(tmp_path / "images.csv")])
-    assert done.exit_code == 0, done.exception
-    for one in json.loads(done.stdout)["correlations"]:
-        assert one["n"] > 1
-        assert one["n"] + one["unscored"] == 300
-        assert -1 <= one["low"] <= one["tau"] <= one["high"] <= 1
 
 
 @pytest.mark.parametrize(

@@ -41,26 +41,6 @@ def test_tables_and_files(folder: Path, study: Study) -> None:
     assert {"study.json", "encoder.csv", "encoder-1.md", "encoder-levels.png", "encoder-language.svg"} <= files
 
 
-def test_a_root_changes_the_metrics_and_both_are_shown(folder: Path, study: Study) -> None:
-    rows = "said,where\na blackbird,mallard\nsome bird,mallard\na honey bee,honey bee\n,insect\nno idea,\n"
-    (folder / "placed.csv").write_text(rows, encoding="utf-8")
-    answers = ("--answers", folder / "placed.csv", "--answer-column", "said", "--node-column", "where")
-    template = ("--template", "it is a {name}", "--resamples", 10)
-    found = study.json("-t", folder / "tree.csv", *template, *answers, "--root", "Aves")
-    both = {row["text (placed by, encoder)"]: row for row in found["tables"]["both-trees"]}
-    # Below Aves: Aves alone of 2 nodes for the blackbird, Aves of the mallard's 2 for "bird", and the root for no idea.
-    own = both["placed answers (default mapper, lexical)"]
-    assert (own["answers"], own["hP on Aves"], own["hP on life"]) == pytest.approx((3, 5 / 6, 8 / 9))
-    assert (own["hR on Aves"], own["hR on life"]) == pytest.approx((2 / 3, 7 / 9))
-    named = both["it is a {name} (default mapper, lexical)"]
-    assert (named["answers"], named["hP on Aves"], named["hP on life"]) == (2, 1, 1)
-    assert len(both) == 3 * 2
-    assert (found["settings"]["root"], found["settings"]["levels"]) == ("life/Aves", ["species"])
-    reasons = [(row["row"], row["reason"]) for row in found["excluded"]]
-    assert reasons == [(4, "node outside Aves"), (5, "node outside Aves")]
-    assert "2 of 5 rows are left out: node outside Aves" in found["notes"]
-
-
 @pytest.mark.parametrize("spec", ["lexical", "sentence:models/MiniLM", "sentence:my models: new #2/it's"])
 def test_the_lines_are_part_of_a_recipe_that_loads(tmp_path: Path, spec: str) -> None:
     recipe = recipes_dir() / "fieldguide.yaml"

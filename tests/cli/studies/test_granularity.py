@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 from tests.cli.studies.study import Study
-from tests.tiny_text_models import make_clip
 
 TAXONOMY = """path,aliases
 thing/animal/cat,
@@ -36,12 +35,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_score_file_as_a_table(study: Study, folder: Path) -> None:
-    out, err = study.said("-t", "tree.csv", "--scores", "scores.csv", "--resamples", 20)
-    assert "paper 3, Table 2" in out
-    assert "1 ancestor that every image shows (thing)" in err
-
-
 def test_json_is_the_same_for_the_same_seed(study: Study, folder: Path) -> None:
     outputs = []
     for seed in (1, 1, 2):
@@ -51,19 +44,6 @@ def test_json_is_the_same_for_the_same_seed(study: Study, folder: Path) -> None:
     record = json.loads(outputs[0])
     assert record["tables"]["granularity"][0]["n anc"] == 2
     assert record["settings"]["seed"] == 1
-
-
-def test_files_are_written(study: Study, folder: Path) -> None:
-    out = folder / "out"
-    options = ("--resamples", 5, "--out", out)
-    study.said("-t", "tree.csv", "--scores", "scores.csv", *options)
-    assert {p.name for p in out.iterdir()} == {
-        *(f"{name}.{kind}" for name in ("granularity", "intervals", "levels") for kind in ("csv", "md")),
-        "granularity-levels.png",
-        "granularity-levels.svg",
-        "study.json",
-        "report.html",
-    }
 
 
 def test_two_levels(study: Study, folder: Path) -> None:
@@ -96,48 +76,6 @@ def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> N
     out, err = study.said(*common, *model[:4], "--root", "food", "--json")
     assert json.loads(out)["tables"]["granularity"][0]["images"] == 8
     assert "8 of 16 images are outside 'food'" in err
-
-
-def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[str, int]) -> None:
-    rows = "image,label\n"
-    for i, label in enumerate(("cat", "dog", "apple", "bread", "bread")):
-        Image.effect_noise((40, 40 + i), 60).convert("RGB").save(folder / f"{i}.png")
-        rows += f"{i}.png,{label}\n"
-    (folder / "manifest.csv").write_text(rows)
-    model = ("--model", make_clip(folder), "--device", "cpu", "--cache-dir", folder / "cache")
-    options = (
-        "-t",
-        folder / "tree.csv",
-        "--data",
-        folder / "manifest.csv",
-        "--resamples",
-        0,
-        "--batch-size",
-        2,
-        *model,
-    )
-
-    def again(*more: str) -> tuple[dict[str, object], dict[str, int]]:
-        encoded.update(dict.fromkeys(encoded, 0))
-        return study.json(*options, *more)["tables"], dict(encoded)
-
-    first, made = again()
-    assert made["encode_image"] == 3
-    assert made["encode_text"] > 0
-    second, made = again()
-    assert made == {"encode_image": 0, "encode_text": 0}
-    assert second == first
-    # Two levels are another question about the same images.
-    assert again("--form", "two-level", "--coarse-level", "1")[1] == {"encode_image": 0, "encode_text": 0}
-    Image.effect_noise((60, 60), 10).convert("RGB").save(folder / "0.png")
-    assert again()[1] == {"encode_image": 1, "encode_text": 0}
-    encoded.update(dict.fromkeys(encoded, 0))
-    (folder / "manifest.csv").write_text("image,label\n0.png,animal\n1.png,food\n")
-    assert "manifest.csv: No image is labelled with a leaf" in study.refused(*options)
-    assert encoded == {"encode_image": 0, "encode_text": 0}
-    (folder / "manifest.csv").write_text(rows)
-    (folder / "1.png").write_bytes((folder / "1.png").read_bytes()[:100])
-    assert "1.png" in study.refused(*options)
 
 
 def test_answers_and_language(study: Study, folder: Path, tiny_clip: str) -> None:
@@ -208,23 +146,6 @@ def test_captions_beside_scores(study: Study, folder: Path) -> None:
     }
     assert gaps["thing"]["Δ leaf"] == 0
     assert any("1 ancestor left out of the correlation" in note for note in record["notes"])
-
-
-def test_captions_alone(study: Study, folder: Path) -> None:
-    Path("a.csv").write_text('id,text\n1,"a cat, asleep"\n2,nothing\n')
-    Path("b.jsonl").write_text('{"text": ["a cat", "a dog"]}\n')
-    options = ("-t", "tree.csv", "--form", "frequency", "--captions", "a.csv", "--captions", "b.jsonl")
-    record = study.json(*options, "--caption-column", "text", "--out", "out")
-    assert record["frequency"]["captions"] == 4
-    assert record["frequency"]["correlations"] == []
-    levels = {row["level"]: row for row in record["tables"]["frequency-levels"]}
-    assert (levels[2]["mean"], levels[2]["median"], levels[2]["never named (%)"]) == (3 / 4, 0.5, 50)
-    assert {path.name for path in Path("out").iterdir()} == {
-        *(f"frequency-{name}.{kind}" for name in ("levels", "gaps") for kind in ("csv", "md")),
-        *(f"granularity-frequency.{kind}" for kind in ("png", "svg")),
-        "study.json",
-        "report.html",
-    }
 
 
 @pytest.mark.parametrize(
@@ -300,15 +221,6 @@ EDGES = "child,parent\nthing,\nanimal,thing\nfood,thing\ncat,animal\ndog,animal\
 PETS = EDGES + "pet,thing\ndog,pet\n"
 
 
-def test_a_tree_given_as_a_graph_gives_the_same(study: Study, folder: Path) -> None:
-    Path("edges.csv").write_text(EDGES)
-    Path("captions.txt").write_text(CAPTIONS)
-    options = ("--scores", "scores.csv", "--captions", "captions.txt", "--resamples", 20)
-    tree, graph = (study.json("-t", "edges.csv", *options, *more) for more in ((), ("--graph",)))
-    assert (tree["settings"].pop("graph"), graph["settings"].pop("graph")) == (False, True)
-    assert tree == graph
-
-
 def test_positives_of_a_node_are_those_of_the_leaves_below_it_by_any_path(study: Study, folder: Path) -> None:
     Path("graph.csv").write_text(PETS)
     header, *rows = SCORES.splitlines()
@@ -325,15 +237,3 @@ def test_positives_of_a_node_are_those_of_the_leaves_below_it_by_any_path(study:
     assert record["tables"]["granularity"][0]["n anc"] == 4
     # Without the option several parents are the error that they are everywhere.
     assert "taxtune taxonomy build" in study.refused("-t", "graph.csv", *options)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--form", "two-level", "--coarse-level", "1"), "does not use --graph"),
-        (("--root", "animal"), "--root does not go with --graph"),
-    ],
-)
-def test_what_does_not_go_with_a_graph(study: Study, folder: Path, options: tuple[str, ...], said: str) -> None:
-    Path("graph.csv").write_text(PETS)
-    assert said in study.refused("-t", "graph.csv", "--graph", "--scores", "scores.csv", *options)

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from taxtune.cli.app import app
-from taxtune.errors import DataError
 from taxtune.models.api_errors import load_litellm
 from tests import servers
 from tests.servers import OpenAIServer
@@ -51,16 +50,6 @@ def judged(body: dict[str, Any]) -> str:
     """A judge that says what people say, with figures in its rationale."""
     answer = json.loads(body["messages"][-1]["content"].rsplit("Candidate answer: ", 1)[1].split("\n")[0])
     return f"Of 10 references 9 say cat and 1 says lion; the candidate says {answer}.\nRating: {RATED[answer]}"
-
-
-def test_the_table_the_figure_and_the_files(rated: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    result = study(rated, "--resamples", 100, "--by", "model", "--out", out)
-    assert "VQA accuracy" in result.stdout
-    assert "Spearman ρ" in result.stdout
-    names = {path.name for path in out.iterdir()}
-    assert {"study.json", "correlations.csv", "correlations.md", "correlations.png", "correlations.svg"} <= names
-    assert {"differences.csv", "groups.csv", "missed.md", "paper4-table2.csv"} <= names
 
 
 def test_lave_over_http_against_the_baselines(rated: Path, tmp_path: Path) -> None:
@@ -136,29 +125,6 @@ def test_ablations_vary_the_prompt(rated: Path, tmp_path: Path) -> None:
     assert "paper4-table3" in report["tables"]
 
 
-def test_own_demonstrations(rated: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    own.write_text("[{question: Q, references: [r], answer: a, rationale: It says r., rating: 1}]")
-    with OpenAIServer(judged) as server:
-        study(
-            rated, "--judge", "openai/x", "--demonstrations", own, "--resamples", 20,
-            "--api-base", server.api_base, "--cache-dir", tmp_path,
-        )  # fmt: skip
-        assert all("Rationale: It says r.\nRating: 1" in prompt for prompt in server.prompts)
-
-
-def test_other_columns(tmp_path: Path) -> None:
-    path = tmp_path / "rated.csv"
-    path.write_text('said,truth,score\n"a cat","[""cat""]",5\ndog,cat,1\ncat,cat,4\ncar,cat,2\n')
-    result = study(
-        path, "--answer-column", "said", "--references-column", "truth", "--human-column", "score",
-        "-m", "exact-match", "--resamples", 50, "--json",
-    )  # fmt: skip
-    found = {record["measure"]: record for record in json.loads(result.stdout)["tables"]["correlations"]}
-    assert set(found) == {"VQA accuracy", "soft VQA accuracy", "EM"}
-    assert found["VQA accuracy"]["Spearman ρ"] == pytest.approx(2 / 5**0.5)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -174,11 +140,3 @@ def test_what_is_wrong_is_said(arguments: list[str], words: str, rated: Path) ->
     result = study(rated, "--resamples", 5, *arguments, fails=True)
     assert isinstance(result.exception, Exception)
     assert words in str(result.exception)
-
-
-def test_a_judge_without_questions(tmp_path: Path) -> None:
-    path = tmp_path / "rated.csv"
-    path.write_text("answer,references,human\ncat,cat,1\ndog,cat,0\n")
-    result = study(path, "--judge", "openai/x", "--api-base", "http://127.0.0.1:9/v1", fails=True)
-    assert isinstance(result.exception, DataError)
-    assert "column with the questions" in str(result.exception)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -45,28 +44,6 @@ def test_a_model_and_then_its_pairs(study: Study, folder: Path, tiny_clip: str) 
     for kind, row in rows.items():
         for column in row.keys() - {"scores"}:
             assert again[kind][column] == (row[column] if column == "right texts" else pytest.approx(row[column]))
-
-
-def test_the_texts_without_a_model(study: Study, folder: Path) -> None:
-    written = []
-    for seed in (1, 1, 2):
-        out, _ = study.said(*COCO, "--pairs", "p.jsonl", "--negatives", 4, "--seed", seed)
-        assert "nothing has been scored yet" in out
-        written.append(Path("p.jsonl").read_bytes())
-    assert written[0] == written[1] != written[2]
-    lines = [json.loads(line) for line in written[0].splitlines()]
-    assert all("score" not in line for line in lines)
-    assert {line["kind"] for line in lines} == {
-        "caption",
-        "multi",
-        "single",
-        "narrative",
-        "random",
-        "related",
-        "altered",
-    }
-    # Unscored pairs are no zeros.
-    assert "no column score" in study.refused("--scored", "p.jsonl")
 
 
 def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[str, int]) -> None:
@@ -137,8 +114,3 @@ def test_errors(study: Study, folder: Path, options: tuple[str, ...], said: str)
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert said in study.refused(*options)
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
-
-
-def test_only_wrong_texts(study: Study, tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text("image,kind,text,score\n1,random,x,0.1\n")
-    assert "no right texts" in study.refused("--scored", tmp_path / "p.csv")
