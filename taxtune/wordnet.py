@@ -142,11 +142,6 @@ class WordNet:
         written = word.strip().lower().replace("_", " ")
         return tuple(name for name in names if name.lower() != written)
 
-    def base_form(self, word: str, pos: str = "n") -> str | None:
-        """Returns the uninflected form of a word ("mice": "mouse"), or None if WordNet does not know it."""
-        found = self.reader.morphy(word.strip().lower().replace(" ", "_"), pos)
-        return None if found is None else str(found).replace("_", " ")
-
     def synset(self, name: str) -> Synset | None:
         """Returns the synset that is called `name` ("dog.n.01"), or None."""
         if name not in self._known:
@@ -213,12 +208,6 @@ class WordNet:
         """Returns the groups that a sense is a member of, as a genus is of its family."""
         return tuple(map(self._wrapped, _in_order(self.reader.synset(synset.name), "member_holonyms")))
 
-    def hyponyms(self, synset: Synset) -> tuple[Synset, ...]:
-        """Returns the direct kinds and instances of a sense, in WordNet's order."""
-        found = self.reader.synset(synset.name)
-        below = [*_in_order(found, "hyponyms"), *_in_order(found, "instance_hyponyms")]
-        return tuple(dict.fromkeys(map(self._wrapped, below)))
-
     def ancestors(self, synset: Synset) -> frozenset[Synset]:
         """Returns all that a sense is a kind of, on any path, itself included."""
         if synset.name not in self._ancestors:
@@ -230,17 +219,6 @@ class WordNet:
                 queue.extend(new)
             self._ancestors[synset.name] = frozenset(found)
         return self._ancestors[synset.name]
-
-    def is_kind_of(self, synset: Synset, other: Synset) -> bool:
-        """Tells whether `other` is an ancestor of `synset`, or `synset` itself."""
-        return other in self.ancestors(synset)
-
-    def hypernym_paths(self, synset: Synset) -> tuple[tuple[Synset, ...], ...]:
-        """Returns every path from a root ("entity.n.01") down to a sense, in WordNet's order."""
-        above = [hypernym for hypernym in self.hypernyms(synset) if hypernym != synset]
-        if not above:
-            return ((synset,),)
-        return tuple((*path, synset) for hypernym in above for path in self.hypernym_paths(hypernym))
 
     def information(self, synset: Synset) -> float:
         """Returns how much it says that something is of this kind, from 0 (the root) to 1 (nothing is below it).

@@ -51,8 +51,6 @@ def test_senses_of_a_word_in_any_form(small: WordNet) -> None:
     assert small.synsets("cat", "v") == ()
     assert small.lemmas("cats") == ("cat", "true cat", "Felis catus")
     assert small.lemmas("cat") == ("true cat", "Felis catus")
-    assert small.base_form("true cats") == "true cat"
-    assert small.base_form("dog") is None
     assert (small.version, small.source) == ("3.0", "WordNet 3.0")
 
 
@@ -65,15 +63,8 @@ def test_what_is_a_kind_of_what(small: WordNet) -> None:
     cat, tracked = small.synsets("cat")
     by_name = {name: small.synsets(name)[0] for name in ("thing", "animal", "pet", "tool")}
     assert small.hypernyms(cat) == (by_name["animal"], by_name["pet"])
-    assert small.hyponyms(by_name["animal"]) == (by_name["pet"], cat)
     assert small.ancestors(cat) == {cat, by_name["pet"], by_name["animal"], by_name["thing"]}
-    assert small.is_kind_of(cat, by_name["thing"])
-    assert small.is_kind_of(cat, cat)
-    assert not small.is_kind_of(tracked, by_name["animal"])
-    assert [[sense.lemmas[0] for sense in path] for path in small.hypernym_paths(cat)] == [
-        ["thing", "animal", "cat"],
-        ["thing", "animal", "pet", "cat"],
-    ]
+    assert by_name["animal"] not in small.ancestors(tracked)
 
 
 def test_the_information_of_a_kind(small: WordNet) -> None:
@@ -83,32 +74,6 @@ def test_the_information_of_a_kind(small: WordNet) -> None:
     assert small.information(animal) == pytest.approx(1 - math.log(3) / math.log(6))
     assert small.information(pet) == pytest.approx(1 - math.log(2) / math.log(6))
     assert small.information(cat) == 1
-
-
-def test_the_folder_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_wordnet(tmp_path / "wn", SENSES)
-    before = sorted(path.name for path in folder.iterdir())
-    folder.chmod(0o555)
-    monkeypatch.setenv(ENVIRONMENT, str(folder))
-    found = find_wordnet()
-    assert found is not None
-    assert found.synsets("cat")[0].lexname == "noun.animal"
-    assert sorted(path.name for path in folder.iterdir()) == before
-    assert "lexnames" not in before
-    folder.chmod(0o755)
-
-
-def test_the_systems_folder_comes_before_nltks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_wordnet(tmp_path / "nltk_data" / "corpora" / "wordnet", SENSES)
-    monkeypatch.setattr(module, "_SYSTEM", write_wordnet(tmp_path / "system", SENSES[:1]))
-    monkeypatch.setattr(nltk.data, "path", [str(tmp_path / "nltk_data")])
-    system = find_wordnet()
-    assert system is not None
-    assert (bool(system.synsets("thing")), system.synsets("cat")) == (True, ())
-    monkeypatch.setattr(module, "_SYSTEM", tmp_path / "nowhere")
-    found = find_wordnet()
-    assert found is not None
-    assert found.synsets("cat")
 
 
 def test_nltks_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +138,6 @@ def test_the_real_one_knows_dogs(real: WordNet) -> None:
     assert (dog, dog.lexname) == (real.synsets("dogs")[0], "noun.animal")
     assert "domestic dog" in dog.lemmas
     assert {sense.name for sense in real.ancestors(dog)} >= {"canine.n.02", "domestic_animal.n.01", "entity.n.01"}
-    assert len(real.hypernym_paths(dog)) == 2
     assert real.version.startswith("3.")
     assert real.synsets("school buses")[0].name == "school_bus.n.01"
     by_nltk = [synset.name() for synset in real.reader.synset("canine.n.02").closure(lambda s: s.hyponyms())]
@@ -181,4 +145,4 @@ def test_the_real_one_knows_dogs(real: WordNet) -> None:
         1 - math.log(len(set(by_nltk)) + 1) / math.log(82_115)
     )
     rivers = [real.synsets(name)[0] for name in ("Danube", "Thames")]
-    assert all(real.is_kind_of(river, real.synset("river.n.01")) for river in rivers)  # type: ignore[arg-type]
+    assert all(real.synset("river.n.01") in real.ancestors(river) for river in rivers)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from taxtune.options import opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -24,27 +25,17 @@ _UNSURE = 0.8
 
 PolicyOption = Annotated[
     str,
-    typer.Option(
-        "--policy",
-        metavar="POLICY",
-        help="How often an image is asked about: run (as in the run), calibrated (as `taxtune calibrate` chose), "
+    opt(
+        "How often an image is asked about: run (as in the run), calibrated (as `taxtune calibrate` chose), "
         "direct (once) or vote:SAMPLES:SHARE, such as vote:8:0.7.",
+        "--policy",
     ),
 ]
 ModelSetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Override a setting of the model, e.g. vlm.device=cuda. Repeatable."
-    ),
+    list[str] | None, opt("Override a setting of the model, e.g. vlm.device=cuda. Repeatable.", "--set")
 ]
 ClassifierBaseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--api-base",
-        metavar="URL",
-        show_default="as in the run",
-        help="Address of the server of a model behind an API.",
-    ),
+    str | None, opt("Address of the server of a model behind an API.", "--api-base", shown="as in the run")
 ]
 
 
@@ -62,47 +53,29 @@ def classify(
         ),
     ],
     image_column: Annotated[
-        str | None,
-        typer.Option(
-            "--image-column",
-            metavar="NAME",
-            show_default="by its name and its values",
-            help="Column of the images in a table that lists them.",
-        ),
+        str | None, opt("Column of the images in a table that lists them.", shown="by its name and its values")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            show_default="CSV on stdout",
-            help="Write the labels to this file: .csv, .jsonl or .parquet.",
-        ),
+        Path | None, opt("Write the labels to this file: .csv, .jsonl or .parquet.", shown="CSV on stdout")
     ] = None,
     policy: PolicyOption = "run",
     review_below: Annotated[
         float | None,
-        typer.Option(
-            "--review-below",
+        opt(
+            "Confidence below which a label is unsure.",
+            shown=f"{_UNSURE}; none with --policy calibrated, whose share keeps the promise",
             min=0,
             max=1,
-            show_default=f"{_UNSURE}; none with --policy calibrated, whose share keeps the promise",
-            help="Confidence below which a label is unsure.",
         ),
     ] = None,
     review: Annotated[
         Path | None,
-        typer.Option(
-            "--review",
-            metavar="FILE",
-            show_default="NAME-review beside --out",
-            help="Write the images that a person should look at to this file.",
-        ),
+        opt("Write the images that a person should look at to this file.", shown="NAME-review beside --out"),
     ] = None,
     settings: ModelSetOption = None,
     api_base: ClassifierBaseOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    force: Annotated[bool, opt("Replace files that are there.")] = False,
+    as_json: Annotated[bool, opt("Print one JSON object per line.", "--json")] = False,
 ) -> None:
     """Label images with a run's winner: its prompt, model, mapper and policy.
 
@@ -115,7 +88,6 @@ def classify(
     from functools import partial
 
     from taxtune.classifier.labels import csv_of, jsonl_of, label_images, list_images, write_labels
-    from taxtune.cli.interrupts import keep_replies
     from taxtune.errors import DataError
     from taxtune.init.source import find_images
     from taxtune.models import AnswerStore, check_model
@@ -150,8 +122,6 @@ def classify(
         printed += len(rows)
 
     with nullcontext() if place is None else AnswerStore(place) as store:
-        if place is not None:
-            keep_replies()
         labels = label_images(
             classifier, listed, review_below=review_below, store=store, write=show if out is None else None
         )

@@ -13,8 +13,9 @@ from typing import Annotated
 
 import typer
 
-from taxtune.cli.interrupts import interrupts
+from taxtune.cli.interrupts import terminable
 from taxtune.errors import TaxtuneError
+from taxtune.options import opt
 
 __all__ = ["mlflow"]
 
@@ -25,10 +26,7 @@ def mlflow(
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder of tune or compare, or a database of MLflow's (SQLite).")
     ],
-    port: Annotated[
-        int | None,
-        typer.Option("--port", min=1, max=65535, show_default="5000, or the next that is free", help="Port to use."),
-    ] = None,
+    port: Annotated[int | None, opt("Port to use.", shown="5000, or the next that is free", min=1, max=65535)] = None,
 ) -> None:
     """Look at a run in MLflow: start its server on this machine, until Ctrl-C.
 
@@ -47,7 +45,7 @@ def mlflow(
 
 def run_server(command: Sequence[str], port: int) -> int:
     """Runs a server and prints its address when it listens on the port; returns its exit code, 0 after Ctrl-C."""
-    with interrupts, subprocess.Popen(command) as server:
+    with terminable(), subprocess.Popen(command) as server:
         try:
             while server.poll() is None and not _listens(port):
                 time.sleep(0.1)
@@ -81,7 +79,7 @@ def _database(run: Path) -> Path:
         "There is no record of MLflow's here.",
         file=run / DATABASE,
         remedy="Give the folder of a run that was recorded in it (tracking.mlflow). A run that was recorded with "
-        "MLFLOW_TRACKING_URI or tracking.uri is on that server.",
+        "MLFLOW_TRACKING_URI is on that server.",
     )
 
 

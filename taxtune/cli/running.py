@@ -7,45 +7,30 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.interrupts import ended_by_interrupt
-from taxtune.errors import ImageError, ResumeError, TaxtuneError, TemplateError
-from taxtune.progress import loading, showing
+from taxtune.errors import ResumeError, TaxtuneError, TemplateError
+from taxtune.progress import showing
 from taxtune.recipe import load_recipe
 from taxtune.report.goals import goal_in_words, power_in_words
-from taxtune.report.html import ReportCallback
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import Plan, make_plan
-from taxtune.tuning.run_folder import Kind, default_folder, is_finished
+from taxtune.tuning.run_folder import Kind, default_folder
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
-__all__ = [
-    "announce",
-    "callbacks_of",
-    "check_recorded",
-    "open_recipe",
-    "preloading",
-    "read_templates",
-    "run_guarded",
-    "show_plan",
-    "show_result",
-]
+__all__ = ["announce", "check_recorded", "open_recipe", "read_templates", "run_guarded", "show_plan", "show_result"]
 
 T = TypeVar("T")
 
@@ -58,10 +43,7 @@ def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: Ki
 
 @contextmanager
 def announce(parts: Experiment, *, quiet: bool) -> Iterator[TuningProgress]:
-    """Makes the run's folder and shows progress on standard error while the run goes on.
-
-    Folders that are made and stay empty, since what is asked for turns out to be impossible, are removed.
-    """
+    """Makes the run's folder and shows progress on standard error; folders that it made and are empty are removed."""
     made: list[Path] = []
     with suppress(OSError):  # what is wrong with the name is told when the folder is made
         made = [folder for folder in (parts.folder, *parts.folder.parents) if not folder.exists()]
@@ -76,55 +58,8 @@ def announce(parts: Experiment, *, quiet: bool) -> Iterator[TuningProgress]:
                 folder.rmdir()
 
 
-@contextmanager
-def preloading(parts: Experiment, *, resume: bool = False, tracked: bool = True) -> Iterator[None]:
-    """Imports what the model needs, and MLflow, while the block reads images; a finished run needs neither.
-
-    Args:
-        parts: The recipe and the folder of the run.
-        resume: Whether the run may be one that is finished.
-        tracked: Whether it is recorded in MLflow if the recipe says so.
-    """
-    from taxtune.tracking import store
-
-    if resume and is_finished(parts.folder):
-        yield
-        return
-    parts.check_reachable()  # before seconds of imports
-    wanted = [
-        getattr(parts.vlm, "preload", None),
-        store.preload if tracked and parts.recipe.tracking.mlflow else None,
-    ]
-
-    def load() -> None:
-        for preload in filter(None, wanted):
-            with suppress(Exception):  # whoever needs the package is told what is wrong with it
-                preload()
-
-    thread = Thread(target=load, name="taxtune-imports", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        # Two threads that import parts of the same package may meet one of its modules half-made.
-        with loading("packages"):
-            thread.join()
-
-
-def callbacks_of(parts: Experiment, progress: TuningProgress) -> list[Any]:
-    """Returns who is told of a run: the terminal, and MLflow where the recipe wants it."""
-    from taxtune.tracking import MLflowTracker
-    from taxtune.tracking.callback import TrackingCallback
-
-    tracking = parts.recipe.tracking
-    if not tracking.mlflow:
-        return [progress, ReportCallback()]
-    make = partial(MLflowTracker, tracking.experiment, parts.folder, parts.recipe.tracking_uri)
-    return [progress, ReportCallback(), TrackingCallback(make)]
-
-
 def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool) -> T:
-    """Runs something long: whatever ends it before its time ends it with a message that says how to go on.
+    """Runs something long: what ends it early is told with how to go on, where there is anything to go on with.
 
     Args:
         work: What to run.
@@ -138,32 +73,25 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool
     """
     others = _holds_work(folder) and not resume
 
-    def said() -> str:
-        return (
-            f"finished work is saved. {go_on}" if _holds_work(folder) and not others else "nothing had been done yet."
-        )
+    def own() -> bool:
+        return _holds_work(folder) and not others
 
     try:
-        with ended_by_interrupt(said):
+        with ended_by_interrupt(lambda: f"finished work is saved. {go_on}" if own() else "nothing had been done yet."):
             return work()
     except Exception as error:
         problem = _as_taxtune_error(error)
         if problem is None:
             raise
-        if _holds_work(folder) and not others and not isinstance(problem, ResumeError):
-            same = (
-                " Put these images back first: a run goes on with the same ones."
-                if isinstance(problem, ImageError)
-                else ""
-            )
-            problem.add_note(f"Finished work is saved.{same} {go_on}")
+        if own() and not isinstance(problem, ResumeError):
+            problem.add_note(f"Finished work is saved. {go_on}")
         if problem is error:
             raise
         raise problem from error
 
 
 def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
-    """Checks that MLflow has the whole record of a run that is finished; the notes of the run have said what it lacks.
+    """Checks that MLflow has the whole record of a finished run; the run's notes have said what it lacks.
 
     Raises:
         TaxtuneError: If it does not.
@@ -209,7 +137,7 @@ def show_plan(parts: Experiment, objectives: Sequence[str], *, resume: bool, as_
     """Prints what a run will do; problems end with exit code 2."""
     from taxtune.tracking.store import check_store
 
-    tracking = [partial(check_store, parts.folder, parts.recipe.tracking_uri)] if parts.recipe.tracking.mlflow else []
+    tracking = [lambda: check_store(parts.folder)] if parts.recipe.tracking.mlflow else []
     plan = make_plan(parts, objectives, resume=resume, checks=tracking)
     if as_json:
         _print_json(plan.as_dict())
@@ -224,7 +152,9 @@ def show_result(result: TuneResult | ComparisonResult, *, as_json: bool, details
     if as_json:
         _print_json(result.as_dict())
     else:
-        print_result(_console(), result, details=details)
+        from rich.console import Console
+
+        print_result(Console(), result, details=details)
 
 
 def read_templates(references: Sequence[Path]) -> dict[Path, str]:
@@ -261,7 +191,9 @@ def _read_template(file: Path) -> str:
 
 
 def _print_plan(plan: Plan) -> None:
-    console = _console()
+    from rich.console import Console
+
+    console = Console()
 
     def line(name: str, value: str) -> None:
         # A file or a pipe gets a line for each fact, whatever its length.
@@ -303,12 +235,6 @@ def _print_plan(plan: Plan) -> None:
             console.print(visible(f"- {problem}"), markup=False, highlight=False, soft_wrap=True)
     else:
         console.print("\nAll checks passed. Nothing has been run.")
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console()
 
 
 def _print_json(value: object) -> None:

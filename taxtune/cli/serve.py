@@ -14,6 +14,7 @@ import typer
 
 from taxtune.cli.classify import ClassifierBaseOption, ModelSetOption, PolicyOption, named_classifier
 from taxtune.errors import DataError, TaxtuneError
+from taxtune.options import opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -33,11 +34,8 @@ def serve(
             "models:/NAME@champion.",
         ),
     ],
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
-    host: Annotated[
-        str,
-        typer.Option("--host", metavar="ADDRESS", help="Address to listen on; 0.0.0.0 lets other machines in."),
-    ] = "127.0.0.1",
+    port: Annotated[int, opt("Port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    host: Annotated[str, opt("Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     policy: PolicyOption = "run",
     settings: ModelSetOption = None,
     api_base: ClassifierBaseOption = None,

@@ -11,39 +11,30 @@ from typing import Annotated, Any
 import typer
 
 from taxtune.errors import TaxtuneError
-from taxtune.options import FileFormatOption, JsonOption
+from taxtune.options import FileFormatOption, JsonOption, opt
 
 __all__ = ["build", "keep"]
 
 
 def build(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with edges, compressed or not.")],
-    out: Annotated[Path, typer.Option(help="File to write the tree to, as CSV (an edge list).")],
-    names: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="File with labels and aliases of the nodes; repeatable.")
-    ] = None,
-    root: Annotated[
-        str | None, typer.Option(help="Id or label of the root. Default: the node that reaches the most nodes.")
-    ] = None,
-    join_roots: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="Put all nodes without a parent under a new root.")
-    ] = None,
+    out: Annotated[Path, opt("File to write the tree to, as CSV (an edge list).")],
+    names: Annotated[list[Path] | None, opt("File with labels and aliases of the nodes; repeatable.")] = None,
+    root: Annotated[str | None, opt("Id or label of the root. Default: the node that reaches the most nodes.")] = None,
+    join_roots: Annotated[str | None, opt("Put all nodes without a parent under a new root.")] = None,
     parents: Annotated[
         str,
-        typer.Option(
-            metavar="RULE",
-            help="Which parents a node keeps. longest-path: the one on the longest path from the root (a tree); all: "
-            "every one (a graph, for `taxtune study granularity --graph`).",
+        opt(
+            "Which parents a node keeps. longest-path: the one on the longest path from the root (a tree); all: "
+            "every one (a graph, for `taxtune study granularity --graph`)."
         ),
     ] = "longest-path",
     leaves: Annotated[
         Path | None,
-        typer.Option(
-            help="Keep only these nodes and their ancestors: a file with one id per line, or imagenet_class_index.json."
-        ),
+        opt("Keep only these nodes and their ancestors: a file with one id per line, or imagenet_class_index.json."),
     ] = None,
     format: FileFormatOption = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the choice between paths of one length.")] = 0,
+    seed: Annotated[int, opt("Seed of the choice between paths of one length.", min=0)] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Make a rooted tree of a graph of "subclass of" edges.

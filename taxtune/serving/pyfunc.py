@@ -21,7 +21,7 @@ from taxtune.errors import ImageError, ModelError
 from taxtune.models.local import LocalModel
 from taxtune.progress import note
 from taxtune.serving.images import read_image
-from taxtune.settings import LocalVLMSettings, VLMSettings
+from taxtune.settings import SPREAD, LocalVLMSettings, VLMSettings
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -203,7 +203,12 @@ def requirements(vlm: VLMSettings | None) -> list[str]:
         vlm: The settings of its model; None for a model that was given in Python.
     """
     extras = [
-        extra for extra, key in (("quantized", "quantization"), ("sharded", "device_map")) if getattr(vlm, key, 0)
+        extra
+        for extra, used in (
+            ("quantized", getattr(vlm, "quantization", None)),
+            ("sharded", getattr(vlm, "device", None) in SPREAD),
+        )
+        if used
     ]
     names = ["mlflow"]
     names += ["torch", "torchvision", "transformers"] if isinstance(vlm, LocalVLMSettings) else ["litellm"]

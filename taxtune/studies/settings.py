@@ -168,10 +168,6 @@ class Settings:
                 inner[last] = getattr(self, name)
         return record
 
-    def works(self) -> Sequence[str]:
-        """Returns the specifications of measures and similarities whose work is cached on disk."""
-        return ()
-
 
 #: The taxonomy: a file, "builtin:fieldguide", or a `Taxonomy`.
 TaxonomySource = Annotated[Any, options.TaxonomyOption]

@@ -439,9 +439,9 @@ def commands(inputs: Path, template: Path) -> list[list[object]]:
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("file", "file"),
-        ("file/below", "Part of the path is a file"),
-        ("/dev/null/x", "Part of the path is a file"),
+        ("file", "File exists"),
+        ("file/below", "Not a directory"),
+        ("/dev/null/x", "Not a directory"),
     ],
 )
 def test_output_that_cannot_be_a_folder(
@@ -483,7 +483,7 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
 def test_a_read_only_output(taxtune: Run, inputs: Path, template: Path, mount: Mount) -> None:
     folder = mount("ro")
     for command in commands(inputs, template):
-        refused(taxtune(*command, "--out", folder / "out"), "read-only", "choose another folder with --out")
+        refused(taxtune(*command, "--out", folder / "out"), "Read-only", "choose another folder with --out")
 
 
 @pytest.mark.heavy

@@ -128,7 +128,8 @@ def test_the_winners_are_good_at_what_they_were_tuned_for(compared: tuple[Path, 
     assert held["hp"]["hp"] > held["baseline"]["hp"]
     assert held["hp"]["hp"] > held["accuracy"]["hp"]
     assert held["accuracy"]["accuracy"] > held["hp"]["accuracy"]
-    difference = result["differences"]["hp - baseline"]["hp"]
+    differences = {(each["name"], each["other"]): each["metrics"] for each in result["differences"]}
+    difference = differences["hp", "baseline"]["hp"]
     assert difference["low"] <= difference["difference"] <= difference["high"]
     assert difference["difference"] == pytest.approx(held["hp"]["hp"] - held["baseline"]["hp"])
 
@@ -163,7 +164,8 @@ def test_evaluate_sets_several_templates_side_by_side_under_their_names(compared
     seeds = ("--template", "builtin:paper1-minimal", "--template", "builtin:paper1-question-answer")
     result = json.loads(taxtune("evaluate", "fieldguide", *seeds, "--out", out, "--json", folder=out).out)
     assert [entry["name"] for entry in result["heldout"]] == ["baseline", "paper1-minimal", "paper1-question-answer"]
-    assert "paper1-question-answer - paper1-minimal" in result["differences"]
+    pairs = [(each["name"], each["other"]) for each in result["differences"]]
+    assert ("paper1-question-answer", "paper1-minimal") in pairs
     folder = out / "evaluated" / "paper1-minimal-paper1-question-answer"
     study = run_captured("study", "prompts", f"fieldguide={folder}", "--baseline", "paper1-minimal", "--json")
     assert study.code == 0, study.err

@@ -99,7 +99,7 @@ def test_drafts_are_part_of_a_budget_of_calls(tmp_path):
 
 def test_a_plan_counts_drafts_and_replies_at_most(tmp_path):
     def forecast(*more: str) -> Account:
-        given = ("proposer={kind: agent, trial_images: 5, max_turns: 4, max_total_tokens: 9000}", "iterations=2", *more)
+        given = ("proposer={kind: agent}", "iterations=2", *more)
         return make_plan(make_parts(tmp_path / "in", tmp_path / "out", overrides=given)).forecast
 
     plain = forecast()

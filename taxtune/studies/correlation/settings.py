@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -59,7 +58,3 @@ class CorrelationSettings(ModelSettings, TreeSettings):
         if self.farthest < self.nearest:
             wrong = (self.nearest, self.farthest)
             raise DataError("The largest distance must be at least the smallest.", value=wrong)
-
-    def works(self) -> Sequence[str]:
-        """Returns the measures, whose scores and embeddings are cached."""
-        return [spec for spec in self.measure if isinstance(spec, str)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -96,10 +95,6 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
         record = super().record() | {"where": [f"{name}={value}" for name, value in self.where.items()]}
         out = (*(() if self.asked else _MEASURED), *(() if self.tags else ("tags",)))
         return {name: value for name, value in record.items() if name not in out}
-
-    def works(self) -> Sequence[str]:
-        """The similarity and the measures, whose scores and embeddings are kept."""
-        return [spec for spec in (self.similarity, *self.asked) if isinstance(spec, str)]
 
 
 def run(settings: DiagnosisSettings) -> StudyReport:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -59,12 +58,6 @@ class EncoderSettings(ModelSettings, TreeSettings):
             raise DataError("No encoder was given.", remedy="Give one with --encoder.")
         if len(set(self.template)) < len(self.template):
             raise DataError("A template is given twice.", value=list(self.template))
-
-    def works(self) -> Sequence[str]:
-        """The encoders, whose embeddings are kept."""
-        from taxtune.studies.mapping.scorers import split_name
-
-        return [split_name(spec)[1] for spec in self.encoder]
 
 
 def run(settings: EncoderSettings) -> StudyReport:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -205,11 +204,6 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
     def record(self) -> dict[str, Any]:
         """Returns the fields as the report records them."""
         return super().record() | {"where": list(self.where.items())}
-
-    def works(self) -> Sequence[str]:
-        """Returns the models, of which a chat model's replies are kept and another's embeddings."""
-        chat = any(spec.startswith("llm:") for spec in self.model)
-        return ["lave"] if chat else [f"clip:{spec}" for spec in self.model]
 
 
 def run(settings: GranularitySettings) -> StudyReport:

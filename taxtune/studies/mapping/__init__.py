@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -85,12 +84,6 @@ class MappingSettings(ModelSettings, TreeSettings):
     def is_printed(self) -> bool:
         """Whether the answers are those that paper 1 prints."""
         return str(self.file) == PRINTED and not self.file.exists()
-
-    def works(self) -> Sequence[str]:
-        """The measures and the default mapper's similarity, whose scores and embeddings are kept."""
-        from taxtune.studies.mapping.scorers import split_name
-
-        return [split_name(spec)[1] for spec in (*self.measure, self.similarity)]
 
 
 def run(settings: MappingSettings) -> StudyReport:

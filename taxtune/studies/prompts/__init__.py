@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -43,10 +42,6 @@ class PromptsSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
     guess: Annotated[tuple[str, ...], typer.Option(help="Guesses as prompts: 1, 2, top-3 or all; repeatable.")] = ()
     resamples: Annotated[int, ResamplesOption] = 2000
     seed: Annotated[int, SeedOption] = 0
-
-    def works(self) -> Sequence[str]:
-        """The similarity and the measures, whose work is kept."""
-        return [spec for spec in (self.similarity, *self.measure) if isinstance(spec, str)]
 
 
 def run(settings: PromptsSettings) -> StudyReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -92,7 +92,3 @@ class RankingSettings(TextMeasureSettings, MapperSettings, ContestantSettings, T
             if not all(members) or len(set(members)) < len(members):
                 raise DataError("--group takes NAME=DATASET,DATASET,...", value=f"{name}={self.group[name]}")
         return groups
-
-    def works(self) -> Sequence[str]:
-        """Returns the measures and the similarity, whose work is cached."""
-        return [spec for spec in (*self.measure, self.similarity) if isinstance(spec, str)]

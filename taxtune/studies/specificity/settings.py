@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -79,7 +78,3 @@ class SpecificitySettings(ModelSettings):
         for message, applies in wrong.items():
             if applies:
                 raise DataError(message)
-
-    def works(self) -> Sequence[str]:
-        """Returns the models, whose embeddings are cached."""
-        return [f"clip:{spec}" for spec in self.model]
