@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from taxtune.errors import RecipeError
+from taxtune.tables import read_text
 
 __all__ = ["Override", "apply_overrides", "load_yaml", "parse_override", "read_mapping"]
 
@@ -70,13 +71,7 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
     Raises:
         RecipeError: If the file cannot be read, is empty, no UTF-8, no YAML or no mapping, or a key stands twice.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        row = error.object.count(b"\n", 0, error.start) + 1
-        raise RecipeError("The recipe is not UTF-8 text.", file=path, row=row, remedy="Save it as UTF-8.") from None
-    except OSError as error:
-        raise RecipeError(f"The recipe cannot be read: {error.strerror or error}.", file=path) from error
+    text = read_text(path, error=RecipeError, what="recipe")
     try:
         data = load_yaml(text)
     except yaml.YAMLError as error:
@@ -85,8 +80,6 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
         ) from None
     except RecursionError:
         raise RecipeError("The recipe is nested too deeply.", file=path) from None
-    if data is None:
-        raise RecipeError("The recipe is empty.", file=path, remedy="Start from a built-in recipe.")
     if not isinstance(data, dict):
         raise RecipeError("The recipe must be a mapping of keys to values, such as 'name: mine'.", file=path)
     return data, text

@@ -117,8 +117,8 @@ def test_numbers_may_be_written_as_people_write_them(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", r"mine\.yaml: The recipe is empty"),
-        (b"\xff\xfen\0", r"mine\.yaml:1: The recipe is not UTF-8"),
+        (b"", r"mine\.yaml: The recipe file is empty"),
+        (b"\xff\xfen\0", r"mine\.yaml:1: The recipe file is not"),
         (b"name: a\x00b", r"mine\.yaml:1: The recipe is not valid YAML"),
         (b"[" * 5000, r"mine\.yaml: The recipe is nested too deeply"),
     ],

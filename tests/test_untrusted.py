@@ -4,9 +4,10 @@ import csv
 import io
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from taxtune.classifier.labels import _csv as write_labels
+from taxtune.classifier.labels import write_labels
 from taxtune.report.output import Table
 from taxtune.untrusted import spreadsheet_cell
 
@@ -29,8 +30,8 @@ def test_control_characters_are_spelled_out() -> None:
 
 
 def test_every_table_for_people_is_written_so(tmp_path: Path) -> None:
-    with write_labels(tmp_path / "labels.csv", ["image", "answer", "confidence"]) as write:
-        write([{"image": "a.jpg", "answer": HOSTILE[0], "confidence": -0.5}])
+    labels = pd.DataFrame([{"image": "a.jpg", "answer": HOSTILE[0], "confidence": -0.5, "nodes": []}])
+    write_labels(labels, tmp_path / "labels.csv")
     (row,) = csv.DictReader(io.StringIO((tmp_path / "labels.csv").read_text(encoding="utf-8")))
     assert (row["answer"], row["confidence"]) == (f"'{HOSTILE[0]}", "-0.5")
     table = Table("t", "T", ("answer", "score"), ((HOSTILE[1], -0.25),))

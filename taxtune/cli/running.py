@@ -21,6 +21,7 @@ from taxtune.report.goals import goal_in_words, power_in_words
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
+from taxtune.tables import read_text
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import Plan, make_plan
@@ -168,73 +169,54 @@ def read_templates(references: Sequence[Path]) -> dict[Path, str]:
             one name or that of the baseline, so that a table could not tell them apart.
     """
     files = [template_path(each) for each in references]
-    named: dict[str, Path] = {} if len(files) == 1 else {"baseline": Path("the recipe's baseline")}
+    names = [file.stem for file in files] + (["baseline"] if len(files) > 1 else [])
     for file in files:
-        if file.stem in named:
+        if names.count(file.stem) > 1:
             raise TemplateError(
-                f"The results would name two templates {file.stem!r}: this one, and {named[file.stem]}.",
+                f"The results would name two templates {file.stem!r}.",
                 file=file,
                 remedy="Give each template once, in files with different names, or evaluate them one by one.",
             )
-        named[file.stem] = file
-    return {file: _read_template(file) for file in files}
-
-
-def _read_template(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        row = error.object.count(b"\n", 0, error.start) + 1
-        raise TemplateError("The template is not UTF-8 text.", file=file, row=row, remedy="Save it as UTF-8.") from None
-    except OSError as error:
-        raise TemplateError(f"The template cannot be read: {error.strerror}.", file=file) from error
+    return {file: read_text(file, error=TemplateError, what="template") for file in files}
 
 
 def _print_plan(plan: Plan) -> None:
     from rich.console import Console
 
     console = Console()
-
-    def line(name: str, value: str) -> None:
+    left = max(0, (plan.images or 0) - plan.tuning_images - plan.heldout_images)
+    splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out" + (f", {left:,} in neither" if left else "")
+    race = ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages)
+    calls = {"VLM calls": plan.vlm_calls, "LLM calls": plan.llm_calls, "judge calls": plan.judge_calls}
+    most = f"{plan.max_off_tree:.0%}".replace("%", " %")
+    lines = [
+        ("recipe", plan.name),
+        *(("goal", f"{goal.objective}: {goal_in_words(goal)}") for goal in plan.goals),
+        ("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes"),
+        ("images", "?" if plan.images is None else f"{plan.images:,} labelled"),
+        ("splits", splits),
+        *([("race", race)] if len(plan.stages) > 1 else []),
+        *(("provable", text) for text in power_in_words(plan.power)),
+        ("model", f"{plan.vlm['model']} ({plan.vlm['kind']})"),
+        *([("judge", plan.judge)] if plan.judge else []),
+        *((name, f"at most {count:,}") for name, count in calls.items() if count),
+        (
+            "off the tree",
+            f"the run stops if more than {most} of the baseline's answers are off the tree (max_off_tree)",
+        ),
+        *(("note", text) for text in plan.notes),
+    ]
+    for name, value in lines:
         # A file or a pipe gets a line for each fact, whatever its length.
         width = console.width if console.is_terminal else sys.maxsize
         text = textwrap.fill(visible(value), width, initial_indent=f"{name:<16}", subsequent_indent=" " * 16)
         console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    line("recipe", plan.name)
-    for goal in plan.goals:
-        line("goal", f"{goal.objective}: {goal_in_words(goal)}")
-    line("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes")
-    line("images", "?" if plan.images is None else f"{plan.images:,} labelled")
-    left = max(0, (plan.images or 0) - plan.tuning_images - plan.heldout_images)
-    line(
-        "splits",
-        f"{plan.tuning_images} tuning, {plan.heldout_images} held-out" + (f", {left:,} in neither" if left else ""),
-    )
-    if len(plan.stages) > 1:
-        line("race", ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages))
-    for text in power_in_words(plan.power):
-        line("provable", text)
-    line("model", f"{plan.vlm['model']} ({plan.vlm['kind']})")
-    if plan.judge is not None:
-        line("judge", plan.judge)
-    for name, calls in (
-        ("VLM calls", plan.vlm_calls),
-        ("LLM calls", plan.llm_calls),
-        ("judge calls", plan.judge_calls),
-    ):
-        if calls:
-            line(name, f"at most {calls:,}")
-    most = f"{plan.max_off_tree:.0%}".replace("%", " %")
-    line("off the tree", f"the run stops if more than {most} of the baseline's answers are off the tree (max_off_tree)")
-    for text in plan.notes:
-        line("note", text)
-    if plan.problems:
-        console.print(f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold")
-        for problem in plan.problems:
-            console.print(visible(f"- {problem}"), markup=False, highlight=False, soft_wrap=True)
-    else:
+    if not plan.problems:
         console.print("\nAll checks passed. Nothing has been run.")
+        return
+    console.print(f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold")
+    for problem in plan.problems:
+        console.print(visible(f"- {problem}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_json(value: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,7 +45,7 @@ def build(
     from taxtune.taxonomy.build import build_tree, write_tree
     from taxtune.taxonomy.sources import read_graph, read_leaves
 
-    keep([*files, *(names or ()), *([leaves] if leaves else ())], out)
+    keep([*files, *(names or ()), leaves], out)
     built = build_tree(
         read_graph(files, names=names or (), format=format),
         root=root,
@@ -60,19 +60,14 @@ def build(
     print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else "\n".join(summary))
 
 
-def keep(read: list[Path], *written: Path | None) -> None:
-    """Refuses to write over what is read, or twice into one file.
+def keep(read: Sequence[Path | None], out: Path) -> None:
+    """Refuses to write over what is read.
 
     Raises:
-        TaxtuneError: If a file is to be written that is also read, or written already.
+        TaxtuneError: If the file that is to be written is one of those that are read.
     """
-    taken = {path.resolve() for path in read}
-    for path in written:
-        if path is None:
-            continue
-        if path.resolve() in taken:
-            raise TaxtuneError("The output file is also an input file.", file=path, remedy="Choose another.")
-        taken.add(path.resolve())
+    if out.resolve() in {path.resolve() for path in read if path is not None}:
+        raise TaxtuneError("The output file is also an input file.", file=out, remedy="Choose another.")
 
 
 def _summary(counts: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from taxtune.errors import TaxtuneError
+from taxtune.cli.taxonomy_build import keep
 from taxtune.options import FileFormatOption, RootLabelOption, TaxonomyArgument, opt
 from taxtune.progress import note
 
@@ -44,7 +44,7 @@ def from_labels(
 
     if out is not None:
         writer_of(out)
-        _keep_inputs(out, labels, synsets)
+        keep([labels, synsets], out)
     written = read_labels(labels)
     choices, tree = tree_by_wordnet(
         written, synsets, root_label=root_label, max_depth=max_depth or None, min_children=min_children
@@ -91,7 +91,7 @@ def enrich(
     from taxtune.wordnet import INSTALL, find_wordnet
 
     if out is not None:
-        _keep_inputs(out, Path(file), apply)
+        keep([Path(file), apply], out)
     if apply is not None:
         if out is not None:
             writer_of(out)
@@ -122,8 +122,3 @@ def enrich(
     marked = sum(bool(row.mark) for row in proposals)
     where = "" if out is None else f" written to {out}"
     print(f"taxtune: {len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous", file=sys.stderr)
-
-
-def _keep_inputs(out: Path, *read: Path | None) -> None:
-    if any(path is not None and path.resolve() == out.resolve() for path in read):
-        raise TaxtuneError("The output file is also an input file.", file=out, remedy="Choose another.")

@@ -1,4 +1,3 @@
-import re
 import subprocess
 import sys
 
@@ -31,15 +30,6 @@ def test_errors_exit_with_two_and_one_message(tmp_path):
     assert done.stdout == ""
     assert "Did you mean 'fieldguide'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("command", ["", "tune", "compare", "score", "audit", "taxonomy build", "study ranking"])
-def test_help_names_no_python_types(monkeypatch, capsys, command):
-    monkeypatch.setenv("COLUMNS", "200")
-    assert run_command(monkeypatch, *command.split(), "--help") == 0
-    shown = capsys.readouterr().out
-    assert "--help" in shown
-    assert not re.search(r"<\w|BOOLEAN|list\[", shown)
 
 
 @pytest.mark.parametrize(("command", "option"), [("measure", "--reference-column"), ("diagnose", "--inclusion")])
