@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,13 +16,20 @@ from taxtune.progress import note
 if TYPE_CHECKING:
     import pandas as pd
 
-    from taxtune.classifier.classifier import Classifier, Promise
+    from taxtune.classifier.classifier import Classifier
     from taxtune.policies import Policy
 
 __all__ = ["ClassifierBaseOption", "ModelSetOption", "PolicyOption", "classify", "named_classifier"]
 
 #: The confidence below which a label is unsure where nothing is promised.
 _UNSURE = 0.8
+# How the summary names what keeps an image from a label.
+_REASONS = {
+    "no label": "at the root",
+    "not the subject": "not of the subject",
+    "off the tree": "off the tree",
+    "failed": "without an answer",
+}
 
 PolicyOption = Annotated[
     str,
@@ -188,19 +196,11 @@ def _policy(text: str) -> Policy | None:
         return None
     if text == "direct":
         return DIRECT
-    match text.split(":"):
-        case ["vote", samples, share] if samples.isdecimal() and _is_number(share):
-            return Vote(int(samples), float(share))
-    raise DataError(
-        "--policy has no such value.", value=text, remedy="Use run, calibrated, direct or, for example, vote:8:0.7."
-    )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text) == float(text)
-    except ValueError:
-        return False
+    vote = re.fullmatch(r"vote:(\d+):(\d*\.?\d+)", text)
+    if vote is None:
+        remedy = "Use run, calibrated, direct or, for example, vote:8:0.7."
+        raise DataError("--policy has no such value.", value=text, remedy=remedy)
+    return Vote(int(vote[1]), float(vote[2]))
 
 
 def _answers(run: Path, out: Path | None) -> Path | None:
@@ -219,23 +219,15 @@ def _summary(
     labels: pd.DataFrame, classifier: Classifier, out: Path | None, review: Path | None, below: float
 ) -> list[str]:
     """The lines that sum up the labels."""
-    names = {
-        "no label": "at the root",
-        "not the subject": "not of the subject",
-        "off the tree": "off the tree",
-        "failed": "without an answer",
-    }
     why = labels["why"].value_counts()
     below_root = labels[labels["nodes"].map(len) > 1]
-    order = list(dict.fromkeys(classifier.taxonomy.ranks))
-    ranks = below_root["rank"].where(
-        below_root["rank"].notna(), "level " + (below_root["nodes"].map(len) - 1).astype(str)
-    )
-    counts = sorted(
-        ranks.value_counts().items(), key=lambda one: (order.index(one[0]) if one[0] in order else -1, one[0])
-    )
-    parts = [f"{count:,} at {rank}" for rank, count in counts]
-    parts += [f"{why[reason]:,} {text}" for reason, text in names.items() if reason in why]
+    level = "level " + (below_root["nodes"].map(len) - 1).astype(str)
+    order = {rank: i for i, rank in enumerate(dict.fromkeys(classifier.taxonomy.ranks))}
+    ranks = below_root["rank"].where(below_root["rank"].notna(), level).value_counts()
+    parts = [
+        f"{ranks[rank]:,} at {rank}" for rank in sorted(ranks.index, key=lambda r: (r in order and order.index(r), r))
+    ]
+    parts += [f"{why[reason]:,} {text}" for reason, text in _REASONS.items() if reason in why]
     lines = [f"{len(labels):,} image{'' if len(labels) == 1 else 's'}: {', '.join(parts)}"]
     if out is not None:
         lines.append(f"the labels are in {out}")
@@ -243,15 +235,12 @@ def _summary(
         unsure = f" ({why['unsure']:,} with a confidence below {below:g})" if "unsure" in why else ""
         where = "" if review is None else f"; they are in {review}, the least sure first"
         lines.append(f"{why.sum():,} to review{unsure}{where}")
-    if classifier.promise is not None:
-        lines.append(f"on images like those of the calibration {_promised(classifier.promise)}")
+    if (promise := classifier.promise) is not None:
+        confidence = promise.confidence_level
+        how = "in expectation" if confidence is None else f"with a confidence of {confidence:g}"
+        lines.append(f"on images like those of the calibration the mean of 1 - hP is at most {promise.risk:g} {how}")
     if labels["again"].any():
         lines.append(f"{labels['again'].sum():,} may get an answer if you run the same command again (with --force)")
     if below_root["confidence"].isna().any():
         lines.append("no confidence is known: the run has no judged answers")
     return lines
-
-
-def _promised(promise: Promise) -> str:
-    how = "in expectation" if promise.confidence_level is None else f"with a confidence of {promise.confidence_level:g}"
-    return f"the mean of 1 - hP is at most {promise.risk:g} {how}"

@@ -13,11 +13,10 @@ import os
 import shutil
 import signal
 import sqlite3
-import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -114,57 +113,7 @@ def test_wrong_keys_and_values(
         refused(taxtune("tune", recipe, "--out", "out", "--dry-run"), *words, out=tmp_path / "out")
 
 
-@pytest.mark.parametrize("objectives", [["hp"], ["hp", "hp"], ["hp", "hf", "hp"]], ids=" ".join)
-def test_a_comparison_of_less_than_two(taxtune: Run, inputs: Path, tmp_path: Path, objectives: list[str]) -> None:
-    given = [part for name in objectives for part in ("--objective", name)]
-    for more in ([], ["--dry-run"]):
-        done = taxtune("compare", inputs / "recipe.yaml", *given, *more, "--out", "out")
-        refused(done, "at least two different objectives", out=tmp_path / "out")
-
-
 # -- images ------------------------------------------------------------------------------------------------------------
-
-
-def png(width: int, height: int) -> bytes:
-    """A grey PNG that says it has so many pixels, and has one row of them."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(width + 1))) + chunk(b"IEND", b"")
-
-
-def noise(kind: str) -> bytes:
-    stream = io.BytesIO()
-    Image.effect_noise((64, 64), 60).convert("RGB").save(stream, kind)
-    return stream.getvalue()
-
-
-def broken(data: bytes) -> bytes:
-    return data[:300] + bytes(200) + data[500:]
-
-
-BAD_IMAGES: dict[str, tuple[bytes | None, str]] = {
-    "missing.png": (None, "does not exist"),
-    "zero.png": (b"", "is empty (0 bytes)"),
-    "corrupt.png": (broken(noise("PNG")), "corrupt or truncated"),
-    "truncated.png": (noise("PNG")[:3000], "corrupt or truncated"),
-    "truncated.jpg": (noise("JPEG")[:900], "corrupt or truncated"),
-    "tiny.png": (png(1, 1), "1 × 1 pixels"),
-    "huge.png": (png(30_000, 30_000), "too large: 900,000,000 pixels"),
-    "page.jpg": (b"<html>Sign in</html>", "not an image"),
-}
-
-
-def test_all_bad_images_are_named_at_once(taxtune: Run, inputs: Path, tmp_path: Path) -> None:
-    for name, (content, _) in BAD_IMAGES.items():
-        if content is not None:
-            (inputs / name).write_bytes(content)
-    with (inputs / "manifest.csv").open("a") as manifest:
-        manifest.writelines(f"{name},scarlet\n" for name in BAD_IMAGES)
-    done = taxtune("tune", inputs / "recipe.yaml", "--out", "out")
-    refused(done, f"{len(BAD_IMAGES)} of 28 images cannot be used", *BAD_IMAGES, out=tmp_path / "out")
 
 
 # -- manifests ---------------------------------------------------------------------------------------------------------
@@ -205,28 +154,6 @@ def test_manifests_that_do_not_do(
     content = make(manifest.read_text())
     manifest.write_bytes(content if isinstance(content, bytes) else content.encode())
     refused(taxtune("tune", inputs / "recipe.yaml", "--out", "out"), *words, out=tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda text: "\ufeff" + text,
-        lambda text: text.replace("\n", "\r\n"),
-        lambda text: text.replace("\n", "\n\n"),
-        lambda text: text.replace(",", ";"),
-        lambda text: text.replace("image,label", "Image, Label"),
-        lambda text: text + text.splitlines()[1] + "\n",
-        lambda text: text.encode("utf-16"),
-    ],
-    ids=["bom", "crlf", "blank-lines", "semicolons", "capitals", "duplicate-row", "utf-16"],
-)
-def test_manifests_as_people_save_them(taxtune: Run, inputs: Path, make: Callable[[str], str | bytes]) -> None:
-    manifest = inputs / "manifest.csv"
-    content = make(manifest.read_text())
-    manifest.write_bytes(content if isinstance(content, bytes) else content.encode())
-    done = taxtune("tune", inputs / "recipe.yaml", "--out", "out", "--dry-run")
-    assert done.code == 0, done.out + done.err
-    assert "20 labelled" in done.out
 
 
 # -- taxonomies --------------------------------------------------------------------------------------------------------
@@ -287,50 +214,6 @@ def test_templates_that_are_refused(taxtune: Run, inputs: Path, tmp_path: Path, 
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
     done = taxtune("evaluate", inputs / "recipe.yaml", "--template", file, "--out", "out")
     refused(done, "template.j2", words, out=tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    ("names", "words"),
-    [
-        (["builtin:minimal"], "Built-in templates: baseline, paper1-minimal"),
-        (["a.j2", "b/a.j2"], "b/a.j2: The results would name two templates 'a'."),
-        (["a.j2", "builtin:baseline"], "two templates 'baseline'."),
-    ],
-)
-def test_templates_that_cannot_be_told_apart_or_found(
-    taxtune: Run, inputs: Path, tmp_path: Path, names: list[str], words: str
-) -> None:
-    options = [word for name in names for word in ("--template", name)]
-    refused(taxtune("evaluate", inputs / "recipe.yaml", *options, "--out", "out"), words, out=tmp_path / "out")
-
-
-def test_bad_templates_of_a_model_fail_the_iteration_and_are_in_its_record(
-    taxtune: Run, inputs: Path, tmp_path: Path
-) -> None:
-    order = ["syntax", "variable", "dunder", "range", "label", "include"]
-    replies = iter(
-        [str(TEMPLATES[name][0]) for name in order] + ["What  is this?", "```\n\n```", "I'm sorry, I can't help."]
-    )
-
-    def reply(request: dict[str, Any]) -> servers.Reply:
-        asked = isinstance(request["messages"][-1]["content"], str)
-        return servers.text(next(replies)) if asked else answer(request)
-
-    with OpenAIServer(reply) as server:
-        settings = [f"vlm.api_base={server.api_base}", "iterations=3"]
-        llm = f"proposer={{kind: llm, model: openai/test, api_base: '{server.api_base}', max_retries: 0}}"
-        given = [part for setting in (*settings, llm) for part in ("--set", setting)]
-        done = taxtune("tune", inputs / "recipe.yaml", *given, "--out", "out")
-    assert done.code == 0, done.err
-    records = [json.loads(line) for line in (tmp_path / "out/history.jsonl").read_text().splitlines()]
-    assert [record["state"] for record in records] == ["complete", "failed", "failed", "failed"]
-    for record, names in zip(records[1:], (order[:3], order[3:]), strict=False):
-        assert [template for template, _ in record["rejected"]] == [TEMPLATES[name][0] for name in names]
-        for (_, reason), name in zip(record["rejected"], names, strict=True):
-            assert TEMPLATES[name][1] in reason
-            assert reason in record["reason"]
-            assert reason in done.err
-    assert all(word in records[3]["reason"] for word in ("repeats", "no template", "refusal"))
 
 
 # -- servers -----------------------------------------------------------------------------------------------------------
@@ -408,14 +291,6 @@ def test_a_proposer_that_does_not_answer_stops_the_run_which_goes_on(
             assert len(server.chats) - asked <= 1 + 8 + held_out, "the baseline's answers are kept"
 
 
-def test_keys_that_are_missing_are_told_before_anything_is_asked(taxtune: Run, inputs: Path, tmp_path: Path) -> None:
-    with OpenAIServer(answer) as server:
-        given = ["--set", f"vlm.api_base={server.api_base}", "--out", "out"]
-        done = taxtune("tune", inputs / "recipe.yaml", *given, "--set", "proposer={kind: llm, model: openai/gpt-4o}")
-        refused(done, "needs a key: OPENAI_API_KEY is not set", "export OPENAI_API_KEY", out=tmp_path / "out")
-        assert server.chats == []
-
-
 # -- output ------------------------------------------------------------------------------------------------------------
 
 
@@ -453,56 +328,6 @@ def test_output_that_cannot_be_a_folder(
         refused(taxtune(*command, "--out", where), words, "--out")
     assert sorted(tmp_path.iterdir()) == before
     assert (tmp_path / "file").read_text() == "mine"
-
-
-Mount = Callable[[str], Path]
-
-
-@pytest.fixture
-def mount(tmp_path: Path) -> Iterator[Mount]:
-    """Mounts a file system of one's own with the options given; the test is skipped where that is not allowed."""
-    mounted: list[Path] = []
-
-    def make(options: str) -> Path:
-        folder = tmp_path / f"mount{len(mounted)}"
-        folder.mkdir()
-        tool = shutil.which("mount")
-        if (
-            tool is None
-            or subprocess.run([tool, "-t", "tmpfs", "-o", options, "tmpfs", folder], check=False).returncode
-        ):
-            pytest.skip("file systems cannot be mounted here")
-        mounted.append(folder)
-        return folder
-
-    yield make
-    for folder in mounted:
-        subprocess.run(["umount", "-l", folder], check=True)
-
-
-def test_a_read_only_output(taxtune: Run, inputs: Path, template: Path, mount: Mount) -> None:
-    folder = mount("ro")
-    for command in commands(inputs, template):
-        refused(taxtune(*command, "--out", folder / "out"), "Read-only", "choose another folder with --out")
-
-
-@pytest.mark.heavy
-def test_a_disk_that_fills_up_keeps_what_is_done_and_the_run_goes_on(taxtune: Run, inputs: Path, mount: Mount) -> None:
-    folder = mount("size=1000k")
-    with OpenAIServer(answer) as server:
-        given = ["--set", f"vlm.api_base={server.api_base}", "--out", folder / "out"]
-        command = ["tune", inputs / "recipe.yaml", *given]
-        done = taxtune(*command)
-        refused(done, "full", "Finished work is saved. Continue with: taxtune tune")
-        assert not (folder / "out/result.json").exists()
-        assert not list(folder.rglob("*.tmp"))
-        kept = [json.loads(line) for line in (folder / "out/history.jsonl").open()]
-        assert kept, "at least the baseline"
-        subprocess.run(["mount", "-o", "remount,size=20m", folder], check=True)
-        assert taxtune(*command, "--resume").code == 0
-        records = [json.loads(line) for line in (folder / "out/history.jsonl").open()]
-    assert [record["iteration"] for record in records] == list(range(6))
-    assert records[: len(kept)] == kept
 
 
 # -- resuming ----------------------------------------------------------------------------------------------------------
@@ -600,20 +425,6 @@ def test_a_tracking_server_that_is_not_there(
 # -- place and score ---------------------------------------------------------------------------------------------------
 
 
-def test_answers_of_any_kind_are_placed(taxtune: Run, inputs: Path) -> None:
-    long = "blah " * 200_000
-    text = f"כחול navy 🐦\n👩‍👩‍👧‍👦\n\u202enavy\nnavy\0blue\n{long}\n{'x' * 1_000_000}\n"
-    done = taxtune("place", "-t", inputs / "tree.csv", "-", "--json", stdin=text.encode())
-    assert done.code == 0, done.err
-    records = [json.loads(line) for line in done.out.splitlines()]
-    assert [record["answer"] for record in records] == text.splitlines()
-    assert [record["label"] for record in records[:3]] == ["navy", "colour", "navy"]
-    done = taxtune(
-        "place", "-t", inputs / "tree.csv", "--input", "jsonl", "--json", stdin=b'{"answer": "\\ud800 navy"}'
-    )
-    assert json.loads(done.out)["answer"] == "\ud800 navy"
-
-
 # -- streams and signals, which need a process of their own ------------------------------------------------------------
 
 
@@ -630,25 +441,6 @@ def test_a_reader_that_has_had_enough_ends_the_command_quietly(inputs: Path, tmp
     assert process.wait() == 1
     assert "Traceback" not in said
     assert "Error" not in said
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("place", "-t", "in/tree.csv"),
-        pytest.param(("taxonomy", "show", "in/tree.csv"), marks=pytest.mark.heavy),
-        pytest.param(("--help",), marks=pytest.mark.heavy),
-    ],
-)
-def test_standard_output_that_is_full(inputs: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [*START, *command], stdout=full, stderr=subprocess.PIPE, input=b"navy\n", check=False, cwd=tmp_path
-        )
-    assert done.returncode == 2
-    assert b"Cannot write the output: No space left" in done.stderr
-    assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("process", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["here", "process"])

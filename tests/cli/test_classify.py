@@ -180,12 +180,6 @@ def test_what_cannot_be_is_said_before_anything_is_asked(here: Path, arguments: 
     assert sorted(here.iterdir()) == before
 
 
-def test_nothing_but_failures_is_no_success(here: Path) -> None:
-    done = classify(here, "photos/broken.jpg", "--out", "labels.csv")
-    assert done.code == 1
-    assert len(read(here / "labels.csv")) == 1
-
-
 def test_policies(here: Path) -> None:
     voted = classify(here, "photos/0.png", "--policy", "vote:3:0.6", "--json")
     assert "1 image × 3 answers = 3 VLM calls" in voted.err
@@ -206,17 +200,6 @@ def test_policies(here: Path) -> None:
         assert any((row["confidence"] or 1) < 0.8 for row in rows)  # half of two
         assert ("unsure" in {row["why"] for row in read(here / "labels-review.jsonl")}) == unsure
     assert "the run is calibrated; --policy calibrated" in classify(here, "photos/0.png").err
-
-
-def test_a_saved_classifier_labels_as_its_run_does(here: Path) -> None:
-    taxtune.load_classifier(here / "run").save(here / "saved")
-    from_run = classify(here, "photos")
-    shutil.rmtree(here / "run")
-    done = run_captured("classify", "saved", "photos", "--out", "labels.csv", folder=here)
-    assert done.code == 0, done.err
-    assert (here / "labels.csv").read_text() == from_run.out
-    assert "answers are kept in labels-answers.db" in done.err
-    assert sorted(file.name for file in (here / "saved").iterdir()) == ["classifier.json", "taxonomy.json"]
 
 
 def test_ctrl_c_says_how_to_go_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,17 +111,6 @@ def test_the_splits_fit_the_images_and_what_they_can_show_is_said(
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_copies_of_an_image_count_once(here: Path) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    for n, file in enumerate(sorted(Path("photos").rglob("*.png"))):
-        (file.parent / f"copy{n}.png").write_bytes(file.read_bytes())
-    done = init("--data", "photos", *MODEL)
-    recipe = written(done)
-    assert (recipe.data.tuning, recipe.data.heldout) == (7, 5)
-    assert "12 of 24" in done.out
-    assert "12 images are listed more than once" in done.err
-
-
 @pytest.mark.parametrize(("images", "said"), [(1, "There is 1 image"), (5, "There are 5 different images")])
 def test_too_few_images_are_refused_with_the_number_that_it_takes(here: Path, images: int, said: str) -> None:
     in_folders(here / "photos", {"navy": images - images // 2, "azure": images // 2})
@@ -129,15 +118,6 @@ def test_too_few_images_are_refused_with_the_number_that_it_takes(here: Path, im
 
 
 # -- folders -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("suffix", [".png", ".jpg"])
-def test_a_flat_folder_is_refused_with_the_two_ways_of_labelling(here: Path, suffix: str) -> None:
-    for n in range(8):
-        picture(here / f"photos/IMG_{n}{suffix}", n)
-    done = init("--data", "photos", *MODEL)
-    refused(done, "8 images lie in the folder itself", "one for each label", "a CSV file with the columns image and")
-    assert "names seem" not in done.err, "a camera's numbers are no labels"
 
 
 def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Path) -> None:
@@ -183,58 +163,6 @@ def test_columns_are_found_by_what_they_hold_and_said(
     assert (recipe.data.image_column, recipe.data.label_column) == columns
     said = f"The images are taken from the column {columns[0]!r} and the labels from {columns[1]!r}."
     assert (said in done.err) is (columns != ("image", "label")), "never silently"
-
-
-@pytest.mark.parametrize(
-    ("images", "written_as", "base"),
-    [
-        ("pictures", "{}.png", "pictures"),
-        ("data/pictures", "{}.png", "data/pictures"),
-        ("pictures/navy", "navy/{}.png", "pictures"),
-        ("pictures", "pictures/{}.png", None),
-    ],
-)
-def test_the_names_of_images_may_begin_at_the_list_or_at_a_folder_beside_it(
-    here: Path, images: str, written_as: str, base: str | None
-) -> None:
-    file = manifest(here, "image,label", lambda n, shade: f"{written_as.format(n)},{shade}", images=images)
-    (here / "others").mkdir()
-    done = init("--data", "list.csv", *MODEL)
-    assert written(done).data.images == base
-    assert (f"The images' names are relative to {base}." in done.err) is (base is not None)
-    file.write_text(file.read_text().replace("7.png", "gone.png"))
-    Path("mine.yaml").unlink()
-    refused(init("--data", "list.csv", *MODEL), f"{base or 'pictures'}/", "gone.png", "row 9", "--skip-broken")
-    again = init("--data", "list.csv", *MODEL, "--skip-broken")
-    assert "1 image cannot be used and is left out" in again.err
-    assert written(again).data.images == base
-
-
-def test_of_two_columns_that_may_be_the_labels_neither_is_guessed(here: Path) -> None:
-    manifest(here, "image,family,species", lambda n, shade: f"{n}.png,{'bluish' if n % 4 > 1 else 'reddish'},{shade}")
-    refused(
-        init("--data", "list.csv", *MODEL),
-        "It cannot be told which column holds the labels.",
-        "'family' (2 values, 100 % of them on the tree), 'species' (4 values, 100 % of them on the tree)",
-        "--label-column",
-    )
-    assert written(init("--data", "list.csv", "--label-column", "species", *MODEL)).data.label_column == "species"
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("image\n1.png\n", ["no column besides that of the images"]),
-        ("", ["file is empty"]),
-        ("image,label\n1.png,navy\n2.png,\n", ["row 3: no label"]),
-        ("image,label\ngone.png,navy\n", ["gone.png"]),
-    ],
-)
-def test_a_list_that_lacks_something_is_refused(here: Path, content: str, words: Sequence[str]) -> None:
-    for n in (1, 2):
-        picture(here / f"{n}.png", n)
-    (here / "list.csv").write_text(content)
-    refused(init("--data", "list.csv", *MODEL), *words)
 
 
 # -- labels and tree ---------------------------------------------------------------------------------------------------
@@ -304,14 +232,6 @@ def test_without_a_tree_wordnet_gives_one_beside_the_recipe(here: Path, monkeypa
     assert "Use it (--taxonomy sub/dishes-tree.csv)" in again.err
     again = init("--data", "photos", *MODEL, "--force", taxonomy=None, recipe="sub/dishes.yaml")
     written(again, "sub/dishes.yaml")
-
-
-def test_without_a_tree_and_without_wordnet_the_ways_out_are_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENVIRONMENT, "none")
-    in_folders(here / "photos", {"pizza": 4, "cake": 4})
-    done = init("--data", "photos", *MODEL, taxonomy=None)
-    refused(done, "error: Run: ", "-m nltk.downloader wordnet\n", "food/dessert/cake")
-    assert not Path("mine-tree.csv").exists()
 
 
 # -- the model ---------------------------------------------------------------------------------------------------------

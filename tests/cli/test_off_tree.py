@@ -71,33 +71,3 @@ def test_place(run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         (False, True),
         (True, False),
     ]
-
-
-@pytest.mark.parametrize("way", ["child", "root"])
-def test_diagnose(run: Run, way: str) -> None:
-    found = run("score", "diagnose", "answers.csv", "-t", "tree.csv", "--off-tree-as", way, "--least", "1")
-    hp, hr, _ = WHOLE[way]
-    assert (found["scores"]["hp"], found["scores"]["hr"]) == (pytest.approx(hp), pytest.approx(hr))
-    assert (found["scores"]["abstained"], found["scores"]["off_tree"]) == (1 / 4, 2 / 4)
-    by_type = {row["type"]: row for row in found["tables"]["types"]}
-    assert (by_type["off the tree"]["answers"], by_type["off the tree"]["%"]) == (2, 50)
-    assert (by_type["abstained"]["answers"], by_type["correct"]["answers"]) == (1, 1)
-    assert by_type["off the tree"]["cost in hP"] == pytest.approx(1 - hp)
-    assert [(row["type"], row["hp"]) for row in found["answers"]][1] == ("off the tree", 0.5 if way == "child" else 1)
-    if way == "child":
-        assert found["tables"]["clades"][0]["most often"].startswith("off the tree")
-    both = run(
-        "score",
-        "diagnose",
-        "answers.csv",
-        "-t",
-        "tree.csv",
-        "--off-tree-as",
-        way,
-        "--root",
-        "bird",
-        "--off-tree",
-        "leave-out",
-    )
-    (row,) = both["tables"]["both-trees"]
-    assert row["hP on life"] == pytest.approx(2.5 / 3 if way == "child" else 1)

@@ -104,36 +104,6 @@ def test_a_file_is_written_whole_as_standard_output_is(
     assert out.read_bytes() == expected.encode("utf-8", "surrogatepass").replace(b"\xed\xb3\xa9", b"\\udce9")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", "id,text\n1,duck\n", "a.csv: The file has no column 'answer'"),
-        ("a.csv", "answer\nrobin, American\n", "a.csv:2: The row has 2 cells, the header 1"),
-        ("a.csv", 'answer\n"duck\n', "a.csv:"),
-        ("a.csv", "", "a.csv: The answers file is empty"),
-        ("a.csv", "answer,Answer\nduck,goose\n", "a.csv:1: Two columns have the same name"),
-        ("a.jsonl", "[" * 100_000, "a.jsonl:1: The line is not a JSON object"),
-        ("a.jsonl", '{"answer": "duck"}\n{"answer"\n', "a.jsonl:2: The line is not a JSON object"),
-        ("a.jsonl", '{"text": "duck"}\n', "a.jsonl: The file has no column 'answer'"),
-        ("a.jsonl", '{"answer": 3}\n', "row 1: answer is not text: 3"),
-        ("a.txt", b"duck\n\xff\xfe\n", "a.txt:2: The answers file is not UTF-8"),
-    ],
-)
-def test_bad_input_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
-    taxonomy: Path,
-    tmp_path: Path,
-    name: str,
-    content: str | bytes,
-    message: str,
-) -> None:
-    assert run(monkeypatch, "-t", taxonomy, write(tmp_path, name, content)) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.out == ""
-
-
 def test_a_root_restricts_where_answers_are_placed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

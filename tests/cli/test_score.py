@@ -93,30 +93,6 @@ def test_json_holds_everything(
     assert data["ranks"][2]["recall"] == {"estimate": 0, "low": 0, "high": 0}
 
 
-def test_frequencies_change_what_a_node_is_worth(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, "placement,truth\nbird,mallard\nduck,blackbird\n")
-    counts = write(tmp_path, "node,count\nmallard,6\nblackbird,1\nAmerican robin,1\nlife/insect/robin,4\n", "n.csv")
-    score = ("score", "-t", taxonomy, rows, "--frequencies")
-    assert run_command(monkeypatch, *score, counts) == 2
-    err = capsys.readouterr().err
-    assert "n.csv: 2 of 11 nodes never occur" in err
-    assert "life/plant, life/plant/robin" in err
-    assert "smoothing of 1" in err
-    counts.write_text(counts.read_text() + "life/plant/robin,4\n")
-    assert run_command(monkeypatch, *score, counts, "--json") == 0
-    data = json.loads(capsys.readouterr().out)
-    assert [row["ihr"] for row in data["rows"]] == pytest.approx([1 / math.log2(16 / 6), 1 / 4])  # "bird" is a bit
-    assert data["information"]["p"] == str(counts)
-    assert run_command(monkeypatch, *score, "targets", "--smoothing", 0.5) == 0
-    assert "(by targets, smoothed by 0.5)" in capsys.readouterr().out
-    assert run_command(monkeypatch, *score, tmp_path / "none.csv") == 2
-    assert "The frequencies file does not exist" in capsys.readouterr().err
-    assert run_command(monkeypatch, *score[:-1], "--smoothing", 1) == 2
-    assert "Smoothing applies only to given frequencies" in capsys.readouterr().err
-
-
 def test_answers_are_placed_and_abstentions_counted(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,39 +146,6 @@ def test_an_empty_answer_is_never_guessed_at(
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "zero") == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("rows.csv", "placement\nbird\n", "no column 'truth'"),
-        ("rows.csv", "truth\nbird\n", "It needs placement (a node) or answer (text)"),
-        ("rows.csv", "placement,truth\n", "a header but no rows"),
-        ("rows.csv", "", "answers file is empty"),
-        ("rows.csv", 'placement,truth\n"bird,duck\n', "rows.csv:2: The row cannot be read as CSV"),
-        ("rows.csv", "placement,truth\nbird,duck,gull\n", "rows.csv:2: The row has 3 cells, the header 2"),
-        (
-            "rows.jsonl",
-            '{"placement": "bird", "truth": "duck"}\n{"placement"\n',
-            "rows.jsonl:2: The line is not a JSON",
-        ),
-        ("rows.jsonl", "[1]\n", "rows.jsonl:1: Entry 1 of the list is not a JSON object"),
-        ("rows.jsonl", '{"placement": 3, "truth": "duck"}\n', "row 1: placement is not a label or a path: 3"),
-        ("rows.jsonl", '{"answer": 3, "truth": "duck"}\n', "row 1: answer is not text: 3"),
-        ("rows.jsonl", '{"answer": null, "truth": "duck"}\n', "row 1: answer is missing"),
-    ],
-)
-def test_files_that_cannot_be_scored(
-    tmp_path: Path,
-    taxonomy: Path,
-    name: str,
-    text: str,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run_command(monkeypatch, "score", "-t", taxonomy, write(tmp_path, text, name)) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_a_domain_root_changes_the_scores_and_both_are_shown(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,27 +178,3 @@ def test_a_domain_root_changes_the_scores_and_both_are_shown(
     )
     data = json.loads(capsys.readouterr().out)
     assert (data["root"], data["full_scores"], data["outside"]) == (None, None, [])
-
-
-@pytest.mark.parametrize(
-    ("rows", "root", "message"),
-    [
-        ("placement,truth\nplant,mallard\n", "bird", "row 2: placement: 'plant' is outside 'bird'"),
-        ("placement,truth\nplant,plant\n", "bird", "1 target outside bird"),
-        ("placement,truth\nbird,malard\n", "bird", "'malard' is not on the taxonomy"),
-        ("placement,truth\nbird,bird\n", "robin", "2 nodes are called 'robin'"),
-        ("placement,truth\nbird,bird\n", "mallard", "nothing below this node"),
-        ("placement,truth\nbird,bird\n", "birb", "'birb' is not on the taxonomy"),
-    ],
-)
-def test_what_cannot_be_scored_on_a_domain_is_said(
-    tmp_path: Path,
-    taxonomy: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    rows: str,
-    root: str,
-    message: str,
-) -> None:
-    assert run_command(monkeypatch, "score", "-t", taxonomy, write(tmp_path, rows), "--root", root) == 2
-    assert message in " ".join(capsys.readouterr().err.split())

@@ -67,17 +67,6 @@ def test_check_as_json(bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     ]
 
 
-def test_check_of_what_cannot_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(monkeypatch, "taxonomy", "check", tmp_path / "missing.csv") == 2
-    assert run_command(monkeypatch, "taxonomy", "check", tmp_path, "--format", "nonsense") == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "The taxonomy file does not exist." in captured.err
-    assert "Unknown taxonomy format." in captured.err
-
-
 def test_show_a_node_and_what_is_below_it(
     good: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,31 +82,6 @@ def test_show_a_node_and_what_is_below_it(
     ]
     assert run_command(monkeypatch, "taxonomy", "show", good, "DUCK", "--no-names") == 0
     assert capsys.readouterr().out.splitlines()[::2] == ["bird / duck", "  mallard (wild duck [male])"]
-
-
-def test_an_added_root_is_named_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    groups, rows, texts = tmp_path / "pets-hierarchy.txt", tmp_path / "rows.csv", tmp_path / "answers.txt"
-    groups.write_text("pug, dog\nbeagle, dog\nsiamese, cat\n")
-    rows.write_text("predicted,target\npug,siamese\nfauna,pug\n")
-    texts.write_text("a pug\n")
-    named = ("--root-label", "fauna")
-    assert run_command(monkeypatch, "taxonomy", "show", groups, *named) == 0
-    assert capsys.readouterr().out.startswith("fauna\n")
-    assert run_command(monkeypatch, "taxonomy", "check", groups, *named) == 0
-    assert "nodes    6" in capsys.readouterr().out
-    assert run_command(monkeypatch, "score", rows, "-t", groups, "--json", *named) == 0
-    # fauna/dog/pug for fauna/cat/siamese shares the root of three; the root for fauna/dog/pug all of its one.
-    assert [row["hp"] for row in json.loads(capsys.readouterr().out)["rows"]] == [pytest.approx(1 / 3), 1.0]
-    assert run_command(monkeypatch, "place", texts, "-t", groups, *named) == 0
-    assert "fauna / dog / pug" in capsys.readouterr().out
-    # A file with a root of its own keeps it.
-    own = tmp_path / "own.csv"
-    own.write_text("path\nbird/duck\n")
-    for command in (("taxonomy", "check", own), ("place", texts, "-t", own)):
-        assert run_command(monkeypatch, *command, *named) == 2
-        assert "The file has its own root" in capsys.readouterr().err
 
 
 def test_convert_writes_another_format_and_over_nothing(

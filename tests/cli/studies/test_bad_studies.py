@@ -180,36 +180,3 @@ def test_it_is_refused(run: Run, folder: Path, command: str, words: list[str]) -
     assert out == ""
     assert [word for word in words if word not in " ".join(err.split())] == []
     assert {path.name for path in folder.iterdir()} == before
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        f"{RANKING} a=mega.csv b=mega.csv -m meteor",
-        f"{RANKING} a=failed.jsonl b=nothing.jsonl",
-        f"{RANKING} a=perfect.csv b=perfect.csv",
-        f"{RANKING} a=signs.csv b=signs.csv",
-        f"{RANKING} a=halves.jsonl b=halves.jsonl",
-        f"{RANKING} a=identical.csv b=identical.csv",
-        "study ranking --scores tied.csv",
-        "study prompts -t tree.csv m:p=perfect.csv m:q=perfect.csv --resamples 5",
-        "study prompts -t tree.csv m:p=nothing.jsonl m:q=nothing.jsonl --resamples 5",
-        "score diagnose perfect.csv -t tree.csv --resamples 5",
-        "score diagnose mega.csv -t tree.csv --resamples 5 --inclusion text-inclusion --concept rouge-1",
-        "score diagnose nothing.jsonl -t tree.csv --resamples 5",
-        f"{GRANULARITY} --scores huge.npz",
-        "study granularity -t flat.csv --scores flat.npz --trivial leave-out --resamples 5",
-        f"{SPECIFICITY} --scored apart.jsonl",
-        *(f"study specificity --scored rare.jsonl --resamples 1 --seed {seed}" for seed in range(4)),
-    ],
-)
-def test_it_is_counted_and_never_nan(run: Run, command: str) -> None:
-    code, out, err = run(f"{command} --json")
-    assert code == 0, err
-
-    def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is not JSON")
-
-    record = json.loads(out, parse_constant=refuse)
-    assert record["tables"]
-    assert "seed" in record["settings"]

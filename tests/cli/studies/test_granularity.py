@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -78,74 +76,8 @@ def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> N
     assert "8 of 16 images are outside 'food'" in err
 
 
-def test_answers_and_language(study: Study, folder: Path, tiny_clip: str) -> None:
-    rows = [
-        {"id": "1", "answer": "a cat", "target": "cat"},
-        {"id": "2", "answer": "🍞🥖", "target": "bread"},
-        {"id": "3", "answer": "  ", "target": "dog"},
-        {"id": "4", "answer": "تفاحة", "target": "thing/food/apple"},
-    ]
-    (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    common = ("-t", folder / "tree.csv", "--resamples", 0, "--device", "cpu", "--cache-dir", folder / "cache")
-    model = ("--model", f"clip:{tiny_clip}", "--answers", folder / "answers.jsonl")
-    record = study.json(*common, *model)
-    assert record["tables"]["granularity"][0]["images"] == 3
-    assert any("1 of 4 rows are left out: their text is empty" in note for note in record["notes"])
-    assert [(row["id"], row["reason"]) for row in record["excluded"]] == [("3", "the answer is empty")]
-    # Below "food" the cat and the dog are outside.
-    record = study.json(*common, *model, "--root", "food")
-    assert record["tables"]["granularity"][0]["images"] == 2
-    assert [(row["row"], row["reason"]) for row in record["excluded"]] == [
-        (1, "target outside food"),
-        (3, "target outside food"),
-    ]
-    assert any("2 of 4 rows are left out: target outside food" in note for note in record["notes"])
-    language = ("--form", "language", "--coarse-level", 1, "--model", f"clip:{tiny_clip}")
-    record = study.json(*common, *language, "--templates", "photos")
-    assert record["tables"]["language"][0]["scored"] == 4
-
-
 ANSWERS = ("--model", "no-such-model", "--answers", "good.csv")
 CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, cats and apples\na house\n"
-
-
-def test_captions_beside_scores(study: Study, folder: Path) -> None:
-    Path("captions.txt").write_text(CAPTIONS)
-    # A third ancestor, so that there is something to correlate.
-    Path("tree.csv").write_text(TAXONOMY + "thing/tool/saw,\nthing/tool/file,\n")
-    header, *rows = SCORES.splitlines()
-    more = ["e.png,saw,0.3,0.3,0.2,0.1,0.2,0.2", "f.png,file,0.2,0.5,0.1,0.3,0.4,0.1"]
-    tools = ["0.2,0.1,0.3", "0.3,0.2,0.1", "0.4,0.6,0.2", "0.1,0.3,0.2", "0.6,0.5,0.3", "0.5,0.7,0.4"]
-    lines = [f"{row},{tool}" for row, tool in zip([*rows, *more], tools, strict=True)]
-    Path("scores.csv").write_text("\n".join([f"{header},tool,saw,file", *lines]))
-    options = ("--scores", "scores.csv", "--captions", "captions.txt", "--resamples", 0, "--out", "out")
-    record = study.json("-t", "tree.csv", *options)
-    counted = {row["path"].rsplit("/", 1)[-1]: row["captions"] for row in record["frequency"]["labels"]}
-    assert counted == {
-        "thing": 0,
-        "animal": 1,
-        "food": 0,
-        "tool": 0,
-        "cat": 2,
-        "dog": 2,
-        "apple": 1,
-        "bread": 2,
-        "saw": 0,
-        "file": 0,
-    }
-    assert (record["frequency"]["captions"], record["frequency"]["empty"]) == (7, 1)
-    (row,) = record["tables"]["frequency-correlation"]
-    assert row["n anc"] == 3
-    gaps = {row["ancestor"]: row for row in record["tables"]["frequency-gaps"]}
-    expected = {"animal": math.log10(3) - math.log10(2), "food": math.log10(2.5), "tool": 0}
-    assert {name: gaps[name]["gap"] for name in expected} == pytest.approx(expected)
-    gains = [gaps[name]["Δ leaf"] for name in expected]
-    assert row["Pearson r"] == pytest.approx(np.corrcoef(list(expected.values()), gains)[0, 1])
-    assert {"granularity-frequency.png", "frequency-levels.csv", "frequency-gaps.md"} <= {
-        path.name for path in Path("out").iterdir()
-    }
-    assert gaps["thing"]["Δ leaf"] == 0
-    assert any("1 ancestor left out of the correlation" in note for note in record["notes"])
 
 
 @pytest.mark.parametrize(

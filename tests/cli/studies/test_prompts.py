@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,37 +36,6 @@ def test_two_prompts_as_table_json_and_files(folder: Path, study: Study) -> None
     ]  # fmt: skip
     turned = study.json(*arguments, "--baseline", "careful")
     assert turned["tables"]["arrows"][0]["ΔhP"] == -0.25
-
-
-def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
-    def held(name: str, answer: str, placed: str, hp: float) -> dict[str, Any]:
-        row = {
-            "example": "e",
-            "truth": "life/bird/duck",
-            "target": 2,
-            "node": 1,
-            "placement": placed,
-            "hp": hp,
-            "hr": 2 / 3,
-        }
-        return {"name": name, "template": f"{name}?", "rows": [row | {"answer": answer, "abstained": False}]}
-
-    (folder / "run").mkdir()
-    heldout = [held("baseline", "A: duck.", "life/bird/thrush", 2 / 3), held("winner", "a bird", "life/bird", 1.0)]
-    (folder / "run" / "result.json").write_text(json.dumps({"heldout": heldout}), encoding="utf-8")
-    found = study.json("tuned=run", "--resamples", "5", "-m", "exact-match")
-    assert found["tables"]["arrows"][0]["model"] == "tuned"
-    assert found["tables"]["arrows"][0]["ΔhP"] == pytest.approx(1 / 3)
-    assert found["texts"] == {"tuned": {"baseline": "baseline?", "winner": "winner?"}}
-    means = {row["prompt"]: row["mean"] for row in found["tables"]["gains"] if row["measure"] == "EM"}
-    assert means == {"baseline": 1.0, "winner": 0.0}
-    for more, said in (
-        (("m:p=short.csv",), "Study runs and files separately"),
-        (("--guess", "1"), "Runs have no columns"),
-        (("--root", "bird"), "Give the runs' own taxonomy with --taxonomy"),
-        (("-m", "llama-inclusion:none"), "which runs do not record"),
-    ):
-        assert said in study.refused("run", *more)
 
 
 @pytest.mark.parametrize(

@@ -169,36 +169,3 @@ def test_a_groups_value_is_the_mean_over_its_data_sets(folder: Path, study: Stud
     assert "fine: the mean of birds, dishes, each of which counts the same." in found["table_notes"]["scores"]
     study.said(*sets, *GROUPS, "--out", "out")
     assert {"ranks-1.png", "ranks-2.png", "data-sets.csv"} <= {path.name for path in (folder / "out").iterdir()}
-
-
-def test_neither_has_one_whose_every_call_about_a_data_set_failed(folder: Path, study: Study, sets: list[str]) -> None:
-    file = folder / "samples_dishes_careful.jsonl"
-    file.write_text(file.read_text(encoding="utf-8").replace('"soup"', "null"), encoding="utf-8")
-    found = study.json(*sets, *GROUPS)
-    assert found["tables"]["scores"][1]["fine TI"] is None
-    assert "fine: careful has no answers about dishes, and so no mean." in found["table_notes"]["scores"]
-
-
-def test_data_sets_of_no_group_are_left_out_and_named(study: Study, sets: list[str]) -> None:
-    found = study.json(*sets, "--group", "fine=birds", "-m", "text-inclusion", "--resamples", "50")
-    assert "Data sets that no group has are left out: dishes, cars" in found["notes"]
-
-
-def test_classes_are_the_same_however_they_are_written(folder: Path, study: Study) -> None:
-    for model, target in (("a", "Basset Hound"), ("b", "basset_hound"), ("c", "pug")):
-        row = {"id": model, "answer": "a basset hound", "target": target}
-        (folder / f"{model}.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    found = study.json("a:pets=a.jsonl", "b:pets=b.jsonl", "c:pets=c.jsonl", "--group", "g=pets", "--unit", "target",
-                       "-m", "text-inclusion")  # fmt: skip
-    assert found["settings"]["data_sets"]["pets"]["units"] == 2
-    said = [note for note in found["table_notes"]["scores"] if "in common" in note]
-    assert said == [f"pets: {model} and c have no target in common, so that they count as tied." for model in "ab"]
-
-
-def test_what_lmms_eval_logs_by_task_is_read(folder: Path, study: Study) -> None:
-    for model, said in (("a", "a mallard"), ("b", "a duck")):
-        sample = {"doc_id": 0, "target": "mallard", "filtered_resps": [said], "input": "What is this?"}
-        (folder / f"samples_{model}.jsonl").write_text(json.dumps(sample), encoding="utf-8")
-    found = study.json("a:birds=samples_a.jsonl", "b:birds=samples_b.jsonl", "--group", "fine=birds",
-                       "-m", "text-inclusion")  # fmt: skip
-    assert [row["fine TI"] for row in found["tables"]["scores"]] == [100, 0]
