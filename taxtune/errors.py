@@ -11,21 +11,6 @@ from pathlib import Path
 
 from taxtune.shell import install_extra
 
-__all__ = [
-    "DataError",
-    "ImageError",
-    "MapperError",
-    "MissingExtraError",
-    "ModelError",
-    "ProposerError",
-    "RecipeError",
-    "ResumeError",
-    "TaxonomyError",
-    "TaxtuneError",
-    "TemplateError",
-    "shortened",
-]
-
 
 class TaxtuneError(Exception):
     """A problem that the user can mend.

@@ -13,35 +13,6 @@ from taxtune.errors import TaxtuneError
 from taxtune.fieldguide import IMAGES
 from taxtune.models.names import parse_model
 
-__all__ = [
-    "BASELINE",
-    "EFFORTS",
-    "ApiVLMSettings",
-    "BudgetSettings",
-    "ChatProposerSettings",
-    "DataSettings",
-    "Effort",
-    "ExecutionSettings",
-    "FieldGuideData",
-    "FolderData",
-    "FragmentsProposerSettings",
-    "INat21Data",
-    "JudgeSettings",
-    "LocalVLMSettings",
-    "ManifestData",
-    "MapperSettings",
-    "Number",
-    "ObjectiveSettings",
-    "PolicySettings",
-    "PromptSettings",
-    "ProposerSettings",
-    "Settings",
-    "TaxonomySettings",
-    "TrackingSettings",
-    "VLMSettings",
-    "with_kind",
-]
-
 #: Paper 1, §7.2, word for word, as in prompts/seeds/baseline.j2.
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
 

@@ -224,9 +224,8 @@ def _summary(
     level = "level " + (below_root["nodes"].map(len) - 1).astype(str)
     order = {rank: i for i, rank in enumerate(dict.fromkeys(classifier.taxonomy.ranks))}
     ranks = below_root["rank"].where(below_root["rank"].notna(), level).value_counts()
-    parts = [
-        f"{ranks[rank]:,} at {rank}" for rank in sorted(ranks.index, key=lambda r: (r in order and order.index(r), r))
-    ]
+    named = sorted(ranks.index, key=lambda rank: (order.get(rank, -1), rank))
+    parts = [f"{ranks[rank]:,} at {rank}" for rank in named]
     parts += [f"{why[reason]:,} {text}" for reason, text in _REASONS.items() if reason in why]
     lines = [f"{len(labels):,} image{'' if len(labels) == 1 else 's'}: {', '.join(parts)}"]
     if out is not None:
