@@ -118,7 +118,7 @@ def test_numbers_may_be_written_as_people_write_them(tmp_path):
     ("content", "said"),
     [
         (b"", r"mine\.yaml: The recipe file is empty"),
-        (b"\xff\xfen\0", r"mine\.yaml:1: The recipe file is not"),
+        (b"name: \xff", r"mine\.yaml:1: The recipe file is not UTF-8"),
         (b"name: a\x00b", r"mine\.yaml:1: The recipe is not valid YAML"),
         (b"[" * 5000, r"mine\.yaml: The recipe is nested too deeply"),
     ],

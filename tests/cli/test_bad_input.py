@@ -314,7 +314,7 @@ def commands(inputs: Path, template: Path) -> list[list[object]]:
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("file", "File exists"),
+        ("file", "nothing was written"),
         ("file/below", "Not a directory"),
         ("/dev/null/x", "Not a directory"),
     ],

@@ -39,7 +39,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         done = run_captured("serve", "nowhere", "--port", port, folder=tmp_path)
     assert done.code == 2
-    assert f"port {port}: Address already in use." in done.err
+    assert f"port {port}: Address already in use" in done.err
 
 
 @pytest.mark.heavy
