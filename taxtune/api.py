@@ -443,7 +443,7 @@ def calibrate(
         run: The run's folder. Answers are kept there, and so is `calibration.json`.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
-        samples: Answers an image; those of the run's policy, or 8, where left out.
+        samples: Answers per image; those of the run's policy, or 8, where left out.
         temperature: At which they are sampled; that of the run's policy, or 1, where left out.
         templates: How many of the run's best templates are asked in turn, the winner first.
         data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left

@@ -153,7 +153,7 @@ class Recipe(Settings):
         return os.path.expandvars(text)
 
     def from_file(self, own: Iterable[str] = ()) -> Recipe:
-        """Returns the recipe as one that may come from somebody else, but for the keys that are the user's own."""
+        """Returns the recipe as one that may come from another person, but for the keys that are the user's own."""
         copy = self.model_copy()
         copy._own = frozenset(own)
         return copy

@@ -32,18 +32,18 @@ def command(*words: str | Path) -> str:
 
 
 def program(name: str) -> str:
-    """Returns how to call a program that is installed beside this Python, quoted; its name where it is nowhere."""
+    """The command that calls a program that is installed beside this Python, quoted; its name where it is nowhere."""
     installed = Path(sysconfig.get_path("scripts")) / (f"{name}.exe" if os.name == "nt" else name)
     return _called(name, installed) if installed.exists() else name
 
 
 def install_extra(extra: str) -> str:
-    """Returns how to install an extra of taxtune, which is on no package index: from its clone."""
+    """The command that installs an extra of taxtune, which is on no package index: from its clone."""
     return f"{program('pip')} install '.[{extra}]' (in the clone of taxtune)"
 
 
 def python() -> str:
-    """Returns how to call this Python, quoted."""
+    """The command that calls this Python, quoted."""
     return _called("python", Path(sys.executable)) if sys.executable else "python"
 
 

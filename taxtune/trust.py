@@ -1,4 +1,4 @@
-"""Which servers a file may name: a recipe, or the folder of a run, may come from somebody else.
+"""Which servers a file may name: a recipe, or the folder of a run, may come from another person.
 
 What the user types on the command line, or gives in Python, is their own and is not checked. Data goes to a server that
 a file names only where it is the user's own.

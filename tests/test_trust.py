@@ -1,4 +1,4 @@
-"""A recipe from somebody else names no server that its reader did not agree to."""
+"""A recipe from another person names no server that its reader did not agree to."""
 
 from __future__ import annotations
 

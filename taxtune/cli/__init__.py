@@ -96,6 +96,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def _drop_output() -> None:
-    """Sends what is left in the buffer nowhere, so that it is not tried once more at the interpreter's end."""
+    """Sends the rest of the buffer nowhere, so that it is not tried once more at the interpreter's end."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -31,7 +31,7 @@ def calibrate(
     ] = None,
     samples: Annotated[
         int | None,
-        opt("Answers an image. Fewer than were asked before cost nothing.", shown="the run's, or 8", min=2, max=100),
+        opt("Answers per image. Fewer than were asked before cost nothing.", shown="the run's, or 8", min=2, max=100),
     ] = None,
     temperature: Annotated[float | None, opt("Temperature of the answers.", shown="the run's, or 1")] = None,
     templates: Annotated[int, opt("Ask this many of the run's best templates in turn.", min=1)] = 1,
@@ -121,12 +121,12 @@ def _promise(found: Calibration) -> str:
     if found.share is None:
         return (
             f"No share keeps the risk of {found.risk:g} {how}: only always answering the root does. Without any loss "
-            f"{found.needed:,} images are enough; with these losses it takes more images, more answers an image, or a "
+            f"{found.needed:,} images are enough; with these losses it takes more images, more answers per image, or a "
             "better template."
         )
     level = found.chosen
     return (
         f"A node needs {level.votes} of {found.samples} answers (share {level.share:g}): on new images of the same "
-        f"kind the mean of 1 - hP is at most {found.risk:g} {how}. It costs {found.samples} VLM calls an image and "
+        f"kind the mean of 1 - hP is at most {found.risk:g} {how}. It costs {found.samples} VLM calls per image and "
         f"leaves an hR of {level.hr:.3f}."
     )

@@ -40,7 +40,7 @@ def report(
 
 
 def _names(folders: list[Path]) -> list[str]:
-    """Returns what runs are called: the ends of their folders' paths, as long as it takes to tell them apart.
+    """The names of runs: the ends of their folders' paths, as long as it takes to tell them apart.
 
     Raises:
         DataError: If a run is given twice.
