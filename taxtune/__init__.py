@@ -9,31 +9,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from taxtune.api import calibrate, compare, evaluate, load_run, place, score, tune
-    from taxtune.classifier import Classifier, load_classifier
-    from taxtune.classifier.ray_data import classify_dataset
-    from taxtune.errors import TaxtuneError
-    from taxtune.mapping import Mapper, MapperConfig, Placement
-    from taxtune.metrics import (
-        HierarchicalScores,
-        InformationScores,
-        RankScores,
-        information_scores,
-        leaf_information,
-        measure,
-        rank_scores,
-    )
-    from taxtune.metrics.registry import make_measure
-    from taxtune.models import FunctionModel, Model, ModelSettings, make_model
-    from taxtune.policies import Policy, Vote
-    from taxtune.recipe import Recipe, load_recipe
-    from taxtune.report.html import save_report
-    from taxtune.taxonomy import Node, Taxonomy, read_taxonomy
-    from taxtune.tuning.callbacks import Callback
-    from taxtune.tuning.objective import Constraint, Objective
-    from taxtune.tuning.proposers import Proposal, Proposer
-    from taxtune.tuning.proposers.evidence import Evidence, evidence
-    from taxtune.tuning.records import ComparisonResult, TuneResult
+    from taxtune.api import calibrate as calibrate
+    from taxtune.api import compare as compare
+    from taxtune.api import evaluate as evaluate
+    from taxtune.api import load_run as load_run
+    from taxtune.api import place as place
+    from taxtune.api import score as score
+    from taxtune.api import tune as tune
+    from taxtune.classifier import Classifier as Classifier
+    from taxtune.classifier import load_classifier as load_classifier
+    from taxtune.classifier.ray_data import classify_dataset as classify_dataset
+    from taxtune.errors import TaxtuneError as TaxtuneError
+    from taxtune.mapping import Mapper as Mapper
+    from taxtune.mapping import MapperConfig as MapperConfig
+    from taxtune.mapping import Placement as Placement
+    from taxtune.metrics import HierarchicalScores as HierarchicalScores
+    from taxtune.metrics import InformationScores as InformationScores
+    from taxtune.metrics import RankScores as RankScores
+    from taxtune.metrics import information_scores as information_scores
+    from taxtune.metrics import leaf_information as leaf_information
+    from taxtune.metrics import measure as measure
+    from taxtune.metrics import rank_scores as rank_scores
+    from taxtune.metrics.registry import make_measure as make_measure
+    from taxtune.models import FunctionModel as FunctionModel
+    from taxtune.models import Model as Model
+    from taxtune.models import ModelSettings as ModelSettings
+    from taxtune.models import make_model as make_model
+    from taxtune.policies import Policy as Policy
+    from taxtune.policies import Vote as Vote
+    from taxtune.recipe import Recipe as Recipe
+    from taxtune.recipe import load_recipe as load_recipe
+    from taxtune.report.html import save_report as save_report
+    from taxtune.taxonomy import Node as Node
+    from taxtune.taxonomy import Taxonomy as Taxonomy
+    from taxtune.taxonomy import read_taxonomy as read_taxonomy
+    from taxtune.tuning.callbacks import Callback as Callback
+    from taxtune.tuning.objective import Constraint as Constraint
+    from taxtune.tuning.objective import Objective as Objective
+    from taxtune.tuning.proposers import Proposal as Proposal
+    from taxtune.tuning.proposers import Proposer as Proposer
+    from taxtune.tuning.proposers.evidence import Evidence as Evidence
+    from taxtune.tuning.proposers.evidence import evidence as evidence
+    from taxtune.tuning.records import ComparisonResult as ComparisonResult
+    from taxtune.tuning.records import TuneResult as TuneResult
 
     __version__: str
 
@@ -84,52 +102,7 @@ _HOME = {
     "tune": "taxtune.api",
 }
 
-__all__ = [
-    "Callback",
-    "Classifier",
-    "ComparisonResult",
-    "Constraint",
-    "Evidence",
-    "FunctionModel",
-    "HierarchicalScores",
-    "InformationScores",
-    "Mapper",
-    "MapperConfig",
-    "Model",
-    "ModelSettings",
-    "Node",
-    "Objective",
-    "Placement",
-    "Policy",
-    "Proposal",
-    "Proposer",
-    "RankScores",
-    "Recipe",
-    "Taxonomy",
-    "TaxtuneError",
-    "TuneResult",
-    "Vote",
-    "__version__",
-    "calibrate",
-    "classify_dataset",
-    "compare",
-    "evaluate",
-    "evidence",
-    "information_scores",
-    "leaf_information",
-    "load_classifier",
-    "load_recipe",
-    "load_run",
-    "make_measure",
-    "make_model",
-    "measure",
-    "place",
-    "rank_scores",
-    "read_taxonomy",
-    "save_report",
-    "score",
-    "tune",
-]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:

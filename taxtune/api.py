@@ -12,6 +12,7 @@ command line builds the same experiment; see `taxtune.tuning` for what is built.
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,6 +51,7 @@ __all__ = [
     "make_experiments",
     "place",
     "score",
+    "tracking_callbacks",
     "tune",
 ]
 
@@ -57,23 +59,6 @@ ObjectiveName = Literal["hr_at_hp", "hp", "hf", "f_beta", "pareto", "accuracy", 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: What arguments of earlier versions are called now.
-_GONE = {
-    "hp_target": "goal=",
-    "confidence": "settings={'objective.confidence_level': ...}",
-    "hr_floor": "settings={'objective.hr_floor': ...}",
-    "iterations": "effort=, or settings={'iterations': ...}",
-    "tuning": "settings={'data.tuning': ...}",
-    "heldout": "settings={'data.heldout': ...}",
-    "question": "settings={'prompt.question': ...}",
-    "ranks": "settings={'prompt.ranks': [...]}",
-    "mapper": "settings={'mapper': ...}",
-    "policy": "settings={'policy': ...}",
-    "execution": "settings={'execution.engine': ...}",
-    "mlflow": "settings={'tracking.mlflow': ...} or {'tracking.uri': ...}",
-    "experiment": "settings={'tracking.experiment': ...}",
-    **{key: f"settings={{{key!r}: ...}}" for key in ("name", "seed", "max_missing", "max_off_tree")},
-}
 #: Keys of recipes that are arguments.
 _ARGUMENTS = {
     "objective.kind": "objective",
@@ -104,14 +89,11 @@ class TuneArguments(EvaluateArguments, total=False):
 
 
 def _open(function: Callable[P, R]) -> Callable[P, R]:
-    """Lets the values of a recipe take the place of defaults, and tells what an unknown argument is called now."""
+    """Lets the values of a recipe take the place of defaults."""
     signature = inspect.signature(function)
 
     @wraps(function)
     def opened(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name in kwargs:
-            if name in _GONE:
-                raise TypeError(f"There is no argument {name!r} any more. Give {_GONE[name]}.")
         given: dict[str, Any] = dict(signature.bind(*args, **kwargs).arguments)
         if given.get("recipe") is not None:
             recipe = given["recipe"] = _recipe(given["recipe"])
@@ -173,19 +155,20 @@ def _parts(
         started = _recipe(recipe)
         folder = Path(out) if out is not None else default_folder(started.name, what)
     policy, mapper = own.pop("policy", None), own.pop("mapper", None)
+    proposer_keys, own_proposer = _proposer(proposer, started)
     changes: dict[str, Any] = {
         "objective.hp_target": goal,
         "effort": None if effort == "medium" and own.keys() & {"iterations", "budget.vlm_calls"} else effort,
         "prompt.baseline": baseline,
         "prompt.domain": domain or "",
         **({"vlm": with_kind(str(parse_model(vlm).absolute))} if isinstance(vlm, str) else {}),
-        **_proposer_keys(proposer, started),
+        **proposer_keys,
     }
     filled = started.changed(changes | own)
     experiment = Experiment(
         filled,
         folder,
-        proposer=_own_proposer(proposer),
+        proposer=own_proposer,
         taxonomy=None if taxonomy is None else _tree(taxonomy),
         examples=examples,
         metrics=as_metrics(metrics),
@@ -199,34 +182,19 @@ def _parts(
     return experiment
 
 
-def _chat(proposer: object) -> tuple[str, str] | None:
-    """Returns the kind and the model of a proposer that is named as a chat model."""
-    if not isinstance(proposer, str) or not {"/", ":"} & set(proposer):
-        return None
-    kind, _, model = proposer.partition(":")
-    return ("agent", model) if kind == "agent" else ("llm", proposer)
-
-
-def _proposer_keys(proposer: object, recipe: Recipe) -> dict[str, Any]:
-    """Returns what a proposer changes in a recipe; nothing for an object, which replaces all of it."""
-    from taxtune.settings import Settings
-
-    if isinstance(proposer, Settings):
-        return {} if proposer == recipe.proposer else {"proposer": proposer.model_dump()}
-    if proposer in ("fragments", "random"):
-        return {"proposer.kind": proposer}
-    chat = _chat(proposer)
-    return {} if chat is None else {"proposer": {"kind": chat[0], "model": chat[1]}}
-
-
-def _own_proposer(proposer: Any) -> Proposer | None:
-    """Returns a proposer that is none of a recipe's: an object, a function, or one of an installed package."""
+def _proposer(proposer: Any, recipe: Recipe) -> tuple[dict[str, Any], Proposer | None]:
+    """Returns what a proposer changes in a recipe, or the object that replaces the recipe's own."""
     from taxtune.settings import Settings
     from taxtune.tuning.proposers import make_proposer
 
-    if isinstance(proposer, Settings) or proposer in ("fragments", "random") or _chat(proposer) is not None:
-        return None
-    return make_proposer(proposer)
+    if isinstance(proposer, Settings):
+        return {} if proposer == recipe.proposer else {"proposer": proposer.model_dump()}, None
+    if isinstance(proposer, str) and proposer in ("fragments", "random"):
+        return {"proposer.kind": proposer}, None
+    if isinstance(proposer, str) and {"/", ":"} & set(proposer):  # a chat model
+        kind = "agent" if proposer.startswith("agent:") else "llm"
+        return {"proposer": {"kind": kind, "model": proposer.removeprefix("agent:")}}, None
+    return {}, make_proposer(proposer)
 
 
 def _experiments(experiment: Experiment, objectives: Sequence[Any]) -> list[Experiment]:
@@ -350,7 +318,7 @@ def tune(
     parts.check_folder(resume=resume)
     with _shown(progress) as shown:
         (made,) = _experiments(parts, [objective])
-        told = [*shown, ReportCallback(), *_tracking(parts), *callbacks]
+        told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
         return _for_notebooks(Tuner(made, parts.folder, callbacks=told, resume=resume).run())
 
 
@@ -398,7 +366,7 @@ def compare(
     parts.check_folder(names, resume=resume)
     with _shown(progress) as shown:
         made = _experiments(parts, objectives)
-        told = [*shown, ReportCallback(), *_tracking(parts), *callbacks]
+        told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
         return _for_notebooks(compare_objectives(made, parts.folder, callbacks=told, resume=resume))
 
 
@@ -475,7 +443,7 @@ def calibrate(
         run: The run's folder. Answers are kept there, and so is `calibration.json`.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
-        samples: Answers an image; those of the run's policy, or 8, where left out.
+        samples: Answers per image; those of the run's policy, or 8, where left out.
         temperature: At which they are sampled; that of the run's policy, or 1, where left out.
         templates: How many of the run's best templates are asked in turn, the winner first.
         data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left
@@ -629,15 +597,15 @@ def _recipe(given: Recipe | str | Path) -> Recipe:
     return given if isinstance(given, Recipe) else load_recipe(given)
 
 
-def _tracking(parts: Experiment) -> list[Any]:
-    wanted = parts.recipe.tracking
-    if not wanted.mlflow:
+def tracking_callbacks(parts: Experiment) -> list[Any]:
+    """Returns what records the run of an experiment in MLflow, where its recipe wants that."""
+    if not parts.recipe.tracking.mlflow:
         return []
     from taxtune.tracking import MLflowTracker
     from taxtune.tracking.callback import TrackingCallback
 
-    make = partial(MLflowTracker, wanted.experiment, parts.folder, parts.recipe.tracking_uri)
-    return [TrackingCallback(make)]
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "taxtune"
+    return [TrackingCallback(partial(MLflowTracker, name, parts.folder))]
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """Files that are there whole or not at all.
 
-A result that somebody will read later is written to a temporary file in the same folder, flushed to the disk and then
+A result is written to a temporary file in the same folder, flushed to the disk and then
 moved over the old one in a single step. A full disk, a read-only folder or a crash leaves the old file as it was.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import secrets
@@ -20,20 +19,6 @@ from taxtune.errors import TaxtuneError
 
 __all__ = ["check_folder", "make_folder", "output_error", "write_bytes", "write_json", "write_text", "writing"]
 
-_ELSEWHERE = "choose another folder with --out."
-_PERMISSION = ("There is no permission to write here", f"Fix the permissions, or {_ELSEWHERE}")
-_REMEDIES = {
-    errno.ENOSPC: ("The disk is full", f"Free some space, or {_ELSEWHERE}"),
-    getattr(errno, "EDQUOT", -1): ("The disk quota is used up", f"Free some space, or {_ELSEWHERE}"),
-    errno.EROFS: ("The file system is read-only", f"Mount it writable, or {_ELSEWHERE}"),
-    errno.EACCES: _PERMISSION,
-    errno.EPERM: _PERMISSION,
-    errno.ENOTDIR: ("Part of the path is a file, not a folder", f"Move that file, or {_ELSEWHERE}"),
-    errno.EEXIST: ("There is a file where a folder is needed", f"Move that file, or {_ELSEWHERE}"),
-    errno.EISDIR: ("There is a folder where the file should be", f"Move that folder, or {_ELSEWHERE}"),
-    errno.ENAMETOOLONG: ("The name is too long for this file system", "Choose a shorter name."),
-}
-
 
 def output_error(path: str | Path, error: OSError) -> TaxtuneError:
     """Returns the error to show for an output that cannot be written.
@@ -42,11 +27,11 @@ def output_error(path: str | Path, error: OSError) -> TaxtuneError:
         path: The file or folder that was to be written.
         error: What the operating system said.
     """
-    message, remedy = _REMEDIES.get(
-        error.errno or 0,
-        (f"Cannot be written: {error.strerror or error}", f"Fix that, or {_ELSEWHERE}"),
+    return TaxtuneError(
+        f"{error.strerror or error}; nothing was written.",
+        file=path,
+        remedy="Fix that (space, permissions, what is in the way), or choose another folder with --out.",
     )
-    return TaxtuneError(f"{message}; nothing was written.", file=path, remedy=remedy)
 
 
 def make_folder(path: str | Path) -> Path:
@@ -58,13 +43,7 @@ def make_folder(path: str | Path) -> Path:
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # A folder that exists may still be read-only or on a full disk: find that out before any work is done.
-        probe, handle = _create_beside(folder / "probe")
-        try:
-            os.write(handle, b"taxtune")
-        finally:
-            os.close(handle)
-            probe.unlink()
+        _probe(folder)
     except OSError as error:
         raise output_error(folder, error) from error
     return folder
@@ -80,13 +59,19 @@ def check_folder(path: str | Path) -> None:
     try:
         while not folder.exists():
             folder = folder.parent
-        if not folder.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        probe, handle = _create_beside(folder / "probe")
-        os.close(handle)
-        probe.unlink()
+        _probe(folder)
     except OSError as error:
         raise output_error(path, error) from error
+
+
+def _probe(folder: Path) -> None:
+    """Writes a file and removes it: a folder that exists may be read-only, or on a full disk."""
+    probe, handle = _create_beside(folder / "probe")
+    try:
+        os.write(handle, b"taxtune")
+    finally:
+        os.close(handle)
+        probe.unlink()
 
 
 def write_bytes(path: str | Path, data: bytes | Iterable[bytes | memoryview]) -> Path:

@@ -11,24 +11,9 @@ from pathlib import Path
 
 from taxtune.shell import install_extra
 
-__all__ = [
-    "DataError",
-    "ImageError",
-    "MapperError",
-    "MissingExtraError",
-    "ModelError",
-    "ProposerError",
-    "RecipeError",
-    "ResumeError",
-    "TaxonomyError",
-    "TaxtuneError",
-    "TemplateError",
-    "shortened",
-]
-
 
 class TaxtuneError(Exception):
-    """A problem that the user can mend.
+    """A problem that the user can fix.
 
     Args:
         message: What is wrong, in one sentence.
@@ -69,7 +54,7 @@ def _short(value: object, limit: int = 120) -> str:
 def shortened(lines: Sequence[str], limit: int = 10_000) -> list[str]:
     """Returns the lines of a message, or the first of them and how many more there are.
 
-    A message names everything that is wrong, so that it can be mended at once; but not a million times the same.
+    A message names everything that is wrong, so that it can be fixed at once; but not a million times the same.
     """
     return list(lines) if len(lines) <= limit else [*lines[:limit], f"  and {len(lines) - limit:,} more"]
 

@@ -43,7 +43,7 @@ from taxtune.settings import (
     VLMSettings,
     with_kind,
 )
-from taxtune.trust import check_server, trust_server
+from taxtune.trust import check_server
 
 __all__ = ["Recipe", "load_recipe", "recipe_path"]
 
@@ -153,7 +153,7 @@ class Recipe(Settings):
         return os.path.expandvars(text)
 
     def from_file(self, own: Iterable[str] = ()) -> Recipe:
-        """Returns the recipe as one that may come from somebody else, but for the keys that are the user's own."""
+        """Returns the recipe as one that may come from another person, but for the keys that are the user's own."""
         copy = self.model_copy()
         copy._own = frozenset(own)
         return copy
@@ -174,23 +174,9 @@ class Recipe(Settings):
         base: str | None = settings.api_base
         return base
 
-    @property
-    def tracking_uri(self) -> str | None:
-        """`tracking.uri`.
-
-        Raises:
-            TaxtuneError: If a file names a server that the user does not trust.
-        """
-        uri = self.tracking.uri
-        if uri is not None and "://" in uri and uri != os.environ.get("MLFLOW_TRACKING_URI"):
-            self._check_server("tracking.uri", uri, "images, answers and your MLflow password")
-        return uri
-
     def _check_server(self, key: str, address: str | None, sends: str) -> None:
         if not self._is_own(key):
             check_server(address, key=key, file=self.source, sends=sends)
-        elif "" not in self._own:  # typed beside a file
-            trust_server(address)
 
     def _is_own(self, key: str) -> bool:
         return any(each in ("", key) or key.startswith(f"{each}.") for each in self._own)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +11,9 @@ from typing import Any
 import yaml
 
 from taxtune.errors import RecipeError
+from taxtune.tables import read_text
 
 __all__ = ["Override", "apply_overrides", "load_yaml", "parse_override", "read_mapping"]
-
-# Values of a YAML file, aliases written out; a recipe has a hundred, a file of fragments a thousand.
-_MOST_VALUES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,43 +32,34 @@ class Override:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice, of which YAML's own loader would drop the first, and aliases without end."""
+    """Refuses aliases, by which a small file is a large one, and a key that stands twice."""
 
-    def get_single_node(self) -> yaml.Node | None:
-        node: yaml.Node | None = super().get_single_node()
-        if node is not None and _size(node, {}) > _MOST_VALUES:
-            problem = f"with its aliases written out it holds more than {_MOST_VALUES:,} values"
-            raise yaml.composer.ComposerError(None, None, problem, node.start_mark)
-        return node
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(
+                None,
+                None,
+                "aliases (*name) are not read; write the value out",
+                self.peek_event().start_mark,  # type: ignore[no-untyped-call]
+            )
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         first: dict[tuple[str, str], int] = {}
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if not isinstance(key, yaml.ScalarNode):
-                continue
+        for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
             row = first.setdefault((key.tag, key.value), key.start_mark.line + 1)
-            if row != key.start_mark.line + 1 and key.value != "<<":
+            if row != key.start_mark.line + 1:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key.value!r} is repeated here; it is already in line {row}", key.start_mark
                 )
         return super().construct_mapping(node, deep)
 
 
-def _size(node: yaml.Node, known: dict[int, float]) -> float:
-    """Returns how many values a node holds, what aliases stand for included; without end if one holds itself."""
-    if (size := known.get(id(node))) is None:
-        known[id(node)] = math.inf
-        parts = node.value if isinstance(node, yaml.CollectionNode) else ()
-        below = itertools.chain.from_iterable(parts) if isinstance(node, yaml.MappingNode) else parts
-        size = known[id(node)] = 1 + sum(_size(part, known) for part in below)
-    return size
-
-
 def load_yaml(text: str) -> Any:
     """Returns what YAML text says; all files that people write or are sent are read by it.
 
     Raises:
-        yaml.YAMLError: If it is no YAML, a key stands twice, or aliases make it larger than any file of ours.
+        yaml.YAMLError: If it is no YAML, a key stands twice, or it has aliases.
         RecursionError: If it is nested too deeply.
     """
     return yaml.load(text, Loader=_Loader)
@@ -84,13 +71,7 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
     Raises:
         RecipeError: If the file cannot be read, is empty, no UTF-8, no YAML or no mapping, or a key stands twice.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        row = error.object.count(b"\n", 0, error.start) + 1
-        raise RecipeError("The recipe is not UTF-8 text.", file=path, row=row, remedy="Save it as UTF-8.") from None
-    except OSError as error:
-        raise RecipeError(f"The recipe cannot be read: {error.strerror or error}.", file=path) from error
+    text = read_text(path, error=RecipeError, what="recipe")
     try:
         data = load_yaml(text)
     except yaml.YAMLError as error:
@@ -99,8 +80,6 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], str]:
         ) from None
     except RecursionError:
         raise RecipeError("The recipe is nested too deeply.", file=path) from None
-    if data is None:
-        raise RecipeError("The recipe is empty.", file=path, remedy="Start from a built-in recipe.")
     if not isinstance(data, dict):
         raise RecipeError("The recipe must be a mapping of keys to values, such as 'name: mine'.", file=path)
     return data, text

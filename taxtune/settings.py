@@ -13,35 +13,6 @@ from taxtune.errors import TaxtuneError
 from taxtune.fieldguide import IMAGES
 from taxtune.models.names import parse_model
 
-__all__ = [
-    "BASELINE",
-    "EFFORTS",
-    "ApiVLMSettings",
-    "BudgetSettings",
-    "ChatProposerSettings",
-    "DataSettings",
-    "Effort",
-    "ExecutionSettings",
-    "FieldGuideData",
-    "FolderData",
-    "FragmentsProposerSettings",
-    "INat21Data",
-    "JudgeSettings",
-    "LocalVLMSettings",
-    "ManifestData",
-    "MapperSettings",
-    "Number",
-    "ObjectiveSettings",
-    "PolicySettings",
-    "PromptSettings",
-    "ProposerSettings",
-    "Settings",
-    "TaxonomySettings",
-    "TrackingSettings",
-    "VLMSettings",
-    "with_kind",
-]
-
 #: Paper 1, §7.2, word for word, as in prompts/seeds/baseline.j2.
 BASELINE = "What is this an image of? Answer in the format 'A: <answer>.'"
 
@@ -69,32 +40,17 @@ class TaxonomySettings(Settings):
 
     Attributes:
         path: A file, folder or zip file, or "builtin:NAME" for the tree of a recipe that comes with taxtune.
-        format: Its format; "auto" looks at the content.
         root: Restrict the tree to the part below this label or path ("Aves"), which becomes the root of all metrics;
             the held-out scores are given on the whole tree too. Images of anything else are left out and counted.
         domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
-        english_names: Attach the English names that taxtune knows of Latin higher ranks.
         frequencies: How often the nodes occur, for the information-weighted scores: a CSV with the columns node and
             count, or "targets" for the labels of the tuning split; all leaves equally likely when left out.
     """
 
     path: str
-    format: str = "auto"
     root: str | None = None
     domain: str | None = None
-    english_names: bool = True
     frequencies: str | None = Field(None, min_length=1)
-
-    @field_validator("format")
-    @classmethod
-    def _readable(cls, value: str) -> str:
-        from taxtune.plugins import names_near, plugin_names
-        from taxtune.taxonomy import FORMATS
-
-        known = [*FORMATS, *plugin_names("taxtune.readers")]
-        if value not in known:
-            raise ValueError(f"is not a format. {names_near(value, known)}")
-        return value
 
 
 class _Splits(Settings):
@@ -211,7 +167,8 @@ def _auto_or_count(value: object) -> object:
 
 
 Count = Annotated[int | Literal["auto"], BeforeValidator(_auto_or_count)]
-DeviceMap = Literal["auto", "balanced", "balanced_low_0", "sequential"]
+#: Values of `device` that spread a model over several cards, as accelerate names them.
+SPREAD = ("balanced", "balanced_low_0", "sequential")
 Quantization = Literal["4bit", "8bit", "int8", "int4", "float8"]
 
 
@@ -221,11 +178,10 @@ class LocalVLMSettings(Settings):
     Attributes:
         model: "local:" and a name on Hugging Face or a folder, or "builtin:fieldguide".
         revision: Branch, tag or commit on Hugging Face; its default branch if omitted.
-        device: auto, cpu, cuda, cuda:1, mps, ...
+        device: auto, cpu, cuda, cuda:1, mps, ...; or balanced, balanced_low_0 or sequential, which spread the layers
+            of a model that is too large for one card over several.
         batch_size: Images per batch, halved when memory runs out; auto takes what fits into a CUDA card's memory, and 8
             elsewhere.
-        device_map: Spreads the layers of a model that is too large for one card over several: auto, balanced,
-            balanced_low_0, sequential.
         quantization: Weights in fewer bits: 4bit or 8bit (bitsandbytes), int8, int4 or float8 (torchao).
         max_tokens: Longest answer, in tokens.
         temperature: 0 for greedy decoding; above 0 for sampling.
@@ -236,7 +192,6 @@ class LocalVLMSettings(Settings):
     revision: str | None = None
     device: str = "auto"
     batch_size: Count = "auto"
-    device_map: DeviceMap | None = None
     quantization: Quantization | None = None
     max_tokens: StrictInt = Field(64, ge=1)
     temperature: Number = Field(0.0, ge=0)
@@ -386,12 +341,10 @@ class JudgeSettings(Settings):
     Attributes:
         model: PROVIDER/MODEL behind an API, or local:MODEL on this machine.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        max_retries: Further attempts after a failed one.
     """
 
     model: str = Field(min_length=1)
     api_base: str | None = None
-    max_retries: StrictInt = Field(5, ge=0)
 
 
 def _several(value: object) -> object:
@@ -441,20 +394,15 @@ class ChatProposerSettings(Settings):
         kind: llm; or agent, which looks at failures, tries drafts and compares them before it submits a template.
         model: PROVIDER/MODEL, as litellm names it: openai/gpt-4o; an agent's must be able to call tools.
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
-        max_history_tokens: Most tokens of past templates and their evidence in a message; the best and the latest are
-            kept.
         evidence: For llm: whether the best and the latest template come with what their answers show, or all with
             their scores alone (as in the paper).
-        max_turns: For agent: most replies of the model per iteration.
         max_retries: Further attempts after a failed call.
     """
 
     kind: Literal["llm", "agent"] = "llm"
     model: str = "openai/gpt-4o"
     api_base: str | None = None
-    max_history_tokens: StrictInt = Field(6000, ge=200, le=200_000)
     evidence: bool = True
-    max_turns: StrictInt = Field(12, ge=2, le=100)
     max_retries: StrictInt = Field(5, ge=0)
 
 
@@ -479,14 +427,10 @@ class BudgetSettings(Settings):
 
 
 class TrackingSettings(Settings):
-    """Where MLflow records the run; `MLFLOW_TRACKING_URI` wins over the default, `uri` over both.
+    """Whether MLflow records the run: in a database in the run's folder, or where `MLFLOW_TRACKING_URI` says.
 
     Attributes:
-        mlflow: Whether to record the run in MLflow.
-        experiment: Name of the MLflow experiment.
-        uri: Tracking server or database; a database in the run's folder by default.
+        mlflow: Whether to record the run in MLflow, in the experiment that `MLFLOW_EXPERIMENT_NAME` names ("taxtune").
     """
 
     mlflow: bool = True
-    experiment: str = "taxtune"
-    uri: str | None = None

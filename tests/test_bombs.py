@@ -24,35 +24,16 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] *
 # -- YAML --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        LAUGHS,
-        "name: &a [*a]\n",
-        "a: &a {x: 1}\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} {{<<: [{', '.join([f'*{chr(97 + i)}'] * 9)}]}}\n"
-                                     for i in range(20)),
-    ],
-    ids=["aliases", "within itself", "merged"],
-)  # fmt: skip
-def test_yaml_aliases_without_end_are_refused(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [LAUGHS, "name: &a [*a]\n", "a: &a {x: 1}\nb: {<<: *a}\n"])
+def test_yaml_aliases_are_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(text)
-    with pytest.raises(RecipeError, match=r"x\.yaml:1: .*aliases written out it holds more than 100,000 values"):
+    with pytest.raises(RecipeError, match=r"x\.yaml:\d: .*aliases .* are not read; write the value out"):
         load_recipe(file)
     with pytest.raises(ProposerError, match="aliases"):
         FragmentsProposer(file)
     with pytest.raises(DataError, match="aliases"):
         read_demonstrations(file)
-
-
-def test_a_setting_of_aliases_without_end_is_refused() -> None:
-    value = LAUGHS.replace("\n", ", ")
-    with pytest.raises(RecipeError, match="aliases"):
-        load_recipe("fieldguide", [f"prompt={{{value}}}"])
-
-
-def test_aliases_are_of_use() -> None:
-    assert load_recipe("fieldguide", ["data={kind: fieldguide, tuning: &n 7, heldout: *n}"]).data.heldout == 7
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -67,12 +48,6 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path) -> None:
     for file in (packed, sheet):
         with pytest.raises(DataError, match=r"a\.(csv\.gz|xlsx): .*unpacks to more than 256 MiB"):
             read_records(file)
-
-
-def test_rows_of_one_cell_below_thousands_of_columns_are_not_filled_up(tmp_path: Path) -> None:
-    file = tmp_path / "wide.csv"
-    file.write_text(",".join(f"c{i}" for i in range(50_000)) + "\nx" * 100_000)
-    assert read_records(file)[-1] == (100_001, {"c0": "x"})
 
 
 # -- trees -------------------------------------------------------------------------------------------------------------
@@ -90,10 +65,6 @@ def test_a_path_of_thousands_of_names_is_refused(text: str, tmp_path: Path) -> N
     file.write_text(text + ("a," * 59_999 + "a\n" if text.startswith("level") else ""))
     with pytest.raises(TaxonomyError, match=r"path\.csv:2: The path has more than 250 names"):
         read_taxonomy(file)
-
-
-def test_a_tree_as_deep_as_any_is_read() -> None:
-    assert Taxonomy.from_paths(["/".join(f"n{i}" for i in range(250))]).height == 249
 
 
 # -- RDF ---------------------------------------------------------------------------------------------------------------
@@ -127,27 +98,3 @@ def test_entities_that_stand_for_more_than_a_namespace_are_refused(entities: str
     file.write_text(RDF.format(entities=entities, label=label))
     with pytest.raises(TaxonomyError, match=r"x\.owl:\d+: An entity stands for a file, .*Turtle"):
         read_taxonomy(file)
-
-
-def test_entities_for_namespaces_are_read(tmp_path: Path) -> None:
-    pytest.importorskip("rdflib")
-    file = tmp_path / "x.owl"
-    entities = '<!ENTITY obo "http://purl.obolibrary.org/obo/">\n' * 300
-    file.write_text(RDF.format(entities=entities, label="a bird").replace('"urn:bird"', '"&obo;bird"'))
-    assert read_taxonomy(file).ids == ("http://purl.obolibrary.org/obo/bird",)
-
-
-def test_a_sheet_with_an_absurd_row_number_is_refused_and_not_counted_through(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    book, file = openpyxl.Workbook(), tmp_path / "a.xlsx"
-    book.active["A1"], book.active["A2"] = "answer", "bird"
-    book.save(file)
-    with zipfile.ZipFile(file) as old:
-        parts = {name: old.read(name) for name in old.namelist()}
-    sheet = "xl/worksheets/sheet1.xml"
-    parts[sheet] = parts[sheet].replace(b'<row r="2"', b'<row r="999999999999"')
-    with zipfile.ZipFile(file, "w") as new:
-        for name, content in parts.items():
-            new.writestr(name, content)
-    with pytest.raises(DataError, match=r"a\.xlsx: The sheet has a row with a number above 1,048,576"):
-        read_records(file)

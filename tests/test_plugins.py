@@ -9,12 +9,10 @@ import pytest
 import taxtune
 from taxtune.errors import TaxtuneError
 from taxtune.plugins import plugin_names
-from taxtune.recipe import load_recipe
 from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.proposers import Proposal, make_proposer
 from taxtune.tuning.records import TemplateScores
-from tests.test_api import TREE, answer, photos, tuned
-from tests.tuning.toy import make_files
+from tests.test_api import photos, tuned
 
 __all__ = ["photos"]
 
@@ -71,13 +69,6 @@ def test_a_run_uses_a_packages_proposer_and_objective_by_their_names(photos: Pat
     assert result.best.value == -min(record.scores.depth for record in result.iterations if record.scores)
     assert result.provenance.facts["Proposer"] == {"kind": "Careful"}
     assert taxtune.load_run(tmp_path / "run") == result
-
-
-@pytest.mark.usefixtures("package")
-def test_a_recipe_names_a_packages_objective(tmp_path: Path) -> None:
-    recipe = load_recipe(make_files(tmp_path / "in"), ["objective.kind=recall", "objective.hr_floor=0.4"])
-    result = taxtune.tune(recipe=recipe, vlm=answer, taxonomy=TREE, settings={"iterations": 1}, out=tmp_path / "run")
-    assert (result.objective, result.bounds) == ("recall", {"hr": 0.4})
 
 
 @pytest.mark.usefixtures("package")

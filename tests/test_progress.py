@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from taxtune.models.calls import as_completed
-from taxtune.progress import following, loading, note, showing, track, track_each
+from taxtune.progress import following, loading, note, track, track_each
 from tests.displays import Recorder
 
 
@@ -41,23 +41,6 @@ def test_a_task_ends_with_an_error_and_with_a_loop_that_is_left(recorder: Record
         for _ in track_each(range(9), "looping"):
             break
     assert ended == [False, True] * 2
-
-
-def test_the_inner_display_is_in_force(recorder: Recorder) -> None:
-    with showing(Recorder()) as inner:
-        note("within")
-    note("without")
-    assert (inner.notes, recorder.notes) == (["within"], ["without"])
-
-
-def test_who_follows_hears_of_tasks_and_the_display_still_shows_all(recorder: Recorder) -> None:
-    heard: list[tuple[int, int]] = []
-    with following(lambda task: heard.append((task.done, task.total))), track("reading", 2) as task:
-        task.advance(2)
-        note("done")
-    assert heard == [(0, 2), (2, 2), (2, 2)]
-    assert recorder.of("reading") == [(0, 2), (2, 2)]
-    assert recorder.notes == ["done"]
 
 
 def test_threads_and_coroutines_report_to_the_display_of_those_who_started_them(recorder: Recorder) -> None:

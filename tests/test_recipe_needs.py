@@ -60,15 +60,6 @@ def test_weights_are_here_or_to_be_downloaded(folder: Path) -> None:
     assert missing_for(recipe(folder, "vlm.model=local:checkpoint")) == [], "a folder, relative to the recipe"
 
 
-def test_gated_weights_want_a_login(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = next(name for name, known in KNOWN_MODELS.items() if known.gated)
-    access, _ = missing_for(recipe(folder, f"vlm.model=local:{name}"))
-    assert "licence" in access
-    assert access.endswith("hf auth login")
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
-    assert len(missing_for(recipe(folder, f"vlm.model=local:{name}"))) == 1
-
-
 @pytest.mark.parametrize(
     ("device", "gigabytes", "name"),
     [

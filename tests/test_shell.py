@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -26,7 +23,6 @@ def environment(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(sys, "executable", str(scripts / "python"))
-    monkeypatch.setattr(sys, "orig_argv", ["my env/bin/python"])
     monkeypatch.setattr(shell.sysconfig, "get_path", lambda name: str(scripts))
     return scripts
 
@@ -56,37 +52,7 @@ def test_in_an_activated_environment_names_are_enough(environment, monkeypatch):
     assert (shell.program("mlflow"), shell.python()) == ("mlflow", "python")
 
 
-def test_a_namesake_on_the_path_is_not_taken_for_it(environment, monkeypatch, tmp_path):
-    other = tmp_path / "other"
-    other.mkdir()
-    for name in ("taxtune", "mlflow", "python"):
-        (other / name).write_text("#!/bin/sh\n")
-        (other / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(other))
-    monkeypatch.setattr(sys, "argv", ["my env/bin/taxtune"])
-    assert shell.command("init") == "'my env/bin/taxtune' init"
-    assert shell.program("mlflow") == "'my env/bin/mlflow'"
-    assert shell.python() == "'my env/bin/python'"
-
-
 def test_programs_beside_this_python_are_called_by_path_where_it_takes_one(environment):
     assert shell.program("mlflow") == "'my env/bin/mlflow'"
     assert shell.program("dvc") == "dvc", "it is not installed: its name is all that is known"
     assert "'my env/bin/pip' install '.[measures]'" in str(MissingExtraError("spacy", "measures", "This"))
-
-
-def test_a_program_in_the_current_folder_keeps_its_dot(environment, monkeypatch):
-    monkeypatch.chdir(environment)
-    assert shell.program("mlflow") == "./mlflow"
-
-
-def test_what_python_m_taxtune_says_runs(tmp_path):
-    """In a process of its own, whose `sys.argv` is what Python makes of it."""
-    code = "from taxtune.shell import command; print(command('--version'))"
-    script = tmp_path / "taxtune" / "__main__.py"
-    script.parent.mkdir()
-    script.write_text(code)
-    env = os.environ | {"PYTHONPATH": str(Path(taxtune.__file__).parents[1]), "PATH": "/usr/bin:/bin"}
-    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=env, check=True).stdout
-    done = subprocess.run(shlex.split(said), capture_output=True, text=True, env=env, check=True)
-    assert done.stdout == f"taxtune {taxtune.__version__}\n"

@@ -1,8 +1,7 @@
-"""A recipe from somebody else names no server that its reader did not agree to."""
+"""A recipe from another person names no server that its reader did not agree to."""
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-import taxtune
-from taxtune import trust
 from taxtune.errors import TaxtuneError
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.tuning.experiment import Experiment
@@ -32,28 +29,6 @@ def recipe(folder: Path, groups: dict[str, Any], *typed: str) -> Recipe:
     return load_recipe(path, typed)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_agreed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(trust, "_agreed", set())
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A terminal at which the lines of the list are typed in turn."""
-    typed: list[str] = []
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-        def readline(self, size: int | None = -1, /) -> str:
-            return typed.pop(0)
-
-    monkeypatch.setattr(trust, "sys", SimpleNamespace(stdin=Terminal(), stderr=Terminal()))
-    return typed
-
-
 @pytest.mark.parametrize(
     ("groups", "ask", "key"),
     [
@@ -66,8 +41,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             lambda p: p.measure("lave"),
             "judge.api_base",
         ),
-        ({"tracking": {"uri": FOREIGN}}, lambda p: p.recipe.tracking_uri, "tracking.uri"),
-        ({"tracking": {"uri": "postgresql://gpu-box/db"}}, lambda p: p.recipe.tracking_uri, "tracking.uri"),
     ],
 )
 def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(tmp_path, monkeypatch, groups, ask, key):
@@ -85,12 +58,6 @@ def test_a_foreign_server_is_refused_unless_it_is_typed_or_listed(tmp_path, monk
     group, name = key.split(".")
     ask(Experiment(recipe(tmp_path / "in", groups, f"{key}={groups[group][name]}"), tmp_path / "out"))
     ask(Experiment(found.changed({key: groups[group][name]}), tmp_path / "out"))
-
-
-def test_python_sends_nothing_to_a_tracking_server_that_a_file_names(tmp_path):
-    found = recipe(tmp_path / "in", {"tracking": {"uri": FOREIGN}})
-    with pytest.raises(TaxtuneError, match=r"tracking\.uri sends .* to http://gpu-box"):
-        taxtune.tune(recipe=found, vlm=lambda image, prompt: "navy", out=tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -123,43 +90,11 @@ def test_no_address_passes_for_another(tmp_path, monkeypatch, address):
         recipe(tmp_path, vlm(api_base=address)).access("vlm")
 
 
-def test_at_a_terminal_the_user_is_asked_once(tmp_path, terminal, monkeypatch):
-    found = recipe(tmp_path, vlm(api_base=FOREIGN))
-    terminal += ["\n", "y\n"]
-    with pytest.raises(TaxtuneError):
-        found.access("vlm")
-    assert "sends images, prompts and your API key to http://gpu-box:8000 (vlm.api_base)" in trust.sys.stderr.getvalue()
-    found.access("vlm")
-    assert terminal == []
-    monkeypatch.setattr(trust, "_agreed", set())  # another process
-    assert found.access("vlm") == FOREIGN
-    assert (tmp_path / "config" / "taxtune" / "servers").read_text() == "http://gpu-box:8000\n"
-
-
-def test_what_is_agreed_to_holds_where_it_cannot_be_written(tmp_path, terminal, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
-    terminal.append("yes\n")
-    found = recipe(tmp_path, vlm(api_base=FOREIGN))
-    assert found.access("vlm") == found.access("vlm")
-
-
 def test_no_file_can_say_that_it_is_the_users_own(tmp_path):
     with pytest.raises(TaxtuneError):
         recipe(tmp_path, {"_own": [""]} | vlm(api_base=FOREIGN)).access("vlm")
     with pytest.raises(TaxtuneError):
         recipe(tmp_path, vlm(api_base=FOREIGN)).changed({"vlm.model": "openai/y", "iterations": 2}).access("vlm")
-
-
-def test_what_was_typed_for_a_run_its_folder_may_name(tmp_path):
-    recipe(tmp_path, vlm(api_base="http://localhost/v1"), f"vlm.api_base={FOREIGN}").access("vlm")
-    # The run's folder, read by another process.
-    trust._agreed.clear()
-    assert recipe(tmp_path, vlm(api_base=FOREIGN)).access("vlm") == FOREIGN
-    with pytest.raises(TaxtuneError, match="not confirmed"):
-        recipe(tmp_path, vlm(api_base="http://gpu-box:9000/v1")).access("vlm")
-    recipe(tmp_path, vlm(api_base="http://localhost/v1"), f"vlm.api_base={FOREIGN}").access("vlm")
-    assert trust._file().read_text() == "http://gpu-box:8000\n"
 
 
 def test_a_recipe_made_in_python_is_the_users_own(tmp_path):

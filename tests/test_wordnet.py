@@ -74,32 +74,6 @@ def test_the_information_of_a_kind(small: WordNet) -> None:
     assert small.information(cat) == 1
 
 
-def test_the_folder_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_wordnet(tmp_path / "wn", SENSES)
-    before = sorted(path.name for path in folder.iterdir())
-    folder.chmod(0o555)
-    monkeypatch.setenv(ENVIRONMENT, str(folder))
-    found = find_wordnet()
-    assert found is not None
-    assert found.synsets("cat")[0].lexname == "noun.animal"
-    assert sorted(path.name for path in folder.iterdir()) == before
-    assert "lexnames" not in before
-    folder.chmod(0o755)
-
-
-def test_the_systems_folder_comes_before_nltks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_wordnet(tmp_path / "nltk_data" / "corpora" / "wordnet", SENSES)
-    monkeypatch.setattr(module, "_SYSTEM", write_wordnet(tmp_path / "system", SENSES[:1]))
-    monkeypatch.setattr(nltk.data, "path", [str(tmp_path / "nltk_data")])
-    system = find_wordnet()
-    assert system is not None
-    assert (bool(system.synsets("thing")), system.synsets("cat")) == (True, ())
-    monkeypatch.setattr(module, "_SYSTEM", tmp_path / "nowhere")
-    found = find_wordnet()
-    assert found is not None
-    assert found.synsets("cat")
-
-
 def test_nltks_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_wordnet(tmp_path / "files" / "wordnet", SENSES)
     corpora = tmp_path / "nltk_data" / "corpora"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import json
 import os
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 from taxtune.errors import TaxtuneError
@@ -23,9 +23,8 @@ __all__ = ["main", "start"]
 def start() -> None:
     """Runs the command line as a process of its own: what fails, or is stopped, ends at once.
 
-    Threads that ask a model, or import one's packages, may then be in the middle of it. Python would stop them where
-    they are, with the locks that they hold, and wait for these locks for ever where a finalizer wants one: that of a
-    litellm client imports a module. Everything that is to be kept or removed was so when the command ended.
+    Threads that ask a model, or import one's packages, may then be in the middle of it. Python would wait for the locks
+    that they hold, for ever where a finalizer wants one (that of a litellm client imports a module).
     """
     try:
         main()
@@ -41,21 +40,24 @@ def start() -> None:
 def main() -> None:
     """Runs the command line, and ends with `SystemExit` where that is not with success.
 
-    An error that the user can mend is one message and exit code 2, and so is output that cannot be written; a reader
+    An error that the user can fix is one message and exit code 2, and so is output that cannot be written; a reader
     that has had enough (`taxtune place ... | head -1`) ends the command without a word.
     """
     from taxtune.cli.app import app
 
-    _escape_what_cannot_be_encoded()
+    codecs.register_error("taxtune.escape", _escaped)
+    with contextlib.suppress(AttributeError, ValueError):  # a stream of a test, or none at all
+        sys.stdout.reconfigure(errors="taxtune.escape")  # type: ignore[union-attr]
     try:
-        with _harmless_output():
+        shown = sys.stdout is not None and sys.stdout.isatty()  # elsewhere output is data, and left as it is
+        with contextlib.redirect_stdout(_Harmless(sys.stdout)) if shown else contextlib.nullcontext():
             try:
                 app(prog_name="taxtune")
             finally:
                 if sys.stdout is not None:
                     sys.stdout.flush()  # here, where what goes wrong can still be told
     except TaxtuneError as error:
-        _fail(str(error), *getattr(error, "__notes__", ()))
+        _fail(f"error: {error}", *getattr(error, "__notes__", ()))
     except BrokenPipeError:
         _drop_output()
         sys.exit(1)
@@ -63,14 +65,12 @@ def main() -> None:
         what = error.strerror or str(error)
         if error.filename is None:
             _drop_output()
-            _fail(f"Cannot write the output: {what}.")
-        _fail(f"{error.filename}: {what}.")
+        _fail(f"error: {error.filename or 'Cannot write the output'}: {what}.")
 
 
-def _fail(message: str, *notes: str) -> None:
-    print(f"taxtune: error: {visible(message)}", file=sys.stderr)
-    for note in notes:
-        print(f"taxtune: {visible(note)}", file=sys.stderr)
+def _fail(*lines: str) -> None:
+    for line in lines:
+        print(f"taxtune: {visible(line)}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -88,30 +88,14 @@ class _Harmless:
         return len(text)
 
 
-@contextlib.contextmanager
-def _harmless_output() -> Iterator[None]:
-    """Spells out control characters of answers and labels where standard output is a terminal; elsewhere it is data."""
-    shown = sys.stdout is not None and sys.stdout.isatty()
-    with contextlib.redirect_stdout(_Harmless(sys.stdout)) if shown else contextlib.nullcontext():
-        yield
-
-
-def _escape_what_cannot_be_encoded() -> None:
-    """Lets answers with half a surrogate pair, or any letter on an ASCII terminal, be printed, in JSON too."""
-    codecs.register_error("taxtune.escape", _escaped)
-    with contextlib.suppress(AttributeError, ValueError):  # a stream of a test, or none at all
-        sys.stdout.reconfigure(errors="taxtune.escape")  # type: ignore[union-attr]
-
-
 def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Writes half a surrogate pair, or any letter on an ASCII terminal, as JSON does."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    text = error.object[error.start : error.end]
-    units = text.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2)), error.end
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _drop_output() -> None:
-    """Sends what is left in the buffer nowhere, so that it is not tried once more at the interpreter's end."""
+    """Sends the rest of the buffer nowhere, so that it is not tried once more at the interpreter's end."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

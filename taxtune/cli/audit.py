@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taxtune.errors import DataError
-from taxtune.options import ANSWERS_HELP, ApiBaseOption, CacheDirOption, ConcurrencyOption, JsonOption, text_model
+from taxtune.options import ANSWERS_HELP, ApiBaseOption, CacheDirOption, ConcurrencyOption, JsonOption, opt, text_model
 from taxtune.progress import note
 from taxtune.shell import command
 
@@ -25,33 +25,16 @@ def audit(
         str,
         typer.Argument(metavar="RUN|FILE", help=f"A run, or a file of answers. {ANSWERS_HELP.format('column answer')}"),
     ],
-    taxonomy: Annotated[
-        str | None,
-        typer.Option("--taxonomy", "-t", metavar="TREE", show_default="the run's", help="The taxonomy file."),
-    ] = None,
-    n: Annotated[int, typer.Option("--n", min=1, help="Number of answers to draw.")] = 60,
-    llm: Annotated[
-        str | None,
-        typer.Option("--llm", metavar="MODEL", help="Let a chat model judge: PROVIDER/MODEL or local:MODEL."),
-    ] = None,
+    taxonomy: Annotated[str | None, opt("The taxonomy file.", "--taxonomy", "-t", shown="the run's")] = None,
+    n: Annotated[int, opt("Number of answers to draw.", min=1)] = 60,
+    llm: Annotated[str | None, opt("Let a chat model judge: PROVIDER/MODEL or local:MODEL.")] = None,
     similarity: Annotated[
         str | None,
-        typer.Option(
-            "--similarity",
-            metavar="SPEC",
-            show_default="the run's, or lexical",
-            help="The mapper's similarity: lexical, sentence:MODEL or clip:MODEL.",
-        ),
+        opt("The mapper's similarity: lexical, sentence:MODEL or clip:MODEL.", shown="the run's, or lexical"),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed for drawing the answers.")] = 0,
+    seed: Annotated[int, opt("Seed for drawing the answers.", min=0)] = 0,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            show_default="the run's folder, or FILE-audit",
-            help="Folder for the verdicts and results.",
-        ),
+        Path | None, opt("Folder for the verdicts and results.", shown="the run's folder, or FILE-audit")
     ] = None,
     as_json: JsonOption = False,
     api_base: ApiBaseOption = None,

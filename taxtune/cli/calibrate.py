@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.options import JsonOption
+from taxtune.options import JsonOption, opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -20,48 +20,32 @@ __all__ = ["calibrate"]
 
 def calibrate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run.")],
-    risk: Annotated[float, typer.Option("--risk", help="The mean of 1 - hP to keep on new images: 0.02 is hP 0.98.")],
+    risk: Annotated[float, opt("The mean of 1 - hP to keep on new images: 0.02 is hP 0.98.")],
     confidence_level: Annotated[
         float | None,
-        typer.Option(
-            "--confidence-level",
-            show_default="none: in expectation",
-            help="Keep the risk with this confidence (learn-then-test), and not only in expectation (conformal risk "
+        opt(
+            "Keep the risk with this confidence (learn-then-test), and not only in expectation (conformal risk "
             "control).",
+            shown="none: in expectation",
         ),
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(
-            "--samples",
-            min=2,
-            max=100,
-            show_default="the run's, or 8",
-            help="Answers an image. Fewer than were asked before cost nothing.",
-        ),
+        opt("Answers per image. Fewer than were asked before cost nothing.", shown="the run's, or 8", min=2, max=100),
     ] = None,
-    temperature: Annotated[
-        float | None, typer.Option("--temperature", show_default="the run's, or 1", help="Temperature of the answers.")
-    ] = None,
-    templates: Annotated[
-        int, typer.Option("--templates", min=1, help="Ask this many of the run's best templates in turn.")
-    ] = 1,
+    temperature: Annotated[float | None, opt("Temperature of the answers.", shown="the run's, or 1")] = None,
+    templates: Annotated[int, opt("Ask this many of the run's best templates in turn.", min=1)] = 1,
     data: Annotated[
         str | None,
-        typer.Option(
-            "--data",
-            metavar="FILE|FOLDER",
-            show_default="images of the run's data in neither split",
-            help="Labelled images to calibrate on. Images of the run's splits among them are left out.",
+        opt(
+            "Labelled images to calibrate on. Images of the run's splits among them are left out.",
+            shown="images of the run's data in neither split",
         ),
     ] = None,
-    heldout: Annotated[bool, typer.Option("--heldout", help="Calibrate on the run's held-out images as well.")] = False,
-    images: Annotated[int, typer.Option("--images", min=1, help="Most images to calibrate on.")] = 500,
-    recipe: Annotated[
-        str | None,
-        typer.Option("--recipe", metavar="RECIPE", show_default="the run's own", help="The recipe of the run."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would cost; ask nothing.")] = False,
+    heldout: Annotated[bool, opt("Calibrate on the run's held-out images as well.")] = False,
+    images: Annotated[int, opt("Most images to calibrate on.", min=1)] = 500,
+    recipe: Annotated[str | None, opt("The recipe of the run.", shown="the run's own")] = None,
+    dry_run: Annotated[bool, opt("Say what it would cost; ask nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make the run's winner back off by evidence, with a guarantee: the mean of 1 - hP is at most the risk.
@@ -71,7 +55,6 @@ def calibrate(
     chosen and written to calibration.json in the run's folder. Answers are kept there too, so the
     same command continues after an interruption.
     """
-    from taxtune.cli.interrupts import keep_replies
     from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
 
@@ -94,7 +77,6 @@ def calibrate(
     )
     if dry_run:
         return
-    keep_replies()
     found = work.run()
     if as_json:
         print(json.dumps(found.as_dict(), ensure_ascii=False, indent=2))
@@ -139,12 +121,12 @@ def _guarantee(found: Calibration) -> str:
     if found.share is None:
         return (
             f"No share keeps the risk of {found.risk:g} {how}: only always answering the root does. Without any loss "
-            f"{found.needed:,} images are enough; with these losses it takes more images, more answers an image, or a "
+            f"{found.needed:,} images are enough; with these losses it takes more images, more answers per image, or a "
             "better template."
         )
     level = found.chosen
     return (
         f"A node needs {level.votes} of {found.samples} answers (share {level.share:g}): on new images of the same "
-        f"kind the mean of 1 - hP is at most {found.risk:g} {how}. It costs {found.samples} VLM calls an image and "
+        f"kind the mean of 1 - hP is at most {found.risk:g} {how}. It costs {found.samples} VLM calls per image and "
         f"leaves an hR of {level.hr:.3f}."
     )

@@ -3,48 +3,47 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from taxtune.options import opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from taxtune.classifier.classifier import Classifier, RiskGuarantee
+    from taxtune.classifier.classifier import Classifier
     from taxtune.policies import Policy
 
 __all__ = ["ClassifierBaseOption", "ModelSetOption", "PolicyOption", "classify", "named_classifier"]
 
 #: The confidence below which a label is unsure where nothing is promised.
 _UNSURE = 0.8
+# How the summary names what keeps an image from a label.
+_REASONS = {
+    "no label": "at the root",
+    "not the subject": "not of the subject",
+    "off the tree": "off the tree",
+    "failed": "without an answer",
+}
 
 PolicyOption = Annotated[
     str,
-    typer.Option(
-        "--policy",
-        metavar="POLICY",
-        help="How often an image is asked about: run (as in the run), calibrated (as `taxtune calibrate` chose), "
+    opt(
+        "How often an image is asked about: run (as in the run), calibrated (as `taxtune calibrate` chose), "
         "direct (once) or vote:SAMPLES:SHARE, such as vote:8:0.7.",
+        "--policy",
     ),
 ]
 ModelSetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Override a setting of the model, e.g. vlm.device=cuda. Repeatable."
-    ),
+    list[str] | None, opt("Override a setting of the model, e.g. vlm.device=cuda. Repeatable.", "--set")
 ]
 ClassifierBaseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--api-base",
-        metavar="URL",
-        show_default="as in the run",
-        help="Address of the server of a model behind an API.",
-    ),
+    str | None, opt("Address of the server of a model behind an API.", "--api-base", shown="as in the run")
 ]
 
 
@@ -62,47 +61,29 @@ def classify(
         ),
     ],
     image_column: Annotated[
-        str | None,
-        typer.Option(
-            "--image-column",
-            metavar="NAME",
-            show_default="by its name and its values",
-            help="Column of the images in a table that lists them.",
-        ),
+        str | None, opt("Column of the images in a table that lists them.", shown="by its name and its values")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            show_default="CSV on stdout",
-            help="Write the labels to this file: .csv, .jsonl or .parquet.",
-        ),
+        Path | None, opt("Write the labels to this file: .csv, .jsonl or .parquet.", shown="CSV on stdout")
     ] = None,
     policy: PolicyOption = "run",
     review_below: Annotated[
         float | None,
-        typer.Option(
-            "--review-below",
+        opt(
+            "Confidence below which a label is unsure.",
+            shown=f"{_UNSURE}; none with --policy calibrated, whose share keeps the promise",
             min=0,
             max=1,
-            show_default=f"{_UNSURE}; none with --policy calibrated, whose share keeps the guarantee",
-            help="Confidence below which a label is unsure.",
         ),
     ] = None,
     review: Annotated[
         Path | None,
-        typer.Option(
-            "--review",
-            metavar="FILE",
-            show_default="NAME-review beside --out",
-            help="Write the images that a person should look at to this file.",
-        ),
+        opt("Write the images that a person should look at to this file.", shown="NAME-review beside --out"),
     ] = None,
     settings: ModelSetOption = None,
     api_base: ClassifierBaseOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    force: Annotated[bool, opt("Replace files that are there.")] = False,
+    as_json: Annotated[bool, opt("Print one JSON object per line.", "--json")] = False,
 ) -> None:
     """Label images with a run's winner: its prompt, model, mapper and policy.
 
@@ -115,7 +96,6 @@ def classify(
     from functools import partial
 
     from taxtune.classifier.labels import csv_of, jsonl_of, label_images, list_images, write_labels
-    from taxtune.cli.interrupts import keep_replies
     from taxtune.errors import DataError
     from taxtune.init.source import find_images
     from taxtune.models import AnswerStore, check_model
@@ -150,8 +130,6 @@ def classify(
         printed += len(rows)
 
     with nullcontext() if place is None else AnswerStore(place) as store:
-        if place is not None:
-            keep_replies()
         labels = label_images(
             classifier, listed, review_below=review_below, store=store, write=show if out is None else None
         )
@@ -217,19 +195,11 @@ def _policy(text: str) -> Policy | None:
         return None
     if text == "direct":
         return DIRECT
-    match text.split(":"):
-        case ["vote", samples, share] if samples.isdecimal() and _is_number(share):
-            return Vote(int(samples), float(share))
-    raise DataError(
-        "--policy has no such value.", value=text, remedy="Use run, calibrated, direct or, for example, vote:8:0.7."
-    )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text) == float(text)
-    except ValueError:
-        return False
+    vote = re.fullmatch(r"vote:(\d+):(\d*\.?\d+)", text)
+    if vote is None:
+        remedy = "Use run, calibrated, direct or, for example, vote:8:0.7."
+        raise DataError("--policy has no such value.", value=text, remedy=remedy)
+    return Vote(int(vote[1]), float(vote[2]))
 
 
 def _answers(run: Path, out: Path | None) -> Path | None:
@@ -248,23 +218,14 @@ def _summary(
     labels: pd.DataFrame, classifier: Classifier, out: Path | None, review: Path | None, below: float
 ) -> list[str]:
     """The lines that sum up the labels."""
-    names = {
-        "no label": "at the root",
-        "not the subject": "not of the subject",
-        "off the tree": "off the tree",
-        "failed": "without an answer",
-    }
     why = labels["why"].value_counts()
     below_root = labels[labels["nodes"].map(len) > 1]
-    order = list(dict.fromkeys(classifier.taxonomy.ranks))
-    ranks = below_root["rank"].where(
-        below_root["rank"].notna(), "level " + (below_root["nodes"].map(len) - 1).astype(str)
-    )
-    counts = sorted(
-        ranks.value_counts().items(), key=lambda one: (order.index(one[0]) if one[0] in order else -1, one[0])
-    )
-    parts = [f"{count:,} at {rank}" for rank, count in counts]
-    parts += [f"{why[reason]:,} {text}" for reason, text in names.items() if reason in why]
+    level = "level " + (below_root["nodes"].map(len) - 1).astype(str)
+    order = {rank: i for i, rank in enumerate(dict.fromkeys(classifier.taxonomy.ranks))}
+    ranks = below_root["rank"].where(below_root["rank"].notna(), level).value_counts()
+    named = sorted(ranks.index, key=lambda rank: (order.get(rank, -1), rank))
+    parts = [f"{ranks[rank]:,} at {rank}" for rank in named]
+    parts += [f"{why[reason]:,} {text}" for reason, text in _REASONS.items() if reason in why]
     lines = [f"{len(labels):,} image{'' if len(labels) == 1 else 's'}: {', '.join(parts)}"]
     if out is not None:
         lines.append(f"the labels are in {out}")
@@ -272,16 +233,12 @@ def _summary(
         unsure = f" ({why['unsure']:,} with a confidence below {below:g})" if "unsure" in why else ""
         where = "" if review is None else f"; they are in {review}, the least sure first"
         lines.append(f"{why.sum():,} to review{unsure}{where}")
-    if classifier.guarantee is not None:
-        lines.append(f"on images like those of the calibration {_promised(classifier.guarantee)}")
+    if (guarantee := classifier.guarantee) is not None:
+        confidence = guarantee.confidence_level
+        how = "in expectation" if confidence is None else f"with a confidence of {confidence:g}"
+        lines.append(f"on images like those of the calibration the mean of 1 - hP is at most {guarantee.risk:g} {how}")
     if labels["again"].any():
         lines.append(f"{labels['again'].sum():,} may get an answer if you run the same command again (with --force)")
     if below_root["confidence"].isna().any():
         lines.append("no confidence is known: the run has no judged answers")
     return lines
-
-
-def _promised(guarantee: RiskGuarantee) -> str:
-    level = guarantee.confidence_level
-    how = "in expectation" if level is None else f"with a confidence of {level:g}"
-    return f"the mean of 1 - hP is at most {guarantee.risk:g} {how}"

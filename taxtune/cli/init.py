@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.options import JsonOption
+from taxtune.options import JsonOption, opt
 
 if TYPE_CHECKING:
     from taxtune.init.draft import Draft
@@ -24,50 +24,32 @@ def init(
     file: Annotated[Path, typer.Argument(metavar="RECIPE.yaml", help="The recipe to write.")],
     data: Annotated[
         Path,
-        typer.Option(
-            "--data",
-            help="A folder with one sub-folder for each label, or a CSV, XLSX or JSONL file with a column of images "
-            "and one of labels.",
+        opt(
+            "A folder with one sub-folder for each label, or a CSV, XLSX or JSONL file with a column of images "
+            "and one of labels."
         ),
     ],
     taxonomy: Annotated[
         Path | None,
-        typer.Option(
-            "--taxonomy",
-            help="The label tree: paths, edges, any other format that taxtune reads, or one that comes with it "
+        opt(
+            "The label tree: paths, edges, any other format that taxtune reads, or one that comes with it "
             "(builtin:dishes).",
-            show_default="made from the labels, beside the recipe",
+            shown="made from the labels, beside the recipe",
         ),
     ] = None,
-    domain: Annotated[
-        str | None,
-        typer.Option("--domain", help="What the images show: bird, dish, car.", show_default="after the tree"),
-    ] = None,
+    domain: Annotated[str | None, opt("What the images show: bird, dish, car.", shown="after the tree")] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="The vision-language model: PROVIDER/MODEL behind an API, local:MODEL on this machine.",
-            show_default="the smallest that suits this machine",
+        opt(
+            "The vision-language model: PROVIDER/MODEL behind an API, local:MODEL on this machine.",
+            shown="the smallest that suits this machine",
         ),
     ] = None,
-    api_base: Annotated[
-        str | None,
-        typer.Option("--api-base", metavar="URL", help="Address of an OpenAI-compatible server that has the model."),
-    ] = None,
-    image_column: Annotated[
-        str | None,
-        typer.Option("--image-column", metavar="NAME", help="Column of the images.", show_default="looked for"),
-    ] = None,
-    label_column: Annotated[
-        str | None,
-        typer.Option("--label-column", metavar="NAME", help="Column of the labels.", show_default="looked for"),
-    ] = None,
-    skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Leave out images that are missing or unreadable, and name them.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    api_base: Annotated[str | None, opt("Address of an OpenAI-compatible server that has the model.")] = None,
+    image_column: Annotated[str | None, opt("Column of the images.", shown="looked for")] = None,
+    label_column: Annotated[str | None, opt("Column of the labels.", shown="looked for")] = None,
+    skip_broken: Annotated[bool, opt("Leave out images that are missing or unreadable, and name them.")] = False,
+    force: Annotated[bool, opt("Overwrite existing files.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Look at your own images and write a recipe for them that runs: splits, ranks, examples and a model that fits."""

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from taxtune.cli.interrupts import keep_work
 from taxtune.errors import DataError
 from taxtune.options import (
     ANSWERS_HELP,
@@ -27,6 +26,7 @@ from taxtune.options import (
     check_out,
     measure_option,
     missing_answers,
+    opt,
 )
 from taxtune.shell import install_extra
 
@@ -41,18 +41,13 @@ def measure(
         typer.Argument(metavar="FILE", help=ANSWERS_HELP.format("columns answer and reference (a text, or a list)")),
     ] = None,
     measures: Annotated[list[str] | None, measure_option(f"Default: {', '.join(_DEFAULT)}.")] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the measures and exit.")] = False,
+    listed: Annotated[bool, opt("List the measures and exit.", "--list")] = False,
     answer_column: AnswerColumnOption = "answer",
-    reference_column: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column with the reference or references.")
-    ] = "reference",
+    reference_column: Annotated[str, opt("Column with the reference or references.")] = "reference",
     question_column: QuestionColumnOption = "question",
-    image_column: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the image, for clip-i2t.")] = "image",
+    image_column: Annotated[str, opt("Column with the image, for clip-i2t.")] = "image",
     images: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder that image names are relative to. Default: the folder of the file."
-        ),
+        Path | None, opt("Folder that image names are relative to. Default: the folder of the file.")
     ] = None,
     missing: MissingMeansOption = "error",
     resamples: ResamplesOption = 2000,
@@ -106,7 +101,6 @@ def measure(
         concurrency=concurrency,
         chunker=chunker,
     )
-    keep_work(specs)
     report = measured_report(
         answers,
         [make_measure(spec, settings) for spec in specs],

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from taxtune.cli.interrupts import keep_work
 from taxtune.options import (
     ANSWERS_HELP,
     FormatOption,
     InputOption,
-    PlaceRootOption,
     PresetOption,
     RootLabelOption,
     SimilarityOption,
     TaxonomyOption,
+    opt,
 )
 from taxtune.progress import note
 from taxtune.untrusted import visible
@@ -47,12 +46,9 @@ def place(
     input: InputOption = "auto",
     format: FormatOption = "auto",
     root_label: RootLabelOption = None,
-    root: PlaceRootOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Write to this file, whole or not at all, and not to stdout."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    root: Annotated[str | None, opt("Place on the part of the taxonomy below this node (a label or path).")] = None,
+    out: Annotated[Path | None, opt("Write to this file, whole or not at all, and not to stdout.")] = None,
+    as_json: Annotated[bool, opt("Print one JSON object per line.", "--json")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
 
@@ -70,7 +66,6 @@ def place(
     for text in answers.notes:
         note(text)
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
-    keep_work([similarity])
     mapper = Mapper(tree, similarity, config)
     placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
     with nullcontext(sys.stdout) if out is None else _written(out) as stream:

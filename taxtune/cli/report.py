@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from taxtune.errors import DataError
+from taxtune.options import opt
 
 __all__ = ["report"]
 
@@ -18,13 +19,7 @@ def report(
         typer.Argument(metavar="RUN...", help="Folders of tune, compare or evaluate; several are put side by side."),
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE.html",
-            help="The file to write.",
-            show_default="report.html in the run's folder; for several runs in this one",
-        ),
+        Path | None, opt("The file to write.", shown="report.html in the run's folder; for several runs in this one")
     ] = None,
 ) -> None:
     """Write the report of a run again, from its records, or one report that puts several runs side by side.
@@ -45,7 +40,7 @@ def report(
 
 
 def _names(folders: list[Path]) -> list[str]:
-    """Returns what runs are called: the ends of their folders' paths, as long as it takes to tell them apart.
+    """The names of runs: the ends of their folders' paths, as long as it takes to tell them apart.
 
     Raises:
         DataError: If a run is given twice.

@@ -7,45 +7,31 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.interrupts import ended_by_interrupt
-from taxtune.errors import ImageError, ResumeError, TaxtuneError, TemplateError
-from taxtune.progress import loading, showing
+from taxtune.errors import ResumeError, TaxtuneError, TemplateError
+from taxtune.progress import showing
 from taxtune.recipe import load_recipe
 from taxtune.report.goals import goal_in_words, power_in_words
-from taxtune.report.html import ReportCallback
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
+from taxtune.tables import read_text
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import Plan, make_plan
-from taxtune.tuning.run_folder import Kind, default_folder, is_finished
+from taxtune.tuning.run_folder import Kind, default_folder
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
-__all__ = [
-    "announce",
-    "callbacks_of",
-    "check_recorded",
-    "open_recipe",
-    "preloading",
-    "read_templates",
-    "run_guarded",
-    "show_plan",
-    "show_result",
-]
+__all__ = ["announce", "check_recorded", "open_recipe", "read_templates", "run_guarded", "show_plan", "show_result"]
 
 T = TypeVar("T")
 
@@ -58,10 +44,7 @@ def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: Ki
 
 @contextmanager
 def announce(parts: Experiment, *, quiet: bool) -> Iterator[TuningProgress]:
-    """Makes the run's folder and shows progress on standard error while the run goes on.
-
-    Folders that are made and stay empty, since what is asked for turns out to be impossible, are removed.
-    """
+    """Makes the run's folder and shows progress on standard error; folders that it made and are empty are removed."""
     made: list[Path] = []
     with suppress(OSError):  # what is wrong with the name is told when the folder is made
         made = [folder for folder in (parts.folder, *parts.folder.parents) if not folder.exists()]
@@ -76,55 +59,8 @@ def announce(parts: Experiment, *, quiet: bool) -> Iterator[TuningProgress]:
                 folder.rmdir()
 
 
-@contextmanager
-def preloading(parts: Experiment, *, resume: bool = False, tracked: bool = True) -> Iterator[None]:
-    """Imports what the model needs, and MLflow, while the block reads images; a finished run needs neither.
-
-    Args:
-        parts: The recipe and the folder of the run.
-        resume: Whether the run may be one that is finished.
-        tracked: Whether it is recorded in MLflow if the recipe says so.
-    """
-    from taxtune.tracking import store
-
-    if resume and is_finished(parts.folder):
-        yield
-        return
-    parts.check_reachable()  # before seconds of imports
-    wanted = [
-        getattr(parts.vlm, "preload", None),
-        store.preload if tracked and parts.recipe.tracking.mlflow else None,
-    ]
-
-    def load() -> None:
-        for preload in filter(None, wanted):
-            with suppress(Exception):  # whoever needs the package is told what is wrong with it
-                preload()
-
-    thread = Thread(target=load, name="taxtune-imports", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        # Two threads that import parts of the same package may meet one of its modules half-made.
-        with loading("packages"):
-            thread.join()
-
-
-def callbacks_of(parts: Experiment, progress: TuningProgress) -> list[Any]:
-    """Returns who is told of a run: the terminal, and MLflow where the recipe wants it."""
-    from taxtune.tracking import MLflowTracker
-    from taxtune.tracking.callback import TrackingCallback
-
-    tracking = parts.recipe.tracking
-    if not tracking.mlflow:
-        return [progress, ReportCallback()]
-    make = partial(MLflowTracker, tracking.experiment, parts.folder, parts.recipe.tracking_uri)
-    return [progress, ReportCallback(), TrackingCallback(make)]
-
-
 def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool) -> T:
-    """Runs something long: whatever ends it before its time ends it with a message that says how to go on.
+    """Runs something long: what ends it early is told with how to go on, where there is anything to go on with.
 
     Args:
         work: What to run.
@@ -138,32 +74,25 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool
     """
     others = _holds_work(folder) and not resume
 
-    def said() -> str:
-        return (
-            f"finished work is saved. {go_on}" if _holds_work(folder) and not others else "nothing had been done yet."
-        )
+    def own() -> bool:
+        return _holds_work(folder) and not others
 
     try:
-        with ended_by_interrupt(said):
+        with ended_by_interrupt(lambda: f"finished work is saved. {go_on}" if own() else "nothing had been done yet."):
             return work()
     except Exception as error:
         problem = _as_taxtune_error(error)
         if problem is None:
             raise
-        if _holds_work(folder) and not others and not isinstance(problem, ResumeError):
-            same = (
-                " Put these images back first: a run goes on with the same ones."
-                if isinstance(problem, ImageError)
-                else ""
-            )
-            problem.add_note(f"Finished work is saved.{same} {go_on}")
+        if own() and not isinstance(problem, ResumeError):
+            problem.add_note(f"Finished work is saved. {go_on}")
         if problem is error:
             raise
         raise problem from error
 
 
 def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
-    """Checks that MLflow has the whole record of a run that is finished; the notes of the run have said what it lacks.
+    """Checks that MLflow has the whole record of a finished run; the run's notes have said what it lacks.
 
     Raises:
         TaxtuneError: If it does not.
@@ -209,7 +138,7 @@ def show_plan(parts: Experiment, objectives: Sequence[str], *, resume: bool, as_
     """Prints what a run will do; problems end with exit code 2."""
     from taxtune.tracking.store import check_store
 
-    tracking = [partial(check_store, parts.folder, parts.recipe.tracking_uri)] if parts.recipe.tracking.mlflow else []
+    tracking = [lambda: check_store(parts.folder)] if parts.recipe.tracking.mlflow else []
     plan = make_plan(parts, objectives, resume=resume, checks=tracking)
     if as_json:
         _print_json(plan.as_dict())
@@ -224,7 +153,9 @@ def show_result(result: TuneResult | ComparisonResult, *, as_json: bool, details
     if as_json:
         _print_json(result.as_dict())
     else:
-        print_result(_console(), result, details=details)
+        from rich.console import Console
+
+        print_result(Console(), result, details=details)
 
 
 def read_templates(references: Sequence[Path]) -> dict[Path, str]:
@@ -238,77 +169,54 @@ def read_templates(references: Sequence[Path]) -> dict[Path, str]:
             one name or that of the baseline, so that a table could not tell them apart.
     """
     files = [template_path(each) for each in references]
-    named: dict[str, Path] = {} if len(files) == 1 else {"baseline": Path("the recipe's baseline")}
+    names = [file.stem for file in files] + (["baseline"] if len(files) > 1 else [])
     for file in files:
-        if file.stem in named:
+        if names.count(file.stem) > 1:
             raise TemplateError(
-                f"The results would name two templates {file.stem!r}: this one, and {named[file.stem]}.",
+                f"The results would name two templates {file.stem!r}.",
                 file=file,
                 remedy="Give each template once, in files with different names, or evaluate them one by one.",
             )
-        named[file.stem] = file
-    return {file: _read_template(file) for file in files}
-
-
-def _read_template(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        row = error.object.count(b"\n", 0, error.start) + 1
-        raise TemplateError("The template is not UTF-8 text.", file=file, row=row, remedy="Save it as UTF-8.") from None
-    except OSError as error:
-        raise TemplateError(f"The template cannot be read: {error.strerror}.", file=file) from error
+    return {file: read_text(file, error=TemplateError, what="template") for file in files}
 
 
 def _print_plan(plan: Plan) -> None:
-    console = _console()
+    from rich.console import Console
 
-    def line(name: str, value: str) -> None:
+    console = Console()
+    left = max(0, (plan.images or 0) - plan.tuning_images - plan.heldout_images)
+    splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out" + (f", {left:,} in neither" if left else "")
+    race = ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages)
+    calls = {"VLM calls": plan.vlm_calls, "LLM calls": plan.llm_calls, "judge calls": plan.judge_calls}
+    most = f"{plan.max_off_tree:.0%}".replace("%", " %")
+    lines = [
+        ("recipe", plan.name),
+        *(("goal", f"{goal.objective}: {goal_in_words(goal)}") for goal in plan.goals),
+        ("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes"),
+        ("images", "?" if plan.images is None else f"{plan.images:,} labelled"),
+        ("splits", splits),
+        *([("race", race)] if len(plan.stages) > 1 else []),
+        *(("provable", text) for text in power_in_words(plan.power)),
+        ("model", f"{plan.vlm['model']} ({plan.vlm['kind']})"),
+        *([("judge", plan.judge)] if plan.judge else []),
+        *((name, f"at most {count:,}") for name, count in calls.items() if count),
+        (
+            "off the tree",
+            f"the run stops if more than {most} of the baseline's answers are off the tree (max_off_tree)",
+        ),
+        *(("note", text) for text in plan.notes),
+    ]
+    for name, value in lines:
         # A file or a pipe gets a line for each fact, whatever its length.
         width = console.width if console.is_terminal else sys.maxsize
         text = textwrap.fill(visible(value), width, initial_indent=f"{name:<16}", subsequent_indent=" " * 16)
         console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    line("recipe", plan.name)
-    for goal in plan.goals:
-        line("goal", f"{goal.objective}: {goal_in_words(goal)}")
-    line("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes")
-    line("images", "?" if plan.images is None else f"{plan.images:,} labelled")
-    left = max(0, (plan.images or 0) - plan.tuning_images - plan.heldout_images)
-    line(
-        "splits",
-        f"{plan.tuning_images} tuning, {plan.heldout_images} held-out" + (f", {left:,} in neither" if left else ""),
-    )
-    if len(plan.stages) > 1:
-        line("race", ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages))
-    for text in power_in_words(plan.power):
-        line("provable", text)
-    line("model", f"{plan.vlm['model']} ({plan.vlm['kind']})")
-    if plan.judge is not None:
-        line("judge", plan.judge)
-    for name, calls in (
-        ("VLM calls", plan.vlm_calls),
-        ("LLM calls", plan.llm_calls),
-        ("judge calls", plan.judge_calls),
-    ):
-        if calls:
-            line(name, f"at most {calls:,}")
-    most = f"{plan.max_off_tree:.0%}".replace("%", " %")
-    line("off the tree", f"the run stops if more than {most} of the baseline's answers are off the tree (max_off_tree)")
-    for text in plan.notes:
-        line("note", text)
-    if plan.problems:
-        console.print(f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold")
-        for problem in plan.problems:
-            console.print(visible(f"- {problem}"), markup=False, highlight=False, soft_wrap=True)
-    else:
+    if not plan.problems:
         console.print("\nAll checks passed. Nothing has been run.")
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console()
+        return
+    console.print(f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold")
+    for problem in plan.problems:
+        console.print(visible(f"- {problem}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_json(value: object) -> None:

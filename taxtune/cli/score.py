@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from taxtune.cli.interrupts import keep_work
 from taxtune.options import (
     ANSWERS_HELP,
     AnswerColumnOption,
@@ -37,8 +36,7 @@ def score(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE",
-            help=ANSWERS_HELP.format("columns truth and answer (text) or placement (a node)"),
+            metavar="FILE", help=ANSWERS_HELP.format("columns truth and answer (text) or placement (a node)")
         ),
     ],
     taxonomy: TaxonomyOption,
@@ -83,7 +81,6 @@ def score(
     answers = read_answers(file, schema)
     for text in answers.notes:
         note(text)
-    keep_work([similarity])
     scored = score_answers(
         answers,
         tree,

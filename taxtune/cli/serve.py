@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import socket
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from taxtune.cli.classify import ClassifierBaseOption, ModelSetOption, PolicyOption, named_classifier
-from taxtune.errors import DataError, TaxtuneError
+from taxtune.errors import TaxtuneError
+from taxtune.options import opt
 from taxtune.progress import note
-
-if TYPE_CHECKING:
-    from taxtune.classifier import Classifier
 
 __all__ = ["serve"]
 
@@ -26,18 +21,10 @@ _GRACE = 5  # seconds that requests have to end after Ctrl-C
 
 def serve(
     classifier: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN",
-            help="The folder of a finished tuning run or of a saved classifier, or a model in MLflow such as "
-            "models:/NAME@champion.",
-        ),
+        Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run or of a saved classifier.")
     ],
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
-    host: Annotated[
-        str,
-        typer.Option("--host", metavar="ADDRESS", help="Address to listen on; 0.0.0.0 lets other machines in."),
-    ] = "127.0.0.1",
+    port: Annotated[int, opt("Port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    host: Annotated[str, opt("Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     policy: PolicyOption = "run",
     settings: ModelSetOption = None,
     api_base: ClassifierBaseOption = None,
@@ -53,10 +40,9 @@ def serve(
     from taxtune.serving.app import make_app
     from taxtune.serving.pyfunc import ServedClassifier
 
-    with _listening(host, port) as here:
+    with _listening(host, port) as here:  # before anything long is started
         address = f"http://{f'[{host}]' if ':' in host else host}:{here.getsockname()[1]}"
-        with tempfile.TemporaryDirectory(prefix="taxtune-serve-") as folder:
-            found = _classifier(classifier, policy, settings, api_base, Path(folder))
+        found = named_classifier(classifier, policy, settings, api_base)
         served = ServedClassifier(found, content_only=True)
         note("Loading the model")
         served.load()
@@ -70,56 +56,12 @@ def serve(
             uvicorn.Server(configured).run(sockets=[here])
 
 
-def _classifier(named: str, policy: str, settings: list[str] | None, api_base: str | None, folder: Path) -> Classifier:
-    """Returns the classifier of a folder, or of a model in MLflow, of which only taxtune's own files are read.
-
-    Args:
-        named: The folder, or the model's address.
-        policy: What --policy says.
-        settings: What --set says.
-        api_base: What --api-base says.
-        folder: An empty folder for the files of a model in MLflow.
-    """
-    if not named.startswith("models:/"):
-        return named_classifier(Path(named), policy, settings, api_base)
-    from taxtune.tracking.store import hushed, preload, short_reason
-
-    preload()
-    import mlflow.artifacts
-    from mlflow.exceptions import MlflowException
-    from mlflow.models import Model
-
-    try:
-        with hushed():
-            there = Path(mlflow.artifacts.download_artifacts(artifact_uri=named, dst_path=str(folder)))
-            known = Model.load(there).flavors.get("python_function", {})
-    except MlflowException as error:
-        raise TaxtuneError(
-            f"MLflow cannot load the model: {short_reason(error).rstrip('.')}.",
-            value=named,
-            remedy="Set MLFLOW_TRACKING_URI to the store that has it.",
-        ) from error
-    if known.get("loader_module") != "taxtune.serving.pyfunc":
-        raise DataError("The model is not a classifier of taxtune.", value=named)
-    return named_classifier(there / known["data"], policy, settings, api_base)
-
-
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Takes the port before anything long is started."""
+def _listening(host: str, port: int) -> socket.socket:
     try:
         family, *_, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        here = socket.socket(family)
-        here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        here.bind(where)
-        here.listen()
+        return socket.create_server(where[:2], family=family)
     except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
         raise TaxtuneError(
             f"Cannot listen on {host}, port {port}: {error.strerror or error}.",
-            remedy="Another program uses the port; --port 0 takes a free one."
-            if taken
-            else "Give --host an address of this machine, and --port a number above 1023.",
+            remedy="Give --host an address of this machine, and another --port; 0 takes a free one.",
         ) from error
-    with here:
-        yield here

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from taxtune.cli.interrupts import keep_work, stoppable
+from taxtune.cli.interrupts import stoppable
 from taxtune.options import JsonOption, JsonRowsOption, OutOption, check_out
 from taxtune.studies import STUDIES
 from taxtune.studies.settings import Declared, Settings, declarations
@@ -20,9 +20,7 @@ from taxtune.studies.settings import Declared, Settings, declarations
 __all__ = ["study_app", "study_command"]
 
 study_app = typer.Typer(
-    name="study",
-    help="Run the papers' experiments on your data: tables, figures, JSON.",
-    no_args_is_help=True,
+    name="study", help="Run the papers' experiments on your data: tables, figures, JSON.", no_args_is_help=True
 )
 
 
@@ -42,7 +40,6 @@ def study_command(name: str) -> Callable[..., None]:
         # An option that was not given is None, whatever its default is.
         settings = kind(**{name: value for name, value in given.items() if value is not None})
         check_out(out)
-        keep_work(settings.works())
         publish(study.run(settings), out=out, as_json=as_json)
 
     parameters = [_parameter(one.name, _annotation(one), one.default) for one in declarations(kind).values()]

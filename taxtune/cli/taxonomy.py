@@ -12,13 +12,7 @@ import typer
 from taxtune.cli.interrupts import stoppable
 from taxtune.cli.taxonomy_build import build, keep
 from taxtune.cli.taxonomy_names import enrich, from_labels
-from taxtune.options import (
-    EnglishNamesOption,
-    FileFormatOption,
-    JsonOption,
-    RootLabelOption,
-    TaxonomyArgument,
-)
+from taxtune.options import EnglishNamesOption, FileFormatOption, JsonOption, RootLabelOption, TaxonomyArgument, opt
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -58,16 +52,11 @@ def check(
 def convert(
     file: TaxonomyArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to: .csv, .json or .ttl.")],
-    to: Annotated[
-        str | None,
-        typer.Option(metavar="FORMAT", help="paths, edges, nested-json or skos. Default: chosen by the suffix of OUT."),
-    ] = None,
-    names: Annotated[
-        bool, typer.Option("--english-names", help="Add taxtune's English names for Latin taxa, as leads.")
-    ] = False,
+    to: Annotated[str | None, opt("paths, edges, nested-json or skos. Default: chosen by the suffix of OUT.")] = None,
+    names: Annotated[bool, opt("Add taxtune's English names for Latin taxa, as leads.", "--english-names")] = False,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Annotated[bool, opt("Overwrite an existing file.")] = False,
 ) -> None:
     """Write a taxonomy in another format: paths or edges (CSV), nested JSON, or SKOS (Turtle).
 
@@ -89,7 +78,7 @@ def show(
     node: Annotated[
         str | None, typer.Argument(metavar="[NODE]", help="A label, an alias or a path. Default: the root.")
     ] = None,
-    depth: Annotated[int, typer.Option(min=0, help="Number of levels to print below the node.")] = 1,
+    depth: Annotated[int, opt("Number of levels to print below the node.", min=0)] = 1,
     names: EnglishNamesOption = True,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,

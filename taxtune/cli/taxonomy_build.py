@@ -4,46 +4,37 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from taxtune.errors import TaxtuneError
-from taxtune.options import FileFormatOption, JsonOption
+from taxtune.options import FileFormatOption, JsonOption, opt
 
 __all__ = ["build", "keep"]
 
 
 def build(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with edges, compressed or not.")],
-    out: Annotated[Path, typer.Option(help="File to write the tree to, as CSV (an edge list).")],
-    names: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="File with labels and aliases of the nodes; repeatable.")
-    ] = None,
-    root: Annotated[
-        str | None, typer.Option(help="Id or label of the root. Default: the node that reaches the most nodes.")
-    ] = None,
-    join_roots: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="Put all nodes without a parent under a new root.")
-    ] = None,
+    out: Annotated[Path, opt("File to write the tree to, as CSV (an edge list).")],
+    names: Annotated[list[Path] | None, opt("File with labels and aliases of the nodes; repeatable.")] = None,
+    root: Annotated[str | None, opt("Id or label of the root. Default: the node that reaches the most nodes.")] = None,
+    join_roots: Annotated[str | None, opt("Put all nodes without a parent under a new root.")] = None,
     parents: Annotated[
         str,
-        typer.Option(
-            metavar="RULE",
-            help="Which parents a node keeps. longest-path: the one on the longest path from the root (a tree); all: "
-            "every one (a graph, for `taxtune study granularity --graph`).",
+        opt(
+            "Which parents a node keeps. longest-path: the one on the longest path from the root (a tree); all: "
+            "every one (a graph, for `taxtune study granularity --graph`)."
         ),
     ] = "longest-path",
     leaves: Annotated[
         Path | None,
-        typer.Option(
-            help="Keep only these nodes and their ancestors: a file with one id per line, or imagenet_class_index.json."
-        ),
+        opt("Keep only these nodes and their ancestors: a file with one id per line, or imagenet_class_index.json."),
     ] = None,
     format: FileFormatOption = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the choice between paths of one length.")] = 0,
+    seed: Annotated[int, opt("Seed of the choice between paths of one length.", min=0)] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Make a rooted tree of a graph of "subclass of" edges.
@@ -54,7 +45,7 @@ def build(
     from taxtune.taxonomy.build import build_tree, write_tree
     from taxtune.taxonomy.sources import read_graph, read_leaves
 
-    keep([*files, *(names or ()), *([leaves] if leaves else ())], out)
+    keep([*files, *(names or ()), leaves], out)
     built = build_tree(
         read_graph(files, names=names or (), format=format),
         root=root,
@@ -69,19 +60,14 @@ def build(
     print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else "\n".join(summary))
 
 
-def keep(read: list[Path], *written: Path | None) -> None:
-    """Refuses to write over what is read, or twice into one file.
+def keep(read: Sequence[Path | None], out: Path) -> None:
+    """Refuses to write over what is read.
 
     Raises:
-        TaxtuneError: If a file is to be written that is also read, or written already.
+        TaxtuneError: If the file that is to be written is one of those that are read.
     """
-    taken = {path.resolve() for path in read}
-    for path in written:
-        if path is None:
-            continue
-        if path.resolve() in taken:
-            raise TaxtuneError("The output file is also an input file.", file=path, remedy="Choose another.")
-        taken.add(path.resolve())
+    if out.resolve() in {path.resolve() for path in read if path is not None}:
+        raise TaxtuneError("The output file is also an input file.", file=out, remedy="Choose another.")
 
 
 def _summary(counts: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from taxtune.errors import TaxtuneError
-from taxtune.options import FileFormatOption, RootLabelOption, TaxonomyArgument
+from taxtune.cli.taxonomy_build import keep
+from taxtune.options import FileFormatOption, RootLabelOption, TaxonomyArgument, opt
 from taxtune.progress import note
 
 __all__ = ["enrich", "from_labels"]
@@ -24,21 +24,11 @@ def from_labels(
             "sub-folder per label.",
         ),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="File for the tree, as CSV.", show_default="standard output"),
-    ] = None,
-    synsets: Annotated[
-        Path | None,
-        typer.Option("--synsets", metavar="CSV", help="The synset file of an earlier call, with your edits."),
-    ] = None,
-    max_depth: Annotated[
-        int, typer.Option("--max-depth", min=0, help="Maximum number of levels below the root; 0 for no limit.")
-    ] = 6,
-    min_children: Annotated[
-        int, typer.Option("--min-children", min=2, help="Groups with fewer children are removed.")
-    ] = 2,
-    root_label: Annotated[str | None, typer.Option("--root-label", metavar="LABEL", help="Label of the root.")] = None,
+    out: Annotated[Path | None, opt("File for the tree, as CSV.", shown="standard output")] = None,
+    synsets: Annotated[Path | None, opt("The synset file of an earlier call, with your edits.")] = None,
+    max_depth: Annotated[int, opt("Maximum number of levels below the root; 0 for no limit.", min=0)] = 6,
+    min_children: Annotated[int, opt("Groups with fewer children are removed.", min=2)] = 2,
+    root_label: Annotated[str | None, opt("Label of the root.")] = None,
 ) -> None:
     """Make a tree for labels that have none, from what WordNet says they are kinds of.
 
@@ -54,7 +44,7 @@ def from_labels(
 
     if out is not None:
         writer_of(out)
-        _keep_inputs(out, labels, synsets)
+        keep([labels, synsets], out)
     written = read_labels(labels)
     choices, tree = tree_by_wordnet(
         written, synsets, root_label=root_label, max_depth=max_depth or None, min_children=min_children
@@ -82,17 +72,9 @@ def from_labels(
 def enrich(
     file: TaxonomyArgument,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="File for the proposals (CSV) or, with --apply, for the tree.",
-            show_default="standard output",
-        ),
+        Path | None, opt("File for the proposals (CSV) or, with --apply, for the tree.", shown="standard output")
     ] = None,
-    apply: Annotated[
-        Path | None, typer.Option("--apply", metavar="CSV", help="Add these reviewed proposals to the tree.")
-    ] = None,
+    apply: Annotated[Path | None, opt("Add these reviewed proposals to the tree.")] = None,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
 ) -> None:
@@ -109,7 +91,7 @@ def enrich(
     from taxtune.wordnet import INSTALL, find_wordnet
 
     if out is not None:
-        _keep_inputs(out, Path(file), apply)
+        keep([Path(file), apply], out)
     if apply is not None:
         if out is not None:
             writer_of(out)
@@ -140,8 +122,3 @@ def enrich(
     marked = sum(bool(row.mark) for row in proposals)
     where = "" if out is None else f" written to {out}"
     print(f"taxtune: {len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous", file=sys.stderr)
-
-
-def _keep_inputs(out: Path, *read: Path | None) -> None:
-    if any(path is not None and path.resolve() == out.resolve() for path in read):
-        raise TaxtuneError("The output file is also an input file.", file=out, remedy="Choose another.")

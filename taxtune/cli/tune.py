@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-if TYPE_CHECKING:
-    from taxtune.tuning.records import ComparisonResult, TuneResult
+from taxtune.options import opt
 
 __all__ = ["compare", "evaluate", "tune"]
 
@@ -26,33 +25,23 @@ RecipeArgument = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of a built-in recipe: fieldguide, ...")
 ]
 SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. data.tuning=40. Repeatable."),
+    list[str] | None, opt("Override a setting, e.g. data.tuning=40. Repeatable.", "--set", metavar="KEY=VALUE")
 ]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="FOLDER", show_default="runs/NAME, runs/NAME-compare, ...", help="Folder of the run."
-    ),
-]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue the run in this folder if there is one.")]
+OutOption = Annotated[Path | None, opt("Folder of the run.", shown="runs/NAME, runs/NAME-compare, ...")]
+ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is one.", "--resume")]
 DryRunOption = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", help="Check everything and report what is missing and how many calls the run takes; run nothing."
-    ),
+    bool, opt("Check everything and report what is missing and how many calls the run takes; run nothing.", "--dry-run")
 ]
 DetailsOption = Annotated[
-    bool, typer.Option("--details", help="Print every held-out score too, with its interval and paired differences.")
+    bool, opt("Print every held-out score too, with its interval and paired differences.", "--details")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print only the result on standard output, as JSON.")]
+JsonOption = Annotated[bool, opt("Print only the result on standard output, as JSON.", "--json")]
 
 
 def tune(
     recipe: RecipeArgument,
     objective: Annotated[
-        list[str] | None,
-        typer.Option("--objective", show_default="the recipe's objective.kind", help="The objective to tune for."),
+        list[str] | None, opt("The objective to tune for.", shown="the recipe's objective.kind")
     ] = None,
     settings: SetOption = None,
     out: OutOption = None,
@@ -62,51 +51,23 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
-    from taxtune.cli.running import (
-        announce,
-        callbacks_of,
-        check_recorded,
-        open_recipe,
-        preloading,
-        run_guarded,
-        show_plan,
-        show_result,
-    )
+    from taxtune.errors import TaxtuneError
+    from taxtune.tuning.objective import check_objective
 
+    settings = list(settings or [])
+    if objective is not None and len(objective) > 1:
+        remedy = "To tune for each and compare the winners, use `taxtune compare`."
+        raise TaxtuneError("tune takes one objective.", value=objective, remedy=remedy)
     if objective:
-        settings = [*(settings or []), f"objective.kind={_only(objective)}"]
-    parts = open_recipe(recipe, settings or [], out)
-    if dry_run:
-        show_plan(parts, (), resume=resume, as_json=as_json)
-        return
-
-    watching: list[Any] = []
-
-    def work() -> TuneResult:
-        from taxtune.tuning.loop import Tuner
-
-        parts.check_folder(resume=resume)  # before images are read, which may take minutes
-        with announce(parts, quiet=as_json) as progress:
-            with preloading(parts, resume=resume):
-                experiment = parts.tuned_for()
-            watching.extend(callbacks_of(parts, progress))
-            tuner = Tuner(
-                experiment, parts.folder, callbacks=watching, resume=resume, command="taxtune tune recipe.yaml"
-            )
-            return tuner.run()
-
-    go_on = _how_to_go_on("tune", recipe, settings, out)
-    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json, details=details)
-    check_recorded(watching, parts.folder, go_on)
+        check_objective(objective[0])
+        settings.append(f"objective.kind={objective[0]}")
+    _run("tune", recipe, (), settings, out, resume=resume, dry_run=dry_run, details=details, as_json=as_json)
 
 
 def compare(
     recipe: RecipeArgument,
     objective: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--objective", show_default="hr_at_hp and accuracy", help="An objective to tune for; give two or more."
-        ),
+        list[str] | None, opt("An objective to tune for; give two or more.", shown="hr_at_hp and accuracy")
     ] = None,
     settings: SetOption = None,
     out: OutOption = None,
@@ -116,16 +77,6 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
-    from taxtune.cli.running import (
-        announce,
-        callbacks_of,
-        check_recorded,
-        open_recipe,
-        preloading,
-        run_guarded,
-        show_plan,
-        show_result,
-    )
     from taxtune.tuning.compare import check_objectives
     from taxtune.tuning.objective import check_objective
 
@@ -133,30 +84,56 @@ def compare(
     for name in names:
         check_objective(name)
     check_objectives(names)
-    parts = open_recipe(recipe, settings or [], out, "compare")
+    _run("compare", recipe, names, settings, out, resume=resume, dry_run=dry_run, details=details, as_json=as_json)
+
+
+def _run(
+    what: Literal["tune", "compare"],
+    recipe: str,
+    names: Sequence[str],
+    settings: Sequence[str] | None,
+    out: Path | None,
+    *,
+    resume: bool,
+    dry_run: bool,
+    details: bool,
+    as_json: bool,
+) -> None:
+    """Tunes a recipe for its own objective, or for each of several that are named."""
+    from taxtune.api import tracking_callbacks
+    from taxtune.cli.running import announce, check_recorded, open_recipe, run_guarded, show_plan, show_result
+    from taxtune.report.html import ReportCallback
+    from taxtune.shell import command
+    from taxtune.tuning.compare import compare_objectives
+    from taxtune.tuning.loop import Tuner
+    from taxtune.tuning.run_folder import is_finished
+
+    parts = open_recipe(recipe, settings or [], out, what)
     if dry_run:
         show_plan(parts, names, resume=resume, as_json=as_json)
         return
-
     watching: list[Any] = []
+    objectives = [word for name in names for word in ("--objective", name)]
 
-    def work() -> ComparisonResult:
-        from taxtune.tuning.compare import compare_objectives
-
+    def work() -> Any:
         parts.check_folder(names, resume=resume)  # before images are read, which may take minutes
+        if not (resume and is_finished(parts.folder)):
+            parts.check_reachable()
         with announce(parts, quiet=as_json) as progress:
-            with preloading(parts, resume=resume):
-                experiments = [parts.tuned_for(name) for name in names]
-            watching.extend(callbacks_of(parts, progress))
-            return compare_objectives(
-                experiments,
-                parts.folder,
-                callbacks=watching,
-                resume=resume,
-                command="taxtune compare recipe.yaml" + "".join(f" --objective {name}" for name in names),
-            )
+            experiments = [parts.tuned_for(name) for name in names] or [parts.tuned_for()]
+            watching.extend([progress, ReportCallback(), *tracking_callbacks(parts)])
+            how: dict[str, Any] = {
+                "callbacks": watching,
+                "resume": resume,
+                "command": " ".join(["taxtune", what, "recipe.yaml", *objectives]),
+            }
+            if names:
+                return compare_objectives(experiments, parts.folder, **how)
+            return Tuner(experiments[0], parts.folder, **how).run()
 
-    go_on = _how_to_go_on("compare", recipe, settings, out, [word for name in names for word in ("--objective", name)])
+    given = [word for setting in settings or () for word in ("--set", setting)]
+    words = [what, recipe, *objectives, *given, *(("--out", out) if out is not None else ()), "--resume"]
+    go_on = f"Continue with: {command(*words)}"
     show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json, details=details)
     check_recorded(watching, parts.folder, go_on)
 
@@ -165,40 +142,27 @@ def evaluate(
     recipe: RecipeArgument,
     template: Annotated[
         list[Path],
-        typer.Option(
-            "--template",
-            metavar="FILE",
-            help="The Jinja template to evaluate: a file, or builtin:NAME for one that comes with taxtune. Repeatable.",
-        ),
+        opt("The Jinja template to evaluate: a file, or builtin:NAME for one that comes with taxtune. Repeatable."),
     ],
-    split: Annotated[SplitName, typer.Option("--split", help="Which images to evaluate on.")] = SplitName.HELDOUT,
+    split: Annotated[SplitName, opt("Which images to evaluate on.")] = SplitName.HELDOUT,
     settings: SetOption = None,
     out: OutOption = None,
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score templates on a split of the recipe, side by side with the baseline."""
-    from taxtune.cli.running import (
-        announce,
-        callbacks_of,
-        open_recipe,
-        preloading,
-        read_templates,
-        run_guarded,
-        show_result,
-    )
+    from taxtune.cli.running import announce, open_recipe, read_templates, run_guarded, show_result
+    from taxtune.errors import TemplateError
+    from taxtune.report.html import ReportCallback
+    from taxtune.tuning.compare import evaluate_templates
 
     parts = open_recipe(recipe, settings or [], out)
     sources = read_templates(template)
-    kind: Literal["heldout", "tuning"] = "heldout" if split is SplitName.HELDOUT else "tuning"
 
-    def work() -> ComparisonResult:
-        from taxtune.errors import TemplateError
-        from taxtune.tuning.compare import evaluate_templates
-
+    def work() -> Any:
+        parts.check_reachable()
         with announce(parts, quiet=as_json) as progress:
-            with preloading(parts, tracked=False):
-                experiment = parts.tuned_for()
+            experiment = parts.tuned_for()
             for file, source in sources.items():
                 try:
                     experiment.check_own(source, file.stem)
@@ -212,36 +176,10 @@ def evaluate(
                 experiment,
                 {"baseline": experiment.prompt.baseline, **dict(zip(names, sources.values(), strict=True))},
                 parts.folder,
-                split=kind,
+                split=split.value,
                 called="-".join(file.stem for file in sources),
-                callbacks=callbacks_of(parts, progress)[:2],
+                callbacks=[progress, ReportCallback()],
             )
 
     go_on = "Run the same command again to ask only what has no answer yet."
     show_result(run_guarded(work, parts.folder, go_on=go_on, resume=True), as_json=as_json, details=details)
-
-
-def _only(objectives: Sequence[str]) -> str:
-    from taxtune.errors import TaxtuneError
-    from taxtune.tuning.objective import check_objective
-
-    if len(objectives) > 1:
-        raise TaxtuneError(
-            "tune takes one objective.",
-            value=list(objectives),
-            remedy="To tune for each and compare the winners, use `taxtune compare`.",
-        )
-    check_objective(objectives[0])
-    return objectives[0]
-
-
-def _how_to_go_on(
-    name: str, recipe: str, settings: list[str] | None, out: Path | None, extra: Sequence[str] = ()
-) -> str:
-    from taxtune.shell import command
-
-    words: list[str | Path] = [name, recipe, *extra]
-    for setting in settings or []:
-        words += ["--set", setting]
-    words += ["--out", out] if out is not None else []
-    return f"Continue with: {command(*words, '--resume')}"

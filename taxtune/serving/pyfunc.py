@@ -23,7 +23,7 @@ from taxtune.errors import ImageError, ModelError
 from taxtune.models import check_model
 from taxtune.models.local import LocalModel
 from taxtune.progress import note
-from taxtune.settings import LocalVLMSettings, VLMSettings
+from taxtune.settings import SPREAD, LocalVLMSettings, VLMSettings
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -226,7 +226,12 @@ def requirements(vlm: VLMSettings) -> list[str]:
         vlm: The settings of the classifier's model.
     """
     extras = [
-        extra for extra, key in (("quantized", "quantization"), ("sharded", "device_map")) if getattr(vlm, key, 0)
+        extra
+        for extra, used in (
+            ("quantized", getattr(vlm, "quantization", None)),
+            ("sharded", getattr(vlm, "device", None) in SPREAD),
+        )
+        if used
     ]
     names = ["mlflow"]
     names += ["torch", "torchvision", "transformers"] if isinstance(vlm, LocalVLMSettings) else ["litellm"]

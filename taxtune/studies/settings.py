@@ -158,11 +158,6 @@ class Settings:
                 inner[last] = getattr(self, name)
         return record
 
-    def works(self) -> Sequence[str]:
-        """Returns the specifications of measures and similarities whose work is cached on disk."""
-        specs = (*getattr(self, "measure", ()), getattr(self, "similarity", None))
-        return [spec.rpartition("=")[2] for spec in specs if isinstance(spec, str)]
-
 
 BatchSize = Annotated[int, options.BatchSizeOption, NOT_RECORDED]
 

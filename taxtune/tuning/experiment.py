@@ -64,7 +64,6 @@ _FREE = (
     "tracking.",
     "vlm.batch_size",
     "vlm.concurrency",
-    "vlm.device_map",
     "vlm.max_retries",
 )
 # What a recipe says of images and trees that holds for those given in their place, too.

@@ -15,6 +15,7 @@ from taxtune.plugins import plugin_names
 from taxtune.policies import DIRECT, Policy, Vote
 from taxtune.recipe import Recipe
 from taxtune.settings import (
+    SPREAD,
     FieldGuideData,
     FolderData,
     FragmentsProposerSettings,
@@ -48,7 +49,7 @@ def taxonomy_of(recipe: Recipe) -> Taxonomy:
     """Returns the whole label tree of the recipe's file."""
     s = recipe.taxonomy
     path = s.path if s.path.startswith("builtin:") else recipe.path(s.path)
-    return read_taxonomy(path, format=s.format, names=s.english_names)
+    return read_taxonomy(path, names=path != "builtin:fieldguide")  # whose tree brings its own
 
 
 def examples_of(recipe: Recipe, taxonomy: Taxonomy, *, domain: int | None, part: Domain | None) -> Sequence[Example]:
@@ -108,6 +109,8 @@ def vlm_of(recipe: Recipe) -> Model:
     s, temperature = recipe.vlm, temperature_of(recipe)
     if isinstance(s, LocalVLMSettings):
         shared = s.model_dump(exclude={"kind", "model", "temperature"})
+        if s.device in SPREAD:
+            shared |= {"device": "auto", "device_map": s.device}
         settings = ModelSettings(**shared, temperature=temperature, seed=recipe.seed)
         return deploy(str(ModelName("local", checkpoint_of(recipe, s))), settings, recipe.execution)
     plugin = s.model.partition(":")[0] in plugin_names(PLUGINS)
@@ -152,11 +155,12 @@ def proposer_of(recipe: Recipe) -> Proposer:
         path = recipe.path(s.fragments)
         fragments = path if path.is_file() else s.fragments
         return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
-    shared: dict[str, Any] = {"api_base": recipe.access("proposer"), "max_history_tokens": s.max_history_tokens}
+    shared: dict[str, Any] = {"api_base": recipe.access("proposer")}
     shared["retry"] = replace(DEFAULT_RETRY, max_retries=s.max_retries)
     if s.kind == "agent":
-        return AgentProposer(s.model, max_turns=s.max_turns, **shared)
-    return LLMProposer(s.model, evidence=s.evidence, **shared)
+        return AgentProposer(s.model, max_history_tokens=6_000, **shared)
+    # Scores alone leave room for all past templates.
+    return LLMProposer(s.model, evidence=s.evidence, max_history_tokens=6_000 if s.evidence else 10_000, **shared)
 
 
 def measure_of(recipe: Recipe, name: str, taxonomy: Taxonomy, folder: Path) -> MeasureMetric:
@@ -173,7 +177,7 @@ def measure_of(recipe: Recipe, name: str, taxonomy: Taxonomy, folder: Path) -> M
         TaxtuneError: If the measure cannot be made.
     """
     from taxtune.metrics.registry import MeasureSettings, make_measure
-    from taxtune.models import ModelSettings, RetryPolicy
+    from taxtune.models import ModelSettings
 
     question = recipe.prompt.question
     if not asks_a_model(name):
@@ -193,7 +197,6 @@ def measure_of(recipe: Recipe, name: str, taxonomy: Taxonomy, folder: Path) -> M
         max_tokens=256,
         api_base=recipe.access("judge"),
         temperature=0.0,
-        retry=RetryPolicy(max_retries=s.max_retries),
     )
     settings = MeasureSettings(cache_dir=folder, judge=judge)
     return MeasureMetric(name, make_measure(f"{name}:{name_of}", settings), taxonomy, question)

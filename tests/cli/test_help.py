@@ -1,4 +1,3 @@
-import re
 import subprocess
 import sys
 
@@ -24,14 +23,6 @@ def test_help_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_packages_for_mapping_and_metrics_import_light():
-    code = (
-        f"import sys, taxtune.taxonomy, taxtune.mapping, taxtune.metrics\nprint(sorted(set(sys.modules) & {HEAVY!r}))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_errors_exit_with_two_and_one_message(tmp_path):
     command = [sys.executable, "-m", "taxtune", "tune", "fieldgide"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
@@ -39,41 +30,6 @@ def test_errors_exit_with_two_and_one_message(tmp_path):
     assert done.stdout == ""
     assert "Did you mean 'fieldguide'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("command", ["", "tune", "compare", "score", "audit", "taxonomy build", "study ranking"])
-def test_help_names_no_python_types(monkeypatch, capsys, command):
-    monkeypatch.setenv("COLUMNS", "200")
-    assert run_command(monkeypatch, *command.split(), "--help") == 0
-    shown = capsys.readouterr().out
-    assert "--help" in shown
-    assert not re.search(r"<\w|BOOLEAN|list\[", shown)
-
-
-@pytest.mark.parametrize(
-    ("shell", "request_"),
-    [
-        ("bash", {"COMP_WORDS": "taxtune {}", "COMP_CWORD": "{}"}),
-        ("zsh", {"_TYPER_COMPLETE_ARGS": "taxtune {}"}),
-        ("fish", {"_TYPER_COMPLETE_ARGS": "taxtune {}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
-    ],
-)
-@pytest.mark.parametrize(
-    ("typed", "offered"), [("ev", "evaluate"), ("study ran", "ranking"), ("tune --dry", "--dry-run")]
-)
-def test_completion(monkeypatch, capsys, shell, request_, typed, offered):
-    monkeypatch.setenv("_TAXTUNE_COMPLETE", f"complete_{shell}")
-    for name, value in request_.items():
-        monkeypatch.setenv(name, value.format(len(typed.split()) if name == "COMP_CWORD" else typed))
-    assert run_command(monkeypatch) == 0
-    assert offered in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_installed_by_a_script(monkeypatch, capsys, shell):
-    monkeypatch.setenv("_TAXTUNE_COMPLETE", f"source_{shell}")
-    assert run_command(monkeypatch) == 0
-    assert f"_TAXTUNE_COMPLETE=complete_{shell}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("command", "option"), [("measure", "--reference-column"), ("diagnose", "--inclusion")])

@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from taxtune import loading
-from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.wordnet import ENVIRONMENT
 from tests.authoring.food_wordnet import food_wordnet
@@ -112,50 +111,13 @@ def test_the_splits_fit_the_images_and_what_they_can_show_is_said(
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_the_recipe_of_a_plain_folder_has_twelve_lines(here: Path) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 40))
-    written(init("--data", "photos", *MODEL))
-    text = Path("mine.yaml").read_text()
-    assert len(text.splitlines()) <= 12
-    assert "{kind: folder, path: photos, tuning: 64, heldout: 56} # the other 40 are for `taxtune calibrate`" in text
-
-
 @pytest.mark.parametrize(("images", "said"), [(1, "There is 1 image"), (5, "There are 5 different images")])
 def test_too_few_images_are_refused_with_the_number_that_it_takes(here: Path, images: int, said: str) -> None:
     in_folders(here / "photos", {"navy": images - images // 2, "azure": images // 2})
     refused(init("--data", "photos", *MODEL), said, "too few for a run", "at least 6, better 97")
 
 
-def test_images_that_all_show_the_same_are_refused(here: Path) -> None:
-    in_folders(here / "photos", {"navy": 12})
-    refused(init("--data", "photos", *MODEL), "All 12 images have the label 'navy'", "nothing to tell apart")
-
-
 # -- folders -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("suffix", [".png", ".jpg"])
-def test_a_flat_folder_is_refused_with_the_two_ways_of_labelling(here: Path, suffix: str) -> None:
-    for n in range(8):
-        picture(here / f"photos/IMG_{n}{suffix}", n)
-    done = init("--data", "photos", *MODEL)
-    refused(
-        done,
-        "The images in the folder (8) have no labels",
-        "one for each label",
-        "a CSV file with the columns image and",
-    )
-    assert "names seem" not in done.err, "a camera's numbers are no labels"
-
-
-def test_empty_sub_folders_and_other_files_are_left_out_and_said(here: Path) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    (here / "photos/turquoise").mkdir()
-    (here / "photos/navy/notes.txt").write_text("blue")
-    done = init("--data", "photos", *MODEL)
-    assert "Sub-folders without images are left out (1): turquoise." in done.err
-    assert done.err.count("1 files are left out because they are not images: 1 × .txt") == 1
-    written(done)
 
 
 def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Path) -> None:
@@ -166,19 +128,6 @@ def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Pa
     assert "1 image cannot be used and is left out:\n  photos/navy/broken.png: This is not an image" in done.err
     assert "images    12 of 13" in done.out
     assert written(done).data.skip_broken, "the dry run, and the run, leave it out too"
-
-
-@pytest.mark.parametrize("inside", [None, "deeper"])
-def test_a_folder_without_images_is_refused(here: Path, inside: str | None) -> None:
-    (here / "photos" / (inside or "")).mkdir(parents=True)
-    refused(init("--data", "photos", *MODEL), "There are no images", *sorted(IMAGE_SUFFIXES)[:2])
-
-
-def test_the_parts_of_a_data_set_are_no_labels(here: Path) -> None:
-    in_folders(here / "photos/train", dict.fromkeys(SHADES, 3))
-    in_folders(here / "photos/val", dict.fromkeys(SHADES, 3))
-    refused(init("--data", "photos", *MODEL), "called train, val", "--data photos/train")
-    written(init("--data", "photos/train", *MODEL))
 
 
 # -- manifests ---------------------------------------------------------------------------------------------------------
@@ -214,65 +163,6 @@ def test_columns_are_found_by_what_they_hold_and_said(
     assert (recipe.data.image_column, recipe.data.label_column) == columns
     said = f"The images are taken from the column {columns[0]!r} and the labels from {columns[1]!r}."
     assert (said in done.err) is (columns != ("image", "label")), "never silently"
-
-
-@pytest.mark.parametrize(
-    ("images", "written_as", "base"),
-    [
-        ("pictures", "{}.png", "pictures"),
-        ("data/pictures", "{}.png", "data/pictures"),
-        ("pictures/navy", "navy/{}.png", "pictures"),
-        ("pictures", "pictures/{}.png", None),
-    ],
-)
-def test_the_names_of_images_may_begin_at_the_list_or_at_a_folder_beside_it(
-    here: Path, images: str, written_as: str, base: str | None
-) -> None:
-    file = manifest(here, "image,label", lambda n, shade: f"{written_as.format(n)},{shade}", images=images)
-    (here / "others").mkdir()
-    done = init("--data", "list.csv", *MODEL)
-    assert written(done).data.images == base
-    assert (f"The images' names are relative to {base}." in done.err) is (base is not None)
-    file.write_text(file.read_text().replace("7.png", "gone.png"))
-    Path("mine.yaml").unlink()
-    refused(init("--data", "list.csv", *MODEL), f"{base or 'pictures'}/", "gone.png", "row 9", "--skip-broken")
-    again = init("--data", "list.csv", *MODEL, "--skip-broken")
-    assert "1 image cannot be used and is left out" in again.err
-    assert written(again).data.images == base
-
-
-def test_a_list_whose_images_are_nowhere_is_refused_in_a_line(here: Path) -> None:
-    file = manifest(here, "image,label", lambda n, shade: f"x/{n}.png,{shade}")
-    done = init("--data", str(file), *MODEL)
-    refused(done, "Most images of the column 'image' are not there: no 'x/0.png' beside the file")
-    assert len(done.err.splitlines()) == 1
-
-
-def test_of_two_columns_that_may_be_the_labels_neither_is_guessed(here: Path) -> None:
-    manifest(here, "image,family,species", lambda n, shade: f"{n}.png,{'bluish' if n % 4 > 1 else 'reddish'},{shade}")
-    refused(
-        init("--data", "list.csv", *MODEL),
-        "It cannot be told which column holds the labels.",
-        "'family', 'species'",
-        "--label-column",
-    )
-    assert written(init("--data", "list.csv", "--label-column", "species", *MODEL)).data.label_column == "species"
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("image\n1.png\n", ["no column besides that of the images"]),
-        ("", ["file is empty"]),
-        ("image,label\n1.png,navy\n2.png,\n", ["row 3: no label"]),
-        ("image,label\ngone.png,navy\n", ["gone.png"]),
-    ],
-)
-def test_a_list_that_lacks_something_is_refused(here: Path, content: str, words: Sequence[str]) -> None:
-    for n in (1, 2):
-        picture(here / f"{n}.png", n)
-    (here / "list.csv").write_text(content)
-    refused(init("--data", "list.csv", *MODEL), *words)
 
 
 # -- labels and tree ---------------------------------------------------------------------------------------------------
@@ -321,20 +211,6 @@ def test_the_domain_the_ranks_and_the_examples_are_those_above_the_labels(here: 
     assert "life/Animalia/Chordata/Aves, in a word: bird" in done.out
 
 
-@pytest.mark.parametrize("root", ["thing", "object", "Life"])
-def test_a_root_that_says_nothing_names_nothing(here: Path, root: str) -> None:
-    (here / "tree.csv").write_text(TREE.replace("colour", root))
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    recipe = written(init("--data", "photos", *MODEL))
-    assert (recipe.prompt.domain, recipe.prompt.ranks) == ("object", ("family", "shade"))
-
-
-def test_a_tree_that_comes_with_taxtune(here: Path) -> None:
-    in_folders(here / "photos", {"pizza": 6, "ice cream": 6})
-    refused(init("--data", "photos", *MODEL, taxonomy="builtin:food"), "builtin:food", "dishes")
-    assert written(init("--data", "photos", *MODEL, taxonomy="builtin:dishes")).taxonomy.path == "builtin:dishes"
-
-
 # -- no tree -----------------------------------------------------------------------------------------------------------
 
 
@@ -358,25 +234,6 @@ def test_without_a_tree_wordnet_gives_one_beside_the_recipe(here: Path, monkeypa
     written(again, "sub/dishes.yaml")
 
 
-def test_without_a_tree_folders_in_folders_are_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENVIRONMENT, "none")
-    in_folders(here / "photos", {"dessert/01.ice_cream": 3, "dessert/cake": 3, "soup/pho": 3, "bread": 3})
-    done = init("--data", "photos", *MODEL, taxonomy=None)
-    written(done)
-    assert "as the labels' folders lie in one another" in done.err
-    tree = Path("mine-tree.csv").read_text()
-    assert "thing/dessert/ice cream" in tree
-    assert "thing/bread" in tree
-
-
-def test_without_a_tree_and_without_wordnet_the_ways_out_are_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENVIRONMENT, "none")
-    in_folders(here / "photos", {"pizza": 4, "cake": 4})
-    done = init("--data", "photos", *MODEL, taxonomy=None)
-    refused(done, "error: Run: ", "-m nltk.downloader wordnet\n", "food/dessert/cake")
-    assert not Path("mine-tree.csv").exists()
-
-
 # -- the model ---------------------------------------------------------------------------------------------------------
 
 
@@ -390,16 +247,6 @@ def test_a_model_behind_an_api_is_told_from_a_checkpoint(here: Path) -> None:
     vlm = load_recipe("mine.yaml").vlm
     assert (vlm.kind, vlm.model) == ("api", "openai/gpt-4o")
     assert vlm.model_dump()["api_base"] == server[1]
-
-
-def test_the_folder_of_a_checkpoint_is_relative_to_the_recipe(here: Path) -> None:
-    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    (here / "models/tiny").mkdir(parents=True)
-    (here / "recipes").mkdir()
-    assert init("--data", "photos", "--model", "local:models/tiny", recipe="mine.yaml").code == 0
-    assert load_recipe("mine.yaml").vlm.model == "models/tiny"
-    assert init("--data", "photos", "--model", "local:models/tiny", recipe="recipes/mine.yaml").code == 0
-    assert load_recipe("recipes/mine.yaml").vlm.model == str(here / "models/tiny")
 
 
 def test_a_model_is_chosen_that_fits(here: Path) -> None:
@@ -423,16 +270,3 @@ def test_nothing_is_overwritten_unasked(here: Path) -> None:
     assert "--force" in done.err
     assert Path("mine.yaml").read_text() == "mine"
     written(init("--data", "photos", *MODEL, "--force"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--data", "tree.txt"), ["neither a folder nor a list of images"]),
-        (("--data", "nothing"), ["nothing: There is no such file or folder"]),
-        (("--data", ".", "--taxonomy", "nothing.csv"), ["for --taxonomy"]),
-    ],
-)
-def test_what_is_no_data_is_refused(here: Path, arguments: Sequence[str], words: Sequence[str]) -> None:
-    (here / "tree.txt").write_text("x")
-    refused(init(*arguments, *MODEL), *words)

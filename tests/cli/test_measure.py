@@ -48,17 +48,6 @@ def test_json_has_a_record_for_each_row_and_depends_on_the_seed(file: Path, tmp_
     assert (tmp_path / "out" / "measures.csv").read_text(encoding="utf-8").startswith("measure,mean,low,high")
 
 
-def test_all_answers_empty_is_a_score_and_all_unscored_is_none(tmp_path: Path) -> None:
-    path = tmp_path / "answers.csv"
-    path.write_text("answer,reference\n,seal\n,walrus\n", encoding="utf-8")
-    record = json.loads(run.invoke(app, ["score", "measure", str(path), "--missing", "abstain", "--json"]).stdout)
-    assert {row["mean"] for row in record["tables"]["measures"]} == {0.0}
-    path.write_text("answer,reference\nseal,?\n", encoding="utf-8")
-    record = json.loads(run.invoke(app, ["score", "measure", str(path), "-m", "meteor", "--json"]).stdout)
-    (row,) = record["tables"]["measures"]
-    assert (row["mean"], row["low"], row["scored"], row["unscored"]) == (None, None, 0, 1)
-
-
 def test_the_list_names_every_measure_with_source_model_and_extra() -> None:
     text = run.invoke(app, ["score", "measure", "--list"]).stdout
     records = json.loads(run.invoke(app, ["score", "measure", "--list", "--json"]).stdout)

@@ -78,22 +78,6 @@ def test_csv_and_jsonl(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonom
     assert [r["label"] for r in records(capsys)] == ["blackbird", "life"]
 
 
-def test_a_table_as_spreadsheets_save_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, tmp_path: Path
-) -> None:
-    table = write(tmp_path, "a.csv", "id;Answer\r\n1;robin, American\r\n2;duck\r\n".encode("utf-16"))
-    assert run(monkeypatch, "-t", taxonomy, table, "--json") == 0
-    assert [r["label"] for r in records(capsys)] == ["thrush", "duck"]
-
-
-def test_no_standard_input_at_all(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["taxtune", "place", "-t", str(taxonomy)])
-    monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    assert "Standard input is closed" in capsys.readouterr().err
-
-
 def test_stdin_and_the_readable_form(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path) -> None:
     assert run(monkeypatch, "-t", taxonomy, stdin=b"wild\tduck\nfoo\n") == 0
     captured = capsys.readouterr()
@@ -104,13 +88,6 @@ def test_stdin_and_the_readable_form(monkeypatch: pytest.MonkeyPatch, capsys: Ca
     assert "1 off the tree" in captured.err
     assert run(monkeypatch, "-t", taxonomy, "-", "--input", "jsonl", stdin=b'{"answer": "duck"}') == 0
     assert run(monkeypatch, "-t", taxonomy, stdin=b"") == 0
-
-
-def test_the_preset_is_taken(monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path) -> None:
-    assert run(monkeypatch, "-t", taxonomy, "--preset", "paper-listing", "--json", stdin=b"not a mallard") == 0
-    assert records(capsys)[0]["label"] == "mallard"
-    assert run(monkeypatch, "-t", taxonomy, "--json", stdin=b"not a mallard") == 0
-    assert records(capsys)[0]["abstained"]
 
 
 def test_a_file_is_written_whole_as_standard_output_is(
@@ -125,64 +102,6 @@ def test_a_file_is_written_whole_as_standard_output_is(
     assert captured.out == ""
     assert "3,002 answers placed" in captured.err
     assert out.read_bytes() == expected.encode("utf-8", "surrogatepass").replace(b"\xed\xb3\xa9", b"\\udce9")
-
-
-def test_what_stops_half_way_leaves_the_old_file(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, tmp_path: Path
-) -> None:
-    file, out = write(tmp_path, "a.txt", "duck\n" * 5_000), write(tmp_path, "placed.tsv", "old")
-    monkeypatch.setattr("taxtune.cli.place._text_line", lambda tree, placement: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run(monkeypatch, "-t", taxonomy, file, "--out", out)
-    assert out.read_text() == "old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "placed.tsv", "taxonomy.csv"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", "id,text\n1,duck\n", "a.csv: The file has no column 'answer'"),
-        ("a.csv", "answer\nrobin, American\n", "a.csv:2: The row has 2 cells, the header 1"),
-        ("a.csv", 'answer\n"duck\n', "a.csv:"),
-        ("a.csv", "", "a.csv: The answers file is empty"),
-        ("a.csv", "answer,Answer\nduck,goose\n", "a.csv:1: Two columns have the same name"),
-        ("a.jsonl", "[" * 100_000, "a.jsonl:1: The line is not a JSON object"),
-        ("a.jsonl", '{"answer": "duck"}\n{"answer"\n', "a.jsonl:2: The line is not a JSON object"),
-        ("a.jsonl", '{"text": "duck"}\n', "a.jsonl: The file has no column 'answer'"),
-        ("a.jsonl", '{"answer": 3}\n', "row 1: answer is not text: 3"),
-        ("a.txt", b"duck\n\xff\xfe\n", "a.txt:2: The answers file is not UTF-8"),
-    ],
-)
-def test_bad_input_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
-    taxonomy: Path,
-    tmp_path: Path,
-    name: str,
-    content: str | bytes,
-    message: str,
-) -> None:
-    assert run(monkeypatch, "-t", taxonomy, write(tmp_path, name, content)) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.out == ""
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["missing.txt"],
-        ["-", "--input", "xml"],
-        ["-", "--preset", "best"],
-        ["-", "--similarity", "word2vec"],
-    ],
-    ids=" ".join,
-)
-def test_bad_arguments_exit_with_2(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture, taxonomy: Path, arguments: list[str]
-) -> None:
-    assert run(monkeypatch, "-t", taxonomy, *arguments, stdin=b"duck\n") == 2
-    assert "taxtune: error:" in capsys.readouterr().err
 
 
 def test_a_root_restricts_where_answers_are_placed(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -32,12 +31,6 @@ def test_all_recipes_are_listed_with_what_is_missing() -> None:
     )
     assert "INAT21 is not set; OPENAI_API_KEY is not set" in listed["birds-inat21"]
     assert max(map(len, done.out.splitlines())) <= 100
-
-
-def test_one_recipe_as_json() -> None:
-    (pets,) = json.loads(run_captured("recipes", "pets-oxford", "--json").out)
-    assert pets["missing"][0] == "PETS is not set"
-    assert pets["name"] == "pets-oxford"
 
 
 def test_a_recipe_is_printed_as_it_is_and_runs_from_any_folder(tmp_path: Path) -> None:

@@ -58,43 +58,6 @@ def test_several_runs_stand_side_by_side(runs: Path) -> None:
         assert name in page
 
 
-def test_runs_of_one_name_are_told_apart_by_their_folders(runs: Path) -> None:
-    for place in ("a", "b"):
-        shutil.copytree(runs / "hp", runs / place / "run")
-
-    done = run_captured("report", "a/run", "b/run", folder=runs)
-
-    assert done.code == 0
-    assert "b/run: winner − a/run: winner" in (runs / "report.html").read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("nowhere",), "does not contain a tuning run"),
-        (("hp", "hp"), "given twice"),
-        (("hp", "exact", "--out", "shown.pdf"), "ends in .html"),
-        (("hp", "exact", "--out", "both"), "one HTML file"),
-    ],
-)
-def test_what_cannot_be_shown_is_said(runs: Path, arguments: tuple[str, ...], said: str) -> None:
-    done = run_captured("report", *arguments, folder=runs)
-
-    assert done.code != 0
-    assert said in done.err
-    assert "Traceback" not in done.err
-
-
-def test_a_run_that_is_not_finished_cannot_stand_beside_others(runs: Path) -> None:
-    (runs / "hp" / "result.json").unlink()
-    (runs / "hp" / "history.jsonl").write_text("", encoding="utf-8")
-
-    done = run_captured("report", "exact", "hp", folder=runs)
-
-    assert done.code != 0
-    assert "The run is not finished" in done.err
-
-
 def test_the_winner_of_a_front_is_not_the_last_of_it(tmp_path: Path) -> None:
     run = tune("hp", folder=str(tmp_path))
     other = replace(run.heldout[1], name="iteration 3", template="Another of the front?")

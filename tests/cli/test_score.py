@@ -56,27 +56,6 @@ def test_scores_of_predicted_nodes(
     assert lines[17].split() == ["species", "1", "1.000", "1.000", "–", "1.000", "3", "0.333", "0.000", "–", "1.000"]
 
 
-@pytest.mark.parametrize("said", ["answer", "placement"])
-def test_columns_of_other_names(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: str
-) -> None:
-    rows = write(tmp_path, "model,species\nbird,mallard\nmallard,Wild Duck\n")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
-    refusal = capsys.readouterr().err
-    assert "--truth-column" in refusal
-    options = (f"--{said}-column", "model", "--truth-column", "species", "--json")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, *options) == 0
-    assert json.loads(capsys.readouterr().out)["scores"]["hr"]["estimate"] == pytest.approx(0.75)
-
-
-def test_a_column_of_placements_that_is_named_is_meant(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, "answer,node,truth\nbird,duck,mallard\n")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--placement-column", "nodes") == 2
-    assert "no column 'nodes'" in capsys.readouterr().err
-
-
 def test_json_holds_everything(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,65 +91,6 @@ def test_json_holds_everything(
     assert data["ranks"][1]["precision"]["estimate"] == 0
     assert data["ranks"][2]["precision"] is None
     assert data["ranks"][2]["recall"] == {"estimate": 0, "low": 0, "high": 0}
-
-
-def test_frequencies_change_what_a_node_is_worth(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, "placement,truth\nbird,mallard\nduck,blackbird\n")
-    counts = write(tmp_path, "node,count\nmallard,6\nblackbird,1\nAmerican robin,1\nlife/insect/robin,4\n", "n.csv")
-    score = ("score", "-t", taxonomy, rows, "--frequencies")
-    assert run_command(monkeypatch, *score, counts) == 2
-    err = capsys.readouterr().err
-    assert "n.csv: 2 of 11 nodes never occur" in err
-    assert "life/plant, life/plant/robin" in err
-    assert "smoothing of 1" in err
-    counts.write_text(counts.read_text() + "life/plant/robin,4\n")
-    assert run_command(monkeypatch, *score, counts, "--json") == 0
-    data = json.loads(capsys.readouterr().out)
-    assert [row["ihr"] for row in data["rows"]] == pytest.approx([1 / math.log2(16 / 6), 1 / 4])  # "bird" is a bit
-    assert data["information"]["p"] == str(counts)
-    assert run_command(monkeypatch, *score, "targets", "--smoothing", 0.5) == 0
-    assert "(by targets, smoothed by 0.5)" in capsys.readouterr().out
-    assert run_command(monkeypatch, *score, tmp_path / "none.csv") == 2
-    assert "The frequencies file does not exist" in capsys.readouterr().err
-    assert run_command(monkeypatch, *score[:-1], "--smoothing", 1) == 2
-    assert "Smoothing applies only to given frequencies" in capsys.readouterr().err
-
-
-def test_frequencies_on_a_part_of_the_tree(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, "placement,truth\nbird,mallard\n")
-    counts = write(tmp_path, "node,count\nmallard,2\nlife/insect/robin,4\n", "n.csv")
-    arguments = ("--root", "bird", "--frequencies", counts, "--smoothing", 1, "--json")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, *arguments) == 0
-    captured = capsys.readouterr()
-    assert captured.err.count("1 rows of") == 1
-    data = json.loads(captured.out)
-    assert data["scores"]["remaining_uncertainty"]["estimate"] == pytest.approx(math.log2(5 / 3))
-    assert data["full_scores"]["remaining_uncertainty"]["estimate"] == pytest.approx(math.log2(5 / 3))
-    assert data["scores"]["ihr"]["estimate"] == 0
-    assert data["full_scores"]["ihr"]["estimate"] == pytest.approx(math.log2(11 / 5) / math.log2(11 / 3))
-
-
-def test_what_is_off_the_tree_is_wrong(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from taxtune.mapping import Mapper, Placement, Stage
-
-    def place(self: Mapper, answers: list[str]) -> list[Placement]:
-        return [Placement(a, 0, Stage.OFF_TREE if "bicycle" in a else Stage.ABSTAINED) for a in answers]
-
-    monkeypatch.setattr(Mapper, "place", place)
-    rows = write(tmp_path, "answer,target\na bicycle,mallard\nno idea,mallard\n")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
-    data = json.loads(capsys.readouterr().out)
-    assert [(row["hp"], row["ihp"]) for row in data["rows"]] == [(0.5, 0), (1, 1)]
-    assert data["rows"][0]["misinformation"] == data["information"]["off_tree_bits"]
-    assert data["rows"][1]["misinformation"] == 0
-    assert (data["ranks"][-1]["rank"], data["ranks"][-1]["n_predicted"]) == ("off the tree", 1)
-    assert data["ranks"][-1]["precision"]["estimate"] == 0
 
 
 def test_answers_are_placed_and_abstentions_counted(
@@ -226,71 +146,6 @@ def test_an_empty_answer_is_never_guessed_at(
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "zero") == 2
 
 
-def test_null_is_a_missing_answer_and_an_empty_text_an_answer(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = [{"answer": None, "truth": "mallard"}, {"answer": "", "truth": "mallard"}]
-    rows = write(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "leave-out", "--json") == 0
-    data = json.loads(capsys.readouterr().out)
-    assert (data["n"], data["left_out"], data["abstained"]) == (1, [1], 1)
-
-
-@pytest.mark.parametrize("columns", ["placement,truth", "predicted,target"])
-def test_a_placement_wins_over_the_answer_and_says_so(
-    columns: str, tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, f"answer,{columns}\nnonsense,mallard,mallard\n")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["scores"]["accuracy"]["estimate"] == 1
-    assert "answer is ignored" in captured.err
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("rows.csv", "placement\nbird\n", "no column 'truth'"),
-        ("rows.csv", "truth\nbird\n", "It needs placement (a node) or answer (text)"),
-        ("rows.csv", "placement,truth\n", "a header but no rows"),
-        ("rows.csv", "", "answers file is empty"),
-        ("rows.csv", 'placement,truth\n"bird,duck\n', "rows.csv:2: The row cannot be read as CSV"),
-        ("rows.csv", "placement,truth\nbird,duck,gull\n", "rows.csv:2: The row has 3 cells, the header 2"),
-        (
-            "rows.jsonl",
-            '{"placement": "bird", "truth": "duck"}\n{"placement"\n',
-            "rows.jsonl:2: The line is not a JSON",
-        ),
-        ("rows.jsonl", "[1]\n", "rows.jsonl:1: Entry 1 of the list is not a JSON object"),
-        ("rows.jsonl", '{"placement": 3, "truth": "duck"}\n', "row 1: placement is not a label or a path: 3"),
-        ("rows.jsonl", '{"answer": 3, "truth": "duck"}\n', "row 1: answer is not text: 3"),
-        ("rows.jsonl", '{"answer": null, "truth": "duck"}\n', "row 1: answer is missing"),
-    ],
-)
-def test_files_that_cannot_be_scored(
-    tmp_path: Path,
-    taxonomy: Path,
-    name: str,
-    text: str,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run_command(monkeypatch, "score", "-t", taxonomy, write(tmp_path, text, name)) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_a_broken_taxonomy_and_an_unknown_preset_are_errors(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, "answer,target\nmallard,mallard\n")
-    broken = write(tmp_path, "child,parent\na,b\nb,a\n", "broken.csv")
-    assert run_command(monkeypatch, "score", "-t", broken, rows) == 2
-    assert "own ancestors" in capsys.readouterr().err
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--preset", "nonsense") == 2
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--similarity", "nonsense") == 2
-
-
 def test_a_domain_root_changes_the_scores_and_both_are_shown(
     tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -323,36 +178,3 @@ def test_a_domain_root_changes_the_scores_and_both_are_shown(
     )
     data = json.loads(capsys.readouterr().out)
     assert (data["root"], data["full_scores"], data["outside"]) == (None, None, [])
-
-
-def test_answers_are_placed_within_the_domain(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, "answer,target\na wild duck,mallard\na plant,mallard\n")
-    assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "bird", "--json") == 0
-    placed = [(row["placement"], row["hp"], row["full_hp"]) for row in json.loads(capsys.readouterr().out)["rows"]]
-    assert placed == [("bird/duck/mallard", 1.0, 1.0), ("bird", 0.5, 0.5)]
-
-
-@pytest.mark.parametrize(
-    ("rows", "root", "message"),
-    [
-        ("placement,truth\nplant,mallard\n", "bird", "row 2: placement: 'plant' is outside 'bird'"),
-        ("placement,truth\nplant,plant\n", "bird", "1 target outside bird"),
-        ("placement,truth\nbird,malard\n", "bird", "'malard' is not on the taxonomy"),
-        ("placement,truth\nbird,bird\n", "robin", "2 nodes are called 'robin'"),
-        ("placement,truth\nbird,bird\n", "mallard", "nothing below this node"),
-        ("placement,truth\nbird,bird\n", "birb", "'birb' is not on the taxonomy"),
-    ],
-)
-def test_what_cannot_be_scored_on_a_domain_is_said(
-    tmp_path: Path,
-    taxonomy: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    rows: str,
-    root: str,
-    message: str,
-) -> None:
-    assert run_command(monkeypatch, "score", "-t", taxonomy, write(tmp_path, rows), "--root", root) == 2
-    assert message in " ".join(capsys.readouterr().err.split())

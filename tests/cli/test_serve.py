@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.errors import DataError
 from tests.cli.commands import run_captured
 from tests.serving.samples import BIRD, in_base64, save_field_guide
 
@@ -25,13 +24,9 @@ from tests.serving.samples import BIRD, in_base64, save_field_guide
         (["nowhere", "--policy", "majority"], "vote:8:0.7"),
         (["nowhere", "--host", "192.0.2.1"], "Cannot listen on 192.0.2.1"),
         (["nowhere", "--host", "no such host"], "Give --host an address of this machine"),
-        (["models:/no-such-model@champion"], "Set MLFLOW_TRACKING_URI"),
     ],
 )
-def test_what_cannot_be_served(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+def test_what_cannot_be_served(arguments: list[str], said: str, tmp_path: Path) -> None:
     done = run_captured("serve", *arguments, "--port", "0", folder=tmp_path)
     assert done.code == 2
     assert said in done.err
@@ -44,52 +39,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         done = run_captured("serve", "nowhere", "--port", port, folder=tmp_path)
     assert done.code == 2
-    assert f"port {port}: Address already in use." in done.err
-    assert "--port 0" in done.err
-
-
-@pytest.mark.heavy
-def test_of_a_model_in_mlflow_only_its_json_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import mlflow
-    from mlflow.pyfunc import PythonModel
-
-    from taxtune.cli.serve import _classifier
-    from taxtune.policies import Vote
-
-    class Other(PythonModel):  # type: ignore[misc]
-        """A model with code of its own, which must not run."""
-
-        def load_context(self, context: object) -> None:
-            raise AssertionError
-
-        def predict(self, context: object, model_input: list[str], params: object = None) -> list[str]:
-            return model_input
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
-    saved = save_field_guide(tmp_path)
-    try:
-        with mlflow.start_run():
-            mlflow.pyfunc.log_model(
-                name="birds",
-                loader_module="taxtune.serving.pyfunc",
-                data_path=str(saved),
-                registered_model_name="birds",
-                pip_requirements=["taxtune"],
-            )
-            mlflow.pyfunc.log_model(
-                name="other", python_model=Other(), registered_model_name="other", pip_requirements=["taxtune"]
-            )
-        (tmp_path / "there").mkdir()
-        found = _classifier("models:/birds/1", "vote:3:0.6", ["vlm.batch_size=2"], None, tmp_path / "there")
-        assert (found.name, found.policy) == ("birds", Vote(3, 0.6))
-        assert found.predict([BIRD])[0].startswith("Aves")
-        (tmp_path / "elsewhere").mkdir()
-        with pytest.raises(DataError, match="not a classifier of taxtune"):
-            _classifier("models:/other/1", "run", None, None, tmp_path / "elsewhere")
-    finally:
-        mlflow.set_tracking_uri(None)
+    assert f"port {port}: Address already in use" in done.err
 
 
 @pytest.mark.heavy

@@ -5,23 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from taxtune.cli.interrupts import interrupts, keep_work, stoppable
 from taxtune.models.api_errors import load_litellm
 from tests.cli.commands import run_command
 from tests.servers import OpenAIServer, Reply, slow
 
-START = (sys.executable, "-c", "from taxtune.cli import main; main()")
-STOPPED = "taxtune: stopped; replies so far are saved; run the same command again to continue."
+STOPPED = "taxtune: stopped; run the same command again to continue: what a model has answered is not asked again."
 TAXONOMY = "path\nthing/animal/cat\nthing/animal/dog\nthing/food/apple\nthing/food/bread\n"
 NAMES = ("cat", "dog", "apple", "bread")
 
@@ -104,50 +98,3 @@ def test_ctrl_c_keeps_the_replies_and_the_same_command_goes_on(
         assert len(server.chats) == 3
         assert run_command(monkeypatch, *asked(command, server)) == 0, capsys.readouterr().err
         assert len(server.chats) == 3 + 2, "the two replies that are kept are not asked for again"
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("command", ["judge", "measure"])
-def test_ctrl_c_ends_a_process(command: str, folder: Path) -> None:
-    third = threading.Event()
-    with OpenAIServer(stops_at_the_third(third.set)) as server:
-        process = subprocess.Popen(
-            [*START, *asked(command, server)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
-        )
-        try:
-            while not third.wait(0.1):
-                assert process.poll() is None, process.communicate()
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert (process.returncode, out, err) == (130, "", f"{STOPPED}\n")
-
-
-def test_what_keeps_nothing_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    said = []
-    for specs in ([], ["rouge-1", None, "lexical"], ["sentence:m"], ["bertscore"], ["rouge-1", "lave", "sentence:m"]):
-
-        def command(specs: list[str | None] = specs) -> None:
-            keep_work(specs)
-            signal.raise_signal(signal.SIGINT)
-
-        with pytest.raises(typer.Exit) as stopped:
-            stoppable(command)()
-        assert stopped.value.exit_code == 130
-        said.append(capsys.readouterr().err)
-    nothing, scores = "nothing was saved", "scores and embeddings so far are saved"
-    for text, words in zip(said, (nothing, nothing, scores, scores, STOPPED), strict=True):
-        assert words in text
-    assert interrupts.kept == STOPPED.partition("; ")[2]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("most", [1, 4])
-def test_calls_are_made_side_by_side_as_asked(
-    command: str, most: int, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait = 0.05 if most == 1 else 0.5
-    with OpenAIServer(lambda body: slow(wait, "Yes, an animal. Rating: 3")) as server:
-        assert run_command(monkeypatch, *asked(command, server, most)) == 0
-        assert (len(server.chats), server.most_at_once) == (4, most)

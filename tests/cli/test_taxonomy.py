@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.taxonomy import FORMATS
 from tests.cli.commands import run_command
 
 
@@ -83,55 +82,6 @@ def test_show_a_node_and_what_is_below_it(
     ]
     assert run_command(monkeypatch, "taxonomy", "show", good, "DUCK", "--no-names") == 0
     assert capsys.readouterr().out.splitlines()[::2] == ["bird / duck", "  mallard (wild duck [male])"]
-
-
-def test_an_archive_is_checked_and_shown_and_what_is_left_out_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = "1,,Aves,class\n2,1,Turdus,genus\n3,9,Lost,genus\n"
-    (tmp_path / "taxa.csv").write_text("id,parentNameUsageID,scientificName,taxonRank\n" + rows, encoding="utf-8")
-    assert run_command(monkeypatch, "taxonomy", "check", tmp_path) == 0
-    out = capsys.readouterr().out
-    assert f"{tmp_path}/taxa.csv: darwin-core, a tree" in out
-    assert "note: left out: Left out: 1 taxon, 1 whose parent has no row (first: 'Lost', row 4, parent '9')" in out
-    assert run_command(monkeypatch, "taxonomy", "show", tmp_path, "--no-names") == 0
-    captured = capsys.readouterr()
-    assert captured.out.splitlines()[-1] == "  Turdus"
-    assert captured.err.startswith("taxtune: note: ")
-    assert "Left out: 1 taxon" in captured.err
-
-
-def test_the_help_names_every_format(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    for command in ("check", "show", "convert"):
-        assert run_command(monkeypatch, "taxonomy", command, "--help") == 0
-        shown = capsys.readouterr().out
-        assert [name for name in FORMATS if name not in shown] == []
-
-
-def test_an_added_root_is_named_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    groups, rows, texts = tmp_path / "pets.txt", tmp_path / "rows.csv", tmp_path / "answers.txt"
-    groups.write_text("dog > pug\ndog > beagle\ncat > siamese\n")
-    rows.write_text("predicted,target\npug,siamese\nfauna,pug\n")
-    texts.write_text("a pug\n")
-    named = ("--root-label", "fauna")
-    assert run_command(monkeypatch, "taxonomy", "show", groups, *named) == 0
-    assert capsys.readouterr().out.startswith("fauna\n")
-    assert run_command(monkeypatch, "taxonomy", "check", groups, *named) == 0
-    assert "nodes    6" in capsys.readouterr().out
-    assert run_command(monkeypatch, "score", rows, "-t", groups, "--json", *named) == 0
-    # fauna/dog/pug for fauna/cat/siamese shares the root of three; the root for fauna/dog/pug all of its one.
-    assert [row["hp"] for row in json.loads(capsys.readouterr().out)["rows"]] == [pytest.approx(1 / 3), 1.0]
-    assert run_command(monkeypatch, "place", texts, "-t", groups, *named) == 0
-    assert "fauna / dog / pug" in capsys.readouterr().out
-    # A file with a root of its own keeps it.
-    own = tmp_path / "own.csv"
-    own.write_text("path\nbird/duck\n")
-    for command in (("taxonomy", "check", own), ("place", texts, "-t", own)):
-        assert run_command(monkeypatch, *command, *named) == 2
-        assert "The file has its own root" in capsys.readouterr().err
 
 
 def test_convert_writes_another_format_and_over_nothing(

@@ -65,29 +65,3 @@ def test_build_takes_options_and_prints_json(
     assert run_command(monkeypatch, "taxonomy", "build", edges, "--out", out, *options) == 0
     assert "2 leaves: nowhere (unknown), y (not below the root)" in capsys.readouterr().out
     assert list(read_taxonomy(out).ids) == ["root", "a", "b", "d"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--parents", "some"], "--parents takes longest-path or all. (got 'some')"),
-        (["--root", "birb"], "--root is neither an id nor a label of the graph. (got 'birb') Did you mean 'bird'?"),
-        (["--format", "gml"], "Unknown taxonomy format. (got 'gml')"),
-        (["--names", "nowhere.csv"], "nowhere.csv: The graph file does not exist."),
-        (["--out", "edges.csv"], "edges.csv: The output file is also an input file."),
-    ],
-)
-def test_build_says_what_is_wrong_and_writes_nothing(
-    edges: Path,
-    arguments: list[str],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(edges.parent)
-    assert run_command(monkeypatch, "taxonomy", "build", edges, "--out", "tree.csv", *arguments) == 2
-    printed = capsys.readouterr()
-    assert message in printed.err
-    assert printed.out == ""
-    assert [path.name for path in edges.parent.iterdir()] == ["edges.csv"]
-    assert edges.read_text(encoding="utf-8") == EDGES

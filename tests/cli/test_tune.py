@@ -10,14 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 import pytest
 
 from tests.cli.commands import Done, run_captured
 from tests.cli.processes import Started
-from tests.servers import OpenAIServer
 
 TUNING, HELDOUT, ITERATIONS = 12, 30, 4
 # Small enough for a test, and batches small enough for a run to be stopped in the middle of an iteration.
@@ -128,7 +125,8 @@ def test_the_winners_are_good_at_what_they_were_tuned_for(compared: tuple[Path, 
     assert held["hp"]["hp"] > held["baseline"]["hp"]
     assert held["hp"]["hp"] > held["accuracy"]["hp"]
     assert held["accuracy"]["accuracy"] > held["hp"]["accuracy"]
-    difference = result["differences"]["hp - baseline"]["hp"]
+    differences = {(each["name"], each["other"]): each["metrics"] for each in result["differences"]}
+    difference = differences["hp", "baseline"]["hp"]
     assert difference["low"] <= difference["difference"] <= difference["high"]
     assert difference["difference"] == pytest.approx(held["hp"]["hp"] - held["baseline"]["hp"])
 
@@ -163,7 +161,8 @@ def test_evaluate_sets_several_templates_side_by_side_under_their_names(compared
     seeds = ("--template", "builtin:paper1-minimal", "--template", "builtin:paper1-question-answer")
     result = json.loads(taxtune("evaluate", "fieldguide", *seeds, "--out", out, "--json", folder=out).out)
     assert [entry["name"] for entry in result["heldout"]] == ["baseline", "paper1-minimal", "paper1-question-answer"]
-    assert "paper1-question-answer - paper1-minimal" in result["differences"]
+    pairs = [(each["name"], each["other"]) for each in result["differences"]]
+    assert ("paper1-question-answer", "paper1-minimal") in pairs
     folder = out / "evaluated" / "paper1-minimal-paper1-question-answer"
     study = run_captured("study", "prompts", f"fieldguide={folder}", "--baseline", "paper1-minimal", "--json")
     assert study.code == 0, study.err
@@ -182,7 +181,8 @@ def test_a_dry_run_counts_the_calls_and_writes_nothing(tmp_path: Path) -> None:
 
 def test_tune_takes_an_objective_as_compare_does(tmp_path: Path) -> None:
     dry = ("tune", "fieldguide", "--dry-run", "--json", "--objective")
-    assert json.loads(taxtune(*dry, "accuracy", folder=tmp_path).out)["objectives"] == ["accuracy"]
+    goals = json.loads(taxtune(*dry, "accuracy", folder=tmp_path).out)["goals"]
+    assert [goal["objective"] for goal in goals] == ["accuracy"]
     wrong = run_captured(*dry, "accuracyy", folder=tmp_path)
     assert (wrong.code, "Did you mean 'accuracy'?" in wrong.err) == (2, True), wrong.err
     several = run_captured(*dry, "hp", "--objective", "accuracy", folder=tmp_path)
@@ -222,84 +222,3 @@ def test_a_run_killed_again_and_again_goes_on_as_if_nothing_had_been(
     assert [run.info.run_id for run in parents] == parent
     assert [run.info.run_name for run in nested] == ["baseline", *(f"iteration {n:02d}" for n in range(1, 5))]
     assert {run.info.status for run in parents + nested} == {"FINISHED"}
-
-
-@pytest.mark.heavy
-# -- the chat model as proposer ---------------------------------------------------------------------------------------
-
-
-def chat(server: OpenAIServer, **settings: object) -> dict[str, object]:
-    return {
-        "proposer.kind": "llm",
-        "proposer.model": "openai/gpt-4o",
-        "proposer.api_base": server.api_base,
-        "data.tuning": 8,
-        "data.heldout": 8,
-        "iterations": 2,
-        **settings,
-    }
-
-
-CAREFUL = "What bird is this? If you are not sure, name the broader group it belongs to."
-
-
-def test_a_chat_model_proposes_from_the_history(tmp_path: Path) -> None:
-    with OpenAIServer("no braces {{ match", "{{ secret }}", "x" * 9_000, f"```\n{CAREFUL}\n```") as server:
-        done = taxtune("tune", "fieldguide", "--out", "out", "--json", settings=chat(server), folder=tmp_path)
-        first, *others, last = server.chats
-        text = json.dumps(first.messages)
-        baseline = json.loads(done.out)["iterations"][0]
-        assert baseline["template"] in json.loads(text)[1]["content"]
-        assert f"hP {baseline['scores']['hp']:.3f}, hR {baseline['scores']['hr']:.3f}" in text
-        assert "hierarchical precision" in text
-        # The second and third try are told what was wrong with the one before; the next iteration hears of all three.
-        assert len(others) == 2
-        assert "'secret'" in json.dumps(others[1].messages[-1])
-        assert "Refused:" in last.messages[1]["content"]
-        asked = len(server.chats)
-        result = json.loads(done.out)
-        failed, complete = result["iterations"][1:]
-        assert (failed["state"], failed["template"], len(failed["rejected"])) == ("failed", None, 3)
-        assert all(reason in failed["reason"] for _, reason in failed["rejected"])
-        assert failed["usage"]["proposer_prompt_tokens"] == 33
-        assert failed["usage"]["proposer_completion_tokens"] == 21
-        assert failed["usage"]["proposer_cost_usd"] > 0
-        assert (complete["state"], complete["template"], complete["usage"]["proposer_prompt_tokens"]) == (
-            "complete",
-            CAREFUL,
-            11,
-        )
-        # Everything is there: going on asks the chat model nothing.
-        again = taxtune(
-            "tune", "fieldguide", "--out", "out", "--resume", "--json", settings=chat(server), folder=tmp_path
-        )
-        assert len(server.chats) == asked
-        assert json.loads(again.out)["iterations"] == result["iterations"]
-    _, nested = recorded(tmp_path / "out")
-    assert [run.info.status for run in nested] == ["FINISHED", "FAILED", "FINISHED"]
-    scores = Path(url2pathname(urlparse(nested[1].info.artifact_uri).path)) / "scores.json"
-    assert json.loads(scores.read_text())["proposer_prompt_tokens"] == 33
-
-
-@pytest.mark.heavy
-def test_a_stored_proposal_is_not_asked_for_again(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with OpenAIServer(f"```\n{CAREFUL}\n```") as server:
-        settings = chat(server, **{"iterations": 1, "tracking.mlflow": "false"})
-        process = begin("tune", "fieldguide", "--out", out, settings=settings, folder=tmp_path)
-        kill(process, lambda: stored(out, "proposal") >= 2)
-        taxtune("tune", "fieldguide", "--out", out, "--resume", settings=settings, folder=tmp_path)
-        assert len(server.chats) == 1
-    assert [record["template"] for record in history(out)][1] == CAREFUL
-
-
-def test_accuracy_asks_the_chat_model_for_something_else(tmp_path: Path) -> None:
-    told = []
-    for kind in ("hp", "accuracy"):
-        with OpenAIServer(f"```\n{CAREFUL}\n```") as server:
-            settings = chat(server, **{"iterations": 1, "objective.kind": kind, "tracking.mlflow": "false"})
-            taxtune("tune", "fieldguide", "--out", kind, settings=settings, folder=tmp_path)
-            told.append(json.dumps(server.chats[0].messages))
-    assert "back off" in told[0]
-    assert "accuracy" in told[1]
-    assert not any(word in told[1] for word in ("back off", "hR", "hP"))

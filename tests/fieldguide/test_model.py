@@ -70,21 +70,6 @@ def test_asked_to_be_cautious_it_backs_off_where_it_cannot_see(rows: dict[str, R
     assert cautious.hr > rows["family"].hr - 0.1
 
 
-def test_the_baseline_lies_between(rows: dict[str, Row]) -> None:
-    assert rows["specific"].hp < rows["baseline"].hp < rows["cautious"].hp
-    assert rows["specific"].depth > rows["baseline"].depth > rows["cautious"].depth
-
-
-def test_more_care_means_less_depth(rows: dict[str, Row]) -> None:
-    depths = [rows[kind].depth for kind in ("baseline", "cautious", "very cautious")]
-    assert depths == sorted(depths, reverse=True)
-
-
-def test_a_level_that_is_asked_for_is_given(rows: dict[str, Row]) -> None:
-    assert rows["family"].depth == pytest.approx(2.0, abs=0.1)
-    assert rows["order"].depth == pytest.approx(1.0, abs=0.1)
-
-
 def test_answers_keep_to_the_format_and_end(rows: dict[str, Row]) -> None:
     for row in rows.values():
         kept = np.mean([answer.startswith("A: ") and answer.endswith(".") for answer in row.answers])
@@ -113,18 +98,6 @@ def test_the_size_of_a_batch_changes_no_answer(tmp_path: Path) -> None:
     together = measure(few, prompts, batch_size=24)
     apart = measure(few, prompts, batch_size=5)
     assert [row.answers for row in together] == [row.answers for row in apart]
-
-
-def test_questions_of_different_length_in_one_batch(birds: Path) -> None:
-    from taxtune.models import Answer, ModelSettings, Request, make_model
-
-    images = sorted((birds / "images").iterdir())[:6]
-    questions = [Request(prompt, image) for image, prompt in zip(images, [*PROMPTS.values()][:6], strict=True)]
-    batch = make_model("local:builtin:fieldguide", ModelSettings(batch_size=6)).answer(questions)
-    alone = make_model("local:builtin:fieldguide", ModelSettings(batch_size=1)).answer(questions)
-    texts = [[reply.text for reply in replies if isinstance(reply, Answer)] for replies in (batch, alone)]
-    assert len(texts[0]) == 6
-    assert texts[0] == texts[1]
 
 
 @pytest.mark.heavy

@@ -11,7 +11,6 @@ from fieldguide.phrasing import (
     Intent,
     answer_text,
     choose_rank,
-    expand,
     held_out_prompts,
     intent_of,
     load_phrasings,
@@ -27,20 +26,6 @@ from taxtune.taxonomy import read_taxonomy
 def drawn() -> list[tuple[str, Intent]]:
     rng = np.random.default_rng(0)
     return [sample_prompt(rng, all_species()) for _ in range(3000)]
-
-
-def test_a_wording_is_picked_from_every_group() -> None:
-    rng = np.random.default_rng(0)
-    wordings = {expand("(Be|Stay) careful( and (calm|quiet)|).", rng) for _ in range(200)}
-    assert wordings == {f"{verb} careful{more}." for verb in ("Be", "Stay") for more in ("", " and calm", " and quiet")}
-
-
-def test_there_are_many_prompts(drawn) -> None:
-    assert len({prompt for prompt, _ in drawn}) > 2500
-    assert all(prompt.strip() for prompt, _ in drawn)
-    assert not any("EXAMPLES" in prompt for prompt, _ in drawn)
-    assert {intent.form for _, intent in drawn} == {"tagged", "answer", "bare", "sentence", "json"}
-    assert {intent.level for _, intent in drawn} == {None, "family", "order", "class"}
 
 
 def test_the_baseline_is_the_plain_question(drawn) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldguide.render import Sight, draw_sight, render
+from fieldguide.render import Sight, render
 from fieldguide.scene import CONDITIONS
 from fieldguide.species import all_species, families
 
@@ -54,24 +54,3 @@ def test_worse_conditions_leave_less_of_the_difference_between_two_species(condi
         ]
         apart.append(float(np.mean(shots)))
     assert apart[0] > apart[1] > apart[2]
-
-
-def test_pose_and_place_vary_with_the_seed() -> None:
-    bird = all_species()[-1]
-    shots = np.stack([_pixels(bird, seed, size=64) for seed in range(6)])
-    assert shots.std(axis=0).mean() > 15
-
-
-def test_the_share_of_degraded_sights_is_as_asked() -> None:
-    rng = np.random.default_rng(0)
-    sights = [draw_sight(rng, 0.5) for _ in range(2000)]
-    bad = [sight for sight in sights if sight.severity > 0]
-    assert 900 < len(bad) < 1100
-    assert {sight.condition for sight in bad} == set(CONDITIONS)
-    assert min(sight.severity for sight in bad) >= 0.3
-    assert all(sight == Sight() for sight in sights if sight.severity == 0)
-
-
-def test_a_picture_of_no_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="16 pixels"):
-        render(all_species()[0], seed=0, size=8)

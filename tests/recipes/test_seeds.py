@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from taxtune.errors import TemplateError
 from taxtune.recipe import load_recipe
@@ -17,19 +16,6 @@ from taxtune.tuning.template import check_template, render
 
 SEEDS = {file.stem: file.read_text(encoding="utf-8") for file in sorted((prompts_dir() / "seeds").iterdir())}
 RECIPES = sorted(file.stem for file in recipes_dir().glob("*.yaml"))
-#: A recipe with no more keys than it must have.
-BARE = {
-    "name": "bare",
-    "taxonomy": {"path": "builtin:fieldguide"},
-    "data": {"kind": "folder", "path": "photos"},
-    "vlm": {"kind": "local", "model": "builtin:fieldguide"},
-}
-PROMPTS = {
-    "nothing": {},
-    "a question": {"question": "Which dish is this?", "domain": "dish"},
-    "ranks": {"ranks": ["family", "species"]},
-    "one rank": {"ranks": ["species"]},
-}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -41,14 +27,6 @@ def test_a_seed_does_in_every_recipe_and_names_no_label(name: str, seed: str) ->
         tree = read_taxonomy(recipe.taxonomy.path)
         labels = [each for leaf in tree.leaves for each in tree.names(int(leaf))]
     check_template(SEEDS[seed], forbidden_labels=labels, sample=template_variables(recipe.prompt))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("prompt", PROMPTS)
-def test_a_seed_does_in_a_recipe_with_the_fewest_keys(prompt: str, seed: str, tmp_path: Path) -> None:
-    file = tmp_path / "bare.yaml"
-    file.write_text(yaml.safe_dump({**BARE, "prompt": PROMPTS[prompt]} if PROMPTS[prompt] else BARE))
-    check_template(SEEDS[seed], sample=template_variables(load_recipe(file).prompt))
 
 
 @pytest.mark.parametrize(

@@ -143,5 +143,5 @@ def test_the_packages_that_can_change_an_answer() -> None:
 
     local = LocalVLMSettings(model="builtin:fieldguide")
     assert named(local) == ["taxtune", "mlflow", "torch", "torchvision", "transformers"]
-    assert named(local.model_copy(update={"device_map": "auto"}))[0] == "taxtune[sharded]"
+    assert named(local.model_copy(update={"device": "balanced"}))[0] == "taxtune[sharded]"
     assert named(ApiVLMSettings(model="openai/x")) == ["taxtune", "mlflow", "litellm"]

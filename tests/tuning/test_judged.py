@@ -47,7 +47,7 @@ def judge(body: dict[str, Any]) -> str:
 
 def session(folder: Path, out: Path, server: OpenAIServer | str, *more: str, vlm: ToyVLM | None = None) -> Experiment:
     base = server if isinstance(server, str) else server.api_base
-    given = ("judge.model=openai/gpt-4o-mini", f"judge.api_base={base}", "judge.max_retries=0", "judge.concurrency=2")
+    given = ("judge.model=openai/gpt-4o-mini", f"judge.api_base={base}")
     return make_parts(folder, out, vlm, ("objective.kind=lave", *given, *more))
 
 

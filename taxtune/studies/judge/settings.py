@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,7 +55,3 @@ class JudgeSettings(ApiSettings):
         super().__post_init__()
         if self.ablations and not self.judge:
             raise DataError("--ablations varies LAVE's prompt.", remedy="Give the language model with --judge.")
-
-    def works(self) -> Sequence[str]:
-        """Returns the measures and LAVE with each judge, whose scores and replies are cached."""
-        return [spec for spec in self.measure if isinstance(spec, str)] + [f"lave:{model}" for model in self.judge]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -70,7 +69,3 @@ class SpecificitySettings(ModelSettings):
         ):
             if wrong:
                 raise DataError(message)
-
-    def works(self) -> Sequence[str]:
-        """Returns the models, whose embeddings are cached."""
-        return [f"clip:{spec}" for spec in self.model]

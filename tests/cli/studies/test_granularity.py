@@ -7,7 +7,6 @@ import pytest
 from PIL import Image
 
 from tests.cli.studies.study import Study
-from tests.tiny_text_models import make_clip
 
 TAXONOMY = """path,aliases
 thing/animal/cat,
@@ -51,75 +50,6 @@ def test_a_clip_model_on_images(study: Study, folder: Path, tiny_clip: str) -> N
     out, err = study.said(*common, *model, "--root", "food", "--json")
     assert json.loads(out)["tables"]["granularity"][0]["images"] == 8
     assert "8 of 16 images are outside 'food'" in err
-
-
-def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[str, int]) -> None:
-    rows = "image,label\n"
-    for i, label in enumerate(("cat", "dog", "apple", "bread", "bread")):
-        Image.effect_noise((40, 40 + i), 60).convert("RGB").save(folder / f"{i}.png")
-        rows += f"{i}.png,{label}\n"
-    (folder / "manifest.csv").write_text(rows)
-    model = ("--model", make_clip(folder), "--device", "cpu", "--cache-dir", folder / "cache")
-    options = (
-        "-t",
-        folder / "tree.csv",
-        "--data",
-        folder / "manifest.csv",
-        "--resamples",
-        0,
-        "--batch-size",
-        2,
-        *model,
-    )
-
-    def again(*more: str) -> tuple[dict[str, object], dict[str, int]]:
-        encoded.update(dict.fromkeys(encoded, 0))
-        return study.json(*options, *more)["tables"], dict(encoded)
-
-    first, made = again()
-    assert made["encode_image"] == 3
-    assert made["encode_text"] > 0
-    second, made = again()
-    assert made == {"encode_image": 0, "encode_text": 0}
-    assert second == first
-    # Two levels are another question about the same images.
-    assert again("--form", "two-level", "--coarse-level", "1")[1] == {"encode_image": 0, "encode_text": 0}
-    Image.effect_noise((60, 60), 10).convert("RGB").save(folder / "0.png")
-    assert again()[1] == {"encode_image": 1, "encode_text": 0}
-    encoded.update(dict.fromkeys(encoded, 0))
-    (folder / "manifest.csv").write_text("image,label\n0.png,animal\n1.png,food\n")
-    assert "manifest.csv: No image is labelled with a leaf" in study.refused(*options)
-    assert encoded == {"encode_image": 0, "encode_text": 0}
-    (folder / "manifest.csv").write_text(rows)
-    (folder / "1.png").write_bytes((folder / "1.png").read_bytes()[:100])
-    assert "1.png" in study.refused(*options)
-
-
-def test_answers_and_language(study: Study, folder: Path, tiny_clip: str) -> None:
-    rows = [
-        {"id": "1", "answer": "a cat", "target": "cat"},
-        {"id": "2", "answer": "🍞🥖", "target": "bread"},
-        {"id": "3", "answer": "  ", "target": "dog"},
-        {"id": "4", "answer": "تفاحة", "target": "thing/food/apple"},
-    ]
-    (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    common = ("-t", folder / "tree.csv", "--resamples", 0, "--device", "cpu", "--cache-dir", folder / "cache")
-    model = ("--model", f"clip:{tiny_clip}", "--answers", folder / "answers.jsonl")
-    record = study.json(*common, *model)
-    assert record["tables"]["granularity"][0]["images"] == 3
-    assert any("1 of 4 rows are left out: their text is empty" in note for note in record["notes"])
-    assert [(row["id"], row["reason"]) for row in record["excluded"]] == [("3", "the answer is empty")]
-    # Below "food" the cat and the dog are outside.
-    record = study.json(*common, *model, "--root", "food")
-    assert record["tables"]["granularity"][0]["images"] == 2
-    assert [(row["row"], row["reason"]) for row in record["excluded"]] == [
-        (1, "target outside food"),
-        (3, "target outside food"),
-    ]
-    assert any("2 of 4 rows are left out: target outside food" in note for note in record["notes"])
-    language = ("--form", "language", "--coarse-level", 1, "--model", f"clip:{tiny_clip}")
-    record = study.json(*common, *language, "--templates", "photos")
-    assert record["tables"]["language"][0]["scored"] == 4
 
 
 ANSWERS = ("--model", "no-such-model", "--answers", "good.csv")
@@ -172,15 +102,6 @@ def test_errors(study: Study, folder: Path, options: tuple[str, ...], said: str)
 #: The tree of TAXONOMY as edges, and a dog that is a pet too, as nothing else is.
 EDGES = "child,parent\nthing,\nanimal,thing\nfood,thing\ncat,animal\ndog,animal\napple,food\nbread,food\n"
 PETS = EDGES + "pet,thing\ndog,pet\n"
-
-
-def test_a_tree_given_as_a_graph_gives_the_same(study: Study, folder: Path) -> None:
-    Path("edges.csv").write_text(EDGES)
-    Path("captions.txt").write_text(CAPTIONS)
-    options = ("--scores", "scores.csv", "--captions", "captions.txt", "--resamples", 20)
-    tree, graph = (study.json("-t", "edges.csv", *options, *more) for more in ((), ("--graph",)))
-    assert (tree["settings"].pop("graph"), graph["settings"].pop("graph")) == (False, True)
-    assert tree == graph
 
 
 def test_positives_of_a_node_are_those_of_the_leaves_below_it_by_any_path(study: Study, folder: Path) -> None:

@@ -101,24 +101,6 @@ def test_what_the_judge_does_not_say_is_counted(rated: Path, tmp_path: Path) -> 
     assert report["answers"][1]["scores"]["LAVE (x)"] is None
 
 
-def test_ablations_vary_the_prompt(rated: Path, tmp_path: Path) -> None:
-    with OpenAIServer(judged) as server:
-        result = study(
-            rated, "--judge", "openai/x", "--ablations", "--caption-column", "caption", "--resamples", 20, "--json",
-            "--api-base", server.api_base, "--cache-dir", tmp_path,
-        )  # fmt: skip
-        shots = [prompt.count("\nExample ") for prompt in server.prompts]
-        assert sum("Image description" in prompt for prompt in server.prompts) == 4
-        assert sum('"lion"' in prompt for prompt in server.prompts) == 4, "only where rare references are kept"
-        assert sum("Rationale" not in prompt for prompt in server.prompts) == 4
-    assert sorted(set(shots)) == [1, 4, 8]
-    report = json.loads(result.stdout)
-    names = [record["measure"] for record in report["tables"]["correlations"]]
-    variants = ("1-shot", "4-shot", "without rationale", "without filtering references", "with caption")
-    assert names[2:] == ["LAVE (x)", *(f"LAVE (x), {variant}" for variant in variants)]
-    assert "paper4-table3" in report["tables"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

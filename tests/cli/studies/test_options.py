@@ -9,9 +9,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from typer.models import ArgumentInfo
-from typer.testing import CliRunner
 
-from taxtune.cli.app import app
 from taxtune.studies import STUDIES
 from taxtune.studies.settings import Declared, declarations
 from tests.cli.commands import run_command
@@ -59,18 +57,3 @@ def test_a_value_that_there_is_not_is_refused(
     assert said.out == ""
     message = " ".join(said.err.replace("│", " ").split())
     assert [word for word in words if word not in message] == []
-
-
-@pytest.mark.parametrize("study", STUDIES)
-def test_the_help_has_every_option_with_its_text(study: str) -> None:
-    shown = CliRunner().invoke(app, ["study", study, "--help"], env={"COLUMNS": "300"})
-    assert shown.exit_code == 0
-    text = " ".join(shown.output.replace("│", " ").split())
-    for one in declared(study).values():
-        # The terminal shows code without the backticks of Markdown.
-        assert " ".join((one.info.help or "").replace("`", "").split()) in text
-        if not isinstance(one.info, ArgumentInfo):
-            assert one.option in text
-    assert "--out" in text
-    assert "--json" in text
-    assert "Args:" not in text

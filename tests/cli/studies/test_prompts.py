@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,53 +36,6 @@ def test_two_prompts_as_table_json_and_files(folder: Path, study: Study) -> None
     ]  # fmt: skip
     turned = study.json(*arguments, "--baseline", "careful")
     assert turned["tables"]["arrows"][0]["ΔhP"] == -0.25
-
-
-def test_one_file_with_columns_or_guesses(folder: Path, study: Study) -> None:
-    rows = [
-        {"id": i, "vlm": vlm, "asked": asked, "answer": ["blackbird", "mallard"], "target": "blackbird"}
-        for vlm in "mn"
-        for asked in "pq"
-        for i in (1, 2)
-    ]
-    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    shared = ("-t", "tree.csv", "--resamples", "5")
-    found = study.json("all.jsonl", "--model-column", "vlm", "--prompt-column", "asked", *shared)
-    assert found["settings"]["models"] == {"m": ["p", "q"], "n": ["p", "q"]}
-    guesses = ("all.jsonl", "--where", "vlm=m", "--where", "asked=p", "--guess", "1", "--guess", "all")
-    found = study.json(*guesses, *shared)
-    assert [(row["prompt"], row["hP"], row["hR"]) for row in found["tables"]["prompts"]] == [
-        ("guess 1", 1.0, 1.0), ("all guesses", 1.0, 0.5),
-    ]  # fmt: skip
-
-
-def test_a_run_needs_no_taxonomy(folder: Path, study: Study) -> None:
-    def held(name: str, answer: str, placed: str, hp: float) -> dict[str, Any]:
-        row = {
-            "example": "e",
-            "truth": "life/bird/duck",
-            "placement": placed,
-            "hp": hp,
-            "hr": 2 / 3,
-        }
-        return {"name": name, "template": f"{name}?", "rows": [row | {"answer": answer, "abstained": False}]}
-
-    (folder / "run").mkdir()
-    heldout = [held("baseline", "A: duck.", "life/bird/thrush", 2 / 3), held("winner", "a bird", "life/bird", 1.0)]
-    (folder / "run" / "result.json").write_text(json.dumps({"heldout": heldout}), encoding="utf-8")
-    found = study.json("tuned=run", "--resamples", "5", "-m", "exact-match")
-    assert found["tables"]["arrows"][0]["model"] == "tuned"
-    assert found["tables"]["arrows"][0]["ΔhP"] == pytest.approx(1 / 3)
-    assert found["texts"] == {"tuned": {"baseline": "baseline?", "winner": "winner?"}}
-    means = {row["prompt"]: row["mean"] for row in found["tables"]["gains"] if row["measure"] == "EM"}
-    assert means == {"baseline": 1.0, "winner": 0.0}
-    for more, said in (
-        (("m:p=short.csv",), "Study runs and files separately"),
-        (("--guess", "1"), "Runs do not use --guess"),
-        (("--root", "bird"), "Runs do not use --root"),
-        (("-m", "llama-inclusion:none"), "which runs do not record"),
-    ):
-        assert said in study.refused("run", *more)
 
 
 @pytest.mark.parametrize(
@@ -129,24 +81,3 @@ def test_measures_of_text_stand_beside_with_their_gains(folder: Path, study: Stu
     assert {path.name for path in (folder / "out").iterdir()} >= {"gains.csv", "gains.md", "gains.png", "gains.svg"}
     assert [one["measure"] for one in found["settings"]["measures"]] == ["text-inclusion", "rouge-1"]
     assert "gains" not in study.json(*arguments)["tables"]
-
-
-def test_an_answer_after_reasoning_is_measured_without_it(folder: Path, study: Study) -> None:
-    reasoned = [
-        "The beak is yellow, so it may be a mallard or a blackbird.\n\nAnswer: American robin",
-        "<think>A blackbird? No, a duck.</think>\n**Final answer:** a mallard",
-    ]
-    rows = [{"id": i, "answer": said, "target": target} for i, said, target in zip(
-        (1, 2), reasoned, ("blackbird", "mallard"), strict=True)]  # fmt: skip
-    (folder / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    arguments = ("m:short=short.csv", "m:steps=steps.jsonl", "-t", "tree.csv", "-m", "text-inclusion")
-    found = study.json(*arguments, "--resamples", "20")
-    (placed,) = [row for row in found["tables"]["prompts"] if row["prompt"] == "steps"]
-    # A robin for a blackbird shares life/bird/thrush of four; the reasoning names the blackbird and does not count.
-    assert (placed["hP"], placed["accuracy"]) == ((3 / 4 + 1) / 2, 0.5)
-
-    def inclusion(*more: str) -> float:
-        table = study.json(*arguments, "--resamples", "20", *more)["tables"]["gains"]
-        return next(row["mean"] for row in table if (row["prompt"], row["measure"]) == ("steps", "TI"))
-
-    assert (inclusion(), inclusion("--reply", "whole")) == (0.5, 1.0)

@@ -7,7 +7,6 @@ from PIL import Image
 
 from tests.cli.studies.study import Study
 from tests.studies.coco import write_coco
-from tests.tiny_text_models import make_clip
 
 STUDY = "specificity"
 
@@ -44,38 +43,6 @@ def test_a_model_and_then_its_pairs(study: Study, folder: Path, tiny_clip: str) 
     for kind, row in rows.items():
         for column in row.keys() - {"scores"}:
             assert again[kind][column] == (row[column] if column == "right texts" else pytest.approx(row[column]))
-
-
-def test_a_second_run_encodes_nothing(study: Study, folder: Path, encoded: dict[str, int]) -> None:
-    model = make_clip(folder)
-    options = ("--images", "images", "--model", model, "--negatives", 5, "--resamples", 0, "--batch-size", 2)
-    options = (*COCO, *options, "--cache-dir", "kept", "--device", "cpu")
-
-    def again() -> tuple[dict[str, object], dict[str, int]]:
-        encoded.update(dict.fromkeys(encoded, 0))
-        return study.json(*options)["tables"], dict(encoded)
-
-    first, made = again()
-    assert made["encode_image"] == 2
-    assert made["encode_text"] > 0
-    second, made = again()
-    assert made == {"encode_image": 0, "encode_text": 0}
-    assert second == first
-    # Of an image that has changed only its own vector.
-    Image.new("RGB", (50, 50), "navy").save(folder / "images" / "000000000002.jpg")
-    other, made = again()
-    assert made["encode_image"] == 1
-    assert made["encode_text"] == 0
-    assert other != first
-    image = folder / "images" / "000000000002.jpg"
-    image.write_bytes(image.read_bytes()[:300])
-    (folder / "images" / "000000000003.jpg").write_text("no image")
-    encoded.update(dict.fromkeys(encoded, 0))
-    said = study.refused(*options)
-    assert "2 of 2 images cannot be used" in said
-    assert "000000000002.jpg: The image is corrupt" in said
-    assert "000000000003.jpg: This is not an image" in said
-    assert encoded == {"encode_image": 0, "encode_text": 0}
 
 
 @pytest.mark.parametrize(
