@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import json
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,7 @@ from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import Recipe
 from taxtune.report.notebook import result_html
-from taxtune.report.scores import signed
-from taxtune.settings import EFFORTS, LLMProposerSettings, ObjectiveSettings, PromptSettings
+from taxtune.settings import EFFORTS, ChatProposerSettings, ObjectiveSettings, PromptSettings
 from taxtune.tuning.proposers.llm import LLMProposer
 from taxtune.tuning.records import IterationRecord, SampleResult
 from tests.tuning.toy import COLOURS, PARENT, make_files
@@ -187,8 +185,8 @@ def test_arguments_that_are_gone_say_what_they_are_called_now(gone: dict[str, An
 
 def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:
     for settings, words in (
-        ({"data.tunning": 8}, "settings: unknown key 'data.tunning'; did you mean 'tuning'"),
-        ({"data.tuning": 0}, r"data\.tuning: must be at least 1 \(got 0\)"),
+        ({"data.tunning": 8}, r"data\.tunning: unknown key; did you mean 'tuning'"),
+        ({"data.tuning": 0}, r"data\.tuning: .*equal to 1 \(got 0\)"),
         ({"objective.hp_target": 0.9}, "Give the argument goal="),
     ):
         with pytest.raises(TaxtuneError, match=words):
@@ -358,7 +356,7 @@ def test_failed_answers_are_missing(photos: Path, tmp_path: Path) -> None:
 
 
 def test_settings_of_a_proposer_are_those_of_the_run(photos: Path, tmp_path: Path) -> None:
-    given = LLMProposerSettings(kind="llm", model="openai/x", temperature=0.3)
+    given = ChatProposerSettings(kind="llm", model="openai/x")
     (made,) = make_experiments(["hp"], TREE, photos, answer, proposer=given, settings=QUICK, out=tmp_path)
     assert made.settings["proposer"] == given.model_dump()
     assert isinstance(made.proposer, LLMProposer)
@@ -462,7 +460,7 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
     loaded = taxtune.load_recipe(recipe)
     scored = taxtune.evaluate("Be careful!", recipe=loaded, vlm=answer, examples=photos, out=tmp_path / "evaluate")
     assert len(scored.answers("template")) == 12
-    with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: must be at least 1 \(got 0\)"):
+    with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: .*equal to 1 \(got 0\)"):
         taxtune.tune(**{**given, "settings": {"data.tuning": 0}}, out=tmp_path / "none")
 
 
@@ -475,10 +473,6 @@ def test_a_result_prints_in_a_line_and_shows_as_a_table(photos: Path, tmp_path: 
     page = result_html(result)
     assert "What &lt;b&gt;is&lt;/b&gt; this?" in page
     assert "winner − baseline" in page
-    changes = result.against("winner", "baseline").metrics
-    bold = [f"<b>{signed(each.difference, key)}</b>" for key, each in changes.items() if each.significant]
-    assert sorted(bold) == sorted(re.findall("<b>.*?</b>", page))
-    assert 0 < len(bold) < len(changes)
 
 
 def test_what_is_needed_is_said(tmp_path: Path) -> None:

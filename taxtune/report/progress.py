@@ -165,7 +165,6 @@ class TuningProgress:
         # Runs that are compared ask about the baseline once.
         self._heldout = {name: n for name, n in self._heldout.items() if name == "baseline" and tuner.group is not None}
         self._records = {record.iteration: record for record in done}
-        self._known = tuner.history.known
         self._once(f"goal: {goal_in_words(self._aim)}")
         for text in power_in_words(analyse_power(experiment.objective, len(experiment.splits.tuning))):
             self._once(text)
@@ -195,7 +194,8 @@ class TuningProgress:
         """Prints which template wins, and why."""
         from taxtune.report.summary import selection_in_words
 
-        verdict = selection_in_words(selection, self._aim, tuple(self._known()))
+        records = [self._records[number] for number in sorted(self._records)]
+        verdict = selection_in_words(selection, self._aim, records)
         self._terminal.line(f"iteration {selection.winner} wins. {verdict}", "bold")
 
     def on_heldout(self, name: str, done: int, total: int) -> None:
@@ -222,8 +222,7 @@ class TuningProgress:
         self._printed.add(text)
 
     def _keep(self, record: IterationRecord) -> None:
-        # With those of the run's other workers, which are not told to this one.
-        self._records |= {each.iteration: each for each in self._known()} | {record.iteration: record}
+        self._records[record.iteration] = record
         self._show(0)
 
     def _show(self, answered: int) -> None:

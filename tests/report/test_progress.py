@@ -4,7 +4,7 @@ import io
 import logging
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +16,6 @@ from taxtune.report.account import duration
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.scores import best_so_far
 from taxtune.tuning.objective import make_objective
-from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import choose, race
 from tests.report import samples
 
@@ -54,16 +53,14 @@ def displayed(screen: Screen) -> list[str]:
     return [line.rstrip() for line in rendered.display if line.strip()]
 
 
-def tuner(iterations: int = 8, group: str | None = None, known: Sequence[IterationRecord] = ()) -> Any:
+def tuner(iterations: int = 8, group: str | None = None) -> Any:
     objective = make_objective("hp")
     return SimpleNamespace(
         group=group,
-        history=SimpleNamespace(known=lambda: known),
         experiment=SimpleNamespace(
             objective=objective,
             stages=race(objective, 20, 80, iterations + 1),
-            outlook=samples.outlook("hp"),
-            splits=SimpleNamespace(heldout=range(200)),
+            splits=SimpleNamespace(tuning=range(80), heldout=range(200)),
         ),
     )
 
@@ -73,14 +70,12 @@ def follow(terminal: Terminal, clock: Clock, look: Callable[[], None] = lambda: 
     run = samples.tune(n=8)
     shown = TuningProgress(terminal)
     with showing(terminal):
-        known: list[IterationRecord] = []
-        shown.on_start(tuner(known=known), ())
+        shown.on_start(tuner(), ())
         for record, best in zip(run.iterations, best_so_far(run.iterations), strict=True):
             with track("asking", 20, done=5, stored=5) as task:
                 clock.now += 10
                 task.advance(15)
                 shown.on_answers(20, 5)
-            known.append(record)
             shown.on_iteration(record, best)
             look()
         shown.on_race(replace(run.iterations[1], rows=samples.rows(80, 1)))

@@ -46,7 +46,7 @@ def save_field_guide(folder: Path) -> Path:
     """Saves a classifier of the field guide and returns its folder."""
     parts = Experiment(load_recipe("fieldguide"), folder / "run")
     prompt = render(parts.recipe.prompt.baseline, template_variables(parts.recipe.prompt))
-    return Classifier((prompt,), parts.taxonomy, parts.model, parts.mapper, recipe=parts.recipe, name="birds").save(
+    return Classifier((prompt,), parts.taxonomy, parts.vlm, parts.mapper, recipe=parts.recipe, name="birds").save(
         folder / "classifier"
     )
 

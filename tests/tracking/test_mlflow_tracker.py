@@ -215,7 +215,7 @@ def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) 
 
 def test_splits_are_inputs_of_the_runs(uri: str, tmp_path: Path) -> None:
     splits = make_splits(tmp_path / "images")
-    group = Group("comparison", "birds", "data-1")
+    group = Group("birds", "data-1")
     for _ in range(2):  # as when a run is resumed
         tracker = MLflowTracker("data", tmp_path, uri)
         run = tracker.start("birds", {}, {}, group=group, splits=splits)
@@ -364,7 +364,7 @@ def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) 
 
 
 def compared(uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]) -> tuple[Group, list[str]]:
-    group, ids = Group("comparison", "birds", identity), []
+    group, ids = Group("birds", identity), []
     for each in runs:
         tracker = MLflowTracker("compare", folder, uri)
         settings = {"name": "birds", "vlm": {"model": "local"}, "objective": {"kind": each.objective}}
@@ -409,7 +409,7 @@ def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> Non
 
 
 def test_a_run_that_fails_ends_the_one_above_it(uri: str, tmp_path: Path) -> None:
-    group = Group("comparison", "birds", "c8")
+    group = Group("birds", "c8")
     tracker = MLflowTracker("compare", tmp_path, uri)
     run = tracker.start("birds", {}, {}, group=group)
     above = client(uri).get_run(run).data.tags["mlflow.parentRunId"]

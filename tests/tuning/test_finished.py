@@ -94,7 +94,7 @@ def test_what_is_missing_is_made_again(
     assert (run / "out/history.jsonl").read_bytes() == (finished[0] / "out/history.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("override", ["iterations=3", "max_missing=0.2", "budget.minutes=60"])
+@pytest.mark.parametrize("override", ["iterations=3", "max_missing=0.2", "budget.usd=60"])
 def test_other_settings_are_another_result(run: Path, override: str) -> None:
     heard = Heard()
     tune(run, override, callback=heard)

@@ -108,11 +108,8 @@ def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     assert changed.tuned_for().identity()["weights"] != identity["weights"]
     plain = make_parts(tmp_path / "in", tmp_path / "out")
     assert "weights" not in plain.tuned_for().identity()
-    by_targets = make_parts(
-        tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets", "taxonomy.smoothing=1")
-    )
+    by_targets = make_parts(tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets",))
     assert by_targets.weights.as_dict()["p"] == "targets"
-    assert by_targets.weights.smoothing == 1
 
 
 def test_frequencies_that_cannot_be_used_are_said_before_a_run(tmp_path: Path) -> None:

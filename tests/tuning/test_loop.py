@@ -123,42 +123,11 @@ def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path, whole):
         tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
     with pytest.raises(ResumeError, match=r"recipe\.seed: was 3, is 4"):
         tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("seed=4",)), tmp_path / "out", resume=True)
-    apart = make_parts(tmp_path / "in", tmp_path / "out", overrides=("seed={split: 3, proposer: 4, model: 3}",))
-    with pytest.raises(ResumeError, match=r'recipe\.seed: was 3, is {"split": 3, "proposer": 4}'):
-        tuned(apart, tmp_path / "out", resume=True)
     manifest = tmp_path / "in/manifest.csv"
     session = make_parts(tmp_path / "in", tmp_path / "out")
     manifest.write_text(manifest.read_text().replace("navy0.png,navy", "navy0.png,azure"))
     with pytest.raises(ResumeError, match="images: the content has changed"):
         tuned(session, tmp_path / "out", resume=True)
-
-
-def test_each_seed_draws_its_own(tmp_path, whole):
-    """Another proposer's seed tries other templates on the same images; another split's asks about other images."""
-    runs = {}
-    for name in ("proposer", "split", "model"):
-        seeds = {"split": 3, "proposer": 3, "model": 3} | {name: 11}
-        text = ", ".join(f"{key}: {value}" for key, value in seeds.items())
-        parts = make_parts(tmp_path / "in", tmp_path / name, overrides=(f"seed={{{text}}}",))
-        runs[name] = tuned(parts)
-
-    def images(run):
-        return [row.example for row in run.iterations[0].rows]
-
-    def templates(run):
-        return [record.template for record in run.iterations]
-
-    assert (images(runs["proposer"]), templates(runs["proposer"]) == templates(whole.result)) == (
-        images(whole.result),
-        False,
-    )
-    assert (images(runs["split"]) == images(whole.result), templates(runs["split"])[:3]) == (
-        False,
-        templates(whole.result)[:3],  # of the plan; what follows it depends on the scores
-    )
-    # The toy model draws nothing at random, so that another seed of its is the same run, and may go on with it.
-    assert (images(runs["model"]), templates(runs["model"])) == (images(whole.result), templates(whole.result))
-    tuned(make_parts(tmp_path / "in", tmp_path / "model"), resume=True)
 
 
 def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path, whole):

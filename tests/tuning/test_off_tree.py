@@ -169,9 +169,7 @@ def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Experim
     assert "a child of the root that is never right" not in render_report(runs["root"][1])
     live = io.StringIO()
     progress = TuningProgress(Terminal(stream=live))
-    progress.on_start(
-        SimpleNamespace(experiment=session.tuned_for(), group=None, history=SimpleNamespace(records=list)), ()
-    )
+    progress.on_start(SimpleNamespace(experiment=session.tuned_for(), group=None), ())
     progress.on_iteration(baseline, baseline)
     progress.on_stop("finished")
     assert f"abst. 0.000  off {baseline.scores.off_tree:.3f}" in live.getvalue()
