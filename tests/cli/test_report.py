@@ -1,4 +1,4 @@
-"""`taxtune report`: the report of a run once more, and one of several runs."""
+"""`taxtune report`: the report of a run once more."""
 
 from __future__ import annotations
 
@@ -49,32 +49,12 @@ def test_a_run_that_was_moved_has_its_report(runs: Path) -> None:
     assert "birds: tuning for hP and accuracy" in (runs / "shown.html").read_text("utf-8")
 
 
-def test_several_runs_stand_side_by_side(runs: Path) -> None:
-    done = run_captured("report", "hp", "exact", "both", folder=runs)
-
-    assert (done.code, done.out.strip()) == (0, "report.html")
-    page = (runs / "report.html").read_text("utf-8")
-    for name in ("hp: winner", "exact: winner", "both: hP-tuned", "both: accuracy-tuned", "exact: winner − hp: winner"):
-        assert name in page
-
-
-def test_runs_of_one_name_are_told_apart_by_their_folders(runs: Path) -> None:
-    for place in ("a", "b"):
-        shutil.copytree(runs / "hp", runs / place / "run")
-
-    done = run_captured("report", "a/run", "b/run", folder=runs)
-
-    assert done.code == 0
-    assert "b/run: winner − a/run: winner" in (runs / "report.html").read_text("utf-8")
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("nowhere",), "does not contain a tuning run"),
-        (("hp", "hp"), "given twice"),
-        (("hp", "exact", "--out", "shown.pdf"), "ends in .html"),
-        (("hp", "exact", "--out", "both"), "one HTML file"),
+        (("hp", "--out", "shown.pdf"), "ends in .html"),
+        (("hp", "--out", "both"), "one HTML file"),
     ],
 )
 def test_what_cannot_be_shown_is_said(runs: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -83,16 +63,6 @@ def test_what_cannot_be_shown_is_said(runs: Path, arguments: tuple[str, ...], sa
     assert done.code != 0
     assert said in done.err
     assert "Traceback" not in done.err
-
-
-def test_a_run_that_is_not_finished_cannot_stand_beside_others(runs: Path) -> None:
-    (runs / "hp" / "result.json").unlink()
-    (runs / "hp" / "history.jsonl").write_text("", encoding="utf-8")
-
-    done = run_captured("report", "exact", "hp", folder=runs)
-
-    assert done.code != 0
-    assert "The run is not finished" in done.err
 
 
 def test_the_winner_of_a_front_is_not_the_last_of_it(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ DROPPED: dict[str, str] = {
 # key of a JSON file -> why its numbers went
 DROPPED_KEYS = {
     "outlook": "no forecast of power and of oracles any more",
+    "recipe": "the text of the recipe has fewer keys",
     "optimism": "no simulated optimism of the winner any more",
 }
 

@@ -12,7 +12,7 @@ from PIL import Image
 from taxtune.report import gallery
 from taxtune.report.gallery import draw_path
 from taxtune.report.html import render_report, save_report
-from taxtune.tuning.records import ComparisonResult, Provenance, SampleResult, TuneResult
+from taxtune.tuning.records import Provenance, SampleResult, TuneResult
 from tests.report import samples
 from tests.report.test_html import check, text
 
@@ -135,12 +135,3 @@ def test_long_paths_and_long_answers_are_folded() -> None:
 
 def test_nothing_to_show_is_no_section() -> None:
     assert gallery.section(replace(samples.tune(n=1), heldout=(), differences=())) is None
-
-
-def test_images_of_other_data_that_have_the_same_name_are_other_images() -> None:
-    one = samples.tune(n=1).heldout[0]
-    rows = tuple(replace(row, truth="fish/cod", placement=row.placement and "fish/cod") for row in one.rows)
-    held = (replace(one, name="a: baseline"), replace(one, name="b: baseline", rows=rows))
-    found = gallery.section(ComparisonResult("a, b", (), held, (), "x"))
-    assert found is not None
-    assert [len(card["answers"]) for card in found["cards"]] == [1] * 400

@@ -22,8 +22,9 @@ from PIL import Image
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.names import metric_name
 from taxtune.report.summary import summarise
-from taxtune.tracking import Group, MLflowTracker, NullTracker, Split, Tracker
+from taxtune.tracking import MLflowTracker, Split
 from taxtune.tracking.values import HEADLINE
+from taxtune.tuning.callbacks import Group
 from taxtune.tuning.records import TuneResult
 from tests.report import samples
 
@@ -97,13 +98,6 @@ def make_splits(folder: Path, examples: int = 3) -> tuple[Split, Split]:
         labels = dict.fromkeys(images, "Aves/Anseriformes")
         splits.append(Split(context, f"birds-{context}", str(folder), images, labels, f"1234{context[:4]}"))
     return splits[0], splits[1]
-
-
-def test_trackers_follow_the_protocol(tmp_path: Path) -> None:
-    trackers: list[Tracker] = [NullTracker(), MLflowTracker("x", tmp_path)]
-    assert trackers[0].start("a", {}, {}, "given") == "given"
-    assert trackers[0].where() is None
-    assert list(tmp_path.iterdir()) == [tmp_path / "current"]
 
 
 def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> None:
