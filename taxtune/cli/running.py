@@ -27,7 +27,7 @@ from taxtune.resources import template_path
 from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.plan import Plan, make_plan
-from taxtune.tuning.run_folder import Kind, default_folder, is_finished
+from taxtune.tuning.run_folder import Kind, default_folder
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -77,19 +77,15 @@ def announce(parts: Experiment, *, quiet: bool) -> Iterator[TuningProgress]:
 
 
 @contextmanager
-def preloading(parts: Experiment, *, resume: bool = False, tracked: bool = True) -> Iterator[None]:
-    """Imports what the model needs, and MLflow, while the block reads images; a finished run needs neither.
+def preloading(parts: Experiment, *, tracked: bool = True) -> Iterator[None]:
+    """Imports what the model needs, and MLflow, while the block reads images.
 
     Args:
         parts: The recipe and the folder of the run.
-        resume: Whether the run may be one that is finished.
         tracked: Whether it is recorded in MLflow if the recipe says so.
     """
     from taxtune.tracking import store
 
-    if resume and is_finished(parts.folder):
-        yield
-        return
     parts.check_reachable()  # before seconds of imports
     wanted = [
         getattr(parts.vlm, "preload", None),

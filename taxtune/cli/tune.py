@@ -87,7 +87,7 @@ def tune(
 
         parts.check_folder(resume=resume)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
-            with preloading(parts, resume=resume):
+            with preloading(parts):
                 experiment = parts.tuned_for()
             watching.extend(callbacks_of(parts, progress))
             tuner = Tuner(
@@ -145,7 +145,7 @@ def compare(
 
         parts.check_folder(names, resume=resume)  # before images are read, which may take minutes
         with announce(parts, quiet=as_json) as progress:
-            with preloading(parts, resume=resume):
+            with preloading(parts):
                 experiments = [parts.tuned_for(name) for name in names]
             watching.extend(callbacks_of(parts, progress))
             return compare_objectives(

@@ -48,10 +48,6 @@ class TrackingCallback(Callback):
         """Returns where to look at what is recorded."""
         return {"experiments": self._make().where()}
 
-    def address(self) -> str:
-        """Returns what tells the record from others."""
-        return self._make().address()
-
     def settled(self) -> bool:
         """Tells whether all that was told is recorded, of the runs before this one, too."""
         return self.tracker.whole and not self._lost

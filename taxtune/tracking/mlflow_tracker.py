@@ -21,12 +21,11 @@ from taxtune.report.pictures import thumbnail
 from taxtune.report.scores import best_so_far
 from taxtune.report.summary import verdict
 from taxtune.tracking import notes, registry, values
-from taxtune.tracking.store import Store, in_force, open_store, short_reason, sqlite_path, store_uri, unusable
+from taxtune.tracking.store import Store, in_force, open_store, short_reason, store_uri, unusable
 from taxtune.tracking.traces import log_traces
 from taxtune.tracking.values import Files
 from taxtune.tuning.callbacks import Group
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
-from taxtune.untrusted import redact
 
 __all__ = ["MLflowTracker", "Split"]
 
@@ -230,12 +229,6 @@ class MLflowTracker:
         store = self._opened or Store(None, self._uri, "")
         return store.where(self._above or self._run)
 
-    def address(self) -> str:
-        """Returns the store's address and the experiment's name, the address from the run's folder if it is in it."""
-        file, folder = sqlite_path(self._uri), self._folder.resolve()
-        place = file.relative_to(folder).as_posix() if file and file.is_relative_to(folder) else redact(self._uri)
-        return f"{place} {self._experiment}"
-
     # -- runs ----------------------------------------------------------------------------------------------------------
 
     def _store(self) -> Store:
@@ -435,7 +428,6 @@ class MLflowTracker:
         if not classifier.portable:
             return
         held = result.heldout_winner
-        digests = [split.digest for split in self._splits if split.context == "heldout"]
         shown = next((file for row in held.rows if (file := self._images.get(row.example))), None)
         with tempfile.TemporaryDirectory(prefix="taxtune-") as folder:
             registry.log_classifier(
@@ -444,8 +436,6 @@ class MLflowTracker:
                 classifier.save(Path(folder) / "classifier"),
                 name=f"{result.name}-{result.objective}-classifier",
                 metrics=values.headline_metrics(held.scores),
-                worth=registry.worth(result),
-                judged_on="".join(digests),
                 tags={"objective": result.objective},
                 example=None if shown is None else thumbnail(shown),
                 step=result.winner,

@@ -97,22 +97,6 @@ def test_templates_that_were_given_have_counts_and_no_verdict() -> None:
     assert "which the search never saw" not in text(render_report(given))
 
 
-def test_runs_side_by_side_are_compared_each_with_its_own_baseline() -> None:
-    truths = [OWL] * 3
-    one = samples.answered(truths, baseline=[OWL, OWL, OWL], winner=[OWL, OWL, FAMILY])
-    two = samples.answered(truths, baseline=[FAR, FAR, NEAR], winner=[FAMILY, FAR, FAMILY])
-    held = tuple(
-        replace(each, name=f"{name}: {each.name}") for name, run in (("a", one), ("b", two)) for each in run.heldout
-    )
-    joined = ComparisonResult("a, b", (one, two), held, (), "x", names=("a: winner", "b: winner"))
-    found = shown(joined)
-    assert [each["heading"] for each in found["winners"]] == ["a: prompt tuned for hP", "b: prompt tuned for hP"]
-    assert {row.example for row in backed_off(joined)} == {"i0", "i2"}
-    # Where the baselines of both were asked about the photo, both say so.
-    assert [each["text"] for each in found["example"]["answers"]] == ["tawny owl", "owls", "snowy owl", "owls"]
-    check(render_report(joined))
-
-
 def test_a_run_without_held_out_answers_says_so() -> None:
     run: TuneResult = replace(samples.tune(n=2), heldout=(), differences=())
     assert first_screen(run) is None

@@ -428,15 +428,6 @@ def test_the_default_store_lies_beside_the_run(tmp_path: Path) -> None:
     assert str(folder) not in mlflow.get_tracking_uri()
 
 
-def test_what_tells_a_record_from_others_does_not_change_with_the_folder(tmp_path: Path) -> None:
-    address = MLflowTracker("x", tmp_path / "a").address()
-    assert MLflowTracker("x", tmp_path / "b").address() == address
-    assert MLflowTracker("y", tmp_path / "a").address() != address
-    server = MLflowTracker("x", tmp_path / "a", "http://me:secret@server").address()
-    assert server != address
-    assert "secret" not in server
-
-
 def test_the_environment_names_the_store_and_the_argument_comes_first(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,7 +113,7 @@ def test_what_is_calibrated_is_one_run(made: Path) -> None:
 
 def test_a_comparison_that_was_stopped_is_known_by_its_runs(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made / FOLDERS["compare"], tmp_path / "stopped")
-    for name in ("result.json", "report.html", "finished.json"):
+    for name in ("result.json", "report.html"):
         (tmp_path / "stopped" / name).unlink(missing_ok=True)
     with pytest.raises(ResumeError, match="already holds a comparison"):
         check_folder_is_for("tune", tmp_path / "stopped")
