@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ import taxtune
 from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import Recipe
-from taxtune.settings import EFFORTS, ChatProposerSettings, ObjectiveSettings, PromptSettings
-from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import IterationRecord, SampleResult
+from taxtune.settings import EFFORTS, ObjectiveSettings, PromptSettings
+from taxtune.tuning.records import IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files
 
 QUICK = {"data.tuning": 8, "iterations": 2, "tracking.mlflow": False}
@@ -265,19 +263,6 @@ def test_any_score_can_be_the_objective(photos: Path, tmp_path: Path, objective:
     assert taxtune.load_run(tmp_path / "run") == result
 
 
-def test_a_changed_objective_is_another_run(photos: Path, tmp_path: Path) -> None:
-    def first(scores: Any) -> float:
-        return float(scores.hp)
-
-    def second(scores: Any) -> float:
-        return float(scores.hr)
-
-    tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", first))
-    tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", first), resume=True)
-    with pytest.raises(ResumeError, match=r"objective\.source"):
-        tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", second), resume=True)
-
-
 def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"taxonomy": TREE, "examples": photos, "vlm": answer, "settings": QUICK}
     both = taxtune.compare(["hp", "accuracy"], **given, proposer=next_template, out=tmp_path / "both")
@@ -338,27 +323,6 @@ def test_a_run_that_was_stopped_is_read_as_far_as_it_is(photos: Path, tmp_path: 
         taxtune.load_run(tmp_path / "run")
 
 
-def test_failed_answers_are_missing(photos: Path, tmp_path: Path) -> None:
-    def refuses(image: Image.Image, prompt: str) -> str:
-        if "azure" in str(getattr(image, "filename", "")):
-            raise RuntimeError("content filter")
-        return answer(image, prompt)
-
-    result = tuned(photos, tmp_path / "run", vlm=refuses, settings={"max_missing": 0.5})
-    answers = result.answers("winner")
-    failed = answers["failure"].notna()
-    assert failed.any()
-    assert answers.loc[failed, "hp"].isna().all()
-    assert result.heldout[0].scores.n == int((~failed).sum())
-
-
-def test_settings_of_a_proposer_are_those_of_the_run(photos: Path, tmp_path: Path) -> None:
-    given = ChatProposerSettings(kind="llm", model="openai/x")
-    (made,) = make_experiments(["hp"], TREE, photos, answer, proposer=given, settings=QUICK, out=tmp_path)
-    assert made.settings["proposer"] == given.model_dump()
-    assert isinstance(made.proposer, LLMProposer)
-
-
 def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) -> None:
     goals: list[str] = []
 
@@ -392,18 +356,6 @@ def test_metrics_that_cannot_be_taken(photos: Path, tmp_path: Path, metrics: Any
         tuned(photos, tmp_path / "run", metrics=metrics)
 
 
-def test_a_metric_may_have_no_value(photos: Path, tmp_path: Path) -> None:
-    def backed_off(row: SampleResult) -> bool | None:
-        return None if "crimson" in row.truth else (row.answer or "") in PARENT.values()
-
-    result = tuned(photos, tmp_path / "run", metrics={"backed-off": backed_off})
-    rows = [row for row in result.heldout[1].rows if row.measures["backed-off"] is not None]
-    assert 0 < len(rows) < 12
-    known = [row.measures["backed-off"] for row in rows]
-    assert result.heldout[1].scores.measures["backed-off"] == pytest.approx(sum(known) / len(known))
-    assert result.heldout[1].scores.n == 12
-
-
 def test_place_and_score() -> None:
     placed = taxtune.place(["scarlet!", None, "Something reddish", "I cannot tell."], TREE)
     assert placed["label"].tolist()[0] == "scarlet"
@@ -420,16 +372,6 @@ def test_place_and_score() -> None:
             taxtune.score(*wrong, TREE)
     with pytest.raises(TaxtuneError, match="marine"):
         taxtune.score(["marine"], ["navy"], TREE)
-
-
-def test_callbacks_are_checked(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="is not a callback"):
-        tuned(photos, tmp_path / "run", callbacks=["print"])
-
-
-def test_unfinished_numbers_are_told_apart_from_zero(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(TaxtuneError, match="'nothing' is not a finite number"):
-        tuned(photos, tmp_path / "run", objective=taxtune.Objective("nothing", lambda scores: math.nan))
 
 
 def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: Path) -> None:
@@ -467,10 +409,3 @@ def test_a_result_prints_in_a_line(photos: Path, tmp_path: Path) -> None:
     assert text.startswith("TuneResult('run', objective='hp', iterations=2, winner=1, held-out hP: baseline 0.")
     assert len(text) < 300
     assert "SampleResult" not in repr((result.best, result.heldout))
-
-
-def test_what_is_needed_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"needs a taxonomy, examples and a vlm.*or a recipe"):
-        taxtune.tune(taxonomy=TREE, out=tmp_path)
-    with pytest.raises(TaxtuneError, match=r"recipe does not exist.*fieldguide"):
-        taxtune.tune(recipe="feldguide", out=tmp_path)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from taxtune.cli.mlflow import run_server
-from taxtune.tracking import NullTracker
 from tests.cli.commands import run_captured, run_command
+from tests.displays import NullTracker
 from tests.tuning.toy import make_files
 
 

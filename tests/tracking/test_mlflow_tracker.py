@@ -276,13 +276,6 @@ def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(ur
     assert len(table(uri, parent, "heldout_images.json")) == 200
 
 
-def test_an_unknown_run_is_started_anew_with_a_note(uri: str, tmp_path: Path, notes: list[str]) -> None:
-    tracker = MLflowTracker("unknown", tmp_path, uri)
-    started = tracker.start("birds", {}, {}, "0" * 32)
-    assert started != "0" * 32
-    assert "does not know the run" in notes[0]
-
-
 def test_a_store_that_fails_in_the_middle_loses_nothing(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
 ) -> None:
@@ -428,17 +421,6 @@ def test_the_default_store_lies_beside_the_run(tmp_path: Path) -> None:
     assert str(folder) not in mlflow.get_tracking_uri()
 
 
-def test_the_environment_names_the_store_and_the_argument_comes_first(
-    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    run = MLflowTracker("environment", tmp_path / "out").start("birds", {}, {})
-    assert client(uri).get_run(run).info.run_name == "birds"
-    assert not (tmp_path / "out" / "mlflow.db").exists()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    assert MLflowTracker("environment", tmp_path, uri).start("birds", {}, {}, run) == run
-
-
 def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with socket.socket() as free:
@@ -461,17 +443,6 @@ def test_a_database_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(TaxtuneError, match="file"):
         MLflowTracker("x", tmp_path / "file").start("birds", {}, {})
-
-
-def test_long_runs_are_within_mlflows_limits(uri: str, tmp_path: Path) -> None:
-    tracker = MLflowTracker("limits", tmp_path, uri)
-    parent = tracker.start("birds", {f"p{i}": i for i in range(250)}, {"long": "y" * 20_000})
-    record = replace(samples.iteration(1), template="z" * 20_000, parameters={"words": "w" * 20_000})
-    tracker.iteration(record)
-    assert tracker.unrecorded == ()
-    assert len(client(uri).get_run(parent).data.params) == 250
-    (run,) = children(uri, parent)
-    assert content(uri, run.info.run_id, "template.j2") == record.template
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:

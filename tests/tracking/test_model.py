@@ -87,17 +87,6 @@ def test_the_champion_is_loaded_as_any_model(store: Store, classifier: Path) -> 
     assert model.input_example.image.tolist() == [str(BIRD)]
 
 
-def test_a_model_that_cannot_be_written_is_marked(store: Store, tmp_path: Path) -> None:
-    from taxtune.errors import TaxtuneError
-
-    run = a_run(store)
-    (tmp_path / "classifier.json").write_text("{}")
-    with pytest.raises(TaxtuneError, match="not a classifier"):
-        log_classifier(store, run, tmp_path, name="broken")
-    (model,) = store.client.search_logged_models([store.experiment], filter_string=f"source_run_id = '{run}'")
-    assert str(model.status) == "FAILED"
-
-
 @pytest.mark.heavy
 def test_mlflow_serves_it_over_http(store: Store, classifier: Path, tmp_path: Path) -> None:
     log_classifier(store, a_run(store), classifier, name="served", metrics=SCORES)

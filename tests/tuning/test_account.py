@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.report.account import account_lines
-from taxtune.tuning.account import Account, Asked, account_of, sum_accounts
+from taxtune.tuning.account import account_of, sum_accounts
 from tests.report import samples
 from tests.tuning.toy import ToyVLM, make_parts, tuned
 
@@ -38,13 +37,3 @@ def test_what_an_iteration_took_is_counted_by_whom_was_asked() -> None:
     both = sum_accounts([account, account])
     assert both.proposer is not None
     assert (both.model.calls, both.proposer.tokens) == (16 * 15, 2 * account.proposer.tokens)
-
-
-def test_an_account_in_words() -> None:
-    account = Account(Asked(820, tokens=100, usd=0.004, from_store=3), judge=Asked(9, usd=1.0), seconds=30)
-    assert dict(account_lines(account)) == {
-        "VLM calls": "820, 3 more from the store, 100 tokens, less than $0.01",
-        "judge calls": "9, $1.00",
-        "time": "30 s",
-    }
-    assert account.usd == pytest.approx(1.004)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from taxtune.errors import DataError, TaxonomyError, TaxtuneError
+from taxtune.errors import TaxonomyError, TaxtuneError
 from taxtune.progress import showing
 from taxtune.report.html import render_report
-from taxtune.report.tables import print_result
-from taxtune.settings import TaxonomySettings
-from taxtune.taxonomy import FORMATS
-from taxtune.tracking.values import heldout_metrics, result_tables
+from taxtune.tracking.values import result_tables
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import TuneResult
 from tests.displays import Recorder
@@ -87,30 +81,6 @@ def test_both_values_are_those_of_sets_of_ancestors(run: tuple[Experiment, TuneR
     assert result.differences[0].full["hr"].difference == pytest.approx(after.hr - before.hr)
 
 
-def test_table_report_json_and_mlflow_show_both_and_say_which(run: tuple[Experiment, TuneResult, list[str]]) -> None:
-    _, result, _ = run
-    text = io.StringIO()
-    print_result(Console(file=text, width=140), result, details=True)
-    for label in ("hP on colour", "hR on colour", "hF on colour", "hP on sight", "hR on sight", "hF on sight"):
-        assert label in text.getvalue()
-    page = render_report(result)
-    assert '<td class="left">hP on colour</td>' in page
-    assert '<td class="left">hP on sight</td>' in page
-    assert "restricted to colour" in page
-    held = result.heldout[1]
-    assert held.full is not None
-    assert heldout_metrics(held)["heldout/hr"] == held.scores.hr
-    table = result_tables(result)["heldout.json"]
-    rows = dict(zip(zip(table["template"], table["score"], strict=True), table["value"], strict=True))
-    assert rows["winner", "hR on colour"] == held.scores.hr
-    assert rows["winner", "hR on sight"] == held.full.scores.hr
-    assert rows["winner − baseline", "hP on sight"] == result.differences[0].full["hp"].difference
-    assert ("winner", "hF on sight") in rows
-    stored = json.loads(json.dumps(result.as_dict()))
-    assert stored["heldout"][0]["full"]["root"] == "sight"
-    assert stored["differences"][0]["full"]["hp"]["p_value"] > 0
-
-
 def test_without_a_root_nothing_is_added(tmp_path: Path) -> None:
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=1",))
     result = tuned(session, tmp_path / "out")
@@ -158,23 +128,3 @@ def test_a_root_that_does_not_fit_is_told(
         return
     with pytest.raises(error, match=message):
         _ = session.examples
-
-
-def test_images_of_nothing_in_the_domain_and_misspelt_labels_are_errors(tmp_path: Path) -> None:
-    session = restricted(tmp_path / "in", tmp_path / "out", "shape")
-    manifest = tmp_path / "in" / "manifest.csv"
-    lines = manifest.read_text().splitlines()
-    manifest.write_text("\n".join(lines[:-1]) + "\n")
-    with pytest.raises(DataError, match="None of the 20 images shows anything below 'shape'"):
-        _ = session.examples
-    again = restricted(tmp_path / "in", tmp_path / "out", "colour")
-    manifest.write_text(manifest.read_text().replace("scarlet0.png,scarlet", "scarlet0.png,scralet"))
-    with pytest.raises(DataError, match=r"'scralet'.*did you mean 'scarlet'"):
-        _ = again.examples
-
-
-def test_a_recipe_knows_every_format() -> None:
-    for name in FORMATS:
-        assert TaxonomySettings(path="tree.csv", format=name).format == name
-    with pytest.raises(ValueError, match=r"is not a format\. Did you mean 'edges'"):
-        TaxonomySettings(path="tree.csv", format="edgse")

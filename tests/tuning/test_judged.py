@@ -15,9 +15,6 @@ from taxtune.metrics.statistics import INFORMATION_METRICS, METRICS
 from taxtune.models.api_errors import load_litellm
 from taxtune.report.html import render_report
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.objective import Aims, make_objective, read_floor
-from taxtune.tuning.plan import make_plan
-from taxtune.tuning.records import TemplateScores
 from tests import servers
 from tests.servers import OpenAIServer
 from tests.tuning.toy import ToyVLM, compared, make_parts, tuned
@@ -162,48 +159,6 @@ def test_a_judge_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_path: 
     assert scores(result) == scores(whole)
 
 
-def test_the_judges_failed_calls_are_counted(tmp_path: Path) -> None:
-    failed: list[str] = []
-
-    def shaky(body: dict[str, Any]) -> servers.Reply | str:
-        references, _, _ = asked(body)
-        if references == ["crimson"] and len(failed) < 2:
-            failed.append(references[0])
-            return servers.no_choices()
-        return judge(body)
-
-    with OpenAIServer(shaky) as server:
-        run = session(tmp_path / "in", tmp_path / "out", server, "iterations=1", "max_missing=0.6")
-        result = tuned(run, tmp_path / "out")
-    assert result.faults == {"judge": {"no_choices": 2}}
-    assert result.iterations[0].judged is not None
-    assert result.iterations[0].judged.faults["no_choices"] >= 1
-
-
-def test_a_judge_without_a_key_is_told_before_anything_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    run = make_parts(tmp_path / "in", tmp_path / "out", None, ("objective.kind=lave", "judge.model=openai/gpt-4o-mini"))
-    with pytest.raises(ModelError, match="OPENAI_API_KEY"):
-        tuned(run, tmp_path / "out")
-    assert run.vlm.asked == 0
-    plan = make_plan(run)
-    assert any("OPENAI_API_KEY" in problem for problem in plan.problems)
-
-
-def test_a_judges_file_lies_beside_the_recipe(tmp_path: Path) -> None:
-    for package in ("accelerate", "gguf"):
-        pytest.importorskip(package, reason=f"the package {package} is not installed (pip install '.[gguf]')")
-    given = ("objective.kind=lave", "judge.model=local:models/judge.gguf")
-    run = make_parts(tmp_path / "in", tmp_path / "out", None, given)
-    (tmp_path / "in" / "models").mkdir()
-    (tmp_path / "in" / "models" / "judge.gguf").write_bytes(b"version https://git-lfs.github.com/spec/v1")
-    (problem,) = make_plan(run).problems
-    assert str(tmp_path / "in" / "models" / "judge.gguf") in problem
-    assert "not a GGUF file" in problem
-
-
 def test_a_recipe_needs_a_judge_for_it(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="needs a judge"):
         make_parts(tmp_path / "in", tmp_path / "out", None, ("objective.kind=lave",))
@@ -224,43 +179,6 @@ def test_a_comparison_judges_every_winner(tmp_path: Path) -> None:
     assert all("lave" in held.scores.measures for held in result.heldout)
     assert "lave" in result.against("lave", "hp").metrics
     assert "LAVE" in render_report(result)
-
-
-def test_the_plan_counts_the_judges_calls(tmp_path: Path) -> None:
-    run = session(tmp_path / "in", tmp_path / "out", "http://127.0.0.1:9/v1")
-    plan = make_plan(run)
-    assert (plan.problems, plan.judge_calls) == ((), 8 * 6 + 12 * 2)
-    assert make_plan(run, ("hp", "lave")).judge_calls == 8 * 6 + 12 * 3
-    other = make_plan(make_parts(tmp_path / "in", tmp_path / "other"))
-    assert (other.judge, other.judge_calls) == (None, 0)
-
-
-def test_the_objective_is_the_mean_rating() -> None:
-    objective = make_objective("lave", aims=Aims(read_floor(0.5)))
-    assert not objective.constraints
-    scores = TemplateScores(0.9, 0.1, 0.2, 0.3, 2.0, 5, measures={"lave": 0.4})
-    assert objective.value(scores) == 0.4
-    assert objective.feasible(scores)
-    with pytest.raises(ValueError, match="no 'lave'"):
-        objective.value(TemplateScores(0.9, 0.1, 0.2, 0.3, 2.0, 5))
-
-
-def test_the_proposer_is_told_of_ratings(tmp_path: Path) -> None:
-    told: list[str] = []
-
-    def both(body: dict[str, Any]) -> str:
-        text = json.dumps(body["messages"])
-        if "You write prompts" in text:
-            told.append(text)
-            return "```\nWhich {{ domain }} is it?\n```"
-        return judge(body)
-
-    with OpenAIServer(both) as server:
-        proposer = ("proposer.kind=llm", "proposer.model=openai/gpt-4o", f"proposer.api_base={server.api_base}")
-        run = session(tmp_path / "in", tmp_path / "out", server, *proposer, "iterations=1")
-        tuned(run, tmp_path / "out")
-    assert "Aim for the highest LAVE" in told[0]
-    assert re.search(r"Iteration 0: LAVE \d\.\d{3} \(hP", told[0])
 
 
 def test_the_reward_is_not_the_templates_to_write(tmp_path: Path) -> None:
