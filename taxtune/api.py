@@ -319,7 +319,7 @@ def tune(
     with _shown(progress) as shown:
         (made,) = _experiments(parts, [objective])
         told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
-        return _for_notebooks(Tuner(made, parts.folder, callbacks=told, resume=resume).run())
+        return Tuner(made, parts.folder, callbacks=told, resume=resume).run()
 
 
 def compare(
@@ -367,7 +367,7 @@ def compare(
     with _shown(progress) as shown:
         made = _experiments(parts, objectives)
         told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
-        return _for_notebooks(compare_objectives(made, parts.folder, callbacks=told, resume=resume))
+        return compare_objectives(made, parts.folder, callbacks=told, resume=resume)
 
 
 def evaluate(
@@ -412,14 +412,13 @@ def evaluate(
         (made,) = _experiments(parts, ())
         for name, source in templates.items():
             made.check_own(source, name)
-        result = evaluate_templates(
+        return evaluate_templates(
             made,
             {"baseline": made.prompt.baseline, **templates},
             parts.folder,
             split=split,
             callbacks=[*shown, ReportCallback()],
         )
-        return _for_notebooks(result)
 
 
 def calibrate(
@@ -573,16 +572,7 @@ def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
     """
     from taxtune.tuning.run_folder import read_result
 
-    return _for_notebooks(read_result(folder))
-
-
-def _for_notebooks(result: R) -> R:
-    """Returns the result, which a notebook now shows as a table."""
-    if "IPython" in sys.modules:
-        from taxtune.report.notebook import show_in_notebooks
-
-        show_in_notebooks()
-    return result
+    return read_result(folder)
 
 
 def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import math
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,8 @@ import taxtune
 from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
 from taxtune.recipe import Recipe
-from taxtune.report.notebook import result_html
-from taxtune.report.scores import signed
-from taxtune.settings import EFFORTS, LLMProposerSettings, ObjectiveSettings, PromptSettings
-from taxtune.tuning.proposers.llm import LLMProposer
-from taxtune.tuning.records import IterationRecord, SampleResult
+from taxtune.settings import EFFORTS, ObjectiveSettings, PromptSettings
+from taxtune.tuning.records import IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files
 
 QUICK = {"data.tuning": 8, "iterations": 2, "tracking.mlflow": False}
@@ -119,7 +114,6 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
     assert {"image", "answer", "placement", "truth", "hp", "hr", "stage", "polite"} <= set(answers.columns)
     assert answers["hp"].mean() == pytest.approx(winner.scores.hp)
     assert run.answers(1)["answer"].tolist() == [row.answer for row in result.iterations[1].rows]
-    assert "12 held-out images" in result_html(run).lower()
     for wrong in ("loser", 9):
         with pytest.raises(DataError, match=r"(There are no|does not exist)"):
             run.answers(wrong)
@@ -187,8 +181,8 @@ def test_arguments_that_are_gone_say_what_they_are_called_now(gone: dict[str, An
 
 def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:
     for settings, words in (
-        ({"data.tunning": 8}, "settings: unknown key 'data.tunning'; did you mean 'tuning'"),
-        ({"data.tuning": 0}, r"data\.tuning: must be at least 1 \(got 0\)"),
+        ({"data.tunning": 8}, r"data\.tunning: unknown key; did you mean 'tuning'"),
+        ({"data.tuning": 0}, r"data\.tuning: .*equal to 1 \(got 0\)"),
         ({"objective.hp_target": 0.9}, "Give the argument goal="),
     ):
         with pytest.raises(TaxtuneError, match=words):
@@ -269,19 +263,6 @@ def test_any_score_can_be_the_objective(photos: Path, tmp_path: Path, objective:
     assert taxtune.load_run(tmp_path / "run") == result
 
 
-def test_a_changed_objective_is_another_run(photos: Path, tmp_path: Path) -> None:
-    def first(scores: Any) -> float:
-        return float(scores.hp)
-
-    def second(scores: Any) -> float:
-        return float(scores.hr)
-
-    tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", first))
-    tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", first), resume=True)
-    with pytest.raises(ResumeError, match=r"objective\.source"):
-        tuned(photos, tmp_path / "run", objective=taxtune.Objective("mine", second), resume=True)
-
-
 def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"taxonomy": TREE, "examples": photos, "vlm": answer, "settings": QUICK}
     both = taxtune.compare(["hp", "accuracy"], **given, proposer=next_template, out=tmp_path / "both")
@@ -331,7 +312,6 @@ def test_a_run_that_was_stopped_is_read_as_far_as_it_is(photos: Path, tmp_path: 
     assert isinstance(run, taxtune.TuneResult)
     assert [record.iteration for record in run.iterations] == [0, 1]
     assert run.heldout == ()
-    assert "Be careful" in result_html(run)
     with pytest.raises(DataError, match="not finished"):
         run.answers("winner")
     whole = tuned(photos, tmp_path / "run", resume=True)
@@ -341,27 +321,6 @@ def test_a_run_that_was_stopped_is_read_as_far_as_it_is(photos: Path, tmp_path: 
     (tmp_path / "run/result.json").write_text(json.dumps({"name": "x"}))
     with pytest.raises(DataError, match="not a result of a tuning run"):
         taxtune.load_run(tmp_path / "run")
-
-
-def test_failed_answers_are_missing(photos: Path, tmp_path: Path) -> None:
-    def refuses(image: Image.Image, prompt: str) -> str:
-        if "azure" in str(getattr(image, "filename", "")):
-            raise RuntimeError("content filter")
-        return answer(image, prompt)
-
-    result = tuned(photos, tmp_path / "run", vlm=refuses, settings={"max_missing": 0.5})
-    answers = result.answers("winner")
-    failed = answers["failure"].notna()
-    assert failed.any()
-    assert answers.loc[failed, "hp"].isna().all()
-    assert result.heldout[0].scores.n == int((~failed).sum())
-
-
-def test_settings_of_a_proposer_are_those_of_the_run(photos: Path, tmp_path: Path) -> None:
-    given = LLMProposerSettings(kind="llm", model="openai/x", temperature=0.3)
-    (made,) = make_experiments(["hp"], TREE, photos, answer, proposer=given, settings=QUICK, out=tmp_path)
-    assert made.settings["proposer"] == given.model_dump()
-    assert isinstance(made.proposer, LLMProposer)
 
 
 def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) -> None:
@@ -397,18 +356,6 @@ def test_metrics_that_cannot_be_taken(photos: Path, tmp_path: Path, metrics: Any
         tuned(photos, tmp_path / "run", metrics=metrics)
 
 
-def test_a_metric_may_have_no_value(photos: Path, tmp_path: Path) -> None:
-    def backed_off(row: SampleResult) -> bool | None:
-        return None if "crimson" in row.truth else (row.answer or "") in PARENT.values()
-
-    result = tuned(photos, tmp_path / "run", metrics={"backed-off": backed_off})
-    rows = [row for row in result.heldout[1].rows if row.measures["backed-off"] is not None]
-    assert 0 < len(rows) < 12
-    known = [row.measures["backed-off"] for row in rows]
-    assert result.heldout[1].scores.measures["backed-off"] == pytest.approx(sum(known) / len(known))
-    assert result.heldout[1].scores.n == 12
-
-
 def test_place_and_score() -> None:
     placed = taxtune.place(["scarlet!", None, "Something reddish", "I cannot tell."], TREE)
     assert placed["label"].tolist()[0] == "scarlet"
@@ -425,16 +372,6 @@ def test_place_and_score() -> None:
             taxtune.score(*wrong, TREE)
     with pytest.raises(TaxtuneError, match="marine"):
         taxtune.score(["marine"], ["navy"], TREE)
-
-
-def test_callbacks_are_checked(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="is not a callback"):
-        tuned(photos, tmp_path / "run", callbacks=["print"])
-
-
-def test_unfinished_numbers_are_told_apart_from_zero(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(TaxtuneError, match="'nothing' is not a finite number"):
-        tuned(photos, tmp_path / "run", objective=taxtune.Objective("nothing", lambda scores: math.nan))
 
 
 def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: Path) -> None:
@@ -462,27 +399,13 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
     loaded = taxtune.load_recipe(recipe)
     scored = taxtune.evaluate("Be careful!", recipe=loaded, vlm=answer, examples=photos, out=tmp_path / "evaluate")
     assert len(scored.answers("template")) == 12
-    with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: must be at least 1 \(got 0\)"):
+    with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: .*equal to 1 \(got 0\)"):
         taxtune.tune(**{**given, "settings": {"data.tuning": 0}}, out=tmp_path / "none")
 
 
-def test_a_result_prints_in_a_line_and_shows_as_a_table(photos: Path, tmp_path: Path) -> None:
+def test_a_result_prints_in_a_line(photos: Path, tmp_path: Path) -> None:
     result = tuned(photos, tmp_path / "run", settings={"iterations": 1}, baseline="What <b>is</b> this?")
     text = repr(result)
     assert text.startswith("TuneResult('run', objective='hp', iterations=2, winner=1, held-out hP: baseline 0.")
     assert len(text) < 300
     assert "SampleResult" not in repr((result.best, result.heldout))
-    page = result_html(result)
-    assert "What &lt;b&gt;is&lt;/b&gt; this?" in page
-    assert "winner − baseline" in page
-    changes = result.against("winner", "baseline").metrics
-    bold = [f"<b>{signed(each.difference, key)}</b>" for key, each in changes.items() if each.significant]
-    assert sorted(bold) == sorted(re.findall("<b>.*?</b>", page))
-    assert 0 < len(bold) < len(changes)
-
-
-def test_what_is_needed_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"needs a taxonomy, examples and a vlm.*or a recipe"):
-        taxtune.tune(taxonomy=TREE, out=tmp_path)
-    with pytest.raises(TaxtuneError, match=r"recipe does not exist.*fieldguide"):
-        taxtune.tune(recipe="feldguide", out=tmp_path)

@@ -106,7 +106,6 @@ def _run(
     from taxtune.shell import command
     from taxtune.tuning.compare import compare_objectives
     from taxtune.tuning.loop import Tuner
-    from taxtune.tuning.run_folder import is_finished
 
     parts = open_recipe(recipe, settings or [], out, what)
     if dry_run:
@@ -117,8 +116,7 @@ def _run(
 
     def work() -> Any:
         parts.check_folder(names, resume=resume)  # before images are read, which may take minutes
-        if not (resume and is_finished(parts.folder)):
-            parts.check_reachable()
+        parts.check_reachable()
         with announce(parts, quiet=as_json) as progress:
             experiments = [parts.tuned_for(name) for name in names] or [parts.tuned_for()]
             watching.extend([progress, ReportCallback(), *tracking_callbacks(parts)])

@@ -26,12 +26,8 @@ _PAIRS, _LEVELS, _GROUPS = 8, 4, 10
 
 def section(result: Result) -> dict[str, Any] | None:
     """Returns the groups that are named in place of one another, None where no answer names a wrong one."""
-    # Runs that are put side by side may have other images.
-    sets: dict[frozenset[tuple[str, str]], list[HeldoutResult]] = {}
-    for held in result.heldout:
-        sets.setdefault(frozenset((row.example, row.truth) for row in held.rows), []).append(held)
-    groups = [group for heldout in sets.values() if (group := _confusions(heldout, result.contenders)) is not None]
-    return {"title": "Confused groups", "groups": groups} if groups else None
+    group = _confusions(result.heldout, result.contenders) if result.heldout else None
+    return None if group is None else {"title": "Confused groups", "groups": [group]}
 
 
 def level_names(heldout: Sequence[HeldoutResult], depth: int) -> list[str]:

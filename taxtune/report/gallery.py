@@ -91,16 +91,15 @@ def section(result: Result, picture_bytes: int | None = PICTURE_BYTES) -> dict[s
 
 
 def _images(result: Result) -> list[_Image]:
-    # Runs on other data may have other images of the same name.
-    answered: dict[tuple[str, str], dict[str, SampleResult]] = {}
+    answered: dict[str, dict[str, SampleResult]] = {}
     for held in result.heldout:
         for row in held.rows:
-            answered.setdefault((row.example, row.truth), {})[held.name] = row
-    baselines = {name: base.name for name in result.contenders if (base := result.baseline_of(name)) is not None}
+            answered.setdefault(row.example, {})[held.name] = row
+    contenders = result.contenders if result.heldout_baseline is not None else ()
     return [
         _Image(
             rows,
-            {name: Change(rows[base], rows[name]) for name, base in baselines.items() if {name, base} <= set(rows)},
+            {name: Change(rows["baseline"], rows[name]) for name in contenders if {name, "baseline"} <= set(rows)},
         )
         for rows in answered.values()
     ]

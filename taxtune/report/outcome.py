@@ -84,7 +84,7 @@ def backed_off(result: Result) -> list[SampleResult]:
     They are those of the first template that has any.
     """
     for held in result.heldout:
-        baseline = result.baseline_of(held.name)
+        baseline = result.heldout_baseline
         if baseline is None or baseline is held:
             continue
         wrong = {row.example: row for row in baseline.rows if state_of(row) in (WRONG, OFF)}

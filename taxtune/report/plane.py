@@ -148,7 +148,7 @@ def _heldout(axes: Axes, result: Result) -> None:
             zorder=6,
             label=f"{name}\nhP {number(y)}, hR {number(x)}",
         )
-        baseline = result.baseline_of(held.name)
+        baseline = result.heldout_baseline
         if baseline is not None and look is not None:
             axes.annotate(
                 "",
@@ -175,9 +175,7 @@ def _called(name: str, result: Result) -> str:
     """Returns what a contender is called in the legend: a winner by what it was tuned for."""
     if isinstance(result, TuneResult) and name == "winner":
         return f"{template_name(result.objective)} winner"
-    return (
-        f"{template_name(name)} winner" if name in dict(result.named_runs) and ": " not in name else template_name(name)
-    )
+    return f"{template_name(name)} winner" if name in dict(result.named_runs) else template_name(name)
 
 
 def _trivial(axes: Axes, run: TuneResult) -> None:

@@ -194,7 +194,8 @@ class TuningProgress:
         """Prints which template wins, and why."""
         from taxtune.report.summary import selection_in_words
 
-        verdict = selection_in_words(selection, self._aim, tuple(self._records.values()))
+        records = [self._records[number] for number in sorted(self._records)]
+        verdict = selection_in_words(selection, self._aim, records)
         self._terminal.line(f"iteration {selection.winner} wins. {verdict}", "bold")
 
     def on_heldout(self, name: str, done: int, total: int) -> None:

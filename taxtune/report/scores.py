@@ -71,14 +71,13 @@ def score_of(scores: TemplateScores | None, key: str) -> float | None:
 
 @lru_cache(maxsize=256)  # a page asks per image, and listing the measures of installed packages takes 20 ms
 def template_name(name: str) -> str:
-    """Returns the name that a held-out result is shown by: "baseline", "winner", "hP-tuned", or "birds: winner".
+    """Returns the name that a held-out result is shown by: "baseline", "winner", or "hP-tuned".
 
     A template that was evaluated under a name of its own keeps it.
     """
-    run, colon, rest = name.rpartition(": ")
-    shown = metric_name(rest)
-    known = shown != rest or rest in METRICS or rest in SHARES or rest in MEASURES
-    return f"{run}{colon}{shown.replace(' ', '-')}-tuned" if known else name
+    shown = metric_name(name)
+    known = shown != name or name in METRICS or name in SHARES or name in MEASURES
+    return f"{shown.replace(' ', '-')}-tuned" if known else name
 
 
 def pair_name(pair: str) -> str:

@@ -235,7 +235,7 @@ def _aim(run: TuneResult) -> ObjectiveSpec:
 
 
 def _changes(result: Result, held: HeldoutResult, keys: Iterable[str]) -> dict[str, PairedDifference]:
-    baseline = result.baseline_of(held.name)
+    baseline = result.heldout_baseline
     if baseline is None or baseline is held:
         return {}
     changes = {key: paired(result, held.name, baseline.name, key) for key in keys}

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from taxtune.tracking.base import Split, Tracker
+from taxtune.tracking.mlflow_tracker import MLflowTracker, Split
 from taxtune.tuning.callbacks import Callback, Group
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 from taxtune.tuning.template import render
@@ -37,21 +37,16 @@ class TrackingCallback(Callback):
         make_tracker: Returns a new record of a run; called once a run.
     """
 
-    def __init__(self, make_tracker: Callable[[], Tracker]) -> None:
+    def __init__(self, make_tracker: Callable[[], MLflowTracker]) -> None:
         self._make = make_tracker
-        self.tracker: Tracker = make_tracker()
+        self.tracker = make_tracker()
         self._lost = False
         self._thread: ThreadPoolExecutor | None = None
         self._waiting: deque[tuple[IterationRecord, IterationRecord | None]] = deque()
 
     def where(self) -> dict[str, str]:
         """Returns where to look at what is recorded."""
-        shown = self._make().where()
-        return {} if shown is None else {"experiments": shown}
-
-    def address(self) -> str:
-        """Returns what tells the record from others."""
-        return self._make().address()
+        return {"experiments": self._make().where()}
 
     def settled(self) -> bool:
         """Tells whether all that was told is recorded, of the runs before this one, too."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from taxtune.errors import TaxtuneError
 from taxtune.progress import note
@@ -21,14 +21,13 @@ from taxtune.report.pictures import thumbnail
 from taxtune.report.scores import best_so_far
 from taxtune.report.summary import verdict
 from taxtune.tracking import notes, registry, values
-from taxtune.tracking.base import Group, Split
-from taxtune.tracking.store import Store, in_force, open_store, short_reason, sqlite_path, store_uri, unusable
+from taxtune.tracking.store import Store, in_force, open_store, short_reason, store_uri, unusable
 from taxtune.tracking.traces import log_traces
 from taxtune.tracking.values import Files
+from taxtune.tuning.callbacks import Group
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
-from taxtune.untrusted import redact
 
-__all__ = ["MLflowTracker"]
+__all__ = ["MLflowTracker", "Split"]
 
 _PARENT, _NOTE = "mlflow.parentRunId", "mlflow.note.content"
 _KIND, _GROUP = "taxtune.kind", "taxtune.group"
@@ -36,6 +35,27 @@ _ITERATION, _RECORDED = "taxtune.iteration", "taxtune.recorded"
 _PARAMETERS_PER_CALL = 100
 #: How many rows of a table have pictures: the worst of an iteration, and of the held-out images what changed most.
 _PICTURES, _HELDOUT_PICTURES = 24, 100
+
+
+@dataclass(frozen=True)
+class Split:
+    """The images of a split, with their labels.
+
+    Attributes:
+        context: The use of the split.
+        name: Name of the data set.
+        source: A path or an address.
+        images: Image files, by example id.
+        labels: Path of each label on the tree, joined with "/", by example id.
+        digest: Tells these images and labels from others.
+    """
+
+    context: Literal["tuning", "heldout"]
+    name: str
+    source: str
+    images: Mapping[str, Path] = field(repr=False)
+    labels: Mapping[str, str] = field(repr=False)
+    digest: str
 
 
 class MLflowTracker:
@@ -55,8 +75,8 @@ class MLflowTracker:
         folder: str | Path,
         tracking_uri: str | None = None,
         *,
-        traces: int = 0,
-        model: bool = False,
+        traces: int = 5,
+        model: bool = True,
     ) -> None:
         self._experiment, self._folder = experiment, Path(folder)
         self._traced, self._with_model = traces, model
@@ -208,12 +228,6 @@ class MLflowTracker:
         """Returns the command or the address that shows the record."""
         store = self._opened or Store(None, self._uri, "")
         return store.where(self._above or self._run)
-
-    def address(self) -> str:
-        """Returns the store's address and the experiment's name, the address from the run's folder if it is in it."""
-        file, folder = sqlite_path(self._uri), self._folder.resolve()
-        place = file.relative_to(folder).as_posix() if file and file.is_relative_to(folder) else redact(self._uri)
-        return f"{place} {self._experiment}"
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
@@ -414,7 +428,6 @@ class MLflowTracker:
         if not classifier.portable:
             return
         held = result.heldout_winner
-        digests = [split.digest for split in self._splits if split.context == "heldout"]
         shown = next((file for row in held.rows if (file := self._images.get(row.example))), None)
         with tempfile.TemporaryDirectory(prefix="taxtune-") as folder:
             registry.log_classifier(
@@ -423,8 +436,6 @@ class MLflowTracker:
                 classifier.save(Path(folder) / "classifier"),
                 name=f"{result.name}-{result.objective}-classifier",
                 metrics=values.headline_metrics(held.scores),
-                worth=registry.worth(result),
-                judged_on="".join(digests),
                 tags={"objective": result.objective},
                 example=None if shown is None else thumbnail(shown),
                 step=result.winner,

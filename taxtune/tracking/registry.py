@@ -29,14 +29,12 @@ __all__ = [
     "register_prompts",
     "registered_name",
     "versions_of",
-    "worth",
 ]
 
 #: The alias of the version that is to be used.
 CHAMPION = "champion"
 #: The tag of runs and versions that says whether the winner is "certified", "passes-alone" or an "estimate".
 TARGET_REACHED = "taxtune.target_reached"
-_JUDGED_ON, _WORTH = "taxtune.heldout", "taxtune.worth"
 _RUN, _ITERATION = "taxtune.run", "taxtune.iteration"
 
 
@@ -139,19 +137,6 @@ def register_prompts(
     return addresses
 
 
-def worth(result: TuneResult) -> float:
-    """Returns the value of a run's winner on the held-out images in its own objective; more is better.
-
-    A winner that misses a constraint has the amount by which it does, below zero.
-    """
-    scores, baseline = result.heldout_winner.scores, result.heldout[0].scores
-    missed = sum(held.missed(scores, baseline) for held in result.constraints)
-    aim = result.spec
-    if missed or aim is None or aim.measure is None or aim.measure not in scores.keys():  # noqa: SIM118 - not a mapping
-        return -missed if missed else scores.hf
-    return scores.get(aim.measure) * (1 if aim.direction == "maximize" else -1)
-
-
 def log_classifier(
     store: Store,
     run: str,
@@ -159,8 +144,6 @@ def log_classifier(
     *,
     name: str,
     metrics: Mapping[str, float] | None = None,
-    worth: float | None = None,
-    judged_on: str = "",
     tags: Mapping[str, str] | None = None,
     example: str | None = None,
     step: int = 0,
@@ -169,8 +152,7 @@ def log_classifier(
 ) -> str:
     """Logs a saved classifier as a model of a run and registers it; a run that has a version gets no second one.
 
-    The version gets the alias `champion`, unless the version that has it is certified and this one is not, or, where
-    both are or neither is, was judged on the same held-out images and is worth more.
+    The version gets the alias `champion`, unless the version that has it is certified and this one is not.
 
     Args:
         store: The open store and the experiment.
@@ -178,8 +160,6 @@ def log_classifier(
         classifier: The folder that `Classifier.save` wrote.
         name: The model's name in the registry, which it shares with prompts.
         metrics: Held-out scores by name, kept with the model.
-        worth: The value that decides between this version and the champion, more is better; None for no comparison.
-        judged_on: Tells the held-out images from others, such as a digest.
         tags: Tags of the model and its version.
         example: An image as a request has it, to show how the model is asked.
         step: The step of the scores among the run's metrics.
@@ -194,14 +174,13 @@ def log_classifier(
     if there:
         return f"models:/{name}/{there[0].version}"
     model = _log(store, run, classifier, name, known, dict(tags or {}), example, step)
-    labels = {**(tags or {}), _JUDGED_ON: judged_on, _WORTH: str(worth)}
-    labels |= {} if status is None else {TARGET_REACHED: status}
+    labels = {**(tags or {}), **({} if status is None else {TARGET_REACHED: status})}
     labels |= {f"heldout.{key}": f"{value:.4f}" for key, value in known.items()}
     champion = _champion(client, name)
     version = client.create_model_version(
         name, f"models:/{model}", run_id=run, tags=labels, model_id=model, description=description or None
     )
-    if not _better(champion, judged_on, worth, status):
+    if champion is None or champion.tags.get(TARGET_REACHED) != "certified" or status == "certified":
         client.set_registered_model_alias(name, CHAMPION, version.version)
     return f"models:/{name}/{version.version}"
 
@@ -252,16 +231,3 @@ def _champion(client: Any, name: str) -> Any:
         version = client.get_registered_model(name).aliases.get(CHAMPION)
         return None if version is None else client.get_model_version(name, version)
     return None
-
-
-def _better(champion: Any, judged_on: str, worth: float | None, status: str | None) -> bool:
-    """Tells whether the champion alone is certified, or was judged on the same images and is worth more."""
-    if champion is None:
-        return False
-    certified = bool(champion.tags.get(TARGET_REACHED) == "certified")
-    if certified != (status == "certified"):
-        return certified
-    if worth is None or not judged_on or champion.tags.get(_JUDGED_ON) != judged_on:
-        return False
-    known = champion.tags.get(_WORTH, "None")
-    return known != "None" and float(known) > worth

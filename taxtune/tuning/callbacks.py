@@ -103,7 +103,3 @@ class Callbacks:
     def where(self) -> dict[str, str]:
         """Returns where to look at what callbacks have recorded, by what it shows."""
         return {what: place for each in self._given if hasattr(each, "where") for what, place in each.where().items()}
-
-    def addresses(self) -> list[str]:
-        """Returns what tells the records that callbacks keep from others, the same after the run's folder was moved."""
-        return [each.address() for each in self._given if hasattr(each, "address")]

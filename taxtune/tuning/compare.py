@@ -24,8 +24,6 @@ from taxtune.tuning.run_folder import (
     describe,
     files_shown,
     group_identity,
-    mark_finished,
-    read_finished,
     write_result,
 )
 
@@ -77,8 +75,6 @@ def compare_objectives(
     if not resume:
         for run in folders:
             check_unused(run)
-    elif isinstance(done := read_finished(folder, experiments, told), ComparisonResult):
-        return done
     answers, group = folder / "answers.db", Group(first.name, group_identity(first.name, folder, folders))
     how: dict[str, Any] = {"answers": answers, "callbacks": callbacks, "resume": resume}
     runs = tuple(
@@ -113,8 +109,6 @@ def compare_objectives(
     write_result(result)
     told.tell("on_written", result)
     told.tell("on_comparison", result, group)
-    if told.settled():
-        mark_finished(folder, experiments, told)
     return result
 
 

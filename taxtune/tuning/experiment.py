@@ -19,7 +19,6 @@ from taxtune.data.splits import Splits, split, split_sizes
 from taxtune.errors import ModelError, TaxtuneError, TemplateError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
-from taxtune.models.base import Identity
 from taxtune.policies import Policy
 from taxtune.progress import note
 from taxtune.recipe import Recipe
@@ -515,12 +514,8 @@ class Experiment:
             for text in getattr(each, "check", tuple)() or ():  # an object of the user's need not have it
                 note(text)
 
-    def identity(self, *, vlm: Identity | None = None) -> dict[str, Any]:
-        """Returns what must stay the same for a run to be resumed, by dotted key.
-
-        Args:
-            vlm: An identity in place of the model's own.
-        """
+    def identity(self) -> dict[str, Any]:
+        """Returns what must stay the same for a run to be resumed, by dotted key."""
         tree, needs = self.taxonomy, self.objective.needs
         fixed = {
             key: value
@@ -529,7 +524,7 @@ class Experiment:
         }
         named: dict[str, Mapping[str, Any]] = {
             "recipe": fixed | {"seed": self.seed},
-            "vlm": vlm or self.vlm.identity,
+            "vlm": self.vlm.identity,
             "mapper": self.mapper.identity(),
             "proposer": self.proposer.identity(),
             "policy": self.policy.identity(),
@@ -550,10 +545,6 @@ class Experiment:
             "tuning images": _digest([(e.sha256, e.target) for e in self.splits.tuning]),
             "held-out images": _digest([(e.sha256, e.target) for e in self.splits.heldout]),
         }
-
-    def fingerprint(self) -> str:
-        """Returns a hash of all that a finished result depends on, known without loading the model."""
-        return _digest([self.settings, self.identity(vlm=getattr(self.vlm, "content", None))])
 
 
 def _digest(value: object) -> str:

@@ -34,8 +34,6 @@ from taxtune.tuning.run_folder import (
     check_folder_is_for,
     describe,
     files_shown,
-    mark_finished,
-    read_finished,
     write_result,
 )
 from taxtune.tuning.selection import choose, front, next_steps
@@ -86,7 +84,7 @@ class Tuner:
         """Runs, or goes on with, the tuning run.
 
         Returns:
-            The result. Of a run that is finished already it is read from the folder, and callbacks are told nothing.
+            The result. A run that is finished already asks nothing and is written again.
 
         Raises:
             TaxtuneError: If the run cannot start or go on; what is done is kept and `resume` goes on from there.
@@ -95,8 +93,6 @@ class Tuner:
         experiment = self.experiment
         self._started = time.monotonic()
         check_folder_is_for("tune", self.folder)
-        if self.resume and isinstance(done := read_finished(self.folder, [experiment], self.callbacks), TuneResult):
-            return done
         with track("opening the history"):
             if not self.resume:
                 check_unused(self.folder)
@@ -204,8 +200,6 @@ class Tuner:
         self.callbacks.tell("on_written", result)
         with track("recording the result"):
             self.callbacks.tell("on_result", self, result)
-        if self.callbacks.settled():
-            mark_finished(self.folder, [experiment], self.callbacks)
         return result
 
     def _claim(self, *, new: bool) -> Claim | None:

@@ -472,12 +472,12 @@ class _Result:
     @property
     def contenders(self) -> tuple[str, ...]:
         """The names of the held-out results that are no baseline: winners, templates that were given, a front."""
-        return tuple(held.name for held in self.heldout if held.name.rpartition(": ")[2] != "baseline")
+        return tuple(held.name for held in self.heldout if held.name != "baseline")
 
-    def baseline_of(self, name: str) -> HeldoutResult | None:
-        """Returns the baseline that a held-out result is to be compared with: of several runs, the run's own."""
-        held = {each.name: each for each in self.heldout}
-        return held.get(f"{name.partition(': ')[0]}: baseline") or held.get("baseline")
+    @property
+    def heldout_baseline(self) -> HeldoutResult | None:
+        """The baseline on the held-out images; None where there are no held-out results."""
+        return next((held for held in self.heldout if held.name == "baseline"), None)
 
     def _held(self, name: str) -> HeldoutResult:
         for held in self.heldout:
@@ -664,7 +664,6 @@ class ComparisonResult(_Result):
         folder: The comparison's folder.
         where: Where to look: commands and files, by what they show.
         provenance: What was run.
-        names: What each run's winner is called among the held-out results; the run's objective where left out.
         seconds: Wall time until the held-out images were answered; None where it is not known.
     """
 
@@ -675,7 +674,6 @@ class ComparisonResult(_Result):
     folder: str
     where: dict[str, str] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
-    names: tuple[str, ...] = ()
     seconds: float | None = None
 
     def __repr__(self) -> str:
@@ -684,7 +682,7 @@ class ComparisonResult(_Result):
     @property
     def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
         """The runs, each with its winner's name among the held-out results."""
-        return tuple(zip(self.names or [run.objective for run in self.runs], self.runs, strict=True))
+        return tuple((run.objective, run) for run in self.runs)
 
     @property
     def faults(self) -> dict[str, dict[str, int]]:

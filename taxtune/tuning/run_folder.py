@@ -1,9 +1,4 @@
-"""A run's folder: what it may be used for, what is written there, and how that is read back and gone on with.
-
-The last thing that a run writes is `finished.json`: what it is the result of, and how large its files are. Where both
-still hold, going on with the run has nothing to do and nothing is loaded for it. Otherwise the run goes on as any other
-does, and writes what is missing.
-"""
+"""A run's folder: what it may be used for, what is written there, and how that is read back and gone on with."""
 
 from __future__ import annotations
 
@@ -17,12 +12,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import taxtune
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import DataError, RecipeError, ResumeError
 from taxtune.recipe import Recipe
 from taxtune.recipe_file import load_yaml
-from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.history import best, check_unused, read_attributes, read_records
 from taxtune.tuning.objective import Constraint
 from taxtune.tuning.records import ComparisonResult, Provenance, TuneResult
@@ -43,9 +36,6 @@ __all__ = [
     "files_shown",
     "finished_run",
     "group_identity",
-    "is_finished",
-    "mark_finished",
-    "read_finished",
     "read_result",
     "recipe_of",
     "write_result",
@@ -55,8 +45,6 @@ Kind = Literal["tune", "compare"]
 
 _HISTORY = ("history.db", "history.json", "history.jsonl")
 _KINDS = {"tune": "a tuning run", "compare": "a comparison"}
-_FINISHED = "finished.json"
-_SIZED = (".html", ".j2", ".jsonl", ".png", ".svg", ".txt")
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 
 #: Stand-ins for groups of a recipe that objects replace, or that are not needed: a recipe has to have them.
@@ -208,56 +196,6 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
 def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
     """Returns facts as a run's provenance has them: named in words, without what is empty, and without passwords."""
     return {key.replace("_", " "): redact(str(value)) for key, value in values.items() if value not in (None, "")}
-
-
-# -- finished ----------------------------------------------------------------------------------------------------------
-
-
-def mark_finished(folder: Path, experiments: Sequence[Experiment], callbacks: Callbacks) -> None:
-    """Notes that the results in a folder are those of some experiments, of a comparison only if all its runs are noted.
-
-    Args:
-        folder: The folder of a run, or of a comparison.
-        experiments: What was tuned; of a comparison in their order.
-        callbacks: Who recorded it.
-    """
-    runs = [folder / experiment.objective.name for experiment in experiments if len(experiments) > 1]
-    if all(is_finished(run) for run in runs):
-        write_json(folder / _FINISHED, _mark(folder, experiments, callbacks))
-
-
-def is_finished(folder: Path) -> bool:
-    """Tells whether the run in a folder was finished, whatever happened to it since."""
-    return (folder / _FINISHED).exists()
-
-
-def read_finished(
-    folder: Path, experiments: Sequence[Experiment], callbacks: Callbacks
-) -> TuneResult | ComparisonResult | None:
-    """Returns the result in a folder if it is that of these experiments and whole; arguments as `mark_finished`."""
-    try:
-        known = json.loads((folder / _FINISHED).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if known != _mark(folder, experiments, callbacks):
-        return None
-    result = read_result(folder)
-    return replace(result, where=files_shown(folder) | callbacks.where())
-
-
-def _mark(folder: Path, experiments: Sequence[Experiment], callbacks: Callbacks) -> dict[str, Any]:
-    of = [taxtune.__version__, callbacks.addresses(), [experiment.fingerprint() for experiment in experiments]]
-    folders = [folder, *(folder / experiment.objective.name for experiment in experiments)]
-    files = sorted(file for each in folders if each.is_dir() for file in each.iterdir())
-    return {
-        "of": hashlib.sha256(json.dumps(of).encode()).hexdigest(),
-        # Databases have more writers than the run, so that their size says nothing.
-        "files": {
-            str(file.relative_to(folder)): None if file.suffix == ".db" else file.stat().st_size
-            for file in files
-            if file.suffix in (*_SIZED, ".db") or file.name in ("result.json", "provenance.json")
-        },
-    }
 
 
 # -- read back ---------------------------------------------------------------------------------------------------------

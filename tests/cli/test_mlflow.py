@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.tracking import NullTracker
 from tests.cli.commands import run_captured, run_command
+from tests.displays import NullTracker
 from tests.tuning.toy import make_files
 
 
@@ -69,7 +69,5 @@ def test_a_run_that_mlflow_could_not_record_ends_as_a_failure_and_resume_records
     assert "error: out: The result is complete, but MLflow has no complete record of it" in last
     assert last.endswith("--resume")
     assert (tmp_path / "out/result.json").exists()
-    assert not (tmp_path / "out/finished.json").exists()
     monkeypatch.setattr(FullDisk, "whole", True)
     assert run_captured(*command, "--resume", folder=tmp_path).code == 0
-    assert (tmp_path / "out/finished.json").exists()

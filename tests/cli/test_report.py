@@ -1,4 +1,4 @@
-"""`taxtune report`: the report of a run once more, and one of several runs."""
+"""`taxtune report`: the report of a run once more."""
 
 from __future__ import annotations
 
@@ -47,15 +47,6 @@ def test_a_run_that_was_moved_has_its_report(runs: Path) -> None:
 
     assert done.code == 0
     assert "birds: tuning for hP and accuracy" in (runs / "shown.html").read_text("utf-8")
-
-
-def test_several_runs_stand_side_by_side(runs: Path) -> None:
-    done = run_captured("report", "hp", "exact", "both", folder=runs)
-
-    assert (done.code, done.out.strip()) == (0, "report.html")
-    page = (runs / "report.html").read_text("utf-8")
-    for name in ("hp: winner", "exact: winner", "both: hP-tuned", "both: accuracy-tuned", "exact: winner − hp: winner"):
-        assert name in page
 
 
 def test_the_winner_of_a_front_is_not_the_last_of_it(tmp_path: Path) -> None:

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from taxtune.metrics.diagnosis import classify
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.report.changes import Change, error_type, state_of
+from taxtune.report.changes import Change, error_type
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.tuning.records import SampleResult
 
@@ -79,9 +78,3 @@ def test_a_records_type_is_the_one_that_the_tree_gives() -> None:
 def test_what_becomes_of_an_answer(before: SampleResult, after: SampleResult, direction: str, words: str) -> None:
     change = Change(before, after)
     assert (change.direction, change.words) == (direction, words)
-
-
-def test_off_the_tree_is_no_right_answer_even_where_it_is_scored_as_the_root() -> None:
-    scored_as_root = row(0)
-    assert state_of(scored_as_root) == "general"
-    assert Change(row(2), replace(scored_as_root, off_tree=True)).words == "exact → off the tree"

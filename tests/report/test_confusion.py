@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from taxtune.metrics.ranks import OFF_TREE_RANK, RankIntervals, RankScores
 from taxtune.report import confusion
 from taxtune.report.page import page
 from tests.report import samples
@@ -93,47 +91,3 @@ def test_every_image_is_once_in_a_matrix_however_many_groups_there_are(groups: i
     assert broader == said.count("r")
     assert right + wrong + broader == len(truths)
     assert (f"{others} others" in matrix["columns"]) == bool(others)
-
-
-def test_a_deep_tree_has_matrices_where_most_answers_leave_the_path() -> None:
-    def path(*steps: int) -> str:
-        return "/".join(["r", *(f"{depth}.{step}" for depth, step in enumerate(steps))])
-
-    truths = [path(*[0] * 9)] * 60
-    said = [path(*[0] * (depth - 1), 1) for depth in range(1, 10) for _ in range(depth)] + [path(0)] * 15
-    (panel,) = group(samples.answered(truths, winner=said))["panels"]
-    assert [matrix["level"] for matrix in panel["matrices"]] == ["level 6", "level 7", "level 8", "level 9"]
-    assert [matrix["open"] for matrix in panel["matrices"]] == [False, False, False, True]
-
-
-@pytest.mark.parametrize(
-    "run",
-    [
-        samples.answered(["a/b"], winner=["a/b"]),
-        samples.answered(["a/b"], winner=["a"]),
-        samples.answered(["a/b"], winner=["a/b/c"]),
-        samples.answered(["a/b"], winner=[None]),
-        samples.answered([]),
-    ],
-)
-def test_no_wrong_group_is_no_section(run: Any) -> None:
-    assert confusion.section(run) is None
-
-
-def ranked(rank: str) -> RankIntervals:
-    return RankIntervals(RankScores(rank, 1, 1, 0), None, None)
-
-
-@pytest.mark.parametrize(
-    ("truths", "names"),
-    [
-        (["a/b/c", "a/b/d"], ["order", "species"]),
-        # Ranks name levels where every path has one node of each.
-        (["a/b/c", "a/b"], ["level 1", "level 2"]),
-        (["a/b/c/d", "a/b/c/e"], ["level 1", "level 2", "level 3"]),
-    ],
-)
-def test_a_level_has_a_ranks_name_where_that_is_certain(truths: list[str], names: list[str]) -> None:
-    held = samples.answered(truths, winner=truths).heldout[0]
-    ranks = (ranked("order"), ranked("species"), ranked(OFF_TREE_RANK))
-    assert confusion.level_names([replace(held, ranks=ranks)], len(names)) == names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import harmonic_mean
-from taxtune.report.curves import draw_curves, iteration_table, tuning_interval
-from taxtune.report.drawing import inline_svg, save_figure
+from taxtune.report.curves import draw_curves, tuning_interval
+from taxtune.report.drawing import save_figure
 from taxtune.report.plane import draw_plane
 from taxtune.tuning.records import IterationRecord, SampleResult
 from tests.report import samples
@@ -26,10 +24,6 @@ DRAWINGS = (draw_plane, draw_curves)
 
 def saved(draw: Callable[[Any], Any], result: Any, stem: Path) -> list[bytes]:
     return [path.read_bytes() for path in save_figure(lambda: draw(result), stem)]
-
-
-def count(pattern: str, draw: Callable[[Any], Any], result: Any) -> int:
-    return len(re.findall(pattern, inline_svg(draw, result, "x")))
 
 
 def test_figure_six_shows_both_runs_winners_and_baseline(tmp_path: Path) -> None:
@@ -42,23 +36,6 @@ def test_figure_six_shows_both_runs_winners_and_baseline(tmp_path: Path) -> None
         assert (np.abs(pixels - colour).sum(axis=2) < 12).sum() > 200
 
 
-def test_every_scored_iteration_has_its_marks() -> None:
-    run = samples.tune(n=12)
-    marks = r"<use [^>]*fill: var\(--hp\); fill-opacity: 0\.55"
-    # One mark more than there are templates with scores: the legend's.
-    assert count(marks, draw_plane, run) == 11 + 1
-    assert count(marks, draw_plane, replace(run, iterations=run.iterations[:5])) == 4 + 1
-    front = r"stroke-dasharray: 4\.4,2\.2; stroke-dashoffset: 0; stroke: var\(--hp\)"
-    assert count(front, draw_plane, replace(run, pareto=(1,))) == 0
-    assert count(front, draw_plane, replace(run, pareto=(1, 3, 5))) == 1 + 1
-    crosses = r"<use [^>]*stroke: var\(--ink\); stroke-width: 1\.6"
-    assert count(crosses, draw_curves, samples.tune(n=6)) == 0
-    assert count(crosses, draw_curves, samples.tune(n=20)) == 2 + 1  # iterations 7 and 19, and the legend
-    bars = r"stroke-opacity: 0\.45; stroke-width: 1\.1"
-    assert count(bars, draw_curves, samples.tune(n=7)) == 7 * 2  # hP and hR of each iteration, none of a failed one
-    assert count(bars, draw_curves, samples.tune("accuracy", n=6)) == 7 * 3
-
-
 @pytest.mark.parametrize("draw", DRAWINGS)
 def test_the_same_bytes_each_time_whatever_a_readers_own_settings(tmp_path: Path, draw: Any) -> None:
     import matplotlib as mpl
@@ -68,18 +45,6 @@ def test_the_same_bytes_each_time_whatever_a_readers_own_settings(tmp_path: Path
         assert saved(draw, samples.comparison(5), tmp_path / "b") == first
         assert mpl.rcParams["font.size"] == 30
     assert b"<dc:date>" not in first[1]
-
-
-def test_inline_figures_share_no_id_and_follow_the_pages_colours() -> None:
-    plane, history = (inline_svg(draw, samples.comparison(4), name) for draw, name in zip(DRAWINGS, "ab", strict=True))
-    ids = [set(re.findall(r'\bid="([^"]+)"', text)) for text in (plane, history)]
-    assert ids[0]
-    assert not ids[0] & ids[1]
-    for text, known in zip((plane, history), ids, strict=True):
-        assert set(re.findall(r'href="#([^"]+)"', text)) <= known
-        assert set(re.findall(r"url\(#([^)]+)\)", text)) <= known
-        assert "var(--ink)" in text
-        assert "#1b1b1b" not in text.lower()
 
 
 @pytest.mark.parametrize("draw", DRAWINGS)
@@ -94,21 +59,6 @@ def test_inline_figures_share_no_id_and_follow_the_pages_colours() -> None:
 def test_runs_with_next_to_nothing_are_drawn_too(tmp_path: Path, draw: Any, iterations: Any) -> None:
     bare = replace(samples.tune(n=1), iterations=iterations, heldout=(), differences=(), winner=0)
     assert all(len(content) > 2000 for content in saved(draw, bare, tmp_path / "x"))
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(TaxtuneError, match=r"hp_hr\.png"):
-        save_figure(lambda: draw_plane(samples.tune(n=1)), tmp_path / "file" / "hp_hr")
-
-
-def test_the_table_of_iterations_has_every_template_and_what_became_of_it() -> None:
-    table = iteration_table(samples.tune(n=8))
-    remarks, templates = ({row[0]: row[i] for row in table.rows} for i in (-2, -1))
-    assert "failed: three replies in a row were refused" in str(remarks[7])
-    assert sum("winner" in str(text) for text in remarks.values()) == 1
-    assert templates[0] == samples.BASELINE
-    assert table.title.endswith("9 iterations, 1 of them failed or void")
 
 
 def record(hp: list[float | None], hr: list[float | None]) -> IterationRecord:

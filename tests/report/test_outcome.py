@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from taxtune.report.html import render_report
 from taxtune.report.outcome import backed_off, first_screen
 from taxtune.report.summary import summarise
-from taxtune.tuning.records import ComparisonResult, Difference, Finalist, Provenance, Selection, TuneResult
+from taxtune.tuning.records import Finalist, Selection
 from tests.report import samples
 from tests.report.test_html import check, text
 
@@ -33,12 +31,6 @@ def test_the_counts_are_those_of_the_summary_and_each_winners_lead_to_its_images
     page = render_report(result)
     links = [found for tag, found in check(page).elements if tag == "a" and "data-error" in found]
     assert {link["data-template"] for link in links} == {"0", "1"}
-
-
-def test_hp_and_hr_are_explained_and_stand_beside_the_goal_with_their_changes() -> None:
-    said = text(render_report(samples.tune(n=3)))
-    assert "precision hP how much of what the answers say is true 0.871 0.962 +0.091 (+0.070 to +0.111)" in said
-    assert "recall hR (goal 0.420) how much of what is true the answers say 0.738 0.633 −0.105" in said
 
 
 @pytest.mark.parametrize("status", ["certified", "passes-alone", "estimate"])
@@ -69,51 +61,9 @@ def test_the_example_is_the_most_specific_right_answer_to_what_the_baseline_all_
     assert "no picture" in text(render_report(run))
 
 
-def test_a_photo_that_can_still_be_read_is_preferred(tmp_path: Path) -> None:
-    Image.new("RGB", (640, 480), (90, 120, 60)).save(tmp_path / "a.png")
-    images = {"i0": str(tmp_path / "a.png"), "i1": str(tmp_path / "gone.png")}
-    run = samples.answered([OWL, OWL], baseline=[FAR, NEAR], winner=[FAMILY, FAMILY])
-    example = shown(replace(run, provenance=Provenance(images=images)))["example"]
-    assert example["picture"].startswith("data:image/jpeg")
-    assert example["answers"][0]["text"] == "jay"
-
-
 def test_without_an_answer_that_backed_off_rightly_there_is_no_example() -> None:
     run = samples.answered([OWL, OWL], baseline=[OWL, FAR], winner=[FAMILY, OWL])
     assert shown(run)["example"] is None
     page = render_report(run)
     check(page)
     assert "<figure class=" not in page
-
-
-def test_templates_that_were_given_have_counts_and_no_verdict() -> None:
-    run = samples.tune(n=1)
-    held = (run.heldout[0], replace(run.heldout[1], name="template"))
-    given = ComparisonResult(
-        "birds", (), held, (Difference("template", "baseline", samples.differences(0.1, 0, 0)),), "x"
-    )
-    found = shown(given)
-    assert (found["winners"], found["columns"]) == ([], ["baseline", "template"])
-    assert "which the search never saw" not in text(render_report(given))
-
-
-def test_runs_side_by_side_are_compared_each_with_its_own_baseline() -> None:
-    truths = [OWL] * 3
-    one = samples.answered(truths, baseline=[OWL, OWL, OWL], winner=[OWL, OWL, FAMILY])
-    two = samples.answered(truths, baseline=[FAR, FAR, NEAR], winner=[FAMILY, FAR, FAMILY])
-    held = tuple(
-        replace(each, name=f"{name}: {each.name}") for name, run in (("a", one), ("b", two)) for each in run.heldout
-    )
-    joined = ComparisonResult("a, b", (one, two), held, (), "x", names=("a: winner", "b: winner"))
-    found = shown(joined)
-    assert [each["heading"] for each in found["winners"]] == ["a: prompt tuned for hP", "b: prompt tuned for hP"]
-    assert {row.example for row in backed_off(joined)} == {"i0", "i2"}
-    # Where the baselines of both were asked about the photo, both say so.
-    assert [each["text"] for each in found["example"]["answers"]] == ["tawny owl", "owls", "snowy owl", "owls"]
-    check(render_report(joined))
-
-
-def test_a_run_without_held_out_answers_says_so() -> None:
-    run: TuneResult = replace(samples.tune(n=2), heldout=(), differences=())
-    assert first_screen(run) is None
-    assert "There is no held-out comparison with the baseline." in text(render_report(run))

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from pathlib import Path
@@ -11,7 +9,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from taxtune.errors import TaxtuneError
-from taxtune.report.output import cut
 from taxtune.studies import StudyReport, Table, publish
 from taxtune.studies.published import published
 
@@ -66,37 +63,12 @@ def test_negative_numbers_have_a_minus_sign_and_zero_has_none() -> None:
     assert [row[1:] for row in table(rows=rows).shown()] == [["−1", "−0.25"], ["0", "0.00"]]
 
 
-def test_markdown_keeps_bars_and_notes() -> None:
-    lines = table().markdown().splitlines()
-    assert lines[0] == "**A title**"
-    assert lines[2] == "| name | n | hP |"
-    assert lines[3] == "| --- | ---: | ---: |"
-    assert lines[4] == r"| a\|b [red] | 1,234 | 0.99 |"
-    assert lines[-1] == "- 3 left out"
-
-
 def test_what_answers_hold_is_neither_obeyed_nor_rendered(capsys: pytest.CaptureFixture[str]) -> None:
     shown = table(columns=("name",), rows=(("\x1b[31mred\x07 \u202ewonk\nnow <b>",),), digits={})
     publish(report(tables=(shown,), figures={}, data={}), out=None, as_json=False)
     assert r"\x1b[31mred\x07 \u202ewonk" in capsys.readouterr().out
     assert r"| \x1b[31mred\x07 \u202ewonk now \<b> |" in shown.markdown()
     assert shown.records() == [{"name": "\x1b[31mred\x07 \u202ewonk\nnow <b>"}]
-
-
-def test_a_table_without_rows_has_headings_of_text() -> None:
-    assert "| --- | --- | --- |" in table(rows=()).markdown()
-
-
-def test_a_name_beside_a_figure_keeps_both_ends_and_is_no_formula() -> None:
-    assert cut("short", 5) == "short"
-    assert cut("a long name: guess 1", 13) == "a long…uess 1"
-    assert cut("a\nb $x$ \x1b", 20) == r"a b \$x\$ \x1b"
-
-
-def test_csv_is_unrounded_and_reads_back() -> None:
-    rows = list(csv.reader(io.StringIO(table().csv())))
-    assert rows[1] == ["a|b [red]", "1234", "0.98765"]
-    assert rows[2] == ["c", "", ""]
 
 
 def test_a_ragged_table_is_refused() -> None:
@@ -139,18 +111,6 @@ def test_printed_tables_are_numbers_where_they_can_be() -> None:
     rows = published("paper1-table4")
     assert rows
     assert all(isinstance(value, float) for row in rows for name, value in row.items() if name == "hF")
-
-
-def test_numbers_are_whole_on_a_narrow_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "30")
-    columns = ("model", *(f"quantity {i}" for i in range(5)))
-    table = Table("t", "T", columns, (("a/rather/long/name", *(12.5 + i for i in range(5))),))
-    publish(StudyReport("s", "S", {}, (table,)), out=None, as_json=False)
-    printed = capsys.readouterr().out
-    assert all(f"{12.5 + i:.3f}" in printed for i in range(5))
 
 
 def test_the_report_of_a_study_holds_tables_figures_notes_and_settings(tmp_path: Path) -> None:

@@ -4,19 +4,17 @@ import io
 import logging
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from taxtune.progress import loading, note, showing, track, track_each
-from taxtune.report.account import duration
+from taxtune.progress import loading, note, showing, track
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.scores import best_so_far
 from taxtune.tuning.objective import make_objective
-from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import choose, race
 from tests.report import samples
 
@@ -54,16 +52,14 @@ def displayed(screen: Screen) -> list[str]:
     return [line.rstrip() for line in rendered.display if line.strip()]
 
 
-def tuner(iterations: int = 8, group: str | None = None, known: Sequence[IterationRecord] = ()) -> Any:
+def tuner(iterations: int = 8, group: str | None = None) -> Any:
     objective = make_objective("hp")
     return SimpleNamespace(
         group=group,
-        history=SimpleNamespace(known=lambda: known),
         experiment=SimpleNamespace(
             objective=objective,
             stages=race(objective, 20, 80, iterations + 1),
-            outlook=samples.outlook("hp"),
-            splits=SimpleNamespace(heldout=range(200)),
+            splits=SimpleNamespace(tuning=range(80), heldout=range(200)),
         ),
     )
 
@@ -73,14 +69,12 @@ def follow(terminal: Terminal, clock: Clock, look: Callable[[], None] = lambda: 
     run = samples.tune(n=8)
     shown = TuningProgress(terminal)
     with showing(terminal):
-        known: list[IterationRecord] = []
-        shown.on_start(tuner(known=known), ())
+        shown.on_start(tuner(), ())
         for record, best in zip(run.iterations, best_so_far(run.iterations), strict=True):
             with track("asking", 20, done=5, stored=5) as task:
                 clock.now += 10
                 task.advance(15)
                 shown.on_answers(20, 5)
-            known.append(record)
             shown.on_iteration(record, best)
             look()
         shown.on_race(replace(run.iterations[1], rows=samples.rows(80, 1)))
@@ -170,59 +164,7 @@ def test_nothing_that_others_write_is_overwritten(clock: Clock, screen: Screen) 
     assert displayed(screen) == ["first", "second", "third", "taxtune: note: fourth"]
 
 
-def test_bars_of_work_that_never_ended_go_away(clock: Clock, screen: Screen) -> None:
-    with showing(Terminal(stream=screen, clock=clock)):
-        held = track_each(range(3), "held [bold]")
-        next(held)
-        assert "held [bold]" in "\n".join(displayed(screen))
-    assert displayed(screen) == []
-    held.close()
-
-
-@pytest.mark.parametrize("kind", ["dumb", "unknown"])
-def test_a_dumb_terminal_gets_a_log(kind: str, screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", kind)
-    with showing(Terminal(stream=screen)), track("reading", 2):
-        note("one is missing")
-    assert screen.getvalue() == "taxtune: note: one is missing\n"
-
-
-def test_a_path_that_is_longer_than_a_line_stays_whole(screen: Screen) -> None:
-    path = "/below/" + "far/" * 40 + "there.csv"
-    Terminal(stream=screen).note(f"wrote {path}")
-    assert path in screen.getvalue()
-
-
-def test_methods_do_no_harm_outside_a_run() -> None:
-    stream = io.StringIO()
-    shown = TuningProgress(Terminal(stream=stream))
-    shown.on_answers(1, 0)
-    shown.on_iteration(samples.iteration(0, state="void"), None)
-    shown.on_heldout("template", 1, 2)
-    shown.on_stop("failed")
-    assert stream.getvalue() == "asking: template, 2 images\n"
-
-
-def test_runs_that_are_compared_ask_about_the_baseline_once(clock: Clock) -> None:
-    stream = io.StringIO()
-    shown = TuningProgress(Terminal(stream=stream, clock=clock))
-    for _ in range(2):
-        shown.on_start(tuner(group="both"), ())
-        for name in ("baseline", "winner"):
-            shown.on_heldout(name, 0, 200)
-            shown.on_heldout(name, 200, 200)
-        shown.on_stop("finished")
-    assert stream.getvalue().count("held-out split: baseline") == 1
-    assert stream.getvalue().count("held-out split: winner") == 2
-    assert stream.getvalue().count("goal: ") == 1
-
-
 def test_control_characters_of_a_server_are_not_obeyed() -> None:
     stream = io.StringIO()
     Terminal(stream=stream).note("server said \x1b[2J")
     assert stream.getvalue() == "taxtune: note: server said \\x1b[2J\n"
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (600, "10 min"), (9000, "2.5 h")])
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

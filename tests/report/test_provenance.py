@@ -5,16 +5,15 @@ from pathlib import Path
 import pytest
 import yaml
 from PIL import Image
-from taxtune.tuning.files import describe
 
 from taxtune.recipe import load_recipe
-from taxtune.tuning.from_recipe import Parts
-from tests.report import samples
+from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.run_folder import describe
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
-    monkeypatch.setenv("SOME_API_KEY", "the-secret-key")
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-secret-key")
     (tmp_path / "tree.csv").write_text("child,parent,label\n1,,bird\n2,1,owl\n3,1,duck\n")
     lines = ["image,label"]
     for i in range(6):
@@ -30,20 +29,18 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
             "kind": "api",
             "model": "openai/some-model",
             "api_base": "http://me:password@127.0.0.1:9/v1",
-            "api_key_env": "SOME_API_KEY",
         },
     }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    return Parts(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out")
+    return Experiment(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "out")
 
 
-def test_it_names_model_data_and_software_and_no_secret(session: Parts) -> None:
+def test_it_names_model_data_and_software_and_no_secret(session: Experiment) -> None:
     command = "taxtune compare recipe.yaml --objective hp --objective accuracy"
-    found = describe(session.experiment(), samples.comparison(2).account, command)
+    found = describe(session, command)
     assert found.facts["Model"]["model"] == "openai/some-model"
     assert found.facts["Data"]["images"] == "2 tuning, 4 held-out, disjoint by content"
     assert found.facts["Data"]["domain"] == "bird"
-    assert found.facts["Effort"]["VLM calls"] == "90, 30 more from the store, 3,540 tokens, price unknown"
     assert "numpy" in found.facts["Software"]
     assert found.command == command
     assert len(found.images) == 6
@@ -52,8 +49,8 @@ def test_it_names_model_data_and_software_and_no_secret(session: Parts) -> None:
     assert "the-secret-key" not in everything
 
 
-def test_the_recipe_can_be_read_back(session: Parts, tmp_path: Path) -> None:
-    found = describe(session.experiment(), samples.tune(n=1).account, None)
+def test_the_recipe_can_be_read_back(session: Experiment, tmp_path: Path) -> None:
+    found = describe(session, None)
     assert found.recipe is not None
     (tmp_path / "again.yaml").write_text(found.recipe)
     again = load_recipe(tmp_path / "again.yaml")

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import pytest
-from taxtune.tuning.outlook import Aim
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
+from taxtune.report.goals import goal_in_words
 from taxtune.report.html import render_report
-from taxtune.report.summary import aim_in_words, selection_in_words, summarise, verdict
-from taxtune.tuning.objective import Constraint
+from taxtune.report.summary import selection_in_words, summarise, verdict
+from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Selection, TuneResult
 from tests.report import samples
 
 HELD = (Constraint("hp", 0.98, 0.9),)
-AIM = Aim("hr_at_hp", "hr", "maximize", HELD)
+AIM = ObjectiveSpec("hr_at_hp", "hr", "maximize", HELD)
 Status = Literal["certified", "passes-alone", "estimate"]
 
 
@@ -67,20 +66,6 @@ def test_photos_that_were_answered_wrongly_are_expected_among_further_ones() -> 
     assert bounds[0] > 0.02 >= bounds[1]
 
 
-def test_no_number_of_photos_is_named_that_nobody_labels() -> None:
-    assert said("estimate", 0.95, *[0.5001] * 4, *[1.0] * 96) == (
-        "Best estimate, not certified: its hP is 0.980 on 100 tuning images, too close to the goal 0.980 "
-        "(100 tuning images prove 0.950 with 90 % confidence)."
-    )
-
-
-def test_more_photos_are_not_promised_to_prove_what_is_not_so() -> None:
-    assert said("estimate", 0.93, *[0.5] * 10, *[1.0] * 90) == (
-        "Best estimate, not certified: its hP is 0.950 on 100 tuning images, short of the goal 0.980 "
-        "(100 tuning images prove 0.930 with 90 % confidence)."
-    )
-
-
 def test_without_a_confidence_nothing_is_called_certified() -> None:
     floor = (Constraint("hr", 0.5),)
     assert said(None, 0.6, *[1.0] * 20, constraints=floor) == (
@@ -105,7 +90,6 @@ def test_report_and_result_say_what_the_terminal_says() -> None:
     run = certified(samples.tune(n=3))
     assert verdict(run) == "Certified: hP is at least 0.985 with 90 % confidence (120 tuning images)."
     assert verdict(run) in render_report(run)
-    assert run.as_dict()["verdict"] == verdict(run)
     assert verdict(samples.tune(n=3)) == ""
 
 
@@ -137,11 +121,6 @@ def test_counts_add_up_whatever_became_of_the_answers() -> None:
     assert all(sum(each.counts.values()) == 6 for each in found.columns)
 
 
-def test_states_that_did_not_occur_are_left_out() -> None:
-    run = samples.answered(["a/b"] * 2, baseline=["a/b", "a"], winner=["a/b", "a/b"])
-    assert summarise(run).counts == ("wrong", "right, but general", "exact")
-
-
 def test_the_scores_that_matter_with_their_goals() -> None:
     found = summarise(samples.tune(n=3))
     assert found.scores == {"hp": "precision hP", "hr": "recall hR (goal 0.420)"}
@@ -155,44 +134,18 @@ def test_the_scores_that_matter_with_their_goals() -> None:
     assert [each.name for each in several.winners] == ["hp", "accuracy"]
 
 
-def test_the_winner_has_its_prompt_and_the_file_that_it_is_in(tmp_path: Path) -> None:
-    run = replace(samples.tune(n=3), folder=str(tmp_path))
-    prompt = "Which bird is this? Name its order or family."
-    records = tuple(replace(each, prompt=prompt) if each.iteration == run.winner else each for each in run.iterations)
-    known = replace(run, iterations=records)
-    assert summarise(known).winners[0].prompt == prompt
-    assert summarise(run).winners[0].prompt == run.best.template, "the record of a version that kept no prompt"
-    assert summarise(known).winners[0].file is None
-    (tmp_path / "winner.j2").write_text(prompt)
-    assert summarise(known).winners[0].file == tmp_path / "winner.j2"
-    (tmp_path / "winner.txt").write_text("")
-    assert summarise(known).winners[0].file == tmp_path / "winner.txt"
-
-
-def test_what_was_asked_and_what_it_cost() -> None:
-    run = samples.tune(n=3)
-    free = replace(run, iterations=run.iterations[:1], winner=0)
-    usage = free.iterations[0].usage
-    assert summarise(free).cost == "15 calls, 5 cached, 1 LLM call, under $0.01 and more, 8 s"
-    local = replace(usage, proposer_prompt_tokens=0, proposer_completion_tokens=0, proposer_cost_usd=None)
-    here = replace(free, iterations=(replace(free.iterations[0], usage=replace(local, vlm_cost_usd=0.0)),))
-    assert summarise(here).cost == "15 calls, 5 cached, $0.00, 8 s"
-    unpriced = replace(free, iterations=(replace(free.iterations[0], usage=local),))
-    assert summarise(unpriced).cost == "15 calls, 5 cached, price unknown, 8 s"
-
-
 @pytest.mark.parametrize(
     ("aim", "said"),
     [
-        (Aim("hf", "hf", "maximize", ()), "the highest hF"),
+        (ObjectiveSpec("hf", "hf", "maximize", ()), "the highest hF"),
         (
-            Aim("hr_at_hp", "hr", "maximize", (Constraint("hp", 0.98, 0.9),)),
+            ObjectiveSpec("hr_at_hp", "hr", "maximize", (Constraint("hp", 0.98, 0.9),)),
             "the highest hR, with hP at least 0.980 (90 % confidence)",
         ),
-        (Aim("hp", "hp", "maximize", (Constraint("hr", 0.26),)), "the highest hP, with hR at least 0.260"),
-        (Aim("f_beta", None, "maximize", ()), "the highest Fβ of hP and hR"),
-        (Aim("bits", "misinformation", "minimize", ()), "the lowest misinformation, bits"),
+        (ObjectiveSpec("hp", "hp", "maximize", (Constraint("hr", 0.26),)), "the highest hP, with hR at least 0.260"),
+        (ObjectiveSpec("f_beta", None, "maximize", ()), "the highest Fβ of hP and hR"),
+        (ObjectiveSpec("bits", "misinformation", "minimize", ()), "the lowest misinformation, bits"),
     ],
 )
-def test_the_objective_in_words(aim: Aim, said: str) -> None:
-    assert aim_in_words(aim) == said
+def test_the_objective_in_words(aim: ObjectiveSpec, said: str) -> None:
+    assert goal_in_words(aim) == said

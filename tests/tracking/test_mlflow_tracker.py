@@ -22,8 +22,9 @@ from PIL import Image
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.names import metric_name
 from taxtune.report.summary import summarise
-from taxtune.tracking import Group, MLflowTracker, NullTracker, Split, Tracker
+from taxtune.tracking import MLflowTracker, Split
 from taxtune.tracking.values import HEADLINE
+from taxtune.tuning.callbacks import Group
 from taxtune.tuning.records import TuneResult
 from tests.report import samples
 
@@ -97,13 +98,6 @@ def make_splits(folder: Path, examples: int = 3) -> tuple[Split, Split]:
         labels = dict.fromkeys(images, "Aves/Anseriformes")
         splits.append(Split(context, f"birds-{context}", str(folder), images, labels, f"1234{context[:4]}"))
     return splits[0], splits[1]
-
-
-def test_trackers_follow_the_protocol(tmp_path: Path) -> None:
-    trackers: list[Tracker] = [NullTracker(), MLflowTracker("x", tmp_path)]
-    assert trackers[0].start("a", {}, {}, "given") == "given"
-    assert trackers[0].where() is None
-    assert list(tmp_path.iterdir()) == [tmp_path / "current"]
 
 
 def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> None:
@@ -215,7 +209,7 @@ def test_tables_show_small_pictures_of_the_first_rows(uri: str, tmp_path: Path) 
 
 def test_splits_are_inputs_of_the_runs(uri: str, tmp_path: Path) -> None:
     splits = make_splits(tmp_path / "images")
-    group = Group("comparison", "birds", "data-1")
+    group = Group("birds", "data-1")
     for _ in range(2):  # as when a run is resumed
         tracker = MLflowTracker("data", tmp_path, uri)
         run = tracker.start("birds", {}, {}, group=group, splits=splits)
@@ -280,13 +274,6 @@ def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(ur
     assert runs[3].data.metrics["hp"] > 0
     assert len(client(uri).get_metric_history(parent, "hp")) == 6
     assert len(table(uri, parent, "heldout_images.json")) == 200
-
-
-def test_an_unknown_run_is_started_anew_with_a_note(uri: str, tmp_path: Path, notes: list[str]) -> None:
-    tracker = MLflowTracker("unknown", tmp_path, uri)
-    started = tracker.start("birds", {}, {}, "0" * 32)
-    assert started != "0" * 32
-    assert "does not know the run" in notes[0]
 
 
 def test_a_store_that_fails_in_the_middle_loses_nothing(
@@ -364,7 +351,7 @@ def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) 
 
 
 def compared(uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]) -> tuple[Group, list[str]]:
-    group, ids = Group("comparison", "birds", identity), []
+    group, ids = Group("birds", identity), []
     for each in runs:
         tracker = MLflowTracker("compare", folder, uri)
         settings = {"name": "birds", "vlm": {"model": "local"}, "objective": {"kind": each.objective}}
@@ -409,7 +396,7 @@ def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> Non
 
 
 def test_a_run_that_fails_ends_the_one_above_it(uri: str, tmp_path: Path) -> None:
-    group = Group("comparison", "birds", "c8")
+    group = Group("birds", "c8")
     tracker = MLflowTracker("compare", tmp_path, uri)
     run = tracker.start("birds", {}, {}, group=group)
     above = client(uri).get_run(run).data.tags["mlflow.parentRunId"]
@@ -434,26 +421,6 @@ def test_the_default_store_lies_beside_the_run(tmp_path: Path) -> None:
     assert str(folder) not in mlflow.get_tracking_uri()
 
 
-def test_what_tells_a_record_from_others_does_not_change_with_the_folder(tmp_path: Path) -> None:
-    address = MLflowTracker("x", tmp_path / "a").address()
-    assert MLflowTracker("x", tmp_path / "b").address() == address
-    assert MLflowTracker("y", tmp_path / "a").address() != address
-    server = MLflowTracker("x", tmp_path / "a", "http://me:secret@server").address()
-    assert server != address
-    assert "secret" not in server
-
-
-def test_the_environment_names_the_store_and_the_argument_comes_first(
-    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    run = MLflowTracker("environment", tmp_path / "out").start("birds", {}, {})
-    assert client(uri).get_run(run).info.run_name == "birds"
-    assert not (tmp_path / "out" / "mlflow.db").exists()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    assert MLflowTracker("environment", tmp_path, uri).start("birds", {}, {}, run) == run
-
-
 def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with socket.socket() as free:
@@ -476,17 +443,6 @@ def test_a_database_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(TaxtuneError, match="file"):
         MLflowTracker("x", tmp_path / "file").start("birds", {}, {})
-
-
-def test_long_runs_are_within_mlflows_limits(uri: str, tmp_path: Path) -> None:
-    tracker = MLflowTracker("limits", tmp_path, uri)
-    parent = tracker.start("birds", {f"p{i}": i for i in range(250)}, {"long": "y" * 20_000})
-    record = replace(samples.iteration(1), template="z" * 20_000, parameters={"words": "w" * 20_000})
-    tracker.iteration(record)
-    assert tracker.unrecorded == ()
-    assert len(client(uri).get_run(parent).data.params) == 250
-    (run,) = children(uri, parent)
-    assert content(uri, run.info.run_id, "template.j2") == record.template
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:

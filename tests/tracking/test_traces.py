@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from taxtune.tracking.store import Store, open_store
-from taxtune.tracking.traces import log_traces, sample
+from taxtune.tracking.traces import log_traces
 from tests.report import samples
 
 
@@ -91,14 +91,3 @@ def test_recorded_again_a_trace_is_there_once(store: Store, run: str) -> None:
     (trace, *_) = traces_of(store, later)
     assert len(assessments(trace)) == 3
     assert len({span.span_id for span in trace.data.spans}) == len(trace.data.spans)
-
-
-def test_of_every_template_the_same_images(store: Store, run: str) -> None:
-    rows = samples.rows(20)
-    chosen = [row.example for row in sample(rows, 5)]
-    assert len(chosen) == 5
-    assert [row.example for row in sample(samples.rows(20, seed=7), 5)] == chosen
-    assert set(chosen) < {row.example for row in sample(rows, 8)}
-    held = samples.heldout("winner", "Which bird?", 0.9, 0.8, 0.5, seed=1, n=20)
-    assert len(log_traces(store, run, held, "Which bird?", number=5, identity=run)) == 5
-    assert log_traces(store, run, held, "Which bird?", number=0, identity=run) == []

@@ -10,7 +10,7 @@ from PIL import Image
 from rich.console import Console
 
 import taxtune
-from taxtune.errors import DataError, ModelError, RecipeError, TaxtuneError
+from taxtune.errors import DataError, ModelError, TaxtuneError
 from taxtune.models import Failure
 from taxtune.policies import Vote
 from taxtune.policies.base import Places
@@ -82,11 +82,6 @@ def test_the_winner_is_chosen_at_every_share_without_asking_again(tmp_path: Path
     loaded = taxtune.load_run(several.folder)
     assert isinstance(loaded, TuneResult)
     assert loaded.selection == several.selection
-
-
-def test_other_policies_make_do_with_the_same_answers(tmp_path: Path) -> None:
-    with pytest.raises(TaxtuneError, match="largest number of samples first"):
-        toy_run(tmp_path, None, (*SMALL, "policy.samples=[2, 4]"))
 
 
 def test_a_policy_of_ones_own_decides(tmp_path: Path) -> None:
@@ -202,64 +197,6 @@ def test_several_templates_are_asked_once_each(run: Path) -> None:
     assert found.images == 16
     with pytest.raises(DataError, match="only 3 templates"):
         _ = CalibrationRun(run, risk=0.3, templates=9, vlm=vlm).sources
-
-
-def test_a_greedy_model_is_not_asked_for_several_answers(run: Path) -> None:
-    greedy = Wavering()
-    greedy.identity = {**greedy.identity, "temperature": 0.0}
-    with pytest.raises(ModelError, match="would be the same"):
-        taxtune.calibrate(run, risk=0.3, vlm=greedy)
-    assert greedy.asked == 0
-    assert taxtune.calibrate(run, risk=0.3, templates=2, heldout=True, vlm=greedy).samples == 2
-
-
-def test_too_few_images_are_told_before_anything_is_asked(run: Path) -> None:
-    vlm = Wavering()
-    with pytest.raises(DataError, match=r"even if every answer were right, it would take \d+"):
-        taxtune.calibrate(run, risk=0.02, confidence_level=0.9, vlm=vlm)
-    assert vlm.asked == 0
-
-
-def test_other_images_can_be_given_but_not_those_of_the_splits(run: Path) -> None:
-    work = CalibrationRun(run, risk=0.3, data=run.parent / "in" / "manifest.csv", vlm=Wavering())
-    assert len(work.examples) == 10
-    used = {example.sha256 for example in (*work.experiment.splits.tuning, *work.experiment.splits.heldout)}
-    assert not used & {example.sha256 for example in work.examples}
-
-
-def test_without_images_left_it_says_so(tmp_path: Path) -> None:
-    toy_run(tmp_path, None, ("iterations=1",))
-    with pytest.raises(DataError, match="none is free to calibrate on"):
-        taxtune.calibrate(tmp_path / "run", risk=0.3, vlm=Wavering())
-
-
-def test_a_run_on_other_images_is_refused(run: Path) -> None:
-    manifest = run.parent / "in" / "manifest.csv"
-    manifest.write_text("\n".join(manifest.read_text().splitlines()[:-4]) + "\n")
-    with pytest.raises(DataError, match="not those that the run was tuned on"):
-        taxtune.calibrate(run, risk=0.3, vlm=Wavering())
-
-
-def test_too_many_failures_end_it(run: Path) -> None:
-    with pytest.raises(ModelError, match="have no answer"):
-        taxtune.calibrate(run, risk=0.3, vlm=ToyVLM(fail=""))
-
-
-@pytest.mark.parametrize(("risk", "confidence"), [(0.0, None), (1.0, None), (0.1, 0.0), (0.1, 1.0)])
-def test_settings_out_of_range_are_refused(run: Path, risk: float, confidence: float | None) -> None:
-    with pytest.raises(TaxtuneError, match="between 0 and 1"):
-        taxtune.calibrate(run, risk=risk, confidence_level=confidence)
-
-
-def test_a_run_that_knows_no_recipe_asks_for_it(run: Path) -> None:
-    file = run / "provenance.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "source": None}))
-    with pytest.raises(RecipeError, match="does not tell which recipe"):
-        taxtune.calibrate(run, risk=0.3, vlm=Wavering())
-    with pytest.raises(DataError, match="does not contain a tuning run"):
-        taxtune.calibrate(run.parent, risk=0.3)
-    with pytest.raises(DataError, match="not calibrated"):
-        read_calibration(run)
 
 
 def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:

@@ -5,14 +5,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import pytest
-
-from taxtune.errors import TaxtuneError
-from taxtune.tracking import NullTracker
 from taxtune.tracking.callback import TrackingCallback
 from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.records import IterationRecord, TuneResult
-from tests.displays import Recorder
+from tests.displays import NullTracker, Recorder
 from tests.tuning.toy import make_parts, tuned
 
 
@@ -50,15 +46,6 @@ def test_a_run_does_not_wait_for_its_record_until_its_end(tmp_path: Path) -> Non
     parts = make_parts(tmp_path / "in", tmp_path / "out")
     tuned(parts, callbacks=[TrackingCallback(lambda: tracker), last])
     assert tracker.told == ["start", *range(6), "finish", "FINISHED"]
-
-
-def test_nothing_is_asked_where_the_record_cannot_be_started(tmp_path: Path) -> None:
-    tracker = Slow(TaxtuneError("MLflow cannot record the run: the disk is full."))
-    parts = make_parts(tmp_path / "in", tmp_path / "out")
-    with pytest.raises(TaxtuneError, match="the disk is full"):
-        tuned(parts, callbacks=[TrackingCallback(lambda: tracker)])
-    assert tracker.told == ["FAILED"]
-    assert parts.vlm.asked == 0
 
 
 class Diary(Callback):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from taxtune.errors import DataError, TaxonomyError, TaxtuneError
+from taxtune.errors import TaxonomyError, TaxtuneError
 from taxtune.progress import showing
 from taxtune.report.html import render_report
-from taxtune.report.tables import print_result
-from taxtune.settings import TaxonomySettings
-from taxtune.taxonomy import FORMATS
-from taxtune.tracking.values import difference_table, heldout_metrics, heldout_table
+from taxtune.tracking.values import result_tables
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import TuneResult
 from tests.displays import Recorder
@@ -56,7 +50,7 @@ def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
     assert len(session.examples) == 20
     said = [note for note in notes if "outside" in note]
     assert len(said) == 1
-    assert "1 of 21 images are outside 'colour' and cannot be scored on it; they are left out: round." in said[0]
+    assert "1 of 21 images are outside 'colour' and are left out: round." in said[0]
     # The trivial answer is the domain's root, and so is the tuning's.
     assert (result.trivial_hp, result.trivial_hr) == (1.0, pytest.approx(1 / 3))
 
@@ -87,41 +81,15 @@ def test_both_values_are_those_of_sets_of_ancestors(run: tuple[Experiment, TuneR
     assert result.differences[0].full["hr"].difference == pytest.approx(after.hr - before.hr)
 
 
-def test_table_report_json_and_mlflow_show_both_and_say_which(run: tuple[Experiment, TuneResult, list[str]]) -> None:
-    _, result, _ = run
-    text = io.StringIO()
-    print_result(Console(file=text, width=140), result, details=True)
-    for label in ("hP on colour", "hR on colour", "hF on colour", "hP on sight", "hR on sight", "hF on sight"):
-        assert label in text.getvalue()
-    page = render_report(result)
-    assert '<th scope="col">hP on colour</th>' in page
-    assert '<th scope="col">hP on sight</th>' in page
-    assert "restricted to colour" in page
-    held = result.heldout[1]
-    assert held.full is not None
-    assert heldout_metrics(held)["heldout/hr"] == held.scores.hr
-    table = heldout_table(result.heldout)
-    rows = {(n, s): (value, low) for n, s, value, low, *_ in zip(*table.values(), strict=True)}
-    assert rows["winner", "hR on colour"][0] == held.scores.hr
-    assert rows["winner", "hR on sight"] == (held.full.scores.hr, held.full.intervals["hr"].low)
-    changes = difference_table(result)
-    found = dict(zip(changes["score"], changes["difference"], strict=True))
-    assert found["hP on sight"] == result.differences[0].full["hp"].difference
-    assert "hF on sight" in heldout_table(result.heldout)["score"]
-    stored = json.loads(json.dumps(result.as_dict()))
-    assert stored["heldout"][0]["full"]["root"] == "sight"
-    assert stored["differences"][0]["full"]["hp"]["p_value"] > 0
-
-
 def test_without_a_root_nothing_is_added(tmp_path: Path) -> None:
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=1",))
     result = tuned(session, tmp_path / "out")
     assert session.part is None
     assert all(held.full is None for held in result.heldout)
     assert result.differences[0].full == {}
-    assert not any(" on " in name for name in heldout_table(result.heldout)["score"])
+    assert not any(" on " in name for name in result_tables(result)["heldout.json"]["score"])
     page = render_report(result)
-    assert '<th scope="col">hP</th>' in page
+    assert '<td class="left">hP</td>' in page
     assert "restricted to" not in page
     assert "domain root" not in session.tuned_for().identity()
 
@@ -160,23 +128,3 @@ def test_a_root_that_does_not_fit_is_told(
         return
     with pytest.raises(error, match=message):
         _ = session.examples
-
-
-def test_images_of_nothing_in_the_domain_and_misspelt_labels_are_errors(tmp_path: Path) -> None:
-    session = restricted(tmp_path / "in", tmp_path / "out", "shape")
-    manifest = tmp_path / "in" / "manifest.csv"
-    lines = manifest.read_text().splitlines()
-    manifest.write_text("\n".join(lines[:-1]) + "\n")
-    with pytest.raises(DataError, match="None of the 20 images shows anything below 'shape'"):
-        _ = session.examples
-    again = restricted(tmp_path / "in", tmp_path / "out", "colour")
-    manifest.write_text(manifest.read_text().replace("scarlet0.png,scarlet", "scarlet0.png,scralet"))
-    with pytest.raises(DataError, match=r"'scralet'.*did you mean 'scarlet'"):
-        _ = again.examples
-
-
-def test_a_recipe_knows_every_format() -> None:
-    for name in FORMATS:
-        assert TaxonomySettings(path="tree.csv", format=name).format == name
-    with pytest.raises(ValueError, match=r"is not a format\. Did you mean 'edges'"):
-        TaxonomySettings(path="tree.csv", format="edgse")

@@ -6,23 +6,14 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import optuna
 import pytest
-import sqlalchemy
-from pydantic import TypeAdapter
-from sqlalchemy.engine import Engine
-from sqlalchemy.orm import Mapper
 
 from taxtune.errors import ResumeError, TaxtuneError
-from taxtune.tuning import history as tuning_history
-from taxtune.tuning.history import History, best, check_unused, is_begun, read_attributes
+from taxtune.tuning.history import History, check_unused, is_begun, read_attributes
 from taxtune.tuning.proposers import Proposal
 from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
 
@@ -85,31 +76,6 @@ def test_iterations_are_numbered_from_the_baseline_and_come_back_as_they_were(pl
     assert [json.loads(line)["iteration"] for line in lines] == list(range(6))
 
 
-def test_a_dashboard_shows_what_was_tried_and_how_it_scored(place: Opened) -> None:
-    history = place.open()
-    run(history, 1)
-    history.finish(IterationRecord(history.claim(2).iteration, "failed", None, reason="three bad replies"))
-    study = optuna.load_study(study_name="run", storage=f"sqlite:///{place.folder / 'history.db'}")
-    assert study.metric_names == ["hP", "hR"]
-    assert [(trial.number, trial.values) for trial in study.trials] == [(0, [0.5, 0.7]), (1, [0.6, 0.7]), (2, None)]
-    shown = {"template": "template 1", "hP": 0.6, "hR": 0.7, "value": 0.6, "feasible": True}
-    assert study.trials[1].user_attrs.items() >= shown.items()
-    assert study.trials[2].user_attrs["reason"] == "three bad replies"
-
-
-def test_a_failed_iteration_is_kept_without_scores(place: Opened) -> None:
-    history = place.open()
-    history.finish(IterationRecord(history.claim(0).iteration, "failed", None, reason="three bad replies"))
-    assert history.records()[0].reason == "three bad replies"
-    assert best(history.records()) is None
-
-
-def test_the_pareto_front_is_of_hp_and_hr(place: Opened) -> None:
-    history = place.open()
-    for hp, hr in [(0.5, 0.9), (0.9, 0.5), (0.4, 0.4)]:
-        history.finish(record(history.claim(2).iteration, hp, hr))
-
-
 def test_an_existing_run_is_not_overwritten(place: Opened) -> None:
     check_unused(place.folder)
     assert not is_begun(place.folder)
@@ -128,21 +94,6 @@ def test_resume_says_what_changed(place: Opened) -> None:
     assert "new: was null, is 1" in str(error.value)
     assert "data" not in str(error.value).split("different data:")[1].split("Undo")[0]
     place.open().close()
-
-
-def test_what_a_run_was_made_from_can_be_read_from_its_folder(place: Opened) -> None:
-    assert read_attributes(place.folder) == {}
-    history = place.open()
-    history.set_note("taxonomy", "tree.csv")
-    history.close()
-    assert place.open().note("taxonomy") == "tree.csv"
-    assert read_attributes(place.folder) == {**IDENTITY, "note:taxonomy": "tree.csv"}
-
-
-def test_another_name_in_the_same_folder_is_another_run(tmp_path: Path) -> None:
-    History(tmp_path, "run", IDENTITY, resume=False).close()
-    with pytest.raises(ResumeError, match=r'recipe\.name: was "run", is "walk"'):
-        History(tmp_path, "walk", IDENTITY, resume=True)
 
 
 def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
@@ -186,45 +137,6 @@ def test_a_second_process_is_refused_and_goes_on_where_the_first_was_killed(plac
     assert (claim.iteration, claim.proposal) == (0, Proposal("half done", {"slot": "x"}))
 
 
-def test_no_new_iteration_is_begun_where_none_is_wanted(place: Opened) -> None:
-    assert place.open().claim(3, new=False) is None
-
-
-class Counted:
-    """A type adapter that counts what it validates."""
-
-    def __init__(self, adapter: TypeAdapter[IterationRecord], counts: Counter[str]) -> None:
-        self.adapter, self.counts = adapter, counts
-        self.dump_python = adapter.dump_python
-
-    def validate_python(self, data: object) -> IterationRecord:
-        self.counts["records"] += 1
-        return self.adapter.validate_python(data)
-
-
-def test_an_iteration_costs_the_same_whatever_came_before_it(place: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: Counter[str] = Counter()
-    monkeypatch.setattr(tuning_history, "_RECORD", Counted(tuning_history._RECORD, counts))
-    history = place.open()
-    with ExitStack() as listening:
-        for target, event, what in ((Engine, "before_cursor_execute", "statements"), (Mapper, "load", "rows")):
-            count = partial(lambda what, *_: counts.update([what]), what)
-            sqlalchemy.event.listen(target, event, count)
-            listening.callback(sqlalchemy.event.remove, target, event, count)
-        costs = []
-        for i in range(10):
-            counts.clear()
-            claim = history.claim(100)
-            history.propose(claim, Proposal(f"template {claim.iteration}"))
-            history.finish(record(claim.iteration))
-            if i == 5:  # what grows once costs once
-                history.grow(replace(record(0), rows=record(0).rows * 2))
-            assert len(history.templates()) == len(history.records()) == i + 1
-            costs.append(dict(counts))
-    assert costs[2] == costs[4] == costs[-1]
-    assert [len(r.rows) for r in history.records()[:2]] == [2, 1]
-
-
 def test_a_run_that_nothing_was_gained_in_is_removed(place: Opened) -> None:
     history = place.open(resume=False)
     history.propose(history.claim(3), Proposal("half done"))
@@ -234,9 +146,3 @@ def test_a_run_that_nothing_was_gained_in_is_removed(place: Opened) -> None:
     kept.finish(record(kept.claim(3).iteration))
     kept.discard()
     assert [r.iteration for r in kept.records()] == [0], "a finished iteration is worth keeping"
-
-
-def test_the_winner_is_feasible_and_the_earliest_of_equals() -> None:
-    records = [record(0, value=0.5), record(1, value=0.9, feasible=False), record(2, value=0.7), record(3, value=0.7)]
-    assert best(records).iteration == 2
-    assert best(records[1:2]).iteration == 1, "where nothing is feasible, the nearest to it"

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.errors import DataError
 from taxtune.metrics.information import information_scores
-from taxtune.metrics.ranks import RankScores
 from taxtune.metrics.statistics import INFORMATION_METRICS
-from taxtune.report.html import render_report
 from taxtune.report.scores import rank_table
-from taxtune.report.tables import print_result
 from taxtune.tracking.values import all_scores
 from taxtune.tuning.history import History
 from taxtune.tuning.objective import Aims, make_objective, read_floor
-from taxtune.tuning.plan import make_plan
-from taxtune.tuning.records import IterationRecord, TemplateScores, TuneResult
+from taxtune.tuning.records import TemplateScores, TuneResult
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
@@ -75,21 +70,6 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
     assert set(INFORMATION_METRICS) <= set(result.differences[0].metrics)
 
 
-def test_what_people_see_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from rich.console import Console
-
-    result = tune(tmp_path, "objective.kind=ihf", cyclist=True)
-    console = Console(width=200)
-    print_result(console, result, details=True)
-    shown = capsys.readouterr().out
-    for name in ("ihP", "ihR", "ihF", "misinformation", "remaining", "level 2"):
-        assert name in shown
-    page = render_report(result)
-    assert "Precision and recall at each rank" in page
-    assert "off the tree" in page
-    assert "misinformation" in page
-
-
 def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     overrides = ("taxonomy.frequencies=counts.csv",)
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides)
@@ -108,22 +88,8 @@ def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     assert changed.tuned_for().identity()["weights"] != identity["weights"]
     plain = make_parts(tmp_path / "in", tmp_path / "out")
     assert "weights" not in plain.tuned_for().identity()
-    by_targets = make_parts(
-        tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets", "taxonomy.smoothing=1")
-    )
+    by_targets = make_parts(tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets",))
     assert by_targets.weights.as_dict()["p"] == "targets"
-    assert by_targets.weights.smoothing == 1
-
-
-def test_frequencies_that_cannot_be_used_are_said_before_a_run(tmp_path: Path) -> None:
-    session = make_parts(
-        tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=counts.csv", "tracking.mlflow=false")
-    )
-    (tmp_path / "in" / "counts.csv").write_text("node,count\nscarlet,6\n")
-    assert any("never occur" in problem for problem in make_plan(session).problems)
-    with pytest.raises(DataError, match="never occur"):
-        tuned(session, tmp_path / "out")
-    assert not (tmp_path / "out" / "history.db").exists()
 
 
 def scores(ihp: float | None, ihr: float, hr: float = 0.6) -> TemplateScores:
@@ -141,18 +107,3 @@ def test_ihp_orders_by_floor_then_ihp_then_ihr() -> None:
     without_a_floor = make_objective("ihf", aims=Aims(read_floor(0.7)))
     assert not without_a_floor.constraints
     assert without_a_floor.value(scores(0.8, 0.3)) == 0.5
-
-
-def test_records_without_the_scores_are_not_ordered_by_them() -> None:
-    old = TemplateScores(0.9, 0.6, 0.72, 0.5, 3.0, 20)
-    for kind in ("ihp", "ihf"):
-        with pytest.raises(ValueError, match=f"no '{kind}'"):
-            make_objective(kind, aims=Aims(read_floor("trivial", 0.5))).value(old)
-
-
-def test_a_rank_that_nobody_spoke_of_has_no_number() -> None:
-    ranks = (RankScores("sub/genus", n_predicted=0, n_relevant=4, right=0),)
-    record = IterationRecord(1, "complete", "What?", scores=TemplateScores(0.9, 0.6, 0.72, 0.5, 3.0, 20, ranks=ranks))
-    found = all_scores(record)
-    assert "precision.sub/genus" not in found
-    assert found["recall.sub/genus"] == 0

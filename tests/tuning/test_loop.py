@@ -7,7 +7,7 @@ import pytest
 
 from taxtune import load_run
 from taxtune.cli.running import run_guarded
-from taxtune.errors import ImageError, ModelError, ResumeError, TemplateError
+from taxtune.errors import ImageError, ModelError, ResumeError
 from taxtune.models import Failure
 from taxtune.recipe import load_recipe
 from taxtune.tuning.callbacks import Callback
@@ -84,17 +84,6 @@ def test_a_run_tunes_and_judges(whole):
     assert said[-2:] == [("result", result.winner), ("stop", "finished")]
 
 
-def test_the_splits_share_no_image_and_the_store_saves_questions(tmp_path, whole):
-    whole.copied(tmp_path)
-    again = make_parts(tmp_path / "in", tmp_path / "again")
-    tuning = {e.sha256 for e in again.splits.tuning}
-    heldout = {e.sha256 for e in again.splits.heldout}
-    assert not tuning & heldout
-    result = tuned(again, tmp_path / "again", answers=tmp_path / "out/answers.db")
-    assert again.vlm.asked == 0
-    assert all(r.usage.asked == 0 and r.usage.from_store == 8 for r in result.iterations)
-
-
 def test_a_finished_run_resumes_to_the_same_result_and_more_iterations_go_on(tmp_path, whole):
     first, _ = whole.result, whole.copied(tmp_path)
     session = make_parts(tmp_path / "in", tmp_path / "out")
@@ -123,42 +112,11 @@ def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path, whole):
         tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out")
     with pytest.raises(ResumeError, match=r"recipe\.seed: was 3, is 4"):
         tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("seed=4",)), tmp_path / "out", resume=True)
-    apart = make_parts(tmp_path / "in", tmp_path / "out", overrides=("seed={split: 3, proposer: 4, model: 3}",))
-    with pytest.raises(ResumeError, match=r'recipe\.seed: was 3, is {"split": 3, "proposer": 4}'):
-        tuned(apart, tmp_path / "out", resume=True)
     manifest = tmp_path / "in/manifest.csv"
     session = make_parts(tmp_path / "in", tmp_path / "out")
     manifest.write_text(manifest.read_text().replace("navy0.png,navy", "navy0.png,azure"))
     with pytest.raises(ResumeError, match="images: the content has changed"):
         tuned(session, tmp_path / "out", resume=True)
-
-
-def test_each_seed_draws_its_own(tmp_path, whole):
-    """Another proposer's seed tries other templates on the same images; another split's asks about other images."""
-    runs = {}
-    for name in ("proposer", "split", "model"):
-        seeds = {"split": 3, "proposer": 3, "model": 3} | {name: 11}
-        text = ", ".join(f"{key}: {value}" for key, value in seeds.items())
-        parts = make_parts(tmp_path / "in", tmp_path / name, overrides=(f"seed={{{text}}}",))
-        runs[name] = tuned(parts)
-
-    def images(run):
-        return [row.example for row in run.iterations[0].rows]
-
-    def templates(run):
-        return [record.template for record in run.iterations]
-
-    assert (images(runs["proposer"]), templates(runs["proposer"]) == templates(whole.result)) == (
-        images(whole.result),
-        False,
-    )
-    assert (images(runs["split"]) == images(whole.result), templates(runs["split"])[:3]) == (
-        False,
-        templates(whole.result)[:3],  # of the plan; what follows it depends on the scores
-    )
-    # The toy model draws nothing at random, so that another seed of its is the same run, and may go on with it.
-    assert (images(runs["model"]), templates(runs["model"])) == (images(whole.result), templates(whole.result))
-    tuned(make_parts(tmp_path / "in", tmp_path / "model"), resume=True)
 
 
 def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path, whole):
@@ -203,15 +161,6 @@ def test_failed_calls_are_missing_not_wrong(tmp_path):
         assert h.scores.n == sum(row.failure is None for row in h.rows)
 
 
-def test_a_template_that_the_model_refuses_is_void_and_the_run_goes_on(tmp_path):
-    session = make_parts(tmp_path / "in", tmp_path / "out", ToyVLM(fail="Be careful."), overrides=("iterations=11",))
-    result = tuned(session, tmp_path / "out")
-    void = [r for r in result.iterations if r.state == "void"]
-    assert void
-    assert all(r.scores is None and r.value is None and "content filter" in r.reason for r in void)
-    assert result.iterations[result.winner].state == "complete"
-
-
 def test_a_model_out_of_reach_stops_the_run_and_resume_asks_the_same_template(tmp_path, whole):
     class Down(ToyVLM):
         def answer(self, questions):
@@ -225,25 +174,6 @@ def test_a_model_out_of_reach_stops_the_run_and_resume_asks_the_same_template(tm
         tuned(make_parts(tmp_path / "in", tmp_path / "out", Down()), tmp_path / "out")
     result = tuned(make_parts(tmp_path / "in", tmp_path / "out"), tmp_path / "out", resume=True)
     assert [r.template for r in result.iterations] == [r.template for r in whole.result.iterations]
-
-
-def test_proposals_that_run_out_end_the_run_early(tmp_path):
-    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=20",))
-    result = tuned(session, tmp_path / "out")
-    complete = [r for r in result.iterations if r.state == "complete"]
-    assert len(complete) == 1 + 12, "the baseline and every composition of 3 x 4 fragments"
-    assert result.iterations[-1].state == "failed"
-    assert len(result.iterations) == 14
-
-
-def test_a_baseline_that_cannot_be_used_is_refused_and_one_that_lists_labels_is_noted(tmp_path):
-    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("prompt.baseline=Is it scarlet or navy?",))
-    (said,) = make_plan(session).notes
-    assert said.startswith("The baseline has labels in the prompt ('scarlet', 'navy')")
-    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("prompt.baseline=Is it {{ nope }}?",))
-    with pytest.raises(TemplateError, match=r"prompt\.baseline"):
-        tuned(session, tmp_path / "out")
-    assert not (tmp_path / "out/history.db").exists(), "nothing half-written"
 
 
 def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
@@ -318,28 +248,6 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
     shutil.copytree(safe, images, dirs_exist_ok=True)
     again = tuned(parts_again(), resume=True)
     assert [each.template for each in again.iterations] == [each.template for each in expected.iterations]
-
-
-def test_fewer_iterations_than_there_are_is_an_error_that_says_how_to_go_on(tmp_path):
-    tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=3",)))
-    with pytest.raises(ResumeError, match=r"has 3 iterations already.*Continue it with iterations=3 or more.*--out"):
-        tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=2",)), resume=True)
-    more = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=4",)), resume=True)
-    assert len(more.iterations) == 5
-
-
-def test_what_the_race_asks_is_kept_apart(tmp_path):
-    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("data.block=2", "objective.kind=hr_at_hp"))
-    result = tuned(session)
-    for record in result.iterations:
-        asked = [each.asked + each.from_store for each in (record.usage, record.race)]
-        # First the block, then in each round all the images of the round, the store first.
-        assert asked[0] - asked[1] == 2
-        assert (asked[1] > 0) == (len(record.rows) > 2)
-        assert asked[1] == 0 or asked[1] >= len(record.rows)
-        assert 0 <= record.race.seconds <= record.usage.seconds
-    assert any(record.race.asked for record in result.iterations)
-    assert load_run(tmp_path / "out").iterations == result.iterations
 
 
 def test_a_plan_counts_calls_and_names_every_problem(tmp_path):

@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Aims, Constraint, make_objective, read_floor
 from taxtune.tuning.records import TemplateScores
@@ -61,21 +60,3 @@ def test_f_beta_is_between_hp_and_hr_and_beta_one_is_hf(beta, hp, hr):
     assert make_objective("f_beta", aims=Aims(beta=1.0)).value(both) == pytest.approx(both.hf)
     value = make_objective("f_beta", aims=Aims(beta=beta)).value(both)
     assert min(hp, hr) - 1e-9 <= value <= max(hp, hr) + 1e-9
-
-
-@pytest.mark.parametrize("floor", ["8", "120%", "80 per cent", 1.5, -0.1, True])
-def test_what_is_no_floor_is_refused(floor):
-    with pytest.raises(TaxtuneError, match="not a floor of hR"):
-        read_floor(floor)
-
-
-def test_the_floor_never_passes_one():
-    assert make_objective("hp", aims=Aims(read_floor("trivial", 1.0))).feasible(scores(1.0, 1.0))
-
-
-@pytest.mark.parametrize(("kind", "expected"), [("hf", harmonic_mean(0.9, 0.6)), ("accuracy", 0.5)])
-def test_the_other_objectives_have_no_floor(kind, expected):
-    objective = make_objective(kind, aims=Aims(read_floor(0.7)))
-    assert not objective.constraints
-    assert objective.feasible(scores(0.9, 0.1))
-    assert objective.value(scores(0.9, 0.6)) == expected

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.config import PAPER_PRESETS
-from taxtune.report.html import render_report
-from taxtune.report.progress import Terminal, TuningProgress
-from taxtune.report.scores import score_table
-from taxtune.report.tables import print_result
-from taxtune.tracking.values import (
-    example_table,
-    heldout_metrics,
-    iteration_metrics,
-)
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.plan import make_plan
 from taxtune.tuning.records import TuneResult
 from tests.tuning.test_domain_root import restricted
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
@@ -129,54 +115,6 @@ def test_tuning_for_precision_rewards_declining_and_not_inventing(
             assert result.heldout[1].scores.off_tree == 0
 
 
-def test_both_shares_stand_wherever_a_run_is_shown(runs: dict[str, tuple[Experiment, TuneResult]]) -> None:
-    session, result = runs["child"]
-    for line in (session.folder / "history.jsonl").read_text().splitlines():
-        record = json.loads(line)
-        if record["state"] == "complete":
-            answers = [row for row in record["rows"] if row["answer"] is not None]
-            for key in ("abstained", "off_tree"):
-                assert record["scores"][key] == sum(row[key] for row in answers) / len(answers)
-    baseline, winner = result.iterations[0], result.heldout[1]
-    assert baseline.scores is not None
-    metrics = iteration_metrics(baseline)
-    assert (metrics["abstained"], metrics["off_tree"]) == (0.0, baseline.scores.off_tree)
-    assert heldout_metrics(winner)["heldout/abstained"] == winner.scores.abstained
-    scores = {row[1]: row for row in score_table(result).rows if row[0] == "off the tree"}
-    assert scores["baseline"][4] == result.heldout[0].intervals["off_tree"].high
-    assert scores["winner − baseline"][2] == -result.heldout[0].scores.off_tree
-    examples = example_table(baseline.rows)
-    assert dict(zip(examples["example"], examples["off the tree"], strict=True)) == {
-        row.example: row.off_tree for row in baseline.rows
-    }
-    share = f"{result.heldout[0].scores.off_tree:.3f}"
-    text = io.StringIO()
-    console = Console(file=text, width=80)
-    print_result(console, result, details=True)
-    rows = [line.split() for line in text.getvalue().splitlines()]
-    assert ["off", "the", "tree", "baseline", share] in [row[:5] for row in rows]
-    assert ["abstained", "baseline", "0.000"] in [row[:3] for row in rows]
-    off = sum(row.off_tree for row in result.heldout[0].rows)
-    assert ["off", "the", "tree", str(off), "0"] in rows
-    page = render_report(result)
-    assert '<td class="left">off the tree</td>' in page
-    assert '<td class="left">abstained</td>' in page
-    assert share in page
-    assert "<q>A bicycle, see " in page
-    assert '<span class="word">wrong:</span> something that the tree lacks</li>' in page
-    assert "off the tree, unchanged" in page or "→ off the tree" in page or "off the tree →" in page
-    assert "a child of the root that is never right" in page
-    assert "a child of the root that is never right" not in render_report(runs["root"][1])
-    live = io.StringIO()
-    progress = TuningProgress(Terminal(stream=live))
-    progress.on_start(
-        SimpleNamespace(experiment=session.tuned_for(), group=None, history=SimpleNamespace(records=list)), ()
-    )
-    progress.on_iteration(baseline, baseline)
-    progress.on_stop("finished")
-    assert f"abst. 0.000  off {baseline.scores.off_tree:.3f}" in live.getvalue()
-
-
 def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: Path) -> None:
     settings = ("max_off_tree=0.3", "iterations=2")
     session = cyclist(tmp_path / "in", tmp_path / "out", *settings)
@@ -197,28 +135,6 @@ def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: 
         assert again.vlm.asked == 0  # type: ignore[attr-defined]
     raised = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.9", "iterations=2")
     assert tuned(raised, tmp_path / "out", resume=True).iterations[0].scores is not None
-
-
-def test_the_bound_holds_for_a_run_that_is_gone_on_with_and_may_be_changed(tmp_path: Path) -> None:
-    tuned(cyclist(tmp_path / "in", tmp_path / "out", "iterations=1"), tmp_path / "out")
-    lower = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.3", "iterations=2")
-    with pytest.raises(TaxonomyError, match=r"max_off_tree \(0\.3\)"):
-        tuned(lower, tmp_path / "out", resume=True)
-    longer = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.9", "iterations=2")
-    assert len(tuned(longer, tmp_path / "out", resume=True).iterations) == 3
-
-
-def test_a_share_that_is_just_allowed_is_allowed(tmp_path: Path) -> None:
-    session = cyclist(tmp_path / "in", tmp_path / "out", "iterations=1")
-    result = tuned(session, tmp_path / "out")
-    share = shares(result)[0][1]
-    exact = cyclist(tmp_path / "in", tmp_path / "exact", "iterations=1", f"max_off_tree={share}")
-    assert shares(tuned(exact, tmp_path / "exact"))[0][1] == share
-
-
-def test_the_plan_says_when_a_run_would_end(tmp_path: Path) -> None:
-    assert make_plan(make_parts(tmp_path / "in", tmp_path / "out")).max_off_tree == 0.5
-    assert make_plan(cyclist(tmp_path / "in", tmp_path / "out")).max_off_tree == 1
 
 
 def test_on_the_whole_taxonomy_it_is_a_child_of_that_ones_root(tmp_path: Path) -> None:
