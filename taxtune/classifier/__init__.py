@@ -7,8 +7,8 @@ classifier.save("birds-classifier")
 
 from __future__ import annotations
 
-from taxtune.classifier.classifier import Classification, Classifier, RiskGuarantee, Step
+from taxtune.classifier.classifier import Classification, Classifier, Step
 from taxtune.classifier.loading import load_classifier
-from taxtune.classifier.reliability import Reliability
+from taxtune.classifier.reliability import Reliability, RiskGuarantee
 
 __all__ = ["Classification", "Classifier", "Reliability", "RiskGuarantee", "Step", "load_classifier"]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.classifier.reliability import Reliability
+from taxtune.classifier.reliability import Reliability, RiskGuarantee
+from taxtune.classifier.saved import save
 from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError, ModelError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from taxtune.recipe import Recipe
     from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Classification", "Classifier", "RiskGuarantee", "Step"]
+__all__ = ["Classification", "Classifier", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +80,6 @@ class Classification:
     def confidence(self) -> float | None:
         """How sure it is that the image belongs to the node, see `Step`; None where nothing is known."""
         return self.path[-1].confidence if self.path else None
-
-
-@dataclass(frozen=True, slots=True)
-class RiskGuarantee:
-    """The guarantee of a calibrated policy: on new images of the same kind the mean of 1 - hP is at most the risk.
-
-    Attributes:
-        risk: The mean of 1 - hP, in (0, 1).
-        confidence_level: How often that holds, in (0, 1); None for in expectation.
-        images: How many images the policy was calibrated on.
-    """
-
-    risk: float
-    confidence_level: float | None
-    images: int
 
 
 @dataclass
@@ -212,21 +198,7 @@ class Classifier:
             TaxtuneError: If it is not `portable`, the folder holds something else or cannot be written to, or the
                 commit of the model cannot be found out.
         """
-        from taxtune.classifier.saved import save
-
         return save(self, Path(folder))
-
-    @classmethod
-    def load(cls, folder: str | PathLike[str], **options: Any) -> Classifier:
-        """Reads a classifier that `save` wrote, or makes one of a run's folder: `taxtune.load_classifier`.
-
-        Args:
-            folder: The folder.
-            **options: The options of `taxtune.load_classifier`.
-        """
-        from taxtune.classifier.loading import load_classifier
-
-        return load_classifier(folder, **options)
 
     # -- scikit-learn's conventions ------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taxtune.classifier.classifier import Classifier, RiskGuarantee
-from taxtune.classifier.reliability import Reliability
+from taxtune.classifier.classifier import Classifier
+from taxtune.classifier.reliability import Reliability, RiskGuarantee
 from taxtune.classifier.saved import FILE, read_saved, read_tree
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model

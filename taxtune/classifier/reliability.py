@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Reliability"]
+__all__ = ["Reliability", "RiskGuarantee"]
 
 #: At least so many answers the prior counts as.
 _PRIOR = 5.0
@@ -72,3 +72,18 @@ class Reliability:
             size = max(_PRIOR, 1 / (1 - prior))
             found[d] = (own[d] + size * prior) / (own[0] + size)
         return np.minimum.accumulate(found)
+
+
+@dataclass(frozen=True, slots=True)
+class RiskGuarantee:
+    """The guarantee of a calibrated policy: on new images of the same kind the mean of 1 - hP is at most the risk.
+
+    Attributes:
+        risk: The mean of 1 - hP, in (0, 1).
+        confidence_level: How often that holds, in (0, 1); None for in expectation.
+        images: How many images the policy was calibrated on.
+    """
+
+    risk: float
+    confidence_level: float | None
+    images: int

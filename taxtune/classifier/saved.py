@@ -8,17 +8,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from taxtune.atomic import make_folder, write_json
-from taxtune.classifier.classifier import Classifier, RiskGuarantee
-from taxtune.classifier.reliability import Reliability
+from taxtune.classifier.reliability import Reliability, RiskGuarantee
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from taxtune.classifier.classifier import Classifier
 
 __all__ = ["FILE", "Saved", "read_saved", "read_tree", "save"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-from taxtune.classifier import Classification, Classifier
+from taxtune.classifier import Classification, Classifier, load_classifier
 from taxtune.classifier.saved import read_saved
 from taxtune.errors import ImageError, ModelError
 from taxtune.models import check_model
@@ -168,7 +168,7 @@ def _row(found: Classification) -> dict[str, Any]:
 
 def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> ServedClassifier:
     """Loads the model; the name is MLflow's."""
-    served = ServedClassifier(Classifier.load(data_path), **(model_config or {}))
+    served = ServedClassifier(load_classifier(data_path), **(model_config or {}))
     served.load()
     return served
 

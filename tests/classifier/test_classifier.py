@@ -21,7 +21,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.utils.validation import check_is_fitted
 
 import taxtune
-from taxtune.classifier import Classifier
+from taxtune.classifier import Classifier, load_classifier
 from taxtune.data.images import content_hash
 from taxtune.errors import DataError, ModelError, RecipeError, TaxonomyError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
@@ -224,7 +224,7 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     folder = made.save(tmp_path / "saved")
     assert sorted(file.name for file in folder.iterdir()) == ["classifier.json", "taxonomy.json"]
     shutil.rmtree(tmp_path / "run")
-    loaded = Classifier.load(folder)
+    loaded = load_classifier(folder)
     assert loaded.taxonomy.digest == made.taxonomy.digest
     assert (loaded.prompts, loaded.policy, loaded.reliability, loaded.name) == (
         made.prompts,
@@ -242,7 +242,7 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     assert elsewhere.model.identity["max_new_tokens"] == 5
     assert elsewhere.model.identity["model"] == "model"
     assert voting.save(folder) == folder
-    assert Classifier.load(folder).policy == Vote(3, 0.6)
+    assert load_classifier(folder).policy == Vote(3, 0.6)
 
 
 def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
@@ -252,22 +252,22 @@ def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
     with pytest.raises(DataError, match=r"given in Python.*load_classifier\(run, vlm="):
         own.save(tmp_path / "saved")
     folder = save_field_guide(tmp_path)
-    made = Classifier.load(folder)
+    made = load_classifier(folder)
     with pytest.raises(DataError, match="without a calibration"):
-        Classifier.load(folder, calibrated=True)
+        load_classifier(folder, calibrated=True)
     with pytest.raises(DataError, match="something else"):
         made.save(tmp_path / "in")
     data = json.loads((folder / "classifier.json").read_text())
     for change, said in (({"format": "taxtune classifier 1"}, "format: "), ({"prompts": 3}, "prompts: ")):
         (folder / "classifier.json").write_text(json.dumps(data | change))
         with pytest.raises(DataError, match=f"no classifier of this version of taxtune: {said}"):
-            Classifier.load(folder)
+            load_classifier(folder)
     (folder / "classifier.json").write_text(json.dumps(data))
     tree = (folder / "taxonomy.json").read_text()
     for change, said in ((tree.replace("Aves", "Fowl"), "not the one that was saved"), ("[]", "cannot be read")):
         (folder / "taxonomy.json").write_text(change)
         with pytest.raises(DataError, match=said):
-            Classifier.load(folder)
+            load_classifier(folder)
 
 
 def test_a_run_made_in_python_is_a_classifier_when_its_objects_are_given_again(tmp_path):
@@ -302,8 +302,8 @@ def test_the_commit_that_the_run_asked_is_kept(tmp_path):
     assert made.portable
     saved = json.loads((made.save(tmp_path / "saved") / "classifier.json").read_text())
     assert (saved["vlm"]["model"], saved["vlm"]["revision"]) == ("owner/model", commit)
-    assert Classifier.load(tmp_path / "saved").recipe.vlm.revision == commit
-    other = Classifier.load(tmp_path / "saved", settings={"vlm.model": "local:owner/other"})
+    assert load_classifier(tmp_path / "saved").recipe.vlm.revision == commit
+    other = load_classifier(tmp_path / "saved", settings={"vlm.model": "local:owner/other"})
     assert other.recipe.vlm.revision is None
 
 
@@ -313,7 +313,7 @@ def test_whatever_tree_there_is_comes_back_as_it_was(tree, policy, prompt):
     recipe = taxtune.load_recipe("fieldguide")
     made = Classifier((prompt,), tree, ToyVLM(), Mapper(tree), policy, recipe=recipe, name="trees")
     with tempfile.TemporaryDirectory() as folder:
-        loaded = Classifier.load(made.save(folder))
+        loaded = load_classifier(made.save(folder))
     assert loaded.taxonomy.digest == tree.digest
     assert loaded.taxonomy.ids == tree.ids
     assert (loaded.prompts, loaded.policy) == ((prompt,), policy)

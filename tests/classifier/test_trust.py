@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import taxtune
-from taxtune.classifier import Classifier
+from taxtune.classifier import load_classifier
 from taxtune.errors import TaxtuneError
 from taxtune.serving.pyfunc import save_mlflow_model
 from taxtune.settings import ApiVLMSettings
@@ -50,7 +50,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_server_that_is_not_the_users_own_is_refused(tmp_path: Path, address: str) -> None:
     folder = strange(tmp_path, api_base=address)
     with pytest.raises(TaxtuneError, match=r"not confirmed|not an address") as refused:
-        Classifier.load(folder)
+        load_classifier(folder)
     assert "vlm.api_base" in str(refused.value)
     with pytest.raises(TaxtuneError, match=r"not confirmed|not an address"):
         taxtune.load_classifier(folder, settings={"vlm.temperature": 0.5})
@@ -63,7 +63,7 @@ def test_a_server_that_is_not_the_users_own_is_refused(tmp_path: Path, address: 
 
 def test_an_address_in_the_models_name_is_one_too(tmp_path: Path) -> None:
     with pytest.raises(TaxtuneError, match=r"not confirmed|not an address"):
-        Classifier.load(strange(tmp_path, model="huggingface/https://attacker.example/v1"))
+        load_classifier(strange(tmp_path, model="huggingface/https://attacker.example/v1"))
 
 
 @pytest.mark.parametrize("how", ["this machine", "setting", "listed"])
@@ -76,9 +76,9 @@ def test_no_key_but_the_providers_own_is_sent(tmp_path: Path, how: str, monkeypa
         )
         if how == "listed":
             monkeypatch.setenv("TAXTUNE_SERVERS", "http://other.example, http://mine.example")
-            assert Classifier.load(folder).recipe.vlm.api_base == there  # type: ignore[union-attr]
+            assert load_classifier(folder).recipe.vlm.api_base == there  # type: ignore[union-attr]
             return
-        (found,) = Classifier.load(folder, **own).classify([BIRD])
+        (found,) = load_classifier(folder, **own).classify([BIRD])
         assert found.answer == "tit"
         (asked,) = server.requests
     assert SECRET not in str(asked)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from taxtune.classifier import Classifier, Reliability
+from taxtune.classifier import Reliability, load_classifier
 from taxtune.errors import ImageError
 from taxtune.models import Answer, Request
 from taxtune.serving.pyfunc import COLUMNS, ServedClassifier, read_image, requirements, save_mlflow_model
@@ -131,7 +131,7 @@ def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     # What is loaded is loaded once, before the first image is asked about.
     network = model.get_raw_model().model._network
     table = model.predict(pd.DataFrame({"image": [str(BIRD), in_base64(BIRD), "bm90IGFuIGltYWdl"]}))
-    assert table.placement[0] == table.placement[1] == Classifier.load(tmp_path / "classifier").predict([BIRD])[0]
+    assert table.placement[0] == table.placement[1] == load_classifier(tmp_path / "classifier").predict([BIRD])[0]
     assert table.failure[2].startswith("This is not an image")  # and no file of the server's is named
     assert model.get_raw_model().model._network is network
     assert model.predict(model.input_example).failure.tolist() == [None]

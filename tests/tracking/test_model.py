@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from taxtune.classifier import Classifier
+from taxtune.classifier import load_classifier
 from taxtune.tracking.registry import CHAMPION, log_classifier
 from taxtune.tracking.store import Store, open_store
 from tests.serving.samples import BIRD, in_base64, save_field_guide
@@ -82,7 +82,7 @@ def test_the_champion_is_loaded_as_any_model(store: Store, classifier: Path) -> 
     log_classifier(store, a_run(store), classifier, name="loaded", metrics=SCORES, example=str(BIRD))
     model = mlflow.pyfunc.load_model(f"models:/loaded@{CHAMPION}")
     (row,) = model.predict(pd.DataFrame({"image": [str(BIRD)]})).to_dict("records")
-    (own,) = Classifier.load(classifier).classify([BIRD])
+    (own,) = load_classifier(classifier).classify([BIRD])
     assert (row["placement"], row["answer"]) == (own.placement, own.answer)
     assert model.input_example.image.tolist() == [str(BIRD)]
 
@@ -124,7 +124,7 @@ def test_mlflow_serves_it_over_http(store: Store, classifier: Path, tmp_path: Pa
     finally:
         os.killpg(server.pid, 15)
         server.wait(30)
-    (own,) = Classifier.load(classifier).classify([BIRD])
+    (own,) = load_classifier(classifier).classify([BIRD])
     assert [row["placement"] for row in rows] == [own.placement] * 3 + [None]
     assert [node["label"] for node in rows[0]["nodes"]] == [step.label for step in own.path]
     assert "does not exist" in rows[3]["failure"]

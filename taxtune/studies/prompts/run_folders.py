@@ -6,20 +6,46 @@ Nothing is placed again here: the study shows what the run reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.studies.prompts.study import PromptedModel
+from taxtune.metrics.statistics import Sample, hierarchical_sample
 from taxtune.studies.scoring import PlacedAnswers
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["read_run"]
+__all__ = ["PromptedModel", "read_run"]
+
+
+class PromptedModel(NamedTuple):
+    """One model under several prompts on the same examples.
+
+    Attributes:
+        taxonomy: The tree that nodes and targets are on.
+        targets: The target of each example, shape (n,).
+        prompts: The placed answers by prompt.
+        rows: The answers as text, by prompt; needed for measures of text.
+        texts: The templates by prompt, where they are known.
+    """
+
+    taxonomy: Taxonomy
+    targets: NDArray[np.int64]
+    prompts: Mapping[str, PlacedAnswers]
+    rows: Mapping[str, Sequence[AnswerRow]] = {}
+    texts: Mapping[str, str] = {}
+
+    def sample(self, prompt: str, chosen: NDArray[np.bool_]) -> Sample:
+        """Returns the sample of a prompt on some examples, for the bootstrap of the hierarchical scores."""
+        placed = self.prompts[prompt]
+        nodes, off = placed.nodes[chosen], placed.as_child[chosen]
+        return hierarchical_sample(self.taxonomy, nodes, self.targets[chosen], off_tree=off)
 
 
 class _Row(BaseModel):

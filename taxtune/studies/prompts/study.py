@@ -6,24 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from taxtune.answers import AnswerRow
 from taxtune.answers.matching import align, excluded_records
 from taxtune.answers.measured import mean_interval
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
 from taxtune.metrics.registry import Measure
-from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, paired_bootstrap
 from taxtune.progress import track_each
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.contestants import named_paths, read_prompts
 from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.studies.prompts.figure import draw_arrows, draw_gains
+from taxtune.studies.prompts.run_folders import PromptedModel, read_run
 from taxtune.studies.prompts.settings import PromptsSettings
 from taxtune.studies.scoring import (
     COUNTS,
@@ -38,12 +37,12 @@ from taxtune.studies.scoring import (
     trivial_answer,
 )
 from taxtune.studies.settings import needs_of
-from taxtune.taxonomy import Domain, Taxonomy
+from taxtune.taxonomy import Domain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PromptedModel", "compare_prompts", "prompts"]
+__all__ = ["compare_prompts", "prompts"]
 
 #: The metrics of the tables, as the paper writes them.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy"}
@@ -55,34 +54,8 @@ _OVER = "a prompt's scores are over its own answers, a difference over the examp
 _ARROW = ["model", "from", "to", "examples"]
 
 
-class PromptedModel(NamedTuple):
-    """One model under several prompts on the same examples.
-
-    Attributes:
-        taxonomy: The tree that nodes and targets are on.
-        targets: The target of each example, shape (n,).
-        prompts: The placed answers by prompt.
-        rows: The answers as text, by prompt; needed for measures of text.
-        texts: The templates by prompt, where they are known.
-    """
-
-    taxonomy: Taxonomy
-    targets: NDArray[np.int64]
-    prompts: Mapping[str, PlacedAnswers]
-    rows: Mapping[str, Sequence[AnswerRow]] = {}
-    texts: Mapping[str, str] = {}
-
-    def sample(self, prompt: str, chosen: NDArray[np.bool_]) -> Sample:
-        """Returns the sample of a prompt on some examples, for the bootstrap of the hierarchical scores."""
-        placed = self.prompts[prompt]
-        nodes, off = placed.nodes[chosen], placed.as_child[chosen]
-        return hierarchical_sample(self.taxonomy, nodes, self.targets[chosen], off_tree=off)
-
-
 def prompts(settings: PromptsSettings) -> StudyReport:
     """Reads and compares the prompts and returns the report; see `taxtune.studies.prompts.run`."""
-    from taxtune.studies.prompts.run_folders import read_run
-
     record = settings.record()
     if not settings.measure:
         record = {key: value for key, value in record.items() if key not in ("question_column", "reference", "reply")}

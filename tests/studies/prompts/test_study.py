@@ -15,7 +15,8 @@ from taxtune.metrics.registry import FunctionMeasure
 from taxtune.report.drawing import save_figure
 from taxtune.report.output import StudyReport
 from taxtune.studies.prompts import PromptsSettings
-from taxtune.studies.prompts.study import PromptedModel, compare_prompts
+from taxtune.studies.prompts.run_folders import PromptedModel
+from taxtune.studies.prompts.study import compare_prompts
 from taxtune.studies.scoring import PlacedAnswers
 from taxtune.taxonomy import Taxonomy
 
