@@ -77,6 +77,7 @@ test-lowest: $(LOWEST)/.installed
 lint: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.wording
 	$(BIN)/mypy
 
 format: install-dev

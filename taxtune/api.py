@@ -183,7 +183,7 @@ def _parts(
 
 
 def _proposer(proposer: Any, recipe: Recipe) -> tuple[dict[str, Any], Proposer | None]:
-    """Returns what a proposer changes in a recipe, or the object that replaces the recipe's own."""
+    """Returns a proposer's changes to a recipe, or the object that replaces the recipe's own."""
     from taxtune.settings import Settings
     from taxtune.tuning.proposers import make_proposer
 
@@ -212,7 +212,7 @@ def make_experiments(
     vlm: Model | Callable[..., Any] | str | None = None,
     **what: Unpack[TuneArguments],
 ) -> list[Experiment]:
-    """Returns what `tune` and `compare` would tune, as objects, one experiment per objective; nothing is asked yet.
+    """Returns the experiments that `tune` and `compare` would run, one per objective; nothing is asked yet.
 
     Args:
         objectives: What `tune` takes as `objective`, once or several times; the recipe's where there are none.
@@ -588,7 +588,7 @@ def _recipe(given: Recipe | str | Path) -> Recipe:
 
 
 def tracking_callbacks(parts: Experiment) -> list[Any]:
-    """Returns what records the run of an experiment in MLflow, where its recipe wants that."""
+    """Returns the callbacks that record an experiment's run in MLflow, if its recipe wants that."""
     if not parts.recipe.tracking.mlflow:
         return []
     from taxtune.tracking import MLflowTracker

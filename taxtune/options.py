@@ -191,7 +191,7 @@ def text_model(
 
 
 def missing_answers(means: str) -> dict[str, Any]:
-    """Returns what an `AnswerSchema` says of answers that are missing, where `--missing` may say that they abstain.
+    """Returns the policy of an `AnswerSchema` on missing answers, where `--missing` may say that they abstain.
 
     Raises:
         DataError: If it cannot be meant so.

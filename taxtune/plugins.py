@@ -26,7 +26,7 @@ def plugin_names(group: str) -> list[str]:
 
 
 def find_plugin(group: str, name: str) -> Any:
-    """Returns what an installed package adds to a group under a name, or None.
+    """Returns the entry point that an installed package adds to a group under a name, or None.
 
     Args:
         group: The group of entry points, such as "taxtune.proposers".

@@ -56,7 +56,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load_yaml(text: str) -> Any:
-    """Returns what YAML text says; all files that people write or are sent are read by it.
+    """Parses YAML text; every file that people write or receive is read by it.
 
     Raises:
         yaml.YAMLError: If it is no YAML, a key stands twice, or it has aliases.

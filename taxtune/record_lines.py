@@ -10,7 +10,7 @@ __all__ = ["read_lines"]
 
 
 def read_lines(file: Path) -> dict[int, dict[str, Any]]:
-    """Returns what the file says of each iteration, by its number, ascending.
+    """Returns the record of each iteration in the file, by its number, ascending.
 
     Raises:
         OSError: If the file cannot be read.

@@ -164,7 +164,7 @@ class Store(ABC, Generic[Item, Value]):
     # -- the file ------------------------------------------------------------------------------------------------------
 
     def _read(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Returns what a query finds; looking makes no file."""
+        """Returns the rows of a query; looking makes no file."""
         if self._db is None and not self.path.exists():
             return []
         with self._connected() as db:

@@ -30,7 +30,7 @@ class Recorder(Display):
             self.steps.append(step)
 
     def of(self, what: str) -> list[tuple[int, int | None]]:
-        """Returns how far the tasks of one name came, step by step."""
+        """Returns the progress of the tasks of one name, step by step."""
         return [(done, total) for name, done, total in self.steps if name == what]
 
 

@@ -247,7 +247,7 @@ def closed_api_base() -> str:
 
 
 def model_settings(server: OpenAIServer | str, **given: Any) -> ModelSettings:
-    """Returns how a test asks a model behind a server: with short waits.
+    """Returns the settings of a model behind a server in tests: short waits.
 
     Args:
         server: The server, or its address.

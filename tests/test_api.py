@@ -35,7 +35,7 @@ def answer(image: Image.Image, prompt: str) -> str:
 
 
 def next_template(history: list[IterationRecord]) -> str:
-    """Sees what was said about each image, and asks for care once an answer was wrong."""
+    """Sees the answers about each image, and asks for care after a wrong answer."""
     wrong = [row for row in history[-1].rows if row.hp is not None and row.hp < 1]
     return f"Be careful, try {len(history)}." if wrong else f"What is it? Try {len(history)}."
 
@@ -133,7 +133,7 @@ def test_defaults_need_a_folder_a_tree_and_a_function(
     longer = taxtune.tune(TREE, photos, answer, settings={"iterations": 12}, resume=True)
     assert longer.iterations[:7] == result.iterations
     assert len(longer.iterations) == 13
-    # The prompt is what was asked, and stands beside its template.
+    # The prompt is rendered, and stands beside its template.
     template = (tmp_path / "runs/tune/winner.j2").read_text()
     assert template == longer.best.template != longer.best.prompt, "it has a variable"
     assert (tmp_path / "runs/tune/winner.txt").read_text() == longer.best.prompt

@@ -195,7 +195,7 @@ def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_o
     assert found["questions"] == {"tuning": 6, "held out": 6, "all": 12}
     assert found["distinct"] > 6
     assert set(found["differ"].values()) == {0}
-    # Three tokens an answer: one from the prefill, two steps of one token for each batch.
+    # Three tokens per answer: one from the prefill, two steps of one token for each batch.
     assert found["step"]["count"] == 2 * (3 + 2 * 2)
     assert all(seconds > 0 for way in found["seconds"].values() for seconds in way.values())
     spent = found["shares"]["all"]

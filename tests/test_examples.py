@@ -34,7 +34,7 @@ def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def outputs(book: Any) -> list[list[str]]:
-    """Returns what kinds of output the cells have; what a cell prints comes in one piece or several."""
+    """Returns the kinds of output of the cells; what a cell prints comes in one piece or several."""
     return [
         sorted({mime for output in cell.outputs for mime in output.get("data", {output.get("name", "error"): ""})})
         for cell in book.cells

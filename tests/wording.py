@@ -31,6 +31,8 @@ def avoided(path: Path) -> list[str]:
     """One line per occurrence: file, line, the words, and what to write."""
     hits = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line.endswith("# wording: data"):
+            continue
         for pattern, instead in AVOIDED.items():
             hits += [
                 f"{path.relative_to(ROOT)}:{number}: {match[0]!r}: write {instead}"

@@ -1,4 +1,4 @@
-"""Matching the rows of several files of answers by the example that they are of, and listing what is left out."""
+"""Matching the rows of several files of answers by the example that they are of, and listing the excluded rows."""
 
 from __future__ import annotations
 

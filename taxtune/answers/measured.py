@@ -24,7 +24,7 @@ def check_needs(name: str, needs: Sequence[str], answers: AnswerTable) -> None:
     """Checks that a file has what a measure needs ("question", "image"), before its model is loaded.
 
     Raises:
-        DataError: If a row has no question, or no row an image.
+        DataError: If a row has no question, or no row has an image.
     """
     lacking = next((row.row for row in answers.rows if row.question is None), None)
     if "question" in needs and lacking is not None:

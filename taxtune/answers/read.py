@@ -184,7 +184,7 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
 
 
 class _Reader:
-    """Reads one record after the other, and collects what is wrong with them and what is left out."""
+    """Reads one record after the other, and collects their defects and the excluded rows."""
 
     def __init__(self, source: Source, schema: AnswerSchema, there: set[str]) -> None:
         self.schema = schema
@@ -283,7 +283,7 @@ class _Reader:
         return tuple(texts)
 
     def notes(self, file: str, rows: Sequence[AnswerRow]) -> list[str]:
-        """Returns what the user should know of the rows."""
+        """Returns notes on the rows for the user."""
         notes, n = [], f"{len(rows):,}"
         if self.predicted is not None and any(self.schema.answer in row.fields for row in rows):
             notes.append(f"The column {self.predicted} is scored; the column {self.schema.answer} is ignored.")

@@ -61,7 +61,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _annotation(declared: Declared) -> Any:
-    """Returns what Typer reads: text for what has few values or is an object in Python, a list for what repeats."""
+    """Returns the type that Typer reads: text for enumerations and objects, a list for options that repeat."""
     kind = declared.type
     origin = get_origin(kind)
     if origin is tuple:

@@ -91,7 +91,7 @@ def walk_images(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def label_references(label: str) -> tuple[str, ...]:
-    """Returns what the name of a class folder may refer to on a taxonomy, the most literal first.
+    """Returns the names on a taxonomy that a class folder may refer to, the most literal first.
 
     Underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id may be
     filled up with zeros ("0817" for "817", as NABirds has it).

@@ -129,9 +129,9 @@ def remaining(
     seed: int,
     max_pixels: int = DEFAULT_MAX_PIXELS,
 ) -> tuple[Example, ...]:
-    """Returns examples that show none of the images that were used, drawn at random from what is left.
+    """Returns examples that show none of the images that were used, drawn at random from the rest.
 
-    Unlike the splits they are not stratified: labels occur among them as often as among what is left.
+    Unlike the splits they are not stratified: labels occur among them as often as among the rest.
 
     Args:
         examples: The examples to draw from.

@@ -60,7 +60,7 @@ def check_encoder(model: str) -> None:
 
 
 def hub_name(model: str) -> str | None:
-    """Returns what Hugging Face calls an encoder; None of one that is a folder, or that only open_clip knows."""
+    """Returns an encoder's name on Hugging Face; None for a folder, or one that only open_clip knows."""
     name = model.removeprefix("hf-hub:")
     if model.startswith((".", "/", "~", "local-dir:")) or name.count("/") > 1 or "@" in name:
         return None

@@ -105,7 +105,7 @@ class SentenceEncoder:
 
 
 def _version(model: str, loaded: Any) -> str | None:
-    """Returns what tells apart two models of one name: the folder's content, or the hub's commit."""
+    """Returns the version of a model: a digest of the folder's content, or the hub's commit."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder_digest(folder)

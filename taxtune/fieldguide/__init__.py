@@ -37,7 +37,7 @@ IMAGES = Drawn(n=400, degraded=0.5, seed=2021)
 
 
 def export(folder: str | Path, labelled: int = 300, manifest: str | Path = MANIFEST_FILE) -> None:
-    """Writes the images as somebody might have them, to try what is done with one's own.
+    """Writes the images as a user might have them, to try the steps for one's own.
 
     Args:
         folder: Where to write: `tree.csv`, `photos/` with a sub-folder for each species, and `new-photos/` with the

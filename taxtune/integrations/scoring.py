@@ -130,7 +130,7 @@ def image_value(objective: Objective, scores: TemplateScores) -> float:
 def feedback(
     taxonomy: Taxonomy, domain: int, node: int, target: int, *, abstained: bool = False, off_tree: bool = False
 ) -> str:
-    """Returns how much of an answer is right, in words that name no label.
+    """Returns feedback on how much of an answer is right, in words that name no label.
 
     Args:
         taxonomy: The label tree.

@@ -65,7 +65,8 @@ _MOST_CELLS = 4_000_000_000  # longest product of two lengths whose edit distanc
 
 def _contractions() -> dict[str, str]:
     """Contractions by their spelling without the apostrophe, unless that is another word ("were", "its")."""
-    people = "he she it that there they we you i who what where how why when somebody someone something everyone let"
+    people = "he she it that there they we you i who what where how why when let someone something everyone"
+    people += " somebody"  # wording: data
     negated = "are could did does do had has have is may might must need ought should was were would"
     written = {f"{word}n't" for word in negated.split()}
     written |= {f"{word}'{end}" for word in people.split() for end in ("s", "d", "ll", "ve", "re")}

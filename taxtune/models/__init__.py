@@ -1,4 +1,4 @@
-"""Models: what is asked about images or for text, be it a checkpoint here, an API, or a function.
+"""Models that answer about images or write text: a checkpoint here, an API, or a function.
 
 `make_model` makes one; `ask` asks it, the store first. Importing this package imports neither torch, transformers nor
 litellm.

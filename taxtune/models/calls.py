@@ -83,7 +83,7 @@ _bound: ContextVar[_Bound | None] = ContextVar("taxtune_bound", default=None)
 
 
 def bounded(call: Callable[[], T], seconds: float) -> T:
-    """Returns what a call returns.
+    """Returns the result of a call.
 
     It is made in a thread of its own, since the time-outs of HTTP clients begin anew with every byte. A thread whose
     time is up is left to itself, and ends with the next bytes that come.

@@ -42,7 +42,7 @@ class _Ready(NamedTuple):
 
 
 def _alike(lengths: Sequence[int]) -> int:
-    """Returns how many of some lengths, the longest first, may be padded to the first."""
+    """Returns the number of lengths, the longest first, that may be padded to the first."""
     padding = accumulate(lengths[0] - length for length in lengths)
     return sum(1 for tokens in padding if tokens <= _PADDING)
 
@@ -226,7 +226,7 @@ class LocalModel(ABC):
             raise explain_load_error(where.name, error, "weights") from error
 
     def _placed(self) -> dict[str, Any]:
-        """Returns how the weights are loaded where they are not simply moved to the device."""
+        """Returns the options of loading weights that are not simply moved to the device."""
         import torch
 
         quantization, device_map = self.settings.quantization, self.settings.device_map

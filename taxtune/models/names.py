@@ -54,7 +54,7 @@ class ModelName(NamedTuple):
 
 
 def parse_model(name: str) -> ModelName:
-    """Returns what the name of a model stands for.
+    """Returns the parsed name of a model.
 
     Args:
         name: The name, as above.

@@ -33,7 +33,7 @@ def cost_line(account: Account) -> str:
 
 
 def account_lines(account: Account) -> list[tuple[str, str]]:
-    """Returns what a run asked of whom and what that cost: a line each, with a name."""
+    """Returns the calls of a run and their cost as named lines, one per model."""
     parties = (("VLM calls", account.model), ("LLM calls", account.proposer), ("judge calls", account.judge))
     lines = [(name, _asked(each)) for name, each in parties if each is not None]
     if account.seconds is not None:

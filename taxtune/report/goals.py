@@ -14,14 +14,14 @@ __all__ = ["best_in_words", "goal_in_words", "power_in_words"]
 
 
 def goal_in_words(spec: ObjectiveSpec) -> str:
-    """Returns what is tuned for: "the highest hR, with hP at least 0.980 (90 % confidence)"."""
+    """Returns the goal in words: "the highest hR, with hP at least 0.980 (90 % confidence)"."""
     what = meaning(spec.objective) if spec.measure is None else metric_name(spec.measure)
     head = f"the {'highest' if spec.direction == 'maximize' else 'lowest'} {what}"
     return ", ".join([head, *(f"with {_held(each)}" for each in spec.constraints)])
 
 
 def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
-    """Returns what the tuning images can prove of each score that is held with a confidence."""
+    """Returns the bound that the tuning images can prove of each score that is held with a confidence."""
     lines = []
     for power in dict.fromkeys(powers):
         name, images = metric_name(power.measure), f"{power.images:,} image{'' if power.images == 1 else 's'}"

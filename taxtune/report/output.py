@@ -73,7 +73,7 @@ class StudyReport:
         return folder
 
     def as_json(self) -> dict[str, Any]:
-        """Returns what `--json` prints."""
+        """Returns the report as `--json` prints it."""
         import taxtune
 
         return {

@@ -172,7 +172,7 @@ def _looks(result: Result) -> dict[str, tuple[str, str]]:
 
 
 def _called(name: str, result: Result) -> str:
-    """Returns what a contender is called in the legend: a winner by what it was tuned for."""
+    """Returns a contender's name in the legend: a winner by its objective."""
     if isinstance(result, TuneResult) and name == "winner":
         return f"{template_name(result.objective)} winner"
     return f"{template_name(name)} winner" if name in dict(result.named_runs) else template_name(name)

@@ -148,7 +148,7 @@ def summarise(result: Result) -> Summary:
 
 
 def verdict(run: TuneResult) -> str:
-    """Returns what is known of a run's winner, in a sentence; empty where none was chosen yet."""
+    """Returns the verdict on a run's winner, in a sentence; empty where none was chosen yet."""
     if run.selection is None:
         return ""
     return selection_in_words(run.selection, replace(_aim(run), constraints=run.constraints), run.iterations)
@@ -195,7 +195,7 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequen
 
 
 def _wanting(missed: Constraint, winner: Finalist, selection: Selection, records: Sequence[IterationRecord]) -> str:
-    """Returns what it takes to certify a winner that is not certified."""
+    """Returns the remedy for a winner that is not certified, in words."""
     name, images = metric_name(missed.measure), _tuning_images(selection.images)
     least = missed.bound(records[0].scores)
     bound, goal = (number(value, missed.measure) for value in (winner.bounds[missed.measure], least))

@@ -63,14 +63,14 @@ def writer_of(path: Path, format: str | None = None) -> str:
 
 
 def _paths(taxonomy: Taxonomy) -> str:
-    """Returns a CSV with a row a node: path, rank, aliases, leads, id. "/", ";" and "|" in names have a backslash."""
+    """A CSV of nodes: path, rank, aliases, leads, id. "/", ";" and "|" in names have a backslash."""
     others = _used(taxonomy)
     rows = ({"path": join_cell(taxonomy.path(v), "/"), **_others(taxonomy, v)} for v in range(len(taxonomy)))
     return _csv(["path", *others], rows)
 
 
 def _edges(taxonomy: Taxonomy) -> str:
-    """Returns a CSV with a row a node: child, parent, label, rank, aliases, leads; and node_id unless all have ids."""
+    """A CSV of nodes: child, parent, label, rank, aliases, leads; and node_id unless all have ids."""
     keys = taxonomy.ids if all(key is not None for key in taxonomy.ids) else [f"n{v}" for v in range(len(taxonomy))]
     others = [name for name in _used(taxonomy) if name != "id"]
     # Without the column the keys themselves would be taken for ids.

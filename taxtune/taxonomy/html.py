@@ -20,7 +20,7 @@ _ALIASES = 3
 def tree_html(tree: Taxonomy) -> str:
     """Returns a tree as nested `<details>`, its upper levels open.
 
-    Levels are filled from the top until 400 nodes are shown, at most 25 children of each; what is left out is counted.
+    Levels are filled from the top until 400 nodes are shown, at most 25 children of each; the others are counted.
     """
     shown = {0}
     front = [0]

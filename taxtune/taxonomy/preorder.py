@@ -22,7 +22,7 @@ _BLOCK = 1 << 16
 class SharedAncestors:
     """The number of ancestors that two nodes of a tree share.
 
-    It takes 4 + b log2(n) bytes a node for a tree of n nodes, where b is 1 up to a height of 255 and else 2.
+    It takes 4 + b log2(n) bytes per node for a tree of n nodes, where b is 1 up to a height of 255 and else 2.
 
     Args:
         places: Where each node comes in preorder, shape (n,).

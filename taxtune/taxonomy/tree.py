@@ -247,7 +247,7 @@ class Taxonomy:
         return len(self.labels)
 
     def __getstate__(self) -> dict[str, object]:
-        """Returns what a copy in another process is made of, without what is computed from it."""
+        """Returns the state of a copy in another process, without the arrays computed from it."""
         kind = type(self)
         return {k: v for k, v in vars(self).items() if not isinstance(getattr(kind, k, None), cached_property)}
 
@@ -376,7 +376,7 @@ class Taxonomy:
         return np.concatenate([[0], np.cumsum(is_leaf)])
 
     def leaves_below(self, nodes: ArrayLike) -> IntArray:
-        """Returns how many leaves are at or below nodes, elementwise."""
+        """Returns the number of leaves at or below nodes, elementwise."""
         start = self.places[np.asarray(nodes)]
         counts: IntArray = self._leaves_before[start + self.sizes[np.asarray(nodes)]] - self._leaves_before[start]
         return counts

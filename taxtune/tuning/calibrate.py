@@ -44,7 +44,7 @@ class ShareLevel:
     """What the calibration images say of one share of the votes.
 
     Attributes:
-        votes: How many of the answers a node needs; one more than there are is to answer the root always.
+        votes: The number of answers that a node needs; one more than there are stands for always answering the root.
         share: The same as a share of the answers; None for always the root.
         hp: Mean hP on the calibration images.
         hr: Mean hR on the calibration images.
@@ -81,7 +81,7 @@ class Calibration:
         source: Which images these are, in words.
         needed: How many images it takes at best, if none of them had a loss.
         levels: What the images say of each share, the most cautious first.
-        identity: What was asked and how answers were placed, by dotted key; it must be the same where this is used.
+        identity: The settings of questions and placement, by dotted key; it must be the same where this is used.
     """
 
     run: str
@@ -188,7 +188,7 @@ class CalibrationRun:
         if len(chosen) < self.templates:
             raise DataError(f"The run has only {len(chosen)} templates.", file=self.folder, value=self.templates)
         if self.vote.samples < self.templates:
-            raise TaxtuneError(f"{self.templates} templates need as many answers an image.", value=self.vote.samples)
+            raise TaxtuneError(f"{self.templates} templates need as many answers per image.", value=self.vote.samples)
         return tuple(chosen)
 
     @cached_property
@@ -245,7 +245,7 @@ class CalibrationRun:
         return images_needed(self.risk, self.confidence, worst=worst_loss(self.experiment.taxonomy))
 
     def cost(self) -> tuple[int, int]:
-        """Returns how many answers it takes, and how many of them are in the store."""
+        """Returns the number of answers needed, and of those in the store."""
         prompts = [render(source, self.experiment.variables) for source in self.sources]
         wanted = [r for e in self.examples for r in self.vote.requests(prompts, e.image, e.sha256)]
         answers = answers_of(self.folder)
@@ -325,7 +325,7 @@ class CalibrationRun:
 def share_levels(
     taxonomy: Taxonomy, votes: np.ndarray[Any, Any], target: np.ndarray[Any, Any], risk: float, confidence: float | None
 ) -> tuple[ShareLevel, ...]:
-    """Returns what votes say of every share that makes a difference, after answering the root always.
+    """Returns the votes' nodes at every share that makes a difference, after answering the root always.
 
     Args:
         taxonomy: The label tree.

@@ -70,7 +70,7 @@ _KEPT = {"tuning", "heldout", "block", "root", "domain", "frequencies"}
 
 
 def template_variables(prompt: PromptSettings) -> dict[str, object]:
-    """Returns what a template may refer to."""
+    """Returns the variables of a template."""
     return {
         "question": prompt.question,
         "domain": prompt.domain,
@@ -360,7 +360,7 @@ class Experiment:
         return next((one for one in self.policies if dict(one.identity()) == chosen), self.policy)
 
     def evaluator(self, store: AnswerStore | None) -> Evaluator:
-        """Returns what asks and scores a template."""
+        """Returns the evaluator, which asks and scores a template."""
         return Evaluator(
             self.taxonomy,
             self.vlm,
@@ -419,7 +419,7 @@ class Experiment:
             note(text)
 
     def baseline_notes(self) -> list[str]:
-        """Returns what the user should know of the template that the run begins with.
+        """Returns notes for the user on the template that the run begins with.
 
         Raises:
             TemplateError: If it cannot be used, naming the recipe, where there is one, and the key.
@@ -440,7 +440,7 @@ class Experiment:
         return [f"{name} has labels in the prompt ({names}{more}): its results hold for this list of labels."]
 
     def goal(self) -> Goal:
-        """Returns what the proposer is told."""
+        """Returns the goal as the proposer sees it."""
         target = np.array([example.target for example in self.splits.tuning])
         bits = information_scores(self.weights, np.full_like(target, self.domain), target)
         prompt = self.prompt
@@ -515,7 +515,7 @@ class Experiment:
                 note(text)
 
     def identity(self) -> dict[str, Any]:
-        """Returns what must stay the same for a run to be resumed, by dotted key."""
+        """Returns the settings that must stay the same for a run to be resumed, by dotted key."""
         tree, needs = self.taxonomy, self.objective.needs
         fixed = {
             key: value

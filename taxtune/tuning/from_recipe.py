@@ -127,7 +127,7 @@ def vlm_of(recipe: Recipe) -> Model:
 
 
 def mapper_of(recipe: Recipe, taxonomy: Taxonomy) -> Mapper:
-    """Returns what places answers on the tree.
+    """Returns the mapper, which places answers on the tree.
 
     Raises:
         MapperError: If a setting is out of range, or the similarity's model cannot be loaded.
@@ -140,7 +140,7 @@ def mapper_of(recipe: Recipe, taxonomy: Taxonomy) -> Mapper:
 
 
 def proposer_of(recipe: Recipe) -> Proposer:
-    """Returns what makes the templates.
+    """Returns the proposer, which makes the templates.
 
     Raises:
         RecipeError: If the key's environment variable is not set.

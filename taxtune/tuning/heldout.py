@@ -132,7 +132,7 @@ def _answered_for_all(
 
 
 def _samples(evaluator: Evaluator, rows: Sequence[SampleResult]) -> list[Sample]:
-    """Returns what the scores on the tree, in bits, and the other means are made of."""
+    """Returns the samples behind the scores on the tree, in bits, and the other means."""
     nodes, target, as_child = nodes_of(rows, evaluator.off_tree)
     values = {key: [getattr(row, key) for row in rows] for key in ("abstained", "off_tree")}
     values |= {metric.name: [row.measures.get(metric.name) for row in rows] for metric in evaluator.metrics}

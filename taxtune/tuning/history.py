@@ -188,7 +188,7 @@ class History:
     # -- notes of the run ----------------------------------------------------------------------------------------------
 
     def note(self, key: str) -> Any:
-        """Returns what was stored under `key`, or None."""
+        """Returns the value stored under `key`, or None."""
         return self._attributes.get(_NOTE + key)
 
     def set_note(self, key: str, value: Any) -> None:
@@ -294,7 +294,7 @@ class History:
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that waits for the disk once an iteration, in `finish`, and not at every commit.
+    """A connection that waits for the disk once per iteration, in `finish`, and not at every commit.
 
     A process that is killed loses nothing. What a power failure takes from the iteration under way is done again, with
     the answers of the store, which does wait.
@@ -327,7 +327,7 @@ def _opened(folder: Path) -> Iterator[None]:
 
 
 def database_problem(error: BaseException) -> str | None:
-    """Returns what SQLite said, without the SQL around it; None where the error comes from no database."""
+    """Returns SQLite's message without the SQL around it; None where the error comes from no database."""
     from sqlalchemy.exc import SQLAlchemyError
 
     # Optuna and SQLAlchemy each wrap the error of the database below them; only the innermost says what happened.

@@ -251,7 +251,7 @@ class Tuner:
         return seconds
 
     def _count_interrupted(self, stored: int) -> int:
-        """Returns how many of the `stored` answers an attempt of this run got that was killed, and no usage counts."""
+        """Returns the number of `stored` answers from a killed attempt of this run that no usage counts."""
         before = self.history.note("answers before")
         if before is None:
             self.history.set_note("answers before", stored)
@@ -416,7 +416,7 @@ class Tuner:
             ) from None
 
     def _drafts(self, evaluator: Evaluator) -> DraftEvaluator:
-        """Returns what asks about an iteration's drafts, within the calls that the budget leaves to the search."""
+        """Returns the evaluator of an iteration's drafts, within the calls that the budget leaves to the search."""
         experiment, records = self.experiment, self.history.records()
         stage, most = experiment.stages[0], None
         if experiment.budget.vlm_calls is not None:

@@ -66,7 +66,7 @@ class Metric(Protocol):
         ...
 
     def identity(self) -> dict[str, Any]:
-        """Returns what can change a value, for the record."""
+        """Returns the settings that can change a value, for the record."""
         ...
 
     def check(self) -> list[str]:
@@ -119,7 +119,7 @@ class FunctionMetric:
             ) from None
 
     def identity(self) -> dict[str, Any]:
-        """Returns what the function is known by."""
+        """Returns the function's identity."""
         from taxtune.models import function_identity
 
         return dict(function_identity(self.function))
@@ -152,7 +152,7 @@ class MeasureMetric:
         self._question = question
 
     def references(self, target: int) -> list[str]:
-        """Returns what an answer is compared with: the label and its preferred common name."""
+        """Returns the references of an answer: the label and its preferred common name."""
         # Further aliases are there to be found in answers, and may mean less or more than the label.
         return list(dict.fromkeys([self._taxonomy.labels[target], self._taxonomy.common_name(target)]))
 
@@ -191,7 +191,7 @@ class MeasureMetric:
         return MetricValues(verdicts.values, verdicts.replies, reasons, account, verdicts.retryable)
 
     def identity(self) -> dict[str, Any]:
-        """Returns what can change a value."""
+        """Returns the settings that can change a value."""
         return dict(self.measure.identity())
 
     def check(self) -> list[str]:

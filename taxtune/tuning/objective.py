@@ -114,7 +114,7 @@ class Objective:
     told: str | None = None
 
     def identity(self) -> dict[str, Any]:
-        """Returns what can change a value besides the name: the constraints, and the source of a function."""
+        """All but the name that can change a value: the constraints, and the source of a function."""
         held = {
             f"objective.{each.measure}": f"at least {each.least:g}"
             + (" of the baseline's" if each.of else "")

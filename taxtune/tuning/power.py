@@ -50,7 +50,7 @@ class PowerAnalysis:
 
 
 def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...]:
-    """Returns what so many images can prove of each score that the objective holds with a confidence."""
+    """Returns the bound that so many images can prove of each score held with a confidence."""
     return tuple(
         PowerAnalysis(
             held.measure,
@@ -66,7 +66,7 @@ def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...
 
 
 def images_needed(least: float, confidence: float) -> int:
-    """Returns how many images without an error prove a mean, by `taxtune.metrics.bounds.poisson_bound`.
+    """Returns the number of images without an error that prove a mean, by `taxtune.metrics.bounds.poisson_bound`.
 
     Args:
         least: The mean, in [0, 1).

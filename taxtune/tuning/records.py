@@ -287,7 +287,7 @@ class IterationRecord:
         reason: Why the iteration failed or is void.
         parameters: The proposer's own description of the template (the fragments it chose).
         rejected: Templates that were proposed and refused, each with the reason.
-        rows: One row an image, in the order of the split.
+        rows: One row per image, in the order of the split.
         usage: Tokens, cost and seconds.
         race: What of `usage` the race took.
         judged: What measures that ask a language model asked it; None where there are none.
@@ -393,7 +393,7 @@ class HeldoutResult:
         template: The Jinja source.
         scores: Scores over the images that were answered, and rated where there is a judge, for *all* templates.
         intervals: Bootstrap intervals of the scores, by name.
-        rows: One row an image.
+        rows: One row per image.
         full: The scores on the whole taxonomy; None unless the run is restricted to a part of it.
         off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or "root".
         ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
@@ -491,7 +491,7 @@ class _Result:
         )
 
     def heldout_frame(self) -> DataFrame:
-        """Returns the held-out scores: a row a template, a column a score, and `SCORE_low` and `SCORE_high` beside."""
+        """Returns the held-out scores: one row per template, with columns SCORE, `SCORE_low`, `SCORE_high`."""
         import pandas as pd
 
         rows: list[dict[str, Any]] = []
@@ -564,7 +564,7 @@ class TuneResult(_Result):
 
     @property
     def account(self) -> Account:
-        """What was asked of whom, and what that cost."""
+        """The calls to each model, and their cost."""
         return account_of(self.iterations, self.heldout, self.seconds)
 
     @property
@@ -624,7 +624,7 @@ class TuneResult(_Result):
         )
 
     def answers(self, which: str | int = "winner") -> DataFrame:
-        """Returns what was said about each image, with its placement and scores.
+        """Returns the answers about each image, with placement and scores.
 
         Args:
             which: "winner" or "baseline" for the held-out images, or an iteration's number for the tuning images.
@@ -692,17 +692,17 @@ class ComparisonResult(_Result):
 
     @property
     def account(self) -> Account:
-        """What was asked of whom in all runs, and what that cost; given templates have none but the held-out images."""
+        """The calls to each model in all runs, and their cost; given templates have none but the held-out images."""
         if not self.runs:
             return account_of((), self.heldout, self.seconds)
         return sum_accounts([run.account for run in self.runs], self.seconds)
 
     def to_frame(self) -> DataFrame:
-        """Returns the held-out scores with their intervals: a row a template."""
+        """Returns the held-out scores with their intervals: one row per template."""
         return self.heldout_frame()
 
     def answers(self, which: str) -> DataFrame:
-        """Returns what was said about each held-out image: see `TuneResult.answers`.
+        """Returns the answers about each held-out image: see `TuneResult.answers`.
 
         Args:
             which: "baseline", or the name of a run's objective.

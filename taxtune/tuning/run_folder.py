@@ -96,7 +96,7 @@ def check_folder_is_for(kind: Kind, folder: Path, objectives: Sequence[str] = ()
 
 
 def _held(folder: Path) -> tuple[Kind | None, list[str]]:
-    """Returns what a folder holds, and the names of the runs in it."""
+    """Returns the kind of a folder, and the names of the runs in it."""
     with suppress(OSError, ValueError):  # what is wrong with the folder is told when it is written to
         if any((folder / name).exists() for name in _HISTORY):
             return "tune", []
@@ -119,7 +119,7 @@ def answers_of(folder: Path) -> Path:
 
 
 def group_identity(name: str, folder: Path, runs: Sequence[Path]) -> str:
-    """Returns what joins the runs of a comparison in a record, the same after their folder was moved.
+    """Returns the identity of a comparison in a record, the same after its folder was moved.
 
     Args:
         name: Name of the comparison.
@@ -156,7 +156,7 @@ def write_result(result: TuneResult | ComparisonResult) -> None:
 
 
 def describe(experiment: Experiment, command: str | None) -> Provenance:
-    """Returns what an experiment ran.
+    """Returns the provenance of an experiment.
 
     Args:
         experiment: What was tuned.

@@ -6,7 +6,7 @@ may well win are asked about more of the tuning images, in rounds, and the last 
 `pick`). The winner is decided by a one-sided lower bound on the last round's images (`choose`).
 
 Templates are compared image by image. What makes an image hard makes it hard for all of them, so the noise of their
-differences is that of what is left once each image's own mean is taken away; the noise of their common level is that
+differences is that of the remainder once each image's own mean is taken away; the noise of their common level is that
 of the images. Each template's mean is shrunk towards the mean of all that were tried, as far as their spread is no more
 than noise would give (empirical Bayes: Efron and Morris 1973), all measures together: where bolder templates are less
 often right, a bold one with a spotless record on few images is not believed.
@@ -140,7 +140,7 @@ def race(
 
 
 def most_questions(objective: Objective, stages: Sequence[Round]) -> int:
-    """Returns how many images a race asks about at most, over all templates."""
+    """Returns the largest number of images that a race asks about, over all templates."""
     before = (0, *(stage.images for stage in stages))
     asked = sum((stage.images - seen) * stage.templates for stage, seen in zip(stages, before, strict=False))
     return asked + (stages[-1].images - stages[0].images if objective.held_to_baseline else 0)
@@ -149,7 +149,7 @@ def most_questions(objective: Objective, stages: Sequence[Round]) -> int:
 def next_steps(
     records: Sequence[IterationRecord], objective: Objective, stages: Sequence[Round], seed: int = 0
 ) -> list[tuple[int, int]]:
-    """Returns what is to be asked next once the search is over, in any order: iterations, each with a number of images.
+    """Returns the next questions once the search is over, in any order: iterations, each with a number of images.
 
     A function of the records alone, so that a run that was interrupted goes on as it would have; empty where the race
     is over.
@@ -258,7 +258,7 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
 def choose_among(
     groups: Iterable[Sequence[IterationRecord]], objective: Objective, baseline: TemplateScores | None
 ) -> Selection | None:
-    """Returns what `choose` does of records in groups that saw the same images, those that saw most first.
+    """Returns the choice among records in groups that saw the same images, those that saw most first.
 
     A group is not looked at where one before it has a winner that reaches every constraint.
     """
@@ -342,7 +342,7 @@ def _alike(measured: Sequence[Sequence[FloatArray]], templates: int) -> NDArray[
 
 
 def _probability(posterior: _Posterior, objective: Objective, baseline: TemplateScores | None) -> FloatArray:
-    """Returns how likely each template is to keep every constraint within `TOLERANCE`, shape (k,)."""
+    """Returns the probability of each template to keep every constraint within `TOLERANCE`, shape (k,)."""
     from scipy.special import ndtr
 
     likely = np.ones(len(posterior.mean))
@@ -399,7 +399,7 @@ def _value(row: SampleResult, measure: str) -> float:
 
 
 def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
-    """Returns what each image adds to the objective: its value, and each image's influence on it, shape (rows,).
+    """Returns each image's contribution to the objective: the value, and the influence on it, shape (rows,).
 
     An objective is a smooth function of means, so that near them it is linear in them (the delta method). Of a plain
     mean these are the images' own values.
@@ -529,7 +529,7 @@ def _typical_loss(measured: FloatArray) -> float:
 
 
 def _lower(constraint: Constraint, measured: Sequence[FloatArray]) -> FloatArray:
-    """Returns what each template is taken to reach: a one-sided bound, or, without a confidence, its mean."""
+    """Returns the assumed score of each template: a one-sided bound, or, without a confidence, its mean."""
     known = [each[~np.isnan(each)] for each in measured]
     if constraint.confidence == 0.5:
         return np.array([float(each.mean()) for each in known])

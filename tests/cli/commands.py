@@ -17,7 +17,7 @@ __all__ = ["Done", "run_captured", "run_command"]
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a command: its exit code (of a process, minus the signal that ended it) and what it said."""
+    """The result of a command: its exit code (of a process, minus the signal that ended it) and what it said."""
 
     code: int
     out: str

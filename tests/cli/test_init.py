@@ -228,7 +228,7 @@ def test_without_a_tree_wordnet_gives_one_beside_the_recipe(here: Path, monkeypa
     assert again.code == 2
     (here / "sub/dishes.yaml").unlink()
     again = init("--data", "photos", *MODEL, taxonomy=None, recipe="sub/dishes.yaml")
-    assert again.code == 2, "a tree that somebody may have mended is not written over"
+    assert again.code == 2, "a tree that a user may have corrected is not written over"
     assert "Use it (--taxonomy sub/dishes-tree.csv)" in again.err
     again = init("--data", "photos", *MODEL, "--force", taxonomy=None, recipe="sub/dishes.yaml")
     written(again, "sub/dishes.yaml")

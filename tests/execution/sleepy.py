@@ -69,6 +69,6 @@ def make_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def asked(folder: Path) -> list[tuple[int, str, str]]:
-    """Returns what was answered, in order: by which process, about which image, which prompt."""
+    """Returns the answers in order: process, image, prompt."""
     rows = [line.split(" ", 2) for line in (folder / "diary").read_text().splitlines()]
     return [(int(pid), seen, prompt) for pid, seen, prompt in rows]

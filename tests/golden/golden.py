@@ -140,7 +140,7 @@ def suffix(command: str) -> str:
 
 
 def parsed(name: str, text: str) -> Any:
-    """Returns what a file says: what is in the JSON, a list of JSON lines or of rows, a text's lines."""
+    """Returns the content of a file: the JSON, a list of JSON lines or of rows, a text's lines."""
     name = name.removesuffix(".gz")
     if name.endswith(".json"):
         return json.loads(text)

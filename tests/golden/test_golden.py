@@ -217,7 +217,7 @@ def test_a_chat_model_that_is_asked_what_kind_a_thing_is(golden: Golden) -> None
 
 
 def placements(golden: Golden, tree: Path, answers: Iterable[str]) -> list[dict[str, Any]]:
-    """Returns what `taxtune place` says of each answer."""
+    """Returns the output of `taxtune place` for each answer."""
     file = golden.folder / "answers-to-place.jsonl"
     file.write_text("".join(json.dumps({"answer": answer}) + "\n" for answer in answers), encoding="utf-8")
     return [json.loads(line) for line in golden.run(f"place -t '{tree}' --json '{file}'").splitlines()]

@@ -29,7 +29,7 @@ THINGS = Taxonomy(
         ("jigsaw puzzle", "object"),
         ("hot dog", "object"),
         ("guinea pig", "animal"),
-        # what somebody does, or is done with
+        # what people do, or have done to them
         ("surfers", "surfing"),
         # a noun of several words is not cut in two
         ("a bottle of red nail polish", "object"),

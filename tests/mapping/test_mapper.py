@@ -435,7 +435,7 @@ def test_domains_in_the_repository(half: str, least: float) -> None:
     assert share["default"] >= share["paper-listing"] + 0.1
 
 
-# -- real data, where it is at hand ------------------------------------------------------------------------------------
+# -- real data, where it is here ---------------------------------------------------------------------------------------
 
 
 def common(a: Sequence[str], b: Sequence[str]) -> int:

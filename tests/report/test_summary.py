@@ -1,4 +1,4 @@
-"""What came of a run: the counts, the scores, and the verdict in its three wordings."""
+"""The summary of a run: the counts, the scores, and the verdict in its three wordings."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_tree_is_the_graph_of_its_edges(tree: Taxonomy) -> None:
 @settings(max_examples=30, deadline=None)
 @given(acyclic_edges())
 def test_what_building_writes_is_read_back(edges: list[tuple[str, str]]) -> None:
-    # The graph of the last node alone: everything else is pruned, and no parent of what is left.
+    # The graph of the last node alone: everything else is pruned, and no parent of the rest.
     with tempfile.TemporaryDirectory() as folder:
         path = file(Path(folder), "child,parent\n" + "".join(f"{child},{parent}\n" for child, parent in edges))
         last = max(edges, key=lambda edge: int(edge[0][1:]))[0]

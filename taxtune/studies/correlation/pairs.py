@@ -63,7 +63,7 @@ class PairSampler:
         return starts, counts - gaps[..., 1], gaps
 
     def count(self, nodes: IntArray, distance: int) -> IntArray:
-        """Returns how many nodes are `distance` edges away from each of `nodes`, shape (n,)."""
+        """Returns the number of nodes that are `distance` edges away from each of `nodes`, shape (n,)."""
         counts: IntArray = self._branches(nodes, distance)[1].sum(axis=1)
         return counts
 

@@ -221,7 +221,7 @@ def correlate(result: Granularity, labels: pd.DataFrame) -> tuple[dict[str, Any]
 def frequency_report(
     counts: CaptionCounts, graph: LabelGraph, settings: dict[str, Any], results: Sequence[Granularity] = ()
 ) -> StudyReport:
-    """Returns how often captions name the labels of each level, and how that goes with what ancestors gain.
+    """Returns the caption counts of the labels of each level, and their correlation with the gain of ancestors.
 
     Args:
         counts: The counted captions.

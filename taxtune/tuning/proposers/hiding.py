@@ -149,7 +149,7 @@ def _visible(character: str) -> bool:
 def _longest(
     names: dict[tuple[str, ...], tuple[int, ...]], words: list[tuple[str, ...]]
 ) -> tuple[int, tuple[int, ...]]:
-    """Returns how many of the first words are the longest name there, and its nodes; 0 where they begin none."""
+    """Returns the length in words of the longest name at the start, and its nodes; 0 where there is none."""
     for count in range(len(words), 0, -1):
         nodes = names.get(tuple(part for word in words[:count] for part in word))
         if nodes:
