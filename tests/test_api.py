@@ -159,26 +159,6 @@ def test_defaults_stand_in_the_signature_and_are_those_of_recipes() -> None:
         assert set(named.__annotations__) <= set(given)
 
 
-@pytest.mark.parametrize(
-    ("gone", "now"),
-    [
-        ({"hp_target": 0.9}, "goal="),
-        ({"iterations": 3}, r"effort=, or settings=\{'iterations': \.\.\.\}"),
-        ({"tuning": 8}, r"settings=\{'data.tuning': \.\.\.\}"),
-        ({"mlflow": False}, "tracking.mlflow"),
-        ({"seed": 1}, r"settings=\{'seed'"),
-    ],
-)
-def test_arguments_that_are_gone_say_what_they_are_called_now(gone: dict[str, Any], now: str) -> None:
-    for function in (taxtune.tune, taxtune.compare):
-        with pytest.raises(TypeError, match=now):
-            function(recipe="fieldguide", **gone)
-    with pytest.raises(TypeError, match=now):
-        taxtune.evaluate("What?", recipe="fieldguide", **gone)
-    with pytest.raises(TypeError, match="goall"):
-        taxtune.tune(recipe="fieldguide", goall=0.9)  # type: ignore[call-arg]
-
-
 def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:
     for settings, words in (
         ({"data.tunning": 8}, r"data\.tunning: unknown key; did you mean 'tuning'"),

@@ -23,7 +23,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     recipe = {
         "name": "owls",
         "seed": 7,
-        "taxonomy": {"path": "tree.csv", "format": "edges"},
+        "taxonomy": {"path": "tree.csv"},
         "data": {"kind": "manifest", "path": "manifest.csv", "tuning": 2, "heldout": 4},
         "vlm": {
             "kind": "api",

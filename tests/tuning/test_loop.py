@@ -241,10 +241,7 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
     with pytest.raises(ImageError) as error:
         run_guarded(lambda: parts_again().tuned_for(), out, go_on="Continue with: X", resume=True)
     (note,) = error.value.__notes__
-    assert (
-        note
-        == "Finished work is saved. Put these images back first: a run goes on with the same ones. Continue with: X"
-    )
+    assert note == "Finished work is saved. Continue with: X"
     shutil.copytree(safe, images, dirs_exist_ok=True)
     again = tuned(parts_again(), resume=True)
     assert [each.template for each in again.iterations] == [each.template for each in expected.iterations]
