@@ -270,8 +270,10 @@ class Tuner:
         """Returns held-out results with what they took when they were asked, where all answers are stored by now."""
         known = self.history.note("heldout usage") or {}
         kept: list[HeldoutResult] = []
-        for held in (replace(held, usage=self._counted(held.usage)) for held in heldout):
-            if held.usage.asked or held.template not in known:
+        for held in heldout:
+            if held.template not in known:
+                known[held.template] = asdict(self._counted(held.usage))
+            elif held.usage.asked:
                 known[held.template] = asdict(held.usage)
             # A baseline that won was asked once.
             again = any(earlier.template == held.template for earlier in kept)
