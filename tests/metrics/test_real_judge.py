@@ -24,7 +24,7 @@ def llm(smollm2: Path) -> LocalLLM:
     settings = ModelSettings(task="text-generation", max_tokens=24, device="cpu")
     model = make_model(f"local:{smollm2}", settings)
     assert isinstance(model, LocalLLM)
-    _ = model._network  # once for the module: `with_settings` shares it
+    _ = model._network  # loaded once for the module
     return model
 
 
@@ -61,9 +61,10 @@ def test_lave_is_what_it_rates_and_the_account_adds_up(llm: LocalLLM, tmp_path: 
     assert np.isfinite(found.values).sum() + found.unread + 1 == len(ANSWERS)
 
 
-def test_a_rating_that_was_cut_off_is_unscored_and_counted(llm: LocalLLM, tmp_path: Path) -> None:
+def test_a_rating_that_was_cut_off_is_unscored_and_counted(llm: LocalLLM, smollm2: Path, tmp_path: Path) -> None:
     # One token is not enough for "Rating: 3", nor for a reason.
-    measure = lave(llm.with_settings(max_tokens=1), tmp_path)
+    settings = ModelSettings(task="text-generation", max_tokens=1, device="cpu")
+    measure = lave(make_model(f"local:{smollm2}", settings), tmp_path)
     found = measure.rate(ANSWERS[:3], [[label] for label in LABELS[:3]], QUESTIONS[:3])
     assert np.isnan(found.values).all()
     assert (found.unread, found.failed, found.completion_tokens) == (3, 0, 3)
