@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taxtune.audit.sample import VERDICTS, resolve_node, verdict_of
+from taxtune.audit.sample import VERDICTS, placed_node, resolve_node, verdict_of
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.config import Stage
 from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, plain_reply
@@ -60,7 +60,7 @@ def judge_sample(
             nodes_of[_words(name)].append(node)
     rows = sample.to_dict("records")
     prompts = [
-        _render(prompt, tree, nodes_of, row["answer"], resolve_node(tree, row["placement"]), row["stage"])
+        _render(prompt, tree, nodes_of, row["answer"], placed_node(tree, row["placement"]), row["stage"])
         if len(row["answer"]) <= MAX_TEXT
         else None
         for row in rows

@@ -15,7 +15,7 @@ from taxtune import atomic
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.mapping.config import Placement, Stage
 from taxtune.report.output import StudyReport, Table
-from taxtune.tables import join_cell, split_cell
+from taxtune.tables import csv_text, join_cell, read_rows, split_cell
 from taxtune.untrusted import spreadsheet_cell
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ __all__ = [
     "helpful_aliases",
     "merge_verdicts",
     "placed_lines",
+    "placed_node",
     "read_verdicts",
     "resolve_node",
     "summarise_audit",
@@ -98,56 +99,54 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
 
 
 def _identifier(placed: Placement) -> str:
-    """A short digest of an answer: a spreadsheet may change the text, and this stays."""
-    return hashlib.sha256(placed.answer.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    """A short digest of an answer: a spreadsheet may change the text, and this, which is no number, stays."""
+    return "a" + hashlib.sha256(placed.answer.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
 def verdict_of(tree: Taxonomy, placement: str, stage: str, node: int) -> str:
     """The verdict that follows from the node on which an answer belongs (the root: it names nothing on the tree)."""
-    placed = resolve_node(tree, placement)
+    placed = placed_node(tree, placement)
     if node == placed:
         return "right"
     return "too general" if tree.is_ancestor(placed, node) and stage != Stage.OFF_TREE else "wrong"
 
 
-def read_verdicts(path: Path, tree: Taxonomy) -> pd.DataFrame:
-    """Reads a file of verdicts: those that a person filled in, and those that a node implies.
+def read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
+    """Reads a file of verdicts: its rows by the id of the answer.
 
     Raises:
-        DataError: If the file cannot be read, lacks a column, or a verdict or a node is unknown; names the row.
+        DataError: If the file cannot be read, lacks a column, judges an answer in two ways, or a verdict or a node is
+            unknown; names the row.
     """
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise DataError(f"The file of verdicts cannot be read: {error}", file=path) from error
-    missing = [column for column in _COLUMNS if column not in frame]
-    if missing:
-        raise DataError(
-            "The file of verdicts lacks a column.",
-            file=path,
-            value=missing[0],
-            remedy="Move the file away to draw a new sample.",
-        )
-    frame["verdict"] = frame["verdict"].str.strip().str.lower()
-    for number, (verdict, node) in enumerate(zip(frame["verdict"], frame["node"].str.strip(), strict=True), start=2):
-        if verdict not in ("", *VERDICTS):
-            raise DataError(
-                "Unknown verdict.", file=path, row=number, value=verdict, remedy=f"Write {', '.join(VERDICTS)}."
-            )
-        if node:
+    remedy = "Write the column's name into the header again, or move the file away to draw a new sample."
+    rows: dict[str, dict[str, str]] = {}
+    for line, row in read_rows(path, _COLUMNS, what="verdicts", remedy=remedy, none=True):
+        row["verdict"] = row["verdict"].lower()
+        row["node"] = _typed(row["node"])
+        if row["verdict"] not in ("", *VERDICTS):
+            remedy = f"Write {', '.join(VERDICTS)}."
+            raise DataError("Unknown verdict.", file=path, row=line, value=row["verdict"], remedy=remedy)
+        if row["node"]:
             try:
-                resolve_node(tree, node)
+                resolve_node(tree, row["node"])
             except TaxonomyError as error:
                 raise DataError(
                     f"The node is not on the tree: {error.message}",
                     file=path,
-                    row=number,
-                    value=node,
+                    row=line,
+                    value=row["node"],
                     remedy=error.remedy or "Write its label or its path, or none.",
                 ) from None
-    return frame
+        known = rows.setdefault(row["id"], row)
+        if any(known[column] != row[column] for column in ("verdict", "node")):
+            remedy = "Remove one of the two rows."
+            raise DataError("Another row judges this answer.", file=path, row=line, value=row["answer"], remedy=remedy)
+    return rows
+
+
+def _typed(cell: str) -> str:
+    """A cell without the apostrophe that `spreadsheet_cell` put in front of it."""
+    return cell[1:] if cell.startswith("'") and spreadsheet_cell(cell[1:]) == cell else cell
 
 
 def resolve_node(tree: Taxonomy, reference: str) -> int:
@@ -162,6 +161,11 @@ def resolve_node(tree: Taxonomy, reference: str) -> int:
     return tree.resolve(path if len(path) > 1 else reference.strip())
 
 
+def placed_node(tree: Taxonomy, placement: str) -> int:
+    """The node of a path from the root, as a sample has it."""
+    return tree.resolve(split_cell(placement, "/"))
+
+
 def merge_verdicts(sample: pd.DataFrame, path: Path, tree: Taxonomy) -> tuple[pd.DataFrame, int]:
     """Fills a sample with the verdicts of a file, where the file exists.
 
@@ -169,35 +173,37 @@ def merge_verdicts(sample: pd.DataFrame, path: Path, tree: Taxonomy) -> tuple[pd
     follows from the node that the file names, and is open again where it names none.
 
     Returns:
-        The sample, and how many verdicts are open again.
+        The sample, and how many verdicts are open again. Its `attrs` hold as `others` the rows that are judged and not
+        in the sample, which `write_sample` keeps.
 
     Raises:
         DataError: If the file cannot be used; see `read_verdicts`.
     """
-    if not path.exists():
-        return sample, 0
-    earlier = read_verdicts(path, tree).drop_duplicates("id").set_index("id")
+    earlier = read_verdicts(path, tree) if path.exists() else {}
     filled, reopened = sample.copy(), 0
     for index, row in enumerate(sample.to_dict("records")):
-        if row["id"] not in earlier.index:
+        known = earlier.pop(row["id"], None)
+        if known is None:
             continue
-        known = earlier.loc[row["id"]]
-        verdict, node = str(known["verdict"]), str(known["node"]).strip()
+        verdict, node = known["verdict"], known["node"]
         if node:
             verdict = verdict_of(tree, row["placement"], row["stage"], resolve_node(tree, node))
         elif verdict and (known["placement"], known["stage"]) != (spreadsheet_cell(row["placement"]), row["stage"]):
             verdict, reopened = "", reopened + 1
         filled.loc[index, ["verdict", "node", "words"]] = [verdict, node, known["words"]]
+    filled.attrs["others"] = [row | {"draws": "0"} for row in earlier.values() if row["verdict"] or row["node"]]
     return filled, reopened
 
 
 def write_sample(path: Path, sample: pd.DataFrame) -> None:
-    """Writes a sample as CSV, to be filled in with a spreadsheet.
+    """Writes a sample as CSV, to be filled in with a spreadsheet; below it, verdicts on answers that are not in it.
 
     Raises:
         TaxtuneError: If the file cannot be written.
     """
-    atomic.write_text(path, sample.map(spreadsheet_cell).to_csv(index=False))
+    rows = [*sample.to_dict("records"), *sample.attrs.get("others", ())]
+    cells = ([spreadsheet_cell(row[column]) for column in _COLUMNS] for row in rows)
+    atomic.write_text(path, csv_text(_COLUMNS, cells))
 
 
 def summarise_audit(sample: pd.DataFrame, *, judge: str, notes: Sequence[str] = ()) -> StudyReport:
@@ -239,7 +245,7 @@ def placed_lines(sample: pd.DataFrame, tree: Taxonomy, source: str) -> str:
     for row in sample.to_dict("records"):
         if not row["node"] and row["verdict"] != "right":
             continue
-        node = resolve_node(tree, row["node"] or row["placement"])
+        node = resolve_node(tree, row["node"]) if row["node"] else placed_node(tree, row["placement"])
         path = list(tree.path(node))
         slashes = any("/" in label for label in path)
         reference = None if node == tree.root else path if slashes else "/".join(path)
@@ -265,7 +271,7 @@ def helpful_aliases(
         Pairs of a node and its new alias.
     """
     judged = sample[sample["verdict"] != ""].to_dict("records")
-    right = {row["answer"]: resolve_node(tree, row["placement"]) for row in judged if row["verdict"] == "right"}
+    right = {row["answer"]: placed_node(tree, row["placement"]) for row in judged if row["verdict"] == "right"}
     evidence = {placed.answer: placed.evidence for placed in make_mapper(tree).place([row["answer"] for row in judged])}
     aliases: list[tuple[int, str]] = []
     for row in judged:

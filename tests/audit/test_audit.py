@@ -110,6 +110,37 @@ def test_what_cannot_be_read_is_named_by_row(
         assert part.rstrip(".") in err
 
 
+@pytest.mark.parametrize("saved_as", [{"sep": ";"}, {"sep": "\t", "encoding": "utf-16"}])
+def test_verdicts_survive_a_spreadsheet_and_a_smaller_draw(
+    monkeypatch: Patch, capsys: Capture, folder: Path, saved_as: dict[str, Any]
+) -> None:
+    # The root is called as another node is, and a node as a formula begins.
+    (folder / "dishes.csv").write_text(f"{TREE}food/snack/food,\nfood/snack/=nuts,\n")
+    assert audit(monkeypatch, folder) == 0
+    file = folder / "answers-audit" / "audit.csv"
+    fill_in(file, {"chocolate dessert": ("wrong", "=nuts")})
+    assert audit(monkeypatch, folder) == 0
+    frame = pd.read_csv(file, dtype=str, keep_default_na=False)
+    assert frame["id"].str.match("[a-z]").all()  # no number, which a spreadsheet would write its own way
+    frame.to_csv(file, index=False, **saved_as)
+    assert audit(monkeypatch, folder, "--n", 1) == 0
+    capsys.readouterr()
+    assert audit(monkeypatch, folder) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["judged"] == len(frame) == 5
+    kept = pd.read_csv(file, dtype=str, keep_default_na=False)
+    assert dict(zip(kept["answer"], kept["node"], strict=True))["chocolate dessert"] == "'=nuts"
+
+
+def test_two_verdicts_on_one_answer_are_refused(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
+    assert audit(monkeypatch, folder) == 0
+    file = folder / "answers-audit" / "audit.csv"
+    fill_in(file, {})
+    with file.open("a") as lines:
+        lines.write(file.read_text().splitlines()[1].replace("right", "wrong") + "\n")
+    assert audit(monkeypatch, folder) == 2
+    assert "audit.csv:7: Another row judges this answer." in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_file_needs_a_tree(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
     assert run_command(monkeypatch, "audit", folder / "answers.txt") == 2
     assert "-t TREE" in capsys.readouterr().err
