@@ -15,7 +15,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,7 +98,7 @@ def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: st
     return _decoded(read_bytes(path, error=error, what=what), path, error, what)
 
 
-def _decoded(data: bytes, file: str | Path, error: type[TaxtuneError], what: str) -> str:
+def _decoded(data: bytes, file: str | Path, error: type[TaxtuneError], what: str, *, nul: bool = False) -> str:
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         text = data.decode(encoding)
@@ -108,7 +108,15 @@ def _decoded(data: bytes, file: str | Path, error: type[TaxtuneError], what: str
         raise error(f"The {what} file is not UTF-8 text.", file=file, row=row, value=bad, remedy=remedy) from None
     if not text.strip():
         raise error(f"The {what} file is empty.", file=file)
+    if "\0" in text and not nul:
+        row = text.count("\n", 0, text.index("\0")) + 1
+        raise error(f"The {what} file contains a NUL character: it is not a text file.", file=file, row=row)
     return text
+
+
+def text_lines(text: str) -> Iterator[str]:
+    """Yields the lines of a text without their ends, LF, CR or both; others that Unicode has may stand in a name."""
+    return (line.removesuffix("\n") for line in io.StringIO(text, newline=None))
 
 
 # -- CSV ---------------------------------------------------------------------------------------------------------------
@@ -151,7 +159,8 @@ def _table(rows: list[Row], file: str, error: type[TaxtuneError], none: bool = F
         raise error("The file has no header.", file=file, row=1)
     header = tuple(map(column_key, rows[0].cells))
     if twice := [name for name, count in Counter(header).items() if name and count > 1]:
-        raise error("Two columns have the same name.", file=file, row=rows[0].line, value=twice[0])
+        remedy = "Rename one."
+        raise error("Two columns have the same name.", file=file, row=rows[0].line, value=twice[0], remedy=remedy)
     if len(rows) == 1 and not none:
         raise error("The file has a header but no rows.", file=file, row=rows[0].line, value=",".join(rows[0].cells))
     return Table(file, header, rows[0].line, rows[1:])
@@ -159,7 +168,7 @@ def _table(rows: list[Row], file: str, error: type[TaxtuneError], none: bool = F
 
 def first_line(text: str) -> str:
     """Returns the first line of a text that is not blank; "" where there is none."""
-    return next((line for line in io.StringIO(text, newline=None) if line.strip()), "")
+    return next(filter(str.strip, text_lines(text)), "")
 
 
 def header_of(text: str) -> tuple[str, ...]:
@@ -238,7 +247,7 @@ def read_table(
     if format in ("xlsx", "parquet"):
         return _binary_records(data, file, format)
     if format == "text":
-        text = _decoded(data, file, DataError, what) if data.strip() else data.decode("utf-8-sig")
+        text = _decoded(data, file, DataError, what, nul=True) if data.strip() else data.decode("utf-8-sig")
         # Lines end in LF alone: a model may say any other end of a line.
         lines = text.removesuffix("\n").split("\n") if text else []
         return [(row, {"answer": line.removesuffix("\r")}) for row, line in enumerate(lines, start=1)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from taxtune.data.folder import label_references
 from taxtune.errors import DataError
-from taxtune.tables import clean, column_key, csv_delimiter, read_rows, read_text
+from taxtune.tables import clean, header_of, read_rows, read_text, text_lines
 
 __all__ = ["Label", "as_labels", "read_labels"]
 
@@ -58,10 +58,8 @@ def read_labels(path: Path) -> list[Label]:
             )
         return as_labels(names, folders=True)
     text = read_text(path, error=DataError, what="labels")
-    first = next(line for line in text.splitlines() if line.strip())
-    columns = [column_key(cell.strip('"')) for cell in first.split(csv_delimiter(first))]
-    if path.suffix.lower() not in _TABLES and "label" not in columns:
-        return as_labels(line for line in text.splitlines() if line.strip())
+    if path.suffix.lower() not in _TABLES and "label" not in header_of(text):
+        return as_labels(filter(str.strip, text_lines(text)))
     remedy = "Rename the column with the labels to label, or give a text file with one label per line."
     rows = read_rows(path, ("label",), what="labels", remedy=remedy)
     for line, cells in rows:

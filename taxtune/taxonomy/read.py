@@ -166,6 +166,8 @@ def _json(text: str, name: str) -> Any:
         raise TaxonomyError(message, file=name, row=problem.lineno, remedy=remedy) from None
     except RecursionError:
         raise TaxonomyError("The JSON is nested too deeply to be a taxonomy.", file=name) from None
+    except ValueError as problem:  # a number of thousands of digits
+        raise TaxonomyError(f"The file is not valid JSON: {problem}.", file=name) from None
 
 
 def _format_of(text: str, data: object, file: Path, name: str) -> str:

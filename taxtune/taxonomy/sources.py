@@ -22,7 +22,7 @@ from pathlib import Path
 import networkx as nx
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import clean, header_of, parse_table, read_text
+from taxtune.tables import clean, header_of, join_cell, parse_table, read_text, text_lines
 from taxtune.taxonomy.raw import RawNode, split_names
 from taxtune.taxonomy.read import parse_taxonomy
 
@@ -151,11 +151,11 @@ def _edges(text: str, path: Path) -> Iterator[RawNode]:
 
 def _kgtk(text: str, path: Path, left_out: Counter[str], names: bool) -> Iterator[RawNode]:
     """Yields P279 edges between entities, none that is deprecated; or English names."""
-    rows = (line.split("\t") for line in text.splitlines())
-    header = next(rows)
+    rows = ((number, line.split("\t")) for number, line in enumerate(text_lines(text), start=1) if line.strip())
+    _, header = next(rows)
     column = {name: header.index(name) for name in _KGTK if name in header}
     fallback = []
-    for number, cells in enumerate(rows, start=2):
+    for number, cells in rows:
         if len(cells) != len(header):
             message = f"The row has {len(cells)} cells, the header {len(header)}."
             raise TaxonomyError(message, file=path, row=number, remedy="Put one tab between two cells.")
@@ -180,7 +180,7 @@ def _as_tree(path: Path, format: str, left_out: Counter[str]) -> Iterator[RawNod
     raw = parse_taxonomy(path, format=format)
     left_out.update(defect.message for defect in raw.defects)
     for node in raw.nodes:
-        key, parent = ("/".join(some) if isinstance(some, tuple) else some for some in (node.key, node.parent))
+        key, parent = (join_cell(some, "/") if isinstance(some, tuple) else some for some in (node.key, node.parent))
         yield node._replace(key=key, parent=parent, label="" if node.label == key else node.label)
 
 
@@ -200,7 +200,7 @@ def read_leaves(path: Path) -> tuple[str, ...]:
             remedy = 'It must be {"0": ["n01440764", "tench"], …}, or text with an id a line.'
             raise TaxonomyError("The file is not an index of classes.", file=path, remedy=remedy) from None
     else:
-        keys = [clean(re.split(r"[\t,]", line)[0]) for line in text.splitlines() if not line.startswith("#")]
+        keys = [clean(re.split(r"[\t,]", line)[0]) for line in text_lines(text) if not line.startswith("#")]
     leaves = tuple(dict.fromkeys(filter(None, keys)))
     if not leaves:
         raise TaxonomyError("The file lists no ids.", file=path)

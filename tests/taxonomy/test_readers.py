@@ -234,7 +234,8 @@ def test_quoted_commas_and_line_breaks_keep_the_row_numbers_right(tmp_path: Path
         (b"child,parent\n", "a header but no rows"),
         (b"child,parent\nb\xe4r,\n", r"csv:2: The taxonomy file is not UTF-8 text\. .*Save it as UTF-8"),
         (b'child,parent\na,\n"b,a\n', r"csv:3: The row cannot be read as CSV: unexpected end of data"),
-        (b"child,parent,child\na,,\n", "Two columns have the same name"),
+        (b"child,parent,child\na,,\n", r"Two columns have the same name\. .*Rename one"),
+        (b"path\na/b\na/\x00c\n", r"csv:3: The taxonomy file contains a NUL character"),
         (b"this is no taxonomy\nat all\n", "This is not the header of a known taxonomy format"),
     ],
 )

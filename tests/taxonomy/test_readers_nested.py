@@ -122,6 +122,7 @@ def test_several_tops_stand_under_an_added_root(tmp_path: Path) -> None:
         ('{"name": "a", "children": [{"name": "\\ud800"}]}', r"half a surrogate pair.*children\[0\]"),
         ('{"name": "a",\n "children": [', r":2: The file is not valid JSON"),
         ("[" * 100_000, "nested too deeply"),
+        (f'{{"a": [{"9" * 5_000}]}}', r"not valid JSON: Exceeds the limit"),
         ('{"id": 1}\n{"id": 2}\n', r":2: .*not JSON Lines"),
     ],
 )
@@ -313,7 +314,7 @@ is_a: X:2
 """
 
 
-def test_obo_terms(tmp_path: Path) -> None:
+def test_obo_terms(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("obonet")
     file = write(tmp_path / "x.obo", OBO)
     tree, notes = read(file)
@@ -321,6 +322,7 @@ def test_obo_terms(tmp_path: Path) -> None:
     assert (tree.ids[1], tree.aliases[1], tree.leads[1]) == ("X:2", ('appendage "long"',), ("arm", "leg"))
     assert len(notes) == 2
     assert check_taxonomy(file).format == "obo"
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,13 @@ def test_wikidata_as_kgtk(tmp_path: Path) -> None:
     assert names(graph) == {"Q1": ("thing",), "Q2": ('bird \'s | "x"', "avis"), "Q3": ("duck", "Anas")}
     left_out = {"rows without a P279 edge between entities": 4, "rows without an English name": 1}
     assert graph.graph["left_out"] == left_out
+    write(labels, LABELS.replace("duck", "wild\u2028duck") + "\n")  # no end of a row, and no row
+    assert names(read_graph([claims], names=[labels]))["Q3"] == ("wild duck", "Anas")
+
+
+def test_a_slash_in_a_name_is_no_level(tmp_path: Path) -> None:
+    graph = read_graph([write(tmp_path / "paths.csv", "path\na/b/c\na/b\\/c\n")])
+    assert edges(graph) == {("a/b", "a"), ("a/b/c", "a/b"), (r"a/b\/c", "a")}
 
 
 SENSES = [

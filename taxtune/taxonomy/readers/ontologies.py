@@ -216,8 +216,8 @@ def read_obo(text: str, name: str, root: str | None = None) -> RawTaxonomy:
     except ImportError as error:
         raise MissingExtraError("obonet", "obo", "A taxonomy in OBO's format") from error
     try:
-        # obonet wants a blank line before each stanza.
-        graph = obonet.read_obo(io.StringIO(re.sub(r"^\[", "\n[", text, flags=re.MULTILINE)))
+        # obonet wants a blank line before each stanza, and warns of a file that has no name; a later one counts.
+        graph = obonet.read_obo(io.StringIO("ontology: -\n" + re.sub(r"^\[", "\n[", text, flags=re.MULTILINE)))
     except (ValueError, KeyError, TypeError, IndexError) as problem:
         message = f"The file is not valid OBO: {' '.join(str(problem).split())[:300]}."
         raise TaxonomyError(message, file=name, remedy="Write `tag: value` lines, and an id in each term.") from None

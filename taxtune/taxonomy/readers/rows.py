@@ -12,9 +12,10 @@ Breadcrumbs: "Animals > Pets > Cats" a line, as Google publishes its product tax
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Table, clean, split_cell
+from taxtune.tables import Table, clean, split_cell, text_lines
 from taxtune.taxonomy.raw import ROOT, PathCollector, RawNode, RawTaxonomy, add_root, split_names
 
 __all__ = ["has_levels", "is_breadcrumbs", "read_breadcrumbs", "read_edges", "read_paths"]
@@ -141,7 +142,7 @@ def _name_by_ids(raw: RawTaxonomy, ids: dict[str, str]) -> None:
 
 def is_breadcrumbs(text: str) -> bool:
     """Tells whether the first lines of a text are ways such as "A > B" and the tops of such ways."""
-    ways = [_way(line)[1] for line in text.splitlines()[:500] if line.strip() and not line.startswith("#")]
+    ways = [_way(line)[1] for line in islice(text_lines(text), 500) if line.strip() and not line.startswith("#")]
     tops = {way[0] for way in ways if len(way) > 1}
     return bool(tops) and all(len(way) > 1 or way[0] in tops for way in ways)
 
@@ -149,7 +150,7 @@ def is_breadcrumbs(text: str) -> bool:
 def read_breadcrumbs(text: str, name: str, root: str | None = None) -> RawTaxonomy:
     """Returns the nodes of lines of ways; several tops stand under an added root."""
     collector = PathCollector(name, "breadcrumbs")
-    for row, line in enumerate(text.splitlines(), start=1):
+    for row, line in enumerate(text_lines(text), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         key, way = _way(line)
