@@ -185,7 +185,10 @@ def _format_of(text: str, data: object, file: Path, name: str) -> str:
         message = "The file is JSON, but not in a known taxonomy layout."
         value = f"keys {', '.join(map(repr, list(first)[:5]))}" if isinstance(first, dict) else repr(first)
         remedy = 'Known are nested nodes ({"name": …, "children": […]}, or names as keys: {"bird": ["duck", "gull"]}) '
-        remedy += "and iNat21's `categories`. For a flat list of labels, use `taxtune taxonomy from-labels`."
+        remedy += (
+            "and iNat21's `categories`. For a flat list of labels, use `taxtune taxonomy from-labels`; other layouts "
+        )
+        remedy += "take two lines of pandas (see the page on taxonomy formats)."
         raise TaxonomyError(message, file=name, value=value, remedy=remedy)
     header = header_of(text)
     if {"child", "parent"} <= set(header):

@@ -286,9 +286,10 @@ def test_leads_have_a_column_of_their_own(text: str, tmp_path: Path) -> None:
 def test_an_epithet_alone_is_joined_to_its_genus(tmp_path: Path) -> None:
     file = tmp_path / "tree.csv"
     rows = "Fagaceae,Quercus,alba\nFagaceae,Quercus,Quercus robur\nRosaceae,Malus,×domestica\nRosaceae,Malus,\n"
+    rows += "Rosaceae,Pyrus,7\n"
     file.write_text(f"family,genus,species\n{rows}", encoding="utf-8")
     tree = read_taxonomy(file, names=False)
-    assert {tree.labels[v] for v in tree.leaves} == {"Quercus alba", "Quercus robur", "Malus ×domestica"}
+    assert {tree.labels[v] for v in tree.leaves} == {"Quercus alba", "Quercus robur", "Malus ×domestica", "7"}
 
 
 def test_a_column_cls_is_the_class(tmp_path: Path) -> None:

@@ -148,7 +148,9 @@ def test_deep_json_takes_no_recursion(tmp_path: Path) -> None:
 )
 def test_other_json_is_told_what_layouts_there_are_and_what_it_is(data: object, found: str, tmp_path: Path) -> None:
     file = write(tmp_path / "x.json", data)
-    with pytest.raises(TaxonomyError, match=rf"x\.json: The file is JSON, but not.*{found}.*categories.*from-labels"):
+    with pytest.raises(
+        TaxonomyError, match=rf"x\.json: The file is JSON, but not.*{found}.*categories.*from-labels.*pandas"
+    ):
         read(file)
     with pytest.raises(TaxonomyError, match="The file is JSON"):
         read(file, format="edges")

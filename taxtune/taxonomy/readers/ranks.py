@@ -106,7 +106,7 @@ def _add(collector: PathCollector, row: int, values: Mapping[str, str]) -> None:
 
 def _species(values: Mapping[str, str]) -> str:
     genus, species = values.get("genus", ""), values.get("species", "")
-    is_epithet = species == species.lower() and len(species.split()) == 1
+    is_epithet = species.islower() and len(species.split()) == 1
     if species and not (genus and is_epithet):
         return species
     epithet = species or values.get("specific_epithet", "")
