@@ -135,7 +135,9 @@ def parse_table(
         for cells in reader:
             if tidy:
                 cells = [" ".join(cell.split()) for cell in cells] if ascii else [clean(cell) for cell in cells]
-            if any(cells) and (tidy or any(map(str.strip, cells))):
+            # "" alone is how CSV writes an empty cell of a table of one column; a blank line has no cell.
+            alone = not tidy and cells == [""] and len(rows) > 0 and len(rows[0].cells) == 1
+            if alone or (any(cells) and (tidy or any(map(str.strip, cells)))):
                 rows.append(Row(start, cells))
             start = reader.line_num + 1
     except csv.Error as problem:
