@@ -12,6 +12,7 @@ import pytest
 from taxtune.answers import AnswerSchema, read_answers
 from taxtune.answers.records import open_table
 from taxtune.errors import DataError
+from taxtune.record_lines import read_lines
 from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
 from tests.cli.commands import run_command
@@ -44,7 +45,7 @@ def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
 def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame: bool) -> None:
     rows = [
         {"answer": "a mallard", "target": "mallard", "image": "a.png"},
-        {"answer": None, "target": "blackbird", "image": None},
+        {"answer": float("nan") if as_frame else None, "target": "blackbird", "image": None},
         {"answer": ["thrush", "duck"], "target": ["Aves", "blackbird"], "image": "c.png"},
     ]
     read = read_file(pd.DataFrame(rows) if as_frame else rows, birds, missing="leave-out")
@@ -204,6 +205,11 @@ def test_the_answers_of_a_run(run: Path, which: str, answers: list[str | None], 
     assert said in read.notes[0]
     assert (read.rows[0].references, read.rows[0].row) == (("mallard",), 1)
     assert [row.id for row in read.rows] == (["t"] if which == ":1" else ["a", "b"])
+
+
+def test_half_a_line_of_a_killed_run_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "history.jsonl").write_text('{"iteration": 1}\n{"iteration": 0}\n{"iteration": 2, "ro')
+    assert list(read_lines(tmp_path / "history.jsonl")) == [0, 1]
 
 
 def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
