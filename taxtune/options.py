@@ -122,7 +122,7 @@ BatchSizeOption = Annotated[int, opt("Batch size of models on this machine.", "-
 ConcurrencyOption = Annotated[int, opt("Maximum number of concurrent API calls.", "--concurrency", min=1)]
 ApiBaseOption = Annotated[str | None, opt("Address of an OpenAI-compatible server for the judge.", "--api-base")]
 CacheDirOption = Annotated[Path | None, opt(
-    "Folder for cached replies, scores and embeddings.", "--cache-dir", shown="the user's cache folder", file_okay=False
+    "Folder for cached replies and embeddings.", "--cache-dir", shown="the user's cache folder", file_okay=False
 )]  # fmt: skip
 ChunkerOption = Annotated[str, opt("How the measure concept finds concepts: spacy, spacy:MODEL or rules.", "--chunker")]
 FrequenciesOption = Annotated[str | None, opt(

@@ -138,12 +138,15 @@ def parse_table(
         TaxtuneError: As `error`, if a quote is never closed, two columns share a name or there is no row.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=csv_delimiter(first_line(text)), strict=True)
-    usual, start, rows, ascii = csv.field_size_limit(2**31 - 1), 1, [], text.isascii()
+    rows: list[Row] = []
+    usual, start, ascii = csv.field_size_limit(2**31 - 1), 1, text.isascii()
     try:
         for cells in reader:
             if tidy:
                 cells = [" ".join(cell.split()) for cell in cells] if ascii else [clean(cell) for cell in cells]
-            if any(cells) and (tidy or any(map(str.strip, cells))):
+            # "" alone is how CSV writes an empty cell of a table of one column; a blank line has no cell.
+            alone = not tidy and cells == [""] and rows and len(rows[0].cells) == 1
+            if alone or (any(cells) and (tidy or any(map(str.strip, cells)))):
                 rows.append(Row(start, cells))
             start = reader.line_num + 1
     except csv.Error as problem:

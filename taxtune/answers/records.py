@@ -73,6 +73,9 @@ def open_table(
         return _run(*run)
     else:
         file = "<stdin>" if str(source) == "-" else str(source)
+        if file.endswith(".eval"):
+            remedy = "Give it as JSON: inspect log dump log.eval > log.json"
+            raise DataError("This is a binary log of inspect_ai.", file=file, remedy=remedy)
         container = None if format == "auto" or format in HARNESSES else "jsonl" if format == "json" else format
         rows = read_table(source, container, what=what, other="text" if text else "csv")
     harness = format if format in HARNESSES else None
@@ -160,8 +163,8 @@ def _vlmevalkit(record: Record) -> Record:
 
 
 def _inspect(record: Record) -> Record:
-    asked, epoch = record["input"], record["epoch"]
-    choices = record["output"].get("choices")
+    asked, epoch, output = record["input"], record["epoch"], record["output"]
+    choices = output.get("choices") if isinstance(output, dict) else None
     return {
         **(record.get("metadata") or {}),
         "id": str(record["id"]) if epoch == 1 else f"{record['id']}, epoch {epoch}",

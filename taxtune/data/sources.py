@@ -117,7 +117,7 @@ def read_rows(
 
 def _text(value: object) -> str:
     # A number is a legitimate label ("12"); a list, an object, true and null are not.
-    if isinstance(value, bool) or value != value or not isinstance(value, (str, numbers.Real)):
+    if isinstance(value, bool) or not isinstance(value, (str, numbers.Real)) or value != value:
         return ""
     return str(value).strip()
 

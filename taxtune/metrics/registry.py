@@ -141,7 +141,7 @@ class MeasureSettings:
     Attributes:
         device: Where a model runs: "auto", "cpu", "cuda", ...
         batch_size: Texts or pairs computed at once, at least 1.
-        cache_dir: Folder of scores, judges' replies and embeddings; None is the user's cache folder.
+        cache_dir: Folder of judges' replies and embeddings; None is the user's cache folder.
         api_base: Address of an OpenAI-compatible server, for judges behind an API; None is the provider's own.
         concurrency: Concurrent calls of a judge, at least 1.
         chunker: How concept similarity finds the concepts of an answer: "spacy", "spacy:MODEL" or "rules".

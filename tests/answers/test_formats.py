@@ -12,6 +12,7 @@ import pytest
 from taxtune.answers import AnswerSchema, read_answers
 from taxtune.answers.records import open_table
 from taxtune.errors import DataError
+from taxtune.record_lines import read_lines
 from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
 from tests.cli.commands import run_command
@@ -44,7 +45,7 @@ def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
 def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame: bool) -> None:
     rows = [
         {"answer": "a mallard", "target": "mallard", "image": "a.png"},
-        {"answer": None, "target": "blackbird", "image": None},
+        {"answer": float("nan") if as_frame else None, "target": "blackbird", "image": None},
         {"answer": ["thrush", "duck"], "target": ["Aves", "blackbird"], "image": "c.png"},
     ]
     read = read_file(pd.DataFrame(rows) if as_frame else rows, birds, missing="leave-out")
@@ -80,6 +81,7 @@ def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame
             b'{"version": 2, "eval": {}, "samples": [{"input": [], "output": {}, "epoch": 1}]}',
             "that inspect wrote",
         ),
+        ("a.eval", b"PK\x03\x04", "a binary log of inspect_ai.*inspect log dump"),
         ("a.csv", b"id,text\n1,x\n", r"no column 'answer'.*lmms-eval: doc_id, filtered_resps; vlmevalkit: index, pred"),
         ("missing.csv", None, "The answers file does not exist"),
     ],
@@ -114,6 +116,20 @@ def test_files_of_other_harnesses(birds: Taxonomy, name: str, ids: list[str], an
     assert f"{FILES / name} is read as output of {name.split('.')[0]}" in read.notes
     # Metadata and the harness's own columns can choose rows.
     assert all(row.fields for row in read.rows)
+
+
+@pytest.mark.parametrize("output", [None, {}, {"choices": []}])
+def test_a_sample_of_inspect_without_an_output_has_no_answer(tmp_path: Path, output: object) -> None:
+    sample = {"id": 1, "epoch": 1, "input": "What is it?", "target": "mallard", "output": output}
+    (tmp_path / "log.json").write_text(json.dumps({"version": 2, "eval": {}, "samples": [sample]}))
+    (row,) = read_file(tmp_path / "log.json", reference="reference", missing="keep").rows
+    assert (row.answer, row.references) == (None, ("mallard",))
+
+
+def test_an_empty_cell_of_a_table_of_one_column_is_a_row(tmp_path: Path) -> None:
+    pd.DataFrame({"answer": ["a", None, "", "b"]}).to_csv(tmp_path / "a.csv", index=False)
+    read = read_file(tmp_path / "a.csv", missing="keep")
+    assert [(row.row, row.answer) for row in read.rows] == [(2, "a"), (3, None), (4, None), (5, "b")]
 
 
 def test_several_targets_are_references_and_the_first_is_the_node(birds: Taxonomy) -> None:
@@ -189,6 +205,11 @@ def test_the_answers_of_a_run(run: Path, which: str, answers: list[str | None], 
     assert said in read.notes[0]
     assert (read.rows[0].references, read.rows[0].row) == (("mallard",), 1)
     assert [row.id for row in read.rows] == (["t"] if which == ":1" else ["a", "b"])
+
+
+def test_half_a_line_of_a_killed_run_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "history.jsonl").write_text('{"iteration": 1}\n{"iteration": 0}\n{"iteration": 2, "ro')
+    assert list(read_lines(tmp_path / "history.jsonl")) == [0, 1]
 
 
 def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:

@@ -351,6 +351,7 @@ def test_labels_and_rows_that_are_wrong_are_all_named(wrap: Wrap, paint: Paint, 
             r"DataFrame: There is no column 'image'\. There are 'file', 'label'\.",
         ),
         (pd.DataFrame({"image": ["a.png"], "label": [float("nan")]}, index=["x7"]), r"row x7: no label"),
+        (pd.DataFrame({"image": ["a.png"], "label": pd.array([None], dtype="string")}), r"row 0: no label"),
     ],
 )
 def test_sources_in_memory_that_do_not_do(source: Any, message: str) -> None:
