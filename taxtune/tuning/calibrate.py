@@ -172,7 +172,8 @@ class CalibrationRun:
         """The policy that asks; its share is chosen later."""
         own = self.settings.policy
         voted = own.samples[0] if own.votes else _SAMPLES
-        return Vote(self.samples or (voted if self.templates == 1 else self.templates))
+        usual = voted if self.templates == 1 else self.templates
+        return Vote(usual if self.samples is None else self.samples)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:

@@ -158,9 +158,10 @@ def proposer_of(recipe: Recipe) -> Proposer:
     shared: dict[str, Any] = {"api_base": recipe.access("proposer")}
     shared["retry"] = replace(DEFAULT_RETRY, max_retries=s.max_retries)
     if s.kind == "agent":
-        return AgentProposer(s.model, max_history_tokens=6_000, **shared)
-    # Scores alone leave room for all past templates.
-    return LLMProposer(s.model, evidence=s.evidence, max_history_tokens=6_000 if s.evidence else 10_000, **shared)
+        return AgentProposer(s.model, **shared)
+    if not s.evidence:  # scores alone leave room for all past templates
+        shared["max_history_tokens"] = 10_000
+    return LLMProposer(s.model, evidence=s.evidence, **shared)
 
 
 def measure_of(recipe: Recipe, name: str, taxonomy: Taxonomy, folder: Path) -> MeasureMetric:

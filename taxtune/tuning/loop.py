@@ -252,12 +252,12 @@ class Tuner:
 
     def _count_interrupted(self, stored: int) -> int:
         """Returns the number of `stored` answers from a killed attempt of this run that no usage counts."""
-        before = self.history.note("answers before")
-        if before is None:
-            self.history.set_note("answers before", stored)
-            return 0
         counted: int = sum(record.usage.asked for record in self.history.records())
         counted += sum(int(usage["asked"]) for usage in (self.history.note("heldout usage") or {}).values())
+        before = self.history.note("answers before")
+        if before is None:  # no attempt was killed: the rest are those of other runs, or of a calibration
+            self.history.set_note("answers before", stored - counted)
+            return 0
         return max(0, stored - int(before) - counted)
 
     def _counted(self, usage: Usage) -> Usage:
@@ -273,12 +273,13 @@ class Tuner:
         for held in heldout:
             if held.template not in known:
                 known[held.template] = asdict(self._counted(held.usage))
-            elif held.usage.asked:
-                known[held.template] = asdict(held.usage)
+            elif held.usage.asked:  # of images that had no answer before
+                known[held.template] = asdict(Usage(**known[held.template]) + replace(held.usage, from_store=0))
             # A baseline that won was asked once.
             again = any(earlier.template == held.template for earlier in kept)
             kept.append(held if again else replace(held, usage=Usage(**known[held.template])))
         self.history.set_note("heldout usage", known)
+        self.history.set_note("answers before", None)
         return tuple(kept)
 
     # -- one iteration -------------------------------------------------------------------------------------------------

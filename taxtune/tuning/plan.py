@@ -108,9 +108,9 @@ def make_plan(
         lambda: experiment.proposer,
         *(partial(experiment.measure, n) for n in judged),
     ]
-    for part in parts:
-        if (made := attempt(part)) is not None:
-            notes += attempt(getattr(made, "check", tuple)) or ()
+    made = [attempt(part) for part in parts]
+    for each in made:
+        notes += attempt(getattr(each, "check", tuple)) or ()
     attempt(lambda: check_folder(experiment.folder))
     attempt(lambda: experiment.check_folder(compared, resume=resume))
     for check in checks:
@@ -118,14 +118,15 @@ def make_plan(
 
     heldout, calls = experiment.sizes[1], experiment.policy.calls
     races = [experiment.race_of(name) for name in names]
-    stages, proposer = races[0][0], recipe.proposer
-    proposals, drafts = (stages[0].templates - 1) * len(names), 0
-    if proposer.kind == "agent" and recipe.limits()[1].vlm_calls is None:
-        drafts = 60 * (stages[0].templates - 1)  # of a budget, drafts take templates' place
+    stages = races[0][0]
+    proposals, drafts = stages[0].templates - 1, 0
+    proposer: dict[str, Any] = {} if made[1] is None else made[1].identity()
+    if experiment.budget.vlm_calls is None:  # of a budget, drafts take templates' place
+        drafts = proposer.get("trial_images", 0) * proposals
+    replies = proposer.get("max_turns", 3 if proposer.get("kind") == "llm" else 0)
     # Runs that are compared ask about the baseline once.
     images = sum(asked + drafts for _, asked in races) - (len(names) - 1) * stages[0].images
     images += heldout * (1 + len(names))
-    llm_calls = {"agent": getattr(proposer, "max_turns", 0), "llm": 3}.get(proposer.kind, 0) * proposals
     return Plan(
         name=recipe.name,
         goals=tuple(goal.spec for goal in goals if goal is not None),
@@ -139,7 +140,7 @@ def make_plan(
         power=tuple(power for goal in goals if goal is not None for power in analyse_power(goal, experiment.sizes[0])),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
         vlm_calls=images * calls,
-        llm_calls=llm_calls,
+        llm_calls=replies * proposals * len(names),
         # The runs that are tuned for a rating, and every template on the held-out images.
         judge_calls=len(judged) * (max(asked + drafts for _, asked in races) + heldout * (1 + len(names))),
         judge=None if recipe.judge is None or not judged else recipe.judge.model,

@@ -221,10 +221,8 @@ class Usage:
         return sum_usage((self, other))
 
     def exceeds(self, budget: BudgetSettings) -> bool:
-        """Tells whether a search that consumed this has used up a budget's tokens, dollars or minutes."""
-        costs = [cost for cost in (self.proposer_cost_usd, self.vlm_cost_usd) if cost is not None]
-        spent = ((sum(costs), budget.usd),)
-        return any(most is not None and used >= most for used, most in spent)
+        """Tells whether a search that consumed this has used up a budget's dollars."""
+        return budget.usd is not None and (self.proposer_cost_usd or 0.0) + (self.vlm_cost_usd or 0.0) >= budget.usd
 
 
 def sum_faults(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -214,3 +214,8 @@ def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
     assert found.policy is None
     assert found.chosen.votes == 3
     assert found.chosen.hp == 1.0
+
+
+def test_no_answers_are_not_as_many_as_usual(run: Path) -> None:
+    with pytest.raises(TaxtuneError, match=r"A vote takes 2 to 100 answers per image\. \(got 0\)"):
+        taxtune.calibrate(run, risk=0.1, samples=0, vlm=Wavering())

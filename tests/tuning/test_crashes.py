@@ -50,7 +50,7 @@ def agent(body: dict[str, Any]) -> Reply:
     turns = [
         calls(("failures", {"template": "0"})),
         calls(*(("try_draft", {"template": draft, "images": 3}) for draft in drafts)),
-        calls(("compare", {"first": "draft 1", "second": "draft 2"})),
+        calls(("failures", {"template": "draft 2"})),
         calls(("submit", {"template": "draft 1"})),
     ]
     return turns[sum(message["role"] == "assistant" for message in messages)]

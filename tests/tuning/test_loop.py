@@ -190,6 +190,14 @@ def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
     assert result.against("hp", "baseline").metrics["hp"].difference > 0
 
 
+def test_runs_of_a_comparison_that_get_more_iterations_count_their_own_answers_alone(tmp_path):
+    models = [ToyVLM(), ToyVLM()]
+    for model, overrides, resume in zip(models, (("iterations=2",), ("iterations=6",)), (False, True), strict=True):
+        session = make_parts(tmp_path / "in", tmp_path / "out", model, overrides)
+        result = compared(session, ("hp", "accuracy"), resume=resume)
+    assert result.account.model.calls == sum(model.asked for model in models)
+
+
 class Lost(ToyVLM):
     """Fails where an image is gone, as a model behind an API does."""
 
@@ -218,6 +226,21 @@ def test_the_account_counts_the_calls_of_attempts_that_were_interrupted(tmp_path
     assert (account.calls, account.from_store) == (expected.calls, expected.from_store)
     again = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.4",)), resume=True)
     assert again.account.model == account
+
+
+def test_held_out_images_that_are_answered_later_are_added_to_the_account(tmp_path):
+    class Refusing(ToyVLM):
+        def answer(self, questions):
+            refused = [self.asked + i > 48 and "navy" in q.image.name for i, q in enumerate(questions)]
+            replies = zip(super().answer(questions), refused, strict=True)
+            return [Failure("the content filter", False) if no else reply for reply, no in replies]
+
+    overrides = ("iterations=5", "max_missing=0.5")
+    first = tuned(make_parts(tmp_path / "in", tmp_path / "out", Refusing(), overrides))
+    missing = sum(row.answer is None for held in first.heldout for row in held.rows)
+    assert missing > 0
+    again = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides), resume=True)
+    assert again.account.model.calls == first.account.model.calls + missing
 
 
 def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):

@@ -16,6 +16,7 @@ from taxtune.errors import ModelError, ProposerError, TemplateError
 from taxtune.models import RetryPolicy
 from taxtune.recipe import load_recipe
 from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.plan import make_plan
 from taxtune.tuning.proposers import Goal, Proposal, ProposalFailed, Proposer, make_proposer
 from taxtune.tuning.proposers.agent import TOOLS, AgentProposer, AgentTools, ToolError
 from taxtune.tuning.proposers.messages import Messages
@@ -313,7 +314,7 @@ def test_a_model_that_thinks_for_too_long_is_told_apart():
     assert [chat.messages for chat in server.chats[1:]] == [server.chats[0].messages] * 2
     with (
         OpenAIServer(cut, cut, cut) as server,
-        pytest.raises(ProposalFailed, match=r"Raise proposer\.max_tokens") as caught,
+        pytest.raises(ProposalFailed, match=r"max_tokens=16_000") as caught,
     ):
         propose(agent(server))
     assert caught.value.out_of_reach
@@ -405,5 +406,7 @@ def test_names_and_recipes_make_it(tmp_path, monkeypatch: pytest.MonkeyPatch):
     given = "{kind: agent, model: openai/o4}"
     parts = Experiment(load_recipe("fieldguide", [f"proposer={given}"]), tmp_path)
     known = parts.proposer.identity()
-    assert {"model": "openai/o4", "max_turns": 12}.items() <= known.items()
+    assert known == make_proposer("agent:openai/o4").identity()
     assert KEY not in str(known)
+    plan = make_plan(parts)
+    assert plan.llm_calls == 12 * (plan.stages[0].templates - 1)
