@@ -247,6 +247,8 @@ class ModelSettings:
             value = getattr(self, name)
             if value != "auto" and value < 1:
                 raise ModelError(f"{name} must be at least 1.", value=value)
+        if not 0 <= (self.image_memory_gib or 0) < float("inf"):
+            raise ModelError("image_memory_gib must be 0 or more.", value=self.image_memory_gib)
         if self.temperature is not None and not 0 <= self.temperature <= 10:
             raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)
         for name, known in (("dtype", _DTYPES), ("device_map", DEVICE_MAPS), ("quantization", QUANTIZATIONS)):

@@ -258,13 +258,23 @@ def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
     with pytest.raises(DataError, match="something else"):
         made.save(tmp_path / "in")
     data = json.loads((folder / "classifier.json").read_text())
-    for change, said in (({"format": "taxtune classifier 1"}, "format: "), ({"prompts": 3}, "prompts: ")):
+    for change, said in (
+        ({"format": "taxtune classifier 1"}, "no classifier of this version of taxtune: format: "),
+        ({"prompts": []}, "no classifier of this version of taxtune: prompts: "),
+        ({"policy": {}}, "policy None was given in Python, or its settings are wrong"),
+        ({"policy": {"kind": "vote", "samples": "8"}}, "its settings are wrong"),
+    ):
         (folder / "classifier.json").write_text(json.dumps(data | change))
-        with pytest.raises(DataError, match=f"no classifier of this version of taxtune: {said}"):
+        with pytest.raises(DataError, match=said):
             load_classifier(folder)
     (folder / "classifier.json").write_text(json.dumps(data))
     tree = (folder / "taxonomy.json").read_text()
-    for change, said in ((tree.replace("Aves", "Fowl"), "not the one that was saved"), ("[]", "cannot be read")):
+    unread = [
+        ("[]", "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
+        (tree.replace('"Aves"', "1"), "cannot be read"),
+    ]
+    for change, said in ((tree.replace("Aves", "Fowl"), "not the one that was saved"), *unread):
         (folder / "taxonomy.json").write_text(change)
         with pytest.raises(DataError, match=said):
             load_classifier(folder)
