@@ -67,12 +67,13 @@ def test_images_may_be_in_no_file_and_bad_ones_fail_alone(tmp_path):
     file = next((tmp_path / "in").rglob("*.png"))
     gone = tmp_path / "gone.png"
     with Image.open(file) as opened:
-        path, content, pixels, lost = classifier.classify([file, file.read_bytes(), opened, gone])
+        path, content, pixels, lost, empty = classifier.classify([file, file.read_bytes(), opened, gone, b""])
     assert path.placement is not None
     assert (content.answer, content.placement, pixels.placement) == (path.answer, path.placement, path.placement)
     assert (path.image, content.image) == (str(file), content_hash(file))
     assert (lost.image, lost.placement, lost.answer) == (str(gone), None, None)
     assert "does not exist" in str(lost.failure)
+    assert str(empty.failure).startswith("The image file is empty")
     (refused,) = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM(fail="")).classify([file])
     assert refused.failure
     assert refused.placement is None
