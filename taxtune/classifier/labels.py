@@ -33,6 +33,7 @@ _ENDS = ("nodes", "again", "why")
 FILE = " file"
 FORMATS = (".csv", ".jsonl", ".parquet")
 
+_LOOKED_AT = 200  # rows of a table that tell its column of images; each value may be looked for on the disk
 _BATCH = 512  # images that a model is given at a time
 _STOPPED = 16  # failures in a batch without an answer after which the work ends
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx")
@@ -86,7 +87,7 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
     if suffix in _TABLES and path.is_file():
         records = read_table(path, what="list of images")
         columns: dict[str, list[str]] = {}
-        for _, record in records:
+        for _, record in records[:_LOOKED_AT]:
             for column, value in record.items():
                 known = columns.setdefault(column, [])
                 if isinstance(value, str) and value.strip():
