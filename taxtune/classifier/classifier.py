@@ -133,6 +133,11 @@ class Classifier:
         found: dict[int, Classification] = {}
         files: dict[int, Path] = {}
         requests: dict[int, list[Request]] = {}
+
+        def reason(i: int, text: str) -> str:
+            # The file of an image that came as content is ours, and gone.
+            return text.removeprefix(f"{files.get(i)}: ") if is_image_data(images[i]) else text
+
         with tempfile.TemporaryDirectory(prefix="taxtune-images-") as folder:
             names = [_name(image) for image in images]
             for i, image in enumerate(images):
@@ -140,7 +145,7 @@ class Classifier:
                     files[i] = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
                     requests[i] = self.policy.requests(self.prompts, files[i], content_hash(files[i]))
                 except ImageError as error:
-                    found[i] = Classification(names[i], failure=str(error))
+                    found[i] = Classification(names[i], failure=reason(i, str(error)))
             replies = iter(ask(self.model, [r for asked in requests.values() for r in asked], store, what="answers"))
             answers = {i: [next(replies) for _ in asked] for i, asked in requests.items()}
             placed = self._evaluator.settle(list(answers.values()), [files[i] for i in answers])
@@ -148,10 +153,8 @@ class Classifier:
             if position in placed:
                 found[i] = self._classification(names[i], placed[position])
             else:
-                # The file of an image that came as content is ours, and gone.
-                reason = why_unanswered(some).removeprefix(f"{files[i]}: " if is_image_data(images[i]) else "")
                 again = any(isinstance(reply, Failure) and reply.retryable for reply in some)
-                found[i] = Classification(names[i], failure=reason, again=again)
+                found[i] = Classification(names[i], failure=reason(i, why_unanswered(some)), again=again)
         return [found[i] for i in range(len(images))]
 
     def _classification(self, name: str, answer: PlacedAnswer) -> Classification:

@@ -28,10 +28,12 @@ __all__ = ["COLUMNS", "FORMATS", "check_format", "csv_of", "jsonl_of", "label_im
 
 #: The columns of a row, after which come those of the tables that name the images.
 COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
-#: The column of the images' files, which no table has: names of columns do not begin with a space.
+_ENDS = ("nodes", "again", "why")
+#: The column of the images' files.
 FILE = " file"
 FORMATS = (".csv", ".jsonl", ".parquet")
 
+_LOOKED_AT = 200  # rows of a table that tell its column of images; each value may be looked for on the disk
 _BATCH = 512  # images that a model is given at a time
 _STOPPED = 16  # failures in a batch without an answer after which the work ends
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx")
@@ -60,9 +62,8 @@ def list_images(names: Sequence[str], find: Find) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame([row for name in names for row in _rows_of(name, find)], dtype=object)
-    taken = [name for name in frame.columns if name in (*COLUMNS[1:], "nodes", "why")]
-    if taken:
-        raise DataError(f"The list of images has a column {taken[0]!r} already.", remedy="Rename or remove it.")
+    if frame.empty:
+        raise DataError("The list of images is empty.", value=", ".join(names), remedy="Give at least one image.")
     return frame.where(frame.notna(), None)
 
 
@@ -86,7 +87,7 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
     if suffix in _TABLES and path.is_file():
         records = read_table(path, what="list of images")
         columns: dict[str, list[str]] = {}
-        for _, record in records:
+        for _, record in records[:_LOOKED_AT]:
             for column, value in record.items():
                 known = columns.setdefault(column, [])
                 if isinstance(value, str) and value.strip():
@@ -111,6 +112,9 @@ def _row(file: str, number: int, record: dict[str, Any], column: str, folder: Pa
             "The row names no image.", file=file, row=number, value=image, remedy="Give a path, or remove the row."
         )
     others = {key: value for key, value in record.items() if key != column}
+    if taken := others.keys() & {*COLUMNS, *_ENDS, FILE}:
+        message = f"The list of images has a column {min(taken)!r} already."
+        raise DataError(message, file=file, remedy="Rename or remove it.")
     return {"image": image, FILE: folder / os.path.expanduser(image), **others}
 
 
@@ -159,8 +163,7 @@ def label_images(
             answered |= any(one.failure is None for one in found)
             rows = [_cells(one, review_below) for one in found]
             labelled = pd.DataFrame(rows, index=batch.index, dtype=object).assign(image=batch["image"])
-            ends = labelled[["nodes", "again", "why"]]
-            batches.append(pd.concat([labelled[list(COLUMNS)], batch[others], ends], axis=1))
+            batches.append(pd.concat([labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]], axis=1))
             if write is not None:
                 write(batches[-1])
             task.advance(len(batch))

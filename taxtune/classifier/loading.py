@@ -186,14 +186,16 @@ def _parts(
 
 def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
     """Makes the policy that a record names."""
-    kinds: dict[str, Callable[..., Policy]] = {"direct": Direct, "vote": Vote}
-    if identity["kind"] not in kinds:
+    kinds: dict[object, Callable[..., Policy]] = {"direct": Direct, "vote": Vote}
+    kind, settings = identity.get("kind"), {key: value for key, value in identity.items() if key != "kind"}
+    try:
+        return kinds[kind](**settings)
+    except (KeyError, TypeError):
         raise DataError(
-            f"The run's policy {identity['kind']!r} was given in Python.",
+            f"The policy {kind!r} was given in Python, or its settings are wrong.",
             file=folder,
             remedy="Give the same policy in Python: policy=.",
-        )
-    return kinds[identity["kind"]](**{key: value for key, value in identity.items() if key != "kind"})
+        ) from None
 
 
 def _reliability(result: TuneResult, tree: Taxonomy) -> Reliability | None:

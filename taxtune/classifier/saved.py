@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from taxtune.atomic import make_folder, write_json
 from taxtune.classifier.reliability import Reliability, RiskGuarantee
@@ -50,7 +50,7 @@ class Saved(BaseModel):
 
     format: Literal["taxtune classifier 3"] = "taxtune classifier 3"
     name: str
-    prompts: tuple[str, ...]
+    prompts: tuple[str, ...] = Field(min_length=1)
     policy: dict[str, Any]
     vlm: VLMSettings
     mapper: MapperSettings
@@ -121,10 +121,9 @@ def read_saved(folder: Path) -> Saved:
         raise DataError(f"The file cannot be read: {error.strerror}.", file=file) from error
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise DataError(
-            f"This is no classifier of this version of taxtune: {where}: {first['msg']}.", file=file, remedy=_AGAIN
-        ) from error
+        said = ": ".join((*map(str, first["loc"]), first["msg"]))
+        message = f"This is no classifier of this version of taxtune: {said}."
+        raise DataError(message, file=file, remedy=_AGAIN) from error
 
 
 def read_tree(folder: Path, saved: Saved) -> Taxonomy:
@@ -136,7 +135,7 @@ def read_tree(folder: Path, saved: Saved) -> Taxonomy:
     file = folder / _TREE
     try:
         tree = Taxonomy(**json.loads(file.read_text(encoding="utf-8")), source=str(file))
-    except (OSError, ValueError, TypeError, TaxonomyError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, TaxonomyError) as error:
         raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
     if tree.digest != saved.taxonomy:
         raise DataError("The tree is not the one that was saved.", file=file, remedy=f"{_AGAIN} Or tune on this tree.")

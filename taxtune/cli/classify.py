@@ -138,10 +138,10 @@ def classify(
     if review is not None:
         # The least sure first: what has no label, then labels by their confidence.
         sure = labels["confidence"].where(labels["why"] == "unsure", -1.0).astype(float)
-        looked = labels[labels["why"].notna()].assign(sure=sure).sort_values("sure", kind="stable")
+        looked = labels.loc[sure[labels["why"].notna()].sort_values(kind="stable").index]
         why = looked.pop("why")
         looked.insert(0, "why", why)
-        write_labels(looked.drop(columns=["again", "sure"]), review)
+        write_labels(looked.drop(columns="again"), review)
     for text in _summary(labels, classifier, out, review, review_below):
         print(f"taxtune: {text}", file=sys.stderr)
     if labels["failure"].notna().all():

@@ -107,6 +107,8 @@ class Worker:
             self._model = reseeded(self._model, seed)
             with showing(_Notes()) as notes, count_faults() as faults:
                 replies = self._model.answer(requests)
+            if len(replies) != len(requests):
+                raise ModelError(f"The model gave {len(replies)} answers to {len(requests)} requests.")
             size = int(getattr(self._model, "batch_size", 8))
             return _Report(replies=replies, batch_size=size, faults=dict(faults), notes=notes.notes)
         except TaxtuneError as error:  # exceptions of packages need not survive the journey

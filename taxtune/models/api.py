@@ -121,10 +121,6 @@ class ApiModel:
         attempts = self.settings.retry.max_retries + 1
         self._notes = RetryNotes(self._name, attempts, secrets=(self.settings.api_key,))
 
-    def preload(self) -> None:
-        """Imports litellm, which takes seconds."""
-        load_litellm()
-
     @property
     def identity(self) -> Identity:
         """Everything that can change an answer, as far as this side of the API knows; never the key."""

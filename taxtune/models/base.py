@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import tenacity
 
 __all__ = [
-    "DEVICE_MAPS",
     "Answer",
     "Failure",
     "Fault",
@@ -39,8 +38,8 @@ __all__ = [
     "well_formed",
 ]
 
-#: How the layers of a model may be spread over several cards, in the words of accelerate.
-DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+# How the layers of a model may be spread over several cards, in the words of accelerate.
+_DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 #: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
@@ -118,8 +117,7 @@ class Model(Protocol):
     Optional members: `stream(requests)` gives (place, reply) as replies come, in any order, each place once; it gets
     all requests at once, and closing it drops the rest. `batch_size` is the number of requests that keep the model busy
     (8 where it is missing), and those of a call of `answer` where there is no `stream`. `check()` finds out without a
-    request whether the model can be asked: it returns notes for the user or raises `ModelError`. `preload()` imports
-    what the model needs. `content` stands for `identity` where nothing will be asked and it takes less to find out.
+    request whether the model can be asked: it returns notes for the user or raises `ModelError`.
     """
 
     @property
@@ -247,9 +245,11 @@ class ModelSettings:
             value = getattr(self, name)
             if value != "auto" and value < 1:
                 raise ModelError(f"{name} must be at least 1.", value=value)
+        if not 0 <= (self.image_memory_gib or 0) < float("inf"):
+            raise ModelError("image_memory_gib must be 0 or more.", value=self.image_memory_gib)
         if self.temperature is not None and not 0 <= self.temperature <= 10:
             raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)
-        for name, known in (("dtype", _DTYPES), ("device_map", DEVICE_MAPS), ("quantization", QUANTIZATIONS)):
+        for name, known in (("dtype", _DTYPES), ("device_map", _DEVICE_MAPS), ("quantization", QUANTIZATIONS)):
             value = getattr(self, name)
             if value is not None and value not in known:
                 raise ModelError(f"Unknown {name}.", value=value, remedy=f"Use one of {', '.join(known)}.")

@@ -25,7 +25,7 @@ ENCODING = f"file,png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}"
 _ORIENTATION = 0x0112
 # Segments of a JPEG that hold no pixels: Exif and XMP, which may tell where a photo was taken, IPTC, and comments.
 _METADATA = frozenset((0xE1, 0xED, 0xFE))
-_START_OF_SCAN = 0xDA
+_START_OF_SCAN = b"\xff\xda"
 
 
 class ImageUrls:
@@ -109,9 +109,9 @@ def _kind(data: bytes) -> str | None:
 def _without_metadata(jpeg: bytes) -> bytes:
     """Cuts Exif, XMP, IPTC and comments out of a JPEG file; its pixels are untouched."""
     kept, at = [jpeg[:2]], 2
-    while jpeg[at + 1] != _START_OF_SCAN:
+    while jpeg[at : at + 2] != _START_OF_SCAN:
         end = at + 2 + int.from_bytes(jpeg[at + 2 : at + 4])
-        if jpeg[at + 1] == 0xFF:  # a fill byte
+        if jpeg[at] != 0xFF or jpeg[at + 1] in (0x00, 0xFF):  # between segments, where some cameras write zeros
             end = at + 1
         elif jpeg[at + 1] not in _METADATA:
             kept.append(jpeg[at:end])

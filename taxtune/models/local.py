@@ -18,7 +18,7 @@ from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
-from taxtune.models.checkpoint import Checkpoint, checkpoint_revision, find_checkpoint, is_gguf
+from taxtune.models.checkpoint import Checkpoint, find_checkpoint, is_gguf
 from taxtune.models.weights import check_quantization, quantization_config
 from taxtune.progress import loading
 
@@ -89,13 +89,6 @@ class LocalModel(ABC):
             # Processors change between releases, seldom within one.
             "transformers": ".".join(transformers.__version__.split(".")[:2]),
         }
-
-    @property
-    def content(self) -> Identity:
-        """What stands for the identity where nothing is to be asked: known without loading torch or transformers."""
-        known = self.__dict__.get("checkpoint")
-        revision = checkpoint_revision(self.model, self.settings.revision) if known is None else known.revision
-        return {"model": self.model, "revision": revision, "settings": repr(self.settings)}
 
     # -- what a subclass says ------------------------------------------------------------------------------------------
 
@@ -176,13 +169,6 @@ class LocalModel(ABC):
     def batch_size(self) -> int:
         """Requests computed at a time from now on: as many as fit into the device's memory."""
         return self._batches.size
-
-    def preload(self) -> None:
-        """Imports what the model needs, which takes seconds."""
-        import torch  # noqa: F401
-        import transformers
-
-        _ = self._family(), transformers.AutoProcessor
 
     @cached_property
     def _processor(self) -> Any:

@@ -67,12 +67,13 @@ def test_images_may_be_in_no_file_and_bad_ones_fail_alone(tmp_path):
     file = next((tmp_path / "in").rglob("*.png"))
     gone = tmp_path / "gone.png"
     with Image.open(file) as opened:
-        path, content, pixels, lost = classifier.classify([file, file.read_bytes(), opened, gone])
+        path, content, pixels, lost, empty = classifier.classify([file, file.read_bytes(), opened, gone, b""])
     assert path.placement is not None
     assert (content.answer, content.placement, pixels.placement) == (path.answer, path.placement, path.placement)
     assert (path.image, content.image) == (str(file), content_hash(file))
     assert (lost.image, lost.placement, lost.answer) == (str(gone), None, None)
     assert "does not exist" in str(lost.failure)
+    assert str(empty.failure).startswith("The image file is empty")
     (refused,) = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM(fail="")).classify([file])
     assert refused.failure
     assert refused.placement is None
@@ -258,13 +259,23 @@ def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
     with pytest.raises(DataError, match="something else"):
         made.save(tmp_path / "in")
     data = json.loads((folder / "classifier.json").read_text())
-    for change, said in (({"format": "taxtune classifier 1"}, "format: "), ({"prompts": 3}, "prompts: ")):
+    for change, said in (
+        ({"format": "taxtune classifier 1"}, "no classifier of this version of taxtune: format: "),
+        ({"prompts": []}, "no classifier of this version of taxtune: prompts: "),
+        ({"policy": {}}, "policy None was given in Python, or its settings are wrong"),
+        ({"policy": {"kind": "vote", "samples": "8"}}, "its settings are wrong"),
+    ):
         (folder / "classifier.json").write_text(json.dumps(data | change))
-        with pytest.raises(DataError, match=f"no classifier of this version of taxtune: {said}"):
+        with pytest.raises(DataError, match=said):
             load_classifier(folder)
     (folder / "classifier.json").write_text(json.dumps(data))
     tree = (folder / "taxonomy.json").read_text()
-    for change, said in ((tree.replace("Aves", "Fowl"), "not the one that was saved"), ("[]", "cannot be read")):
+    unread = [
+        ("[]", "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
+        (tree.replace('"Aves"', "1"), "cannot be read"),
+    ]
+    for change, said in ((tree.replace("Aves", "Fowl"), "not the one that was saved"), *unread):
         (folder / "taxonomy.json").write_text(change)
         with pytest.raises(DataError, match=said):
             load_classifier(folder)

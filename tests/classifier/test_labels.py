@@ -65,6 +65,16 @@ def names(labels: pd.DataFrame) -> list[str]:
     return [image[-6:-4] for image in labels["image"]]
 
 
+def test_only_the_first_rows_of_a_table_tell_its_column_of_images(tmp_path: Path) -> None:
+    (tmp_path / "many.csv").write_text("image\n" + "a.png\n" * 300)
+
+    def find(file: Path, columns: dict[str, list[str]]) -> tuple[str, Path]:
+        assert len(columns["image"]) == 200
+        return "image", file.parent
+
+    assert len(list_images([str(tmp_path / "many.csv")], find)) == 300
+
+
 def test_what_should_be_reviewed_says_why(photos: Path) -> None:
     refused = Failure("the content filter", retryable=False)
     labels = labelled(photos, Grey(p1="a bicycle", p3="I cannot tell.", p5=refused, p7="There is no colour here."))

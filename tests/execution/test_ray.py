@@ -6,6 +6,7 @@ import socket
 import sys
 from collections import Counter
 from itertools import islice
+from unittest.mock import Mock
 
 import pytest
 from PIL import Image
@@ -13,7 +14,8 @@ from PIL import Image
 from taxtune.data.images import content_hash
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.execution import deploy
-from taxtune.models import AnswerStore, Failure, Request, ask, count_faults
+from taxtune.execution.ray_actors import Worker
+from taxtune.models import AnswerStore, Failure, ModelSettings, Request, ask, count_faults
 from taxtune.settings import ExecutionSettings
 from tests.execution.sleepy import asked
 
@@ -44,6 +46,12 @@ def test_an_address_without_a_cluster_is_named(sleepy, address, monkeypatch):
 def test_what_cannot_have_workers_says_so(spec, said):
     with pytest.raises(ModelError, match=said):
         deploy(spec, execution=RAY)
+
+
+def test_a_model_that_miscounts_is_an_error():
+    worker = Worker("builtin:fieldguide", ModelSettings())
+    worker._model = Mock(answer=lambda requests: [], batch_size=1)
+    assert worker.answer([Request("a")], 0).error == "The model gave 0 answers to 1 requests."
 
 
 @pytest.mark.heavy

@@ -230,6 +230,7 @@ def test_what_the_network_cannot_do_ends_the_work(
         ({"device_map": "cuda"}, "Unknown device_map"),
         ({"device_map": "auto", "device": "cuda:1"}, "device_map chooses the devices itself"),
         ({"temperature": -1.0}, "temperature must be between"),
+        ({"image_memory_gib": float("nan")}, "image_memory_gib must be 0 or more"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
