@@ -254,13 +254,11 @@ class MLflowTracker:
             mlflow.end_run(ended)
 
     def _new_run(self, name: str, tags: Mapping[str, str], parent: str | None) -> str:
-        import mlflow
-
         texts = {key: values.cut(str(value), values.TAG_LIMIT) for key, value in tags.items() if value}
         texts = {"mlflow.source.name": "taxtune", **texts, **({} if parent is None else {_PARENT: parent})}
-        run = mlflow.start_run(run_name=name, nested=True, tags=texts).info.run_id
-        mlflow.end_run("RUNNING")  # it stays open, and the process is not bound to it
-        return str(run)
+        # Not by `mlflow.start_run`, which nests it in a run that the caller of `tune` has active.
+        store = self._store()
+        return str(store.client.create_run(store.experiment, tags=texts, run_name=name).info.run_id)
 
     def _continued(self, run_id: str | None) -> str | None:
         """Returns the run to continue, None where the store does not know it: another store, or its file is gone."""

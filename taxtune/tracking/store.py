@@ -157,19 +157,23 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
 def in_force(store: Store) -> Iterator[Any]:
     """Makes a store and its experiment those of MLflow's fluent API for the block, and yields the module `mlflow`."""
     import mlflow
+    from mlflow.tracking import fluent
 
-    before = {name: os.environ.get(name) for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")}
-    named = os.environ.pop("MLFLOW_EXPERIMENT_NAME", None)
+    names = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID")
+    before = {name: os.environ.pop(name, None) for name in names}
+    # What `mlflow.set_experiment` of the caller has set comes before the variable, and is of another store.
+    chosen, fluent._active_experiment_id = fluent._active_experiment_id, None
     try:
         with hushed():
             mlflow.set_tracking_uri(store.uri)
             os.environ["MLFLOW_EXPERIMENT_ID"] = store.experiment
             yield mlflow
     finally:
+        fluent._active_experiment_id = chosen
         mlflow.set_tracking_uri(before["MLFLOW_TRACKING_URI"])
-        os.environ.pop("MLFLOW_EXPERIMENT_ID", None)
-        restored = {"MLFLOW_EXPERIMENT_ID": before["MLFLOW_EXPERIMENT_ID"], "MLFLOW_EXPERIMENT_NAME": named}
-        os.environ.update({name: value for name, value in restored.items() if value is not None})
+        for name in names[1:]:
+            os.environ.pop(name, None)
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def unusable(uri: str, error: Exception) -> TaxtuneError:

@@ -306,6 +306,30 @@ def test_a_store_that_fails_in_the_middle_loses_nothing(
     assert len(children(uri, parent)) == 5
 
 
+def test_a_run_of_the_caller_stays_apart(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    own = f"sqlite:///{tmp_path}/own.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", own)
+    mlflow.set_tracking_uri(own)
+    for number in range(50):  # an id that the other store does not have
+        last = mlflow.create_experiment(f"other {number}")
+    monkeypatch.setattr("mlflow.tracking.fluent._active_experiment_id", last)
+    result = samples.tune(n=1)
+    with mlflow.start_run() as active:
+        monkeypatch.setenv("MLFLOW_RUN_ID", active.info.run_id)
+        tracker = MLflowTracker("apart", tmp_path, uri)
+        parent = tracker.start("birds", {}, {})
+        tracker.finish(result)
+        assert os.environ["MLFLOW_RUN_ID"] == active.info.run_id
+        mlflow.log_metric("own", 1.0)
+    assert tracker.whole
+    assert "mlflow.parentRunId" not in client(uri).get_run(parent).data.tags
+    assert len(children(uri, parent)) == 2
+    assert set(client(own).get_run(active.info.run_id).data.metrics) == {"own"}
+    mlflow.set_tracking_uri(None)
+
+
 def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) -> None:
     source = "{{ question }}\n{% for r in ranks %}- {{ r }}\n{% endfor %}Größe: 'as sure as you are'. \n"
     result = replace(samples.tune(n=2), name="birds: inat21 / x", winner=2)
