@@ -112,8 +112,8 @@ class Terminal(Display):
     def _log(self, task: Task) -> None:
         if not task.ended and self._clock() - self._logged >= _EVERY:
             self._logged = self._clock()
-            of = "" if task.total is None else f"/{task.total:,}"
-            self._print(f"{visible(task.what)} {task.done:,}{of}")
+            count = "" if task.total is None else f" {task.done:,}/{task.total:,}"
+            self._print(f"{visible(task.what)}{count or (f' {task.done:,}' if task.done else '')}")
 
     def _is_terminal(self) -> bool:
         # Not what rich makes of FORCE_COLOR, which would draw in a log.

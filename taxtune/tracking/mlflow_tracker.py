@@ -217,8 +217,10 @@ class MLflowTracker:
 
         def end(mlflow: Any) -> None:
             runs = [self._run] if status == "FINISHED" else [*self._runs.values(), self._run, self._above]
+            # A run is left as "FAILED" by a call that could not record something.
+            ended = ("RUNNING", "FAILED") if status == "FINISHED" else ("RUNNING",)
             for run in runs:
-                if run is not None and mlflow.get_run(run).info.status == "RUNNING":
+                if run is not None and mlflow.get_run(run).info.status in ended:
                     mlflow.MlflowClient().set_terminated(run, status)
 
         if self._run is not None:
