@@ -313,7 +313,7 @@ def test_a_model_that_thinks_for_too_long_is_told_apart():
     assert [chat.messages for chat in server.chats[1:]] == [server.chats[0].messages] * 2
     with (
         OpenAIServer(cut, cut, cut) as server,
-        pytest.raises(ProposalFailed, match=r"Raise proposer\.max_tokens") as caught,
+        pytest.raises(ProposalFailed, match=r"Choose a model that reasons less") as caught,
     ):
         propose(agent(server))
     assert caught.value.out_of_reach

@@ -144,14 +144,14 @@ class TestReasoningModels:
         assert len({first.json["seed"], *(request.json["seed"] for request in later)}) == 3
         assert [reason for _, reason in proposal.rejected] == [
             f"All {COMPLETION_TOKENS} tokens were used up before the reply began, as reasoning models do. "
-            "Raise proposer.max_tokens."
+            "Choose a model that reasons less or, in Python, a proposer with more max_tokens."
         ] * 2
         assert proposal.completion_tokens == 3 * COMPLETION_TOKENS
 
     def test_one_that_never_begins_fails_the_iteration_like_a_model_that_does_not_answer(self):
         with OpenAIServer(then=text("", finish_reason="length", reasoning=self.THOUGHTS)) as server:
             with pytest.raises(
-                ProposalFailed, match=r"used up before the reply began.*Raise proposer\.max_tokens"
+                ProposalFailed, match=r"used up before the reply began.*Choose a model that reasons less"
             ) as caught:
                 propose(proposer(server.api_base, max_tokens=500))
             assert len(server.chats) == 3
