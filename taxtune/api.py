@@ -566,7 +566,7 @@ def score(
     return score_nodes(tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree)
 
 
-def _is_missing(value: object) -> bool:
+def _is_missing(value: Any) -> bool:
     import pandas as pd
 
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
