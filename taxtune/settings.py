@@ -369,6 +369,13 @@ class PolicySettings(Settings):
     samples: Annotated[tuple[_Samples, ...], BeforeValidator(_several)] = Field((1,), min_length=1)
     share: Annotated[tuple[_Share, ...], BeforeValidator(_several)] = Field((0.7,), min_length=1)
 
+    @field_validator("samples")
+    @classmethod
+    def _largest_first(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if value[0] < max(value) or (len(value) > 1 and 1 in value):
+            raise ValueError("several must each be at least 2, the largest first")
+        return value
+
     @property
     def votes(self) -> bool:
         """Whether several answers are taken per image."""
