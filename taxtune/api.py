@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, get_args
 
 from taxtune.errors import DataError
 from taxtune.progress import showing
@@ -56,6 +56,7 @@ __all__ = [
 ]
 
 ObjectiveName = Literal["hr_at_hp", "hp", "hf", "f_beta", "pareto", "accuracy", "ihr_at_ihp", "ihp", "ihf"]
+SplitName = Literal["heldout", "tuning"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -376,7 +377,7 @@ def evaluate(
     examples: Source | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
     *,
-    split: Literal["heldout", "tuning"] = "heldout",
+    split: SplitName = "heldout",
     progress: bool | None = None,
     **what: Unpack[EvaluateArguments],
 ) -> ComparisonResult:
@@ -402,6 +403,8 @@ def evaluate(
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.compare import evaluate_templates
 
+    if split not in get_args(SplitName):
+        raise DataError("There is no such split.", value=split, remedy="Use heldout or tuning.")
     templates = {"template": template} if isinstance(template, str) else dict(template)
     if "baseline" in templates:
         raise DataError(
@@ -477,7 +480,7 @@ def place(
     """Places free text on a taxonomy.
 
     Args:
-        answers: What was said; None for an answer that is missing.
+        answers: What was said; None or NaN for an answer that is missing.
         taxonomy: The label tree, as `tune` takes it.
         mapper: A `Mapper` of this tree, or its settings.
 
@@ -496,11 +499,10 @@ def place(
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
     texts = [answers] if isinstance(answers, str) else list(answers)
-    said = [str(text) for text in texts if text is not None]
-    placements = iter(place_texts(made, said))
+    placements = iter(place_texts(made, [str(text) for text in texts if not _is_missing(text)]))
     rows: list[dict[str, Any]] = []
     for text in texts:
-        if text is None:
+        if _is_missing(text):
             rows.append({"answer": None})
             continue
         placed = next(placements)
@@ -539,7 +541,7 @@ def score(
             never right.
 
     Raises:
-        TaxtuneError: If a label is not on the tree, or the lengths differ.
+        TaxtuneError: If a label is not on the tree or missing, or the lengths differ.
     """
     import numpy as np
 
@@ -550,6 +552,10 @@ def score(
         raise DataError(f"There are {len(predicted)} answers for {len(target)} targets.")
     if not len(predicted):
         raise DataError("There are no answers to score.")
+    for name, given in (("answer", predicted), ("target", target)):
+        if absent := [number for number, each in enumerate(given, 1) if _is_missing(each)]:
+            remedy = "Leave out pairs in which one is missing."
+            raise DataError(f"There is no {name} number {absent[0]:,}.", remedy=remedy)
     truth = np.array([tree.resolve(each) for each in target])
     if not free_text:
         return score_nodes(tree, np.array([tree.resolve(each) for each in predicted]), truth)
@@ -558,6 +564,12 @@ def score(
     placements = Mapper(tree).place([str(each) for each in predicted])
     off_tree = np.array([placed.off_tree for placed in placements])
     return score_nodes(tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree)
+
+
+def _is_missing(value: Any) -> bool:
+    import pandas as pd
+
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def load_run(folder: str | Path) -> TuneResult | ComparisonResult:

@@ -18,7 +18,6 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, Field, PrivateAttr, StrictInt, ValidationError, field_validator, model_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from taxtune.errors import RecipeError
 from taxtune.recipe_file import Override, apply_overrides, parse_override, read_mapping
@@ -66,7 +65,6 @@ class Recipe(Settings):
         max_off_tree: Largest share of the baseline's answers to the tuning images that may be off the tree; above it
             the run ends, since the tree or the domain is not that of the images.
         judge: The language model that rates answers, for objectives that ask one.
-        source: The file that the recipe was read from; set by `load_recipe`.
     """
 
     name: str
@@ -88,7 +86,7 @@ class Recipe(Settings):
     max_missing: Number = Field(0.1, ge=0, lt=1)
     max_off_tree: Number = Field(0.5, ge=0, le=1)
     tracking: TrackingSettings = TrackingSettings()
-    source: SkipJsonSchema[Path | None] = Field(None, exclude=True)
+    _source: Path | None = PrivateAttr(None)
     # Keys whose values are the user's own, with all below them; "" is all of them. No file can say so.
     _own: frozenset[str] = PrivateAttr(frozenset({""}))
 
@@ -111,6 +109,11 @@ class Recipe(Settings):
                 f"objective.kind {self.objective.kind!r} needs a judge: judge: {{model: openai/gpt-4o-mini}}"
             )
         return self
+
+    @property
+    def source(self) -> Path | None:
+        """The file that the recipe was read from; no key says so."""
+        return self._source
 
     def limits(self, answers: int = 1) -> tuple[int, BudgetSettings]:
         """Returns the most templates after the baseline and the budget, as effort and budget say together.
@@ -152,10 +155,10 @@ class Recipe(Settings):
                 )
         return os.path.expandvars(text)
 
-    def from_file(self, own: Iterable[str] = ()) -> Recipe:
-        """Returns the recipe as one that may come from another person, but for the keys that are the user's own."""
+    def from_file(self, source: Path | None, own: Iterable[str] = ()) -> Recipe:
+        """Returns the recipe as that of a file of another person, maybe, but for the keys that are the user's own."""
         copy = self.model_copy()
-        copy._own = frozenset(own)
+        copy._source, copy._own = source, frozenset(own)
         return copy
 
     def access(self, group: str) -> str | None:
@@ -191,9 +194,9 @@ class Recipe(Settings):
             RecipeError: If a key is unknown or a value is wrong; all in one message.
         """
         overrides = [Override(f"{key}={value}", tuple(key.split(".")), value) for key, value in changes.items()]
-        data = apply_overrides(self.settings(), _with_kinds(overrides), _kinds()) | {"source": self.source}
+        data = apply_overrides(self.settings(), _with_kinds(overrides), _kinds())
         try:
-            return Recipe.model_validate(data).from_file(self._own | changes.keys())
+            return Recipe.model_validate(data).from_file(self.source, self._own | changes.keys())
         except ValidationError as error:
             raise RecipeError("\n".join(_problems(error, data, str(self.source or "settings"), ""))) from None
 
@@ -265,10 +268,10 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
             stated = {**stated, "vlm": with_kind(stated.get("vlm"))} if "vlm" in stated else stated
     data = apply_overrides(stated, settings, _kinds())
     try:
-        recipe = Recipe.model_validate({**data, "source": path.resolve()})
+        recipe = Recipe.model_validate(data)
     except ValidationError as error:
         raise RecipeError("\n".join(_problems(error, data, str(path), text, settings))) from None
-    return recipe.from_file(".".join(override.key) for override in settings)
+    return recipe.from_file(path.resolve(), (".".join(override.key) for override in settings))
 
 
 def _with_kinds(overrides: list[Override], command: str = "") -> list[Override]:
@@ -319,13 +322,27 @@ def _problems(
 ) -> list[str]:
     """One line per problem: the file and the line, or the --set, the key, pydantic's message, and the key meant."""
     lines = []
-    for problem in error.errors(include_url=False):
-        place = list(problem["loc"])
+    problems = error.errors(include_url=False)
+    for problem in problems:
+        place, kind, value = list(problem["loc"]), problem["type"], problem["input"]
+        if any(place == list(other["loc"])[: len(place)] != list(other["loc"]) for other in problems):
+            continue  # a list with a wrong value in it is not also too short
         kinds = _kinds().get(str(place[0]), {}) if place else {}
         if len(place) > 1 and place[1] in kinds:  # pydantic's tag of a union, which the YAML does not have
             del place[1]
-        key, message = ".".join(map(str, place)), problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "extra_forbidden":
+        message = problem["msg"].removeprefix("Value error, ")
+        if kind.startswith("union_tag_"):  # the model's name says its kind
+            place.append("model" if place == ["vlm"] else "kind")
+            value = value.get(place[-1])
+            known = str([*kinds])[1:-1]
+            message = "must be the name of a model" if place[-1] == "model" else f"must be one of {known}"
+        elif kind in ("model_type", "model_attributes_type"):
+            first = next(iter(_members(Recipe.model_fields[str(place[0])].annotation)[0].model_fields))
+            message = f"must be a group of keys, such as {place[0]}.{first}"
+        elif kind == "tuple_type":
+            message = "must be a list"
+        key = ".".join(map(str, place))
+        if kind == "extra_forbidden":
             group = str(place[0]) if len(place) > 1 else None
             message = f"unknown key; {_meant(str(place[-1]), group, data)}"
         where = f"{file}:{row}" if (row := _row(text, place)) is not None else file
@@ -334,8 +351,7 @@ def _problems(
             if depth and override.key[:depth] == tuple(map(str, place))[:depth]:
                 where = f"--set {override.text}"
                 break
-        value = problem["input"]
-        got = "" if isinstance(value, BaseModel | Mapping) or problem["type"] == "missing" else f" (got {value!r:.80})"
+        got = "" if isinstance(value, BaseModel | Mapping) or kind == "missing" else f" (got {value!r:.80})"
         lines.append(f"{where}: {f'{key}: ' if key else ''}{message}{got}")
     return lines
 
@@ -343,7 +359,7 @@ def _problems(
 def _meant(key: str, group: str | None, data: Mapping[str, Any]) -> str:
     """The key that an unknown one may mean, or the keys there are."""
     if group is None:
-        known = [name for name in Recipe.model_fields if name != "source"]
+        known = list(Recipe.model_fields)
         inside = [f"{name}.{key}" for name, field in Recipe.model_fields.items()
                   for model in _members(field.annotation)[:1] if key in model.model_fields]  # fmt: skip
     else:

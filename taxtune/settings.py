@@ -369,6 +369,13 @@ class PolicySettings(Settings):
     samples: Annotated[tuple[_Samples, ...], BeforeValidator(_several)] = Field((1,), min_length=1)
     share: Annotated[tuple[_Share, ...], BeforeValidator(_several)] = Field((0.7,), min_length=1)
 
+    @field_validator("samples")
+    @classmethod
+    def _largest_first(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if value[0] < max(value) or (len(value) > 1 and 1 in value):
+            raise ValueError("several must each be at least 2, the largest first")
+        return value
+
     @property
     def votes(self) -> bool:
         """Whether several answers are taken per image."""
@@ -396,14 +403,14 @@ class ChatProposerSettings(Settings):
         api_base: Address of an OpenAI-compatible server; the provider's own by default.
         evidence: For llm: whether the best and the latest template come with what their answers show, or all with
             their scores alone (as in the paper).
-        max_retries: Further attempts after a failed call.
+        max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
     """
 
     kind: Literal["llm", "agent"] = "llm"
     model: str = "openai/gpt-4o"
     api_base: str | None = None
     evidence: bool = True
-    max_retries: StrictInt = Field(5, ge=0)
+    max_tokens: StrictInt = Field(4_000, ge=1)
 
 
 ProposerSettings = Annotated[FragmentsProposerSettings | ChatProposerSettings, Field(discriminator="kind")]

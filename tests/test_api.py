@@ -354,6 +354,17 @@ def test_place_and_score() -> None:
         taxtune.score(["marine"], ["navy"], TREE)
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+def test_missing_is_not_off_the_tree_and_not_wrong(missing: Any) -> None:
+    placed = taxtune.place(["scarlet", missing], TREE)
+    assert placed.iloc[1].isna().all()
+    for free_text in (True, False):
+        with pytest.raises(DataError, match="There is no answer number 2"):
+            taxtune.score(["scarlet", missing], ["scarlet", "navy"], TREE, free_text=free_text)
+    with pytest.raises(DataError, match="There is no target number 1"):
+        taxtune.score(["scarlet"], [missing], TREE)
+
+
 def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: Path) -> None:
     recipe = make_files(tmp_path / "in")
     given: dict[str, Any] = {"recipe": recipe, "vlm": answer, "proposer": next_template}

@@ -151,10 +151,10 @@ def _of_saved(
             remedy="Save it from its run with load_classifier(run, calibrated=True).save(folder).",
         )
     groups = {"vlm": saved.vlm.model_dump(), "mapper": saved.mapper.model_dump(), "seed": saved.seed}
-    recipe = Recipe.model_validate({"name": "classifier", **STAND_INS, **groups, "source": folder / FILE})
+    recipe = Recipe.model_validate({"name": "classifier", **STAND_INS, **groups})
     given |= {"taxonomy": read_tree(folder, saved)}
     # The folder may come from anyone, so that its server needs the user's consent.
-    parts = _parts(recipe.from_file(), folder, policy or _policy(saved.policy, folder), changes, given)
+    parts = _parts(recipe.from_file(folder / FILE), folder, policy or _policy(saved.policy, folder), changes, given)
     return Classifier(
         saved.prompts,
         parts.taxonomy,

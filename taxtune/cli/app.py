@@ -65,25 +65,18 @@ def _options(
     context.with_resource(showing(Terminal()))
 
 
-app.add_typer(taxonomy_app, name="taxonomy")
-app.add_typer(study_app, name="study")
 # In the order of the work; the parts that stand on their own come last.
-for command in (
-    init,
-    recipes,
-    tune,
-    evaluate,
-    compare,
-    calibrate,
-    classify,
-    serve,
-    report,
-    mlflow,
-    audit,
-    place,
-    score,
-):
-    app.command()(command if command in (init, recipes, tune, evaluate, compare, mlflow) else stoppable(command))
+_PANELS = {
+    "Tune a prompt": (init, recipes, tune, evaluate, compare, calibrate),
+    "Use and review a run": (classify, serve, report, mlflow, audit),
+    "Taxonomies and answers": (place, score),
+}
+for panel, commands in _PANELS.items():
+    for command in commands:
+        plain = command in (init, recipes, tune, evaluate, compare, mlflow)
+        app.command(rich_help_panel=panel)(command if plain else stoppable(command))
+app.add_typer(taxonomy_app, name="taxonomy", rich_help_panel="Taxonomies and answers")
+app.add_typer(study_app, name="study", rich_help_panel="Taxonomies and answers")
 # Sub-commands of score in all but their parameters, see `_Group`.
 app.command("score measure", hidden=True)(stoppable(measure))
 app.command("score diagnose", hidden=True)(study_command("diagnosis"))

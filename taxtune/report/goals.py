@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 from taxtune.metrics.names import meaning, metric_name
 from taxtune.report.scores import number
-from taxtune.tuning.objective import Constraint, Objective, ObjectiveSpec
+from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.power import PowerAnalysis
-from taxtune.tuning.records import IterationRecord, TemplateScores
 
-__all__ = ["best_in_words", "goal_in_words", "power_in_words"]
+__all__ = ["goal_in_words", "power_in_words"]
 
 
 def goal_in_words(spec: ObjectiveSpec) -> str:
@@ -34,31 +33,6 @@ def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
             text += number(power.goal, power.measure)
         lines.append(text)
     return lines
-
-
-def best_in_words(
-    best: IterationRecord, objective: Objective, measure: str | None, baseline: TemplateScores | None
-) -> str:
-    """Returns why a template is the best of a search so far, by the means on the images that all were asked about.
-
-    Args:
-        best: The template.
-        objective: What is tuned for.
-        measure: The score that is maximised; None where it is computed from several.
-        baseline: The baseline's scores.
-    """
-    held = " and ".join(
-        f"{metric_name(each.measure)} at least {number(each.bound(baseline), each.measure)}"
-        for each in objective.constraints
-    )
-    if not best.feasible:
-        return f"no template has {held} on average yet; this one comes nearest"
-    most = "highest" if objective.direction == "maximize" else "lowest"
-    if objective.front:
-        aim = " × ".join(map(metric_name, objective.front))
-    else:
-        aim = metric_name(objective.name if measure is None else measure)
-    return f"{most} {aim} so far" + (f" with {held} on average" if held else "")
 
 
 def _held(constraint: Constraint) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from taxtune.errors import DataError
 from taxtune.tables import read_text
 
-__all__ = ["CaptionTexts", "Entry", "parse_json", "parse_object"]
+__all__ = ["CaptionTexts", "Entry", "parse_json"]
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -50,16 +50,3 @@ def parse_json(path: Path, kind: type[T], line: str | None = None, row: int | No
             remedy = "A file with one JSON object per line ends in .jsonl."
         message = f"{where}: {first['msg']}." if where else f"{first['msg']}."
         raise DataError(message, file=path, row=row, value=first["input"] if where else None, remedy=remedy) from None
-
-
-class _Object(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-
-def parse_object(line: str, path: Path, row: int) -> dict[str, Any]:
-    """Returns the object in a line of a file of JSON lines.
-
-    Raises:
-        DataError: If the line is not a valid JSON object.
-    """
-    return dict(parse_json(path, _Object, line, row).model_extra or {})

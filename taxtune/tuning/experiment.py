@@ -45,7 +45,7 @@ __all__ = ["AnyObjective", "Experiment", "template_variables"]
 AnyObjective = Objective | Callable[..., float] | str
 
 # Settings that a resumed run may change: they alter how the work is done, or how much of it, but not the result; and
-# `max_missing` and `max_off_tree`, since a run that stops for one says to raise it.
+# `max_missing`, `max_off_tree` and `proposer.max_tokens`, since a run that stops for one says to raise it.
 _FREE = (
     "budget.",
     "description",
@@ -57,7 +57,7 @@ _FREE = (
     "max_off_tree",
     "policy.",  # what of it can change a place is in the policy's identity and the model's
     "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
-    "proposer.max_retries",
+    "proposer.max_tokens",
     "seed",  # the part that counts is added
     "tracking.",
     "vlm.batch_size",
@@ -495,14 +495,14 @@ class Experiment:
             raise ModelError(
                 f"The policy {kind!r} asks {calls} times about an image, but the model decodes greedily: all answers "
                 "would be the same.",
-                remedy="Set policy.temperature, or the temperature of the model, to 1.",
+                remedy="Set vlm.temperature to 1.",
             )
         measured = [name for name, metric in self.metrics.items() if isinstance(metric, MeasureMetric)]
         if calls > 1 and measured:
             raise TaxtuneError(
                 f"{' and '.join(measured)} would measure the text of an answer, but the policy {kind!r} makes one node "
                 f"of {calls} answers.",
-                remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or set policy.kind to direct.",
+                remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or set policy.samples to 1.",
             )
         if any(other.calls > calls for other in self.policies):
             raise TaxtuneError(

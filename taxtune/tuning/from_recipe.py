@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,15 +147,14 @@ def proposer_of(recipe: Recipe) -> Proposer:
     """
     from taxtune.tuning.proposers.agent import AgentProposer
     from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
-    from taxtune.tuning.proposers.llm import DEFAULT_RETRY, LLMProposer
+    from taxtune.tuning.proposers.llm import LLMProposer
 
     s = recipe.proposer
     if isinstance(s, FragmentsProposerSettings):
         path = recipe.path(s.fragments)
         fragments = path if path.is_file() else s.fragments
         return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
-    shared: dict[str, Any] = {"api_base": recipe.access("proposer")}
-    shared["retry"] = replace(DEFAULT_RETRY, max_retries=s.max_retries)
+    shared: dict[str, Any] = {"api_base": recipe.access("proposer"), "max_tokens": s.max_tokens}
     if s.kind == "agent":
         return AgentProposer(s.model, **shared)
     if not s.evidence:  # scores alone leave room for all past templates

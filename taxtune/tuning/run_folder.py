@@ -314,7 +314,7 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
         )
     record = folder / "provenance.json"
     try:
-        data: dict[str, Any] = {**load_yaml(text), "source": None if source is None else Path(source)}
+        data: dict[str, Any] = {**load_yaml(text)}
     except (yaml.YAMLError, RecursionError, TypeError) as error:
         raise RecipeError("The run's record of its recipe cannot be read.", file=record, remedy=remedy) from error
     for group, did in _GIVEN.items():
@@ -333,7 +333,7 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     if source is None:  # made in Python: names and objectives are free there
         data = {key: value for key, value in data.items() if key != "objective"} | {"name": "run"}
     try:
-        return Recipe.model_validate(data).from_file()
+        return Recipe.model_validate(data).from_file(None if source is None else Path(source))
     except ValidationError as error:
         first = error.errors()[0]
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

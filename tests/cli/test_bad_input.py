@@ -134,7 +134,7 @@ def change(text: str, *, add: str = "", **replaced: str) -> str:
         (lambda text: change(text, add='"navy0.png,navy\n'), ["manifest.csv:22", "Close its quotes"]),
         (lambda text: change(text, add='"na\nvy.png",navy\n'), ["na\nvy.png", "does not exist", "row 22"]),
         (lambda text: change(text, add=f"{'x' * 300}.png,navy\n"), ["too long", "row 22"]),
-        (lambda text: change(text, add="na\0vy.png,navy\n"), ["manifest.csv, row 22", "NUL"]),
+        (lambda text: change(text, add="na\0vy.png,navy\n"), ["manifest.csv:22", "NUL"]),
         (lambda text: change(text, old="image,label", new="image,label,label"), ["manifest.csv:1", "the same name"]),
         (lambda text: "image,label\n", ["a header but no rows"]),
         (lambda text: "", ["manifest.csv", "is empty"]),
@@ -264,8 +264,9 @@ def test_a_model_that_does_not_answer_leaves_nothing(taxtune: Run, inputs: Path,
 
 @pytest.mark.parametrize("name", [name for name in TROUBLE if name != "hangs"])  # which takes a minute
 def test_a_proposer_that_does_not_answer_stops_the_run_which_goes_on(
-    taxtune: Run, inputs: Path, tmp_path: Path, name: str
+    taxtune: Run, inputs: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("taxtune.models.base.RetryPolicy.wait", lambda *_: 0.0)
     trouble, words = TROUBLE[name]
     well = False
 
@@ -274,7 +275,7 @@ def test_a_proposer_that_does_not_answer_stops_the_run_which_goes_on(
         return trouble if asked and not well else answer(request)
 
     with OpenAIServer(reply) as server:
-        proposer = f"kind: llm, model: openai/test, api_base: '{server.api_base}', max_retries: 0"
+        proposer = f"kind: llm, model: openai/test, api_base: '{server.api_base}'"
         llm = f"proposer={{{proposer}}}"
         settings = (f"vlm.api_base={server.api_base}", "iterations=1", llm)
         command = ["tune", inputs / "recipe.yaml", *(p for s in settings for p in ("--set", s)), "--out", "out"]

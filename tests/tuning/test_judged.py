@@ -133,7 +133,10 @@ def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -
     assert result.heldout[0].scores.n == sum("crimson" not in row.truth for row in result.heldout[0].rows)
 
 
-def test_a_judge_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_path: Path) -> None:
+def test_a_judge_that_is_down_stops_the_run_and_it_goes_on_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taxtune.models.base.RetryPolicy.wait", lambda *_: 0.0)
     down = [False]
 
     def judge_until(body: dict[str, Any]) -> servers.Reply | str:

@@ -243,7 +243,7 @@ def check_whole(reply: Completion) -> None:
     if reply.finish_reason == "length" and not reply.tool_calls and not without_thoughts(reply.text):
         raise UsedUpError(
             f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
-            remedy="Take a model that thinks less, or in Python give it more: make_proposer(MODEL, max_tokens=16_000).",
+            remedy="Raise proposer.max_tokens, or choose a model that reasons less.",
         )
     if reply.finish_reason == "length":
         raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")

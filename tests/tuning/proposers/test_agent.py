@@ -314,7 +314,7 @@ def test_a_model_that_thinks_for_too_long_is_told_apart():
     assert [chat.messages for chat in server.chats[1:]] == [server.chats[0].messages] * 2
     with (
         OpenAIServer(cut, cut, cut) as server,
-        pytest.raises(ProposalFailed, match=r"max_tokens=16_000") as caught,
+        pytest.raises(ProposalFailed, match=r"Raise proposer\.max_tokens") as caught,
     ):
         propose(agent(server))
     assert caught.value.out_of_reach

@@ -144,13 +144,13 @@ class TestReasoningModels:
         assert len({first.json["seed"], *(request.json["seed"] for request in later)}) == 3
         assert [reason for _, reason in proposal.rejected] == [
             f"All {COMPLETION_TOKENS} tokens were used up before the reply began, as reasoning models do. "
-            "Take a model that thinks less, or in Python give it more: make_proposer(MODEL, max_tokens=16_000)."
+            "Raise proposer.max_tokens, or choose a model that reasons less."
         ] * 2
         assert proposal.completion_tokens == 3 * COMPLETION_TOKENS
 
     def test_one_that_never_begins_fails_the_iteration_like_a_model_that_does_not_answer(self):
         with OpenAIServer(then=text("", finish_reason="length", reasoning=self.THOUGHTS)) as server:
-            with pytest.raises(ProposalFailed, match=r"used up before the reply began.*max_tokens=16_000") as caught:
+            with pytest.raises(ProposalFailed, match=r"used up before the reply .*Raise proposer.max_tokens") as caught:
                 propose(proposer(server.api_base, max_tokens=500))
             assert len(server.chats) == 3
         # The loop stops a run where that goes on.
