@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,18 +22,11 @@ from taxtune.metrics.ranks import rank_of
 from taxtune.metrics.statistics import Sample, bootstrap
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = [
-    "COUNTERPARTS",
-    "ErrorRegion",
-    "ErrorType",
-    "MeasuredType",
-    "TypeCost",
-    "classify",
-    "classify_by_measures",
-    "costs",
-    "worst_regions",
-    "wrong_from",
-]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COUNTERPARTS", "ErrorType", "MeasuredType", "classify", "classify_by_measures", "costs", "worst_regions"]
+__all__ += ["wrong_from"]
 
 
 class ErrorType(StrEnum):
@@ -67,43 +61,6 @@ COUNTERPARTS = {
     ErrorType.WRONG_BRANCH: MeasuredType.DISCRIMINATION,
     ErrorType.OFF_TREE: MeasuredType.DISCRIMINATION,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TypeCost:
-    """Answers of a type, their share and means (NaN without), and their cost with its 95 % bootstrap interval.
-
-    `hp_cost` and `hr_cost`, in [0, 1], add up over all types to 1 − hP and 1 − hR.
-    """
-
-    type: str
-    count: int
-    share: float
-    hp: float
-    hr: float
-    hp_cost: float
-    hr_cost: float
-    hp_low: float
-    hp_high: float
-    hr_low: float
-    hr_high: float
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorRegion:
-    """A node of the tree and the answers whose target is at or below it.
-
-    `hp` and `hr` are their means, `hp_cost` their loss of the mean hP of all answers, `worst` their most frequent type
-    other than "correct" (or None), and `worst_count` the number of answers of that type.
-    """
-
-    node: int
-    count: int
-    hp: float
-    hr: float
-    hp_cost: float
-    worst: str | None
-    worst_count: int
 
 
 def classify(
@@ -197,7 +154,7 @@ def costs(
     order: Sequence[str] | None = None,
     resamples: int = 2000,
     seed: int = 0,
-) -> list[TypeCost]:
+) -> pd.DataFrame:
     """The frequency of each type and its cost: the sum of its answers' losses over the number of *all* answers.
 
     Args:
@@ -210,35 +167,34 @@ def costs(
         resamples: Bootstrap resamples for the intervals.
         seed: Their seed.
 
+    Returns:
+        A row per type: type, count, share, the means hp and hr (NaN without answers), hp_cost and hr_cost, in [0, 1],
+        which add up to 1 - hP and 1 - hR, and the ends of their 95 % intervals (hp_low, hp_high, hr_low, hr_high).
+
     Raises:
         ValueError: If there is no answer, shapes differ, or a type is not in `order`.
     """
+    import pandas as pd
+
     hp, hr = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
-    n = hp.size
-    if n == 0:
-        raise ValueError("there are no answers to diagnose")
-    if len(types) != n:
-        raise ValueError(f"{len(types)} types for {n} answers")
-    listed = [str(kind) for kind in (order or dict.fromkeys(types))]
-    unknown = set(map(str, types)) - set(listed)
-    if unknown:
+    answers = pd.DataFrame({"hp": hp, "hr": hr, "type": list(map(str, types))})
+    listed = list(map(str, order or dict.fromkeys(types)))
+    if unknown := set(answers["type"]) - {*listed}:
         raise ValueError(f"types that are not listed: {sorted(unknown)}")
-    index = np.array([listed.index(str(kind)) for kind in types])
     losses = {
-        f"{name} {i}": np.where(index == i, 1 - values, 0.0)
-        for name, values in (("hp", hp), ("hr", hr))
-        for i in range(len(listed))
+        f"{name}_{kind}": (1 - answers[name]).where(answers["type"] == kind, 0.0).to_numpy()
+        for name in ("hp", "hr")
+        for kind in listed
     }
-    cost = bootstrap(Sample(losses, keys=tuple(losses.values())), resamples=resamples, seed=seed)
-    result = []
-    for i, kind in enumerate(listed):
-        hit = index == i
-        hp_mean, hr_mean = (float(values[hit].mean()) if hit.any() else float("nan") for values in (hp, hr))
-        of_hp, of_hr = cost[f"hp {i}"], cost[f"hr {i}"]
-        ends = (of_hp.low, of_hp.high, of_hr.low, of_hr.high)
-        count = int(hit.sum())
-        result.append(TypeCost(kind, count, count / n, hp_mean, hr_mean, of_hp.estimate, of_hr.estimate, *ends))
-    return result
+    intervals = bootstrap(Sample(losses, keys=tuple(losses.values())), resamples=resamples, seed=seed)
+    means = answers.groupby("type").mean().reindex(listed)
+    count = answers["type"].value_counts().reindex(listed, fill_value=0)
+    table = {"type": listed, "count": count.to_numpy(), "share": count.to_numpy() / len(answers)}
+    table |= {name: means[name].to_numpy() for name in ("hp", "hr")}
+    parts = {"cost": "estimate", "low": "low", "high": "high"}
+    for name, (part, field) in product(("hp", "hr"), parts.items()):
+        table[f"{name}_{part}"] = [getattr(intervals[f"{name}_{kind}"], field) for kind in listed]
+    return pd.DataFrame(table)
 
 
 def worst_regions(
@@ -251,7 +207,7 @@ def worst_regions(
     least: int = 5,
     most: int = 10,
     explained: float = 0.9,
-) -> list[ErrorRegion]:
+) -> pd.DataFrame:
     """The nodes whose answers cost most of the mean hP, each as deep in the tree as its losses go.
 
     A node is left out where one child explains nearly all of its loss: the child is listed. The same loss may count for
@@ -259,39 +215,35 @@ def worst_regions(
 
     Args:
         taxonomy: The tree.
-        predicted: Node numbers, shape (n,).
+        predicted: Node numbers, shape (n,), n ≥ 1.
         target: Node numbers, shape (n,).
-        types: The type of each answer, n of them.
+        types: The type of each answer, n of them, as `classify` returns them.
         off_tree: As for `score`.
         least: Fewest answers of a node.
         most: Most nodes to return.
         explained: The share of a node's loss from which on one child explains it.
+
+    Returns:
+        A row per node, the costliest first: node, count of the answers whose target is at or below it, their means hp
+        and hr, hp_cost (their loss of the mean hP of all answers), and worst and worst_count, their most frequent
+        type other than "correct".
     """
-    predicted, target = check_nodes(taxonomy, predicted, target)
-    if len(types) != predicted.size:
-        raise ValueError(f"{len(types)} types for {predicted.size} answers")
+    import pandas as pd
+
+    _, targets = check_nodes(taxonomy, predicted, target)
     hp, hr = precision_recall(taxonomy, predicted, target, off_tree=off_tree)
-    count, loss = np.zeros(len(taxonomy)), np.zeros(len(taxonomy))
-    np.add.at(count, target, 1)
-    np.add.at(loss, target, 1 - hp)
-    parents = np.asarray(taxonomy.parents)
-    largest = np.zeros(len(taxonomy))
-    # Children hand their sums up before their parents do.
-    for node in np.argsort(-taxonomy.depth, kind="stable").tolist():
-        parent = int(parents[node])
-        if parent >= 0:
-            count[parent] += count[node]
-            loss[parent] += loss[node]
-            if count[node] >= least:
-                largest[parent] = max(largest[parent], loss[node])
-    wanted = (count >= least) & (loss > 0) & (largest < explained * loss)
-    nodes = sorted(np.flatnonzero(wanted).tolist(), key=lambda node: (-loss[node], node))[:most]
-    regions = []
-    for node in nodes:
-        below = np.flatnonzero(taxonomy.is_ancestor(np.full(target.size, node), target))
-        kinds = Counter(str(types[i]) for i in below.tolist() if types[i] != ErrorType.CORRECT)
-        worst, worst_count = kinds.most_common(1)[0] if kinds else (None, 0)
-        hp_cost = float((1 - hp[below]).sum() / target.size)
-        means = float(hp[below].mean()), float(hr[below].mean())
-        regions.append(ErrorRegion(node, below.size, *means, hp_cost, worst, worst_count))
-    return regions
+    answers = pd.DataFrame({"hp": hp, "hr": hr, "loss": (1 - hp) / len(hp), "type": list(map(str, types))})
+    paths = pd.Series([taxonomy.ancestors(node) for node in targets.tolist()])
+    by_node = answers.assign(node=paths).explode("node").astype({"node": int}).groupby("node")
+    means = {"hp": ("hp", "mean"), "hr": ("hr", "mean"), "hp_cost": ("loss", "sum")}
+    nodes = by_node.agg(count=("hp", "size"), **means)
+    nodes = nodes[nodes["count"] >= least]
+    of_child = nodes["hp_cost"].groupby(np.asarray(taxonomy.parents)[nodes.index]).max()
+    explained_by_child = of_child.reindex(nodes.index, fill_value=0) >= explained * nodes["hp_cost"]
+    nodes = nodes[(nodes["hp_cost"] > 0) & ~explained_by_child]
+    # Rounded, as equal losses that were added in another order differ in the last digits.
+    nodes = nodes.iloc[np.argsort(-nodes["hp_cost"].round(12).to_numpy(), kind="stable")].head(most)
+    types_of = (by_node.get_group(node)["type"] for node in nodes.index)
+    worst = [Counter(own[own != ErrorType.CORRECT]).most_common(1)[0] for own in types_of]
+    nodes = nodes.assign(worst=[kind for kind, _ in worst], worst_count=[n for _, n in worst])
+    return nodes.reset_index()

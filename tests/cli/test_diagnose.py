@@ -63,19 +63,9 @@ def test_types_costs_examples_and_files(tree: Path, tmp_path: Path) -> None:
     order = ["correct", "too general", "too specific", "sibling", "wrong branch at order", "off the tree", "abstained"]
     assert [record["type"] for record in result["tables"]["examples"]] == order
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {
-        "study.json",
-        "types.csv",
-        "clades.csv",
-        "examples.md",
-        "diagnosis.png",
-        "scores.csv",
-        "ranks.svg",
-    } <= written
+    assert {"study.json", "types.csv", "clades.csv", "examples.md", "diagnosis.png", "ranks.csv"} <= written
     assert diagnosed(file, tree, "--least", "1") == result
-    assert {"format", "off_tree", "missing", "least", "clades", "examples", "seed"} <= result["settings"].keys()
-    tables = diagnosed(file, tree, "--clades", "0", "--examples", "0")["tables"]
-    assert list(tables) == ["types", "scores", "ranks"]
+    assert {"format", "off_tree", "missing", "least", "examples", "seed"} <= result["settings"].keys()
 
 
 def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> None:
@@ -97,3 +87,29 @@ def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> N
     file.write_text(rows(("Turdus merula", "Turdus merula")))
     found = diagnosed(file, tree, *options), diagnosed(file, tree, *options, "--reference", "any-name")
     assert [result["answers"][0]["measured"] for result in found] == [wrong, "correct"]
+
+
+def test_tags_say_what_else_an_image_shows(tree: Path, tmp_path: Path) -> None:
+    file, tags = tmp_path / "answers.jsonl", tmp_path / "tags.csv"
+    file.write_text(rows(*((answer, "mallard") for answer in ("a thrush", "a duck", "a thrush", "bird"))))
+    tags.write_text('id,tags\nx0,"pond; thrush"\nx1,"[""pond""]"\nx3,\nx9,bee\n')
+    result = diagnosed(file, tree, "--tags", str(tags))
+    assert [(row["tags"], row["named"]) for row in result["answers"]] == [
+        (["pond", "thrush"], ["thrush"]),
+        (["pond"], []),
+        (None, None),
+        (None, None),
+    ]
+    (wrong,) = [row for row in result["tables"]["tags"] if row["type"] == "all wrong"]
+    assert [wrong[name] for name in ("answers", "tagged", "unscored", "name a tag", "%")] == [4, 2, 0, 1, 50]
+    for text, said in (
+        ("id,tags\nx0,a\nx0,b\n", "tags.csv:3: "),
+        ("id,tags\n,a\n", "tags.csv:2: "),
+        ("id,labels\nx0,a\n", "no column 'tags'"),
+        ("name,tags\nx0,a\n", "no column 'image'"),
+        ("id,tags\ny,a\n", "No answer has the id"),
+    ):
+        tags.write_text(text)
+        done = run(str(file), "-t", str(tree), "--tags", str(tags))
+        assert done.code == 2
+        assert said in " ".join(done.err.split())

@@ -61,13 +61,13 @@ def test_what_the_tree_lacks_is_a_type_of_its_own_whatever_the_target_is(birds: 
     placed, target, off = [LIFE, LIFE, LIFE, MALLARD], [MERULA, LIFE, MERULA, MERULA], [True, True, False, False]
     types = classify(birds, placed, target, off_tree=off, doubtful=[False, False, False, True])
     assert types == [ErrorType.OFF_TREE, ErrorType.OFF_TREE, ErrorType.TOO_GENERAL, ErrorType.DOUBTFUL]
-    by_type = {cost.type: cost for cost in costs(birds, placed, target, types, off_tree=off)}
+    found = costs(birds, placed, target, types, off_tree=off).set_index("type").loc["off the tree"]
     # hP 1/2 for both; hR 1/5 and, where the target is the root, 1.
-    assert (by_type["off the tree"].hp, by_type["off the tree"].hr) == (1 / 2, pytest.approx((1 / 5 + 1) / 2))
-    assert by_type["off the tree"].hp_cost == pytest.approx(2 * (1 / 2) / 4)
-    (clade,) = worst_regions(birds, placed[:1], target[:1], types[:1], off_tree=off[:1], least=1)
-    assert (clade.node, clade.hp_cost, clade.worst) == (MERULA, 1 / 2, "off the tree")
-    assert worst_regions(birds, placed[:1], target[:1], types[:1], least=1) == []
+    assert (found["hp"], found["hr"]) == (1 / 2, pytest.approx((1 / 5 + 1) / 2))
+    assert found["hp_cost"] == pytest.approx(2 * (1 / 2) / 4)
+    (region,) = worst_regions(birds, placed[:1], target[:1], types[:1], off_tree=off[:1], least=1).itertuples()
+    assert (region.node, region.hp_cost, region.worst) == (MERULA, 1 / 2, "off the tree")
+    assert worst_regions(birds, placed[:1], target[:1], types[:1], least=1).empty
 
 
 def test_the_rank_where_the_right_path_is_left(birds: Taxonomy) -> None:
@@ -102,30 +102,33 @@ def test_costs_by_hand(birds: Taxonomy) -> None:
     # hP of mallard for blackbird: {life, Aves} of five nodes; of bird for blackbird: 1, hR 2/5.
     placed, target = [MALLARD, AVES, MERULA, MERULA], [MERULA] * 4
     types = classify(birds, placed, target)
-    found = {cost.type: cost for cost in costs(birds, placed, target, types)}
-    assert found["wrong branch"].hp_cost == pytest.approx((1 - 2 / 5) / 4)
-    assert found["wrong branch"].hr_cost == pytest.approx((1 - 2 / 5) / 4)
-    assert found["too general"].hp_cost == 0
-    assert found["too general"].hr_cost == pytest.approx((1 - 2 / 5) / 4)
-    assert found["correct"].count == 2
-    assert found["correct"].share == 0.5
-    assert found["wrong branch"].hp_low == 0
-    assert found["wrong branch"].hp_high > found["wrong branch"].hp_cost
+    found = costs(birds, placed, target, types).set_index("type").to_dict("index")
+    assert found["wrong branch"]["hp_cost"] == pytest.approx((1 - 2 / 5) / 4)
+    assert found["wrong branch"]["hr_cost"] == pytest.approx((1 - 2 / 5) / 4)
+    assert found["too general"]["hp_cost"] == 0
+    assert found["too general"]["hr_cost"] == pytest.approx((1 - 2 / 5) / 4)
+    assert found["correct"]["count"] == 2
+    assert found["correct"]["share"] == 0.5
+    assert found["wrong branch"]["hp_low"] == 0
+    assert found["wrong branch"]["hp_high"] > found["wrong branch"]["hp_cost"]
 
 
 def test_clades_go_as_deep_as_their_losses(birds: Taxonomy) -> None:
     # All losses are on one species: it is listed, and not the clades above it, which it explains.
     placed, target = [MALLARD, MALLARD, MIGRATORIUS], [MERULA, MERULA, MIGRATORIUS]
     types = classify(birds, placed, target)
-    (clade,) = worst_regions(birds, placed, target, types, least=1)
-    assert clade.node == MERULA
-    assert clade.count == 2
-    assert clade.hp == pytest.approx(2 / 5)
-    assert clade.hp_cost == pytest.approx(2 * (1 - 2 / 5) / 3)
-    assert (clade.worst, clade.worst_count) == ("wrong branch", 2)
+    (region,) = worst_regions(birds, placed, target, types, least=1).to_dict("records")
+    assert region == {
+        "node": MERULA,
+        "count": 2,
+        "hp": pytest.approx(2 / 5),
+        "hr": pytest.approx(2 / 5),
+        "hp_cost": pytest.approx(2 * (1 - 2 / 5) / 3),
+        "worst": "wrong branch",
+        "worst_count": 2,
+    }
     # Where no species has enough answers, the clade that has them stands for them.
-    (clade,) = worst_regions(birds, placed, target, types, least=3, most=1)
-    assert clade.node == THRUSHES
+    assert worst_regions(birds, placed, target, types, least=3, most=1)["node"].tolist() == [THRUSHES]
 
 
 @given(st.data())
@@ -151,10 +154,10 @@ def test_costs_add_up_and_types_agree_with_sets(data: st.DataObject) -> None:
         assert kind is expected
     hp, hr = precision_recall(tree, placed, target)
     listed = costs(tree, placed, target, types, resamples=50)
-    assert sum(cost.hp_cost for cost in listed) == pytest.approx(1 - hp.mean())
-    assert sum(cost.hr_cost for cost in listed) == pytest.approx(1 - hr.mean())
-    assert sum(cost.count for cost in listed) == len(pairs)
-    for clade in worst_regions(tree, placed, target, types, least=1, most=100):
-        below = [i for i, b in enumerate(target) if clade.node in tree.ancestors(b)]
-        assert clade.count == len(below)
-        assert clade.hp == pytest.approx(float(np.mean(hp[below])))
+    assert listed["hp_cost"].sum() == pytest.approx(1 - hp.mean())
+    assert listed["hr_cost"].sum() == pytest.approx(1 - hr.mean())
+    assert listed["count"].sum() == len(pairs)
+    for region in worst_regions(tree, placed, target, types, least=1, most=100).to_dict("records"):
+        below = [i for i, b in enumerate(target) if region["node"] in tree.ancestors(b)]
+        assert region["count"] == len(below)
+        assert region["hp"] == pytest.approx(float(np.mean(hp[below])))

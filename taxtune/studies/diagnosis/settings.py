@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -18,19 +17,10 @@ from taxtune.options import (
     SeedOption,
     SmoothingOption,
 )
-from taxtune.studies.settings import (
-    NOT_RECORDED,
-    AnswerSettings,
-    MapperSettings,
-    TextMeasureSettings,
-    TreeSettings,
-    needs_of,
-)
+from taxtune.studies.scoring import check_measures
+from taxtune.studies.settings import NOT_RECORDED, AnswerSettings, MapperSettings, TextMeasureSettings, TreeSettings
 
 __all__ = ["DiagnosisSettings"]
-
-# What is only asked of measures, and recorded where there are any.
-_MEASURED = ("high", "question", "question_column", "reference")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,18 +43,16 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
     concept: Annotated[
         Any | None, typer.Option(metavar="SPEC", help="Concept similarity for paper 2's types."), NOT_RECORDED
     ] = None
-    question: Annotated[str | None, typer.Option(help="The prompt asked about every image, for a judge.")] = None
     high: Annotated[
         float, typer.Option(min=-1, max=1, help="Concept similarity that counts as high (the threshold is ours).")
     ] = 0.7
     tags: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="What is in each image: rows with id or image, and tags or an answer."),
+        typer.Option(metavar="FILE", help="What each image shows: a table with the columns id (or image) and tags."),
     ] = None
     chunker: Annotated[ChunkerOption, NOT_RECORDED] = "spacy"
     least: Annotated[int, typer.Option(min=1, help="Smallest number of answers for a clade to be listed.")] = 5
-    clades: Annotated[int, typer.Option(min=0, help="Number of clades to list.")] = 10
-    examples: Annotated[int, typer.Option(min=0, help="Number of examples to show for each type.")] = 3
+    examples: Annotated[int, typer.Option(min=1, help="Number of examples to show for each type.")] = 3
     resamples: ResamplesOption = 2000
     seed: SeedOption = 0
 
@@ -76,26 +64,15 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
                 value=self.inclusion or self.concept,
                 remedy="Give both, such as --inclusion text-inclusion --concept sentence:MODEL.",
             )
-        if self.question is not None and self.question_column is not None:
-            raise DataError("--question and --question-column exclude each other.", remedy="Give one of them.")
-        for measure in self.asked:
-            if "image" in needs_of(measure):
-                raise DataError(
-                    f"The measure {measure} needs images, which a file of answers does not contain.",
-                    remedy="Use one that compares texts.",
-                )
+        check_measures(list(self.roles.values()), self.question_column)
 
     @property
-    def asked(self) -> tuple[Any, ...]:
-        """The inclusion measure and the similarity; empty where there are none."""
-        return () if self.inclusion is None else (self.inclusion, self.concept)
+    def roles(self) -> dict[str, Any]:
+        """The inclusion measure and the similarity, by role; for tags alone a verdict on the text."""
+        if self.inclusion is not None:
+            return {"inclusion": self.inclusion, "concept": self.concept}
+        return {"inclusion": "text-inclusion"} if self.tags else {}
 
     def record(self) -> dict[str, Any]:
-        """The fields as the report records them; those of measures and tags only where there are such."""
-        record = super().record() | {"where": [f"{name}={value}" for name, value in self.where.items()]}
-        out = (*(() if self.asked else _MEASURED), *(() if self.tags else ("tags",)))
-        return {name: value for name, value in record.items() if name not in out}
-
-    def works(self) -> Sequence[str]:
-        """The similarity and the measures, whose scores and embeddings are kept."""
-        return [spec for spec in (self.similarity, *self.asked) if isinstance(spec, str)]
+        """The fields as the report records them."""
+        return super().record() | {"where": [f"{name}={value}" for name, value in self.where.items()]}

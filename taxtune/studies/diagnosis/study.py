@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from taxtune.answers import AnswerTable
 from taxtune.answers.frequencies import make_information
 from taxtune.answers.matching import excluded_records
 from taxtune.answers.scores import as_child
-from taxtune.errors import DataError
 from taxtune.metrics.diagnosis import (
     COUNTERPARTS,
     ErrorType,
@@ -27,8 +25,7 @@ from taxtune.metrics.diagnosis import (
 from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, score
 from taxtune.metrics.information import Information, information_values
 from taxtune.metrics.names import metric_name
-from taxtune.metrics.ranks import bootstrap_ranks, rank_of
-from taxtune.metrics.registry import Measure, name_scores
+from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks, rank_of
 from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     Interval,
@@ -36,15 +33,19 @@ from taxtune.metrics.statistics import (
     hierarchical_sample,
     information_sample,
 )
-from taxtune.report.output import StudyReport, Table, node_name
+from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.report.scores import interval
-from taxtune.studies.diagnosis.figure import draw_costs, draw_ranks
 from taxtune.studies.diagnosis.settings import DiagnosisSettings
-from taxtune.studies.diagnosis.tags import read_tags, tagged, tags_table
-from taxtune.studies.output import both_trees_table, frame_table
-from taxtune.studies.scoring import measure_notes, place_texts, target_names
+from taxtune.studies.diagnosis.tags import name_tags, read_tags, tags_table
+from taxtune.studies.output import both_trees_table, draw_intervals, frame_table
+from taxtune.studies.scoring import check_questions, measure_notes, place_texts, text_scores
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from taxtune.mapping import Mapper
 
 __all__ = ["DOUBTFUL_STAGES", "diagnosis"]
 
@@ -60,87 +61,87 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
     """Places the answers, diagnoses them and returns the report; see `taxtune.studies.diagnosis.run`."""
     taxonomy, part = settings.read_tree()
     answers = settings.read_answers(settings.file, taxonomy, part)
-    targets = [row.target for row in answers.rows]
+    rows, column = answers.rows, settings.question_column
     information = make_information(
-        taxonomy, settings.frequencies, smoothing=settings.smoothing, targets=targets, part=part
+        taxonomy,
+        settings.frequencies,
+        smoothing=settings.smoothing,
+        targets=[row.target for row in rows],
+        part=part,
     )
-    for spec in settings.asked:  # what a measure lacks is said before a model is loaded
-        _questions(answers, spec, settings)
+    if any("question" in needs_of(spec) for spec in settings.roles.values()):
+        check_questions(answers.file, rows, column)
     tags, notes = read_tags(settings.tags, answers, settings.id_column) if settings.tags else (None, [])
     mapper = settings.mapper(taxonomy)
-    texts = [row.answer or "" for row in answers.rows]
-    placed = place_texts(mapper, texts)
-    placements = [placed[text] for text in texts]
-    frame = pd.DataFrame(
-        {
-            "id": [row.id for row in answers.rows],
-            "answer": [placement.answer for placement in placements],
-            "target": targets,
-            "node": [placement.node for placement in placements],
-            "stage": [str(placement.stage) for placement in placements],
-            "abstained": [placement.abstained for placement in placements],
-            "off_tree": [placement.off_tree for placement in placements],
-            "as_child": as_child(mapper, placements),
-        }
-    )
+    frame = _placed(mapper, answers)
     types = _add_types(taxonomy, frame, information)
     # One by one, as both may be the same measure.
-    specs = settings.asked or (("text-inclusion",) if settings.tags else ())
-    roles = ("inclusion", "concept")[: len(specs)]
-    measures = {role: settings.measures([spec])[0] for role, spec in zip(roles, specs, strict=True)}
-    questions = {role: _questions(answers, measure, settings) for role, measure in measures.items()}
-    scored = (taxonomy, frame["node"], frame["target"])
-    draws: dict[str, Any] = {"off_tree": frame["as_child"], "resamples": settings.resamples, "seed": settings.seed}
-    scores = score(*scored, off_tree=frame["as_child"])
-    by_type = pd.DataFrame(map(asdict, costs(*scored, frame["type"].tolist(), order=_order(frame), **draws)))
-    ranks = bootstrap_ranks(*scored, **draws)
+    measures = {role: settings.measures([spec])[0] for role, spec in settings.roles.items()}
+    scored, off_tree = (taxonomy, frame["node"], frame["target"]), frame["as_child"]
+    draws: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
+    scores = score(*scored, off_tree=off_tree)
+    by_type = costs(*scored, frame["type"].tolist(), off_tree=off_tree, order=_order(frame), **draws)
     intervals = bootstrap(
-        hierarchical_sample(*scored, off_tree=frame["as_child"]),
-        information_sample(information, frame["node"], frame["target"], off_tree=frame["as_child"]),
-        resamples=settings.resamples,
-        seed=settings.seed,
+        hierarchical_sample(*scored, off_tree=off_tree),
+        information_sample(information, frame["node"], frame["target"], off_tree=off_tree),
+        **draws,
     )
-    by_rank = pd.DataFrame(
-        [(one.scores.rank, one.scores.n_predicted, one.precision, one.scores.n_relevant, one.recall) for one in ranks],
-        columns=["rank", "predicted", "precision", "relevant", "recall"],
-        dtype=object,
-    )
-    tables = [_types_table(by_type, scores), _scores_table(taxonomy, frame, intervals, information)]
-    tables.append(_ranks_table(by_rank))
-    if settings.clades:
-        tables.append(_clades_table(taxonomy, frame, settings))
-    if settings.examples:
-        tables.append(_examples_table(taxonomy, frame, by_type["type"].tolist(), settings.examples))
-    figures = {"diagnosis": partial(draw_costs, by_type), "ranks": partial(draw_ranks, by_rank)}
-    views: dict[str, Sequence[str]] = {"placement": types}
+    tables = [
+        _costs_table(
+            "types",
+            "Error types and what they cost",
+            by_type,
+            scores,
+            "A type's cost is how much its answers lower the mean over all answers, with 95 % bootstrap intervals; the "
+            "costs add up to 1 − hP and 1 − hR.",
+            "Wrong branch at a rank: the rank of the target's highest ancestor that the placement does not share.",
+            f"Mapper doubtful: not correct, and placed by a guess ({', '.join(DOUBTFUL_STAGES)}).",
+            "Off the tree: asserts something that the tree lacks. Abstained: declines, denies or says nothing.",
+        ),
+        _scores_table(taxonomy, frame, intervals, information),
+        _ranks_table(bootstrap_ranks(*scored, off_tree=off_tree, **draws)),
+        _clades_table(taxonomy, frame, settings.least),
+        _examples_table(taxonomy, frame, by_type["type"].tolist(), settings.examples),
+    ]
+    figures = {"diagnosis": partial(draw_costs, by_type)}
+    views: dict[str, list[Any]] = {"placement": types}
     data: dict[str, Any] = {}
-    if settings.asked:
-        names = [target_names(taxonomy, target, settings.reference) for target in targets]
-        values = [name_scores(measure, texts, names, questions=questions[role]) for role, measure in measures.items()]
+    if "concept" in measures:
+        how: dict[str, Any] = {"reference": settings.reference, "question_column": column}
+        values = [text_scores({"": rows}, measure, taxonomy, **how)[""] for measure in measures.values()]
         views["measures"] = measured = classify_by_measures(values[0], values[1], high=settings.high)
         frame["measured"] = [str(kind) for kind in measured]
-        by_measure = pd.DataFrame(map(asdict, costs(*scored, measured, order=list(MeasuredType), **draws)))
-        tables += [_measured_table(by_measure, scores), _crossed_table(types, measured)]
+        by_measure = costs(*scored, measured, off_tree=off_tree, order=list(MeasuredType), **draws)
+        tables.append(
+            _costs_table(
+                "measured",
+                "Paper 2's error types, from its measures, and what they cost",
+                by_measure,
+                scores,
+                "Correct: included in the answer, and similar. Granularity error: similar, not included (right but too "
+                "generic). Annotation ambiguity or multi-label: included, not similar. Fine-grained discrimination "
+                "failure: neither (wrong but specific). Unscored answers are counted.",
+            )
+        )
+        tables.append(_crossed_table(types, measured))
         figures["measured"] = partial(draw_costs, by_measure)
         data["measured_costs"] = by_measure.to_dict("records")
     if tags is not None:
-        found = tagged(measures["inclusion"], texts, tags, questions["inclusion"])
-        for key in ("tags", "named"):
-            frame[key] = pd.Series([None if one is None else list(getattr(one, key)) for one in found], dtype=object)
-        tables.append(tags_table(found, views, resamples=settings.resamples, seed=settings.seed))
+        inclusion = measures["inclusion"]
+        asked = [row.fields[str(column)] for row in rows] if inclusion.needs_questions else None
+        found = name_tags(inclusion, [row.answer or "" for row in rows], tags, asked)
+        frame[["tags", "named"]] = found[["tags", "named"]]
+        tables.append(tags_table(found, views, **draws))
     if part is not None:
         nodes = {"all": (frame["node"], frame["target"])}
-        tables.append(both_trees_table(part, nodes, "answers of", off_tree={"all": frame["as_child"]}))
+        tables.append(both_trees_table(part, nodes, "answers of", off_tree={"all": off_tree}))
     shares = {name: float(frame[name].mean()) for name in ("abstained", "off_tree")}
     weighted = {key: one.estimate for key, one in intervals.items() if key in INFORMATION_METRICS}
+    identities = {role: dict(measure.identity()) for role, measure in measures.items()}
     return StudyReport(
         study="diagnose",
         title="What goes wrong, where, and what it costs",
-        settings={
-            **settings.record(),
-            "mapper": dict(mapper.identity()),
-            **{role: dict(measure.identity()) for role, measure in measures.items()},
-        },
+        settings={**settings.record(), "mapper": dict(mapper.identity()), **identities},
         tables=tuple(tables),
         figures=figures,
         notes=(*answers.notes, *notes, *measure_notes(measures.values())),
@@ -153,6 +154,19 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
             "excluded": excluded_records([answers]),
         },
     )
+
+
+def _placed(mapper: Mapper, answers: AnswerTable) -> pd.DataFrame:
+    """A row per answer: id, answer, target, node, stage, abstained, off_tree and as_child."""
+    texts = [row.answer or "" for row in answers.rows]
+    placed = place_texts(mapper, texts)
+    placements = [placed[text] for text in texts]
+    frame = pd.DataFrame(
+        [(one.answer, one.node, str(one.stage), one.abstained, one.off_tree) for one in placements],
+        columns=["answer", "node", "stage", "abstained", "off_tree"],
+    )
+    frame["id"], frame["target"] = [row.id for row in answers.rows], [row.target for row in answers.rows]
+    return frame.assign(as_child=as_child(mapper, placements))
 
 
 def _add_types(taxonomy: Taxonomy, frame: pd.DataFrame, information: Information) -> list[ErrorType]:
@@ -188,33 +202,10 @@ def _order(frame: pd.DataFrame) -> list[str]:
     return [name for kind in ErrorType for name in (branches if kind is ErrorType.WRONG_BRANCH else [str(kind)])]
 
 
-def _questions(answers: AnswerTable, measure: str | Measure, settings: DiagnosisSettings) -> list[str] | None:
-    """The prompt of each answer where a measure is a judge, else None.
-
-    Raises:
-        DataError: If it is not given, or a row has none.
-    """
-    if "question" not in needs_of(measure):
-        return None
-    column = settings.question_column
-    if column is None:
-        if settings.question is None or not settings.question.strip():
-            raise DataError(
-                f"The measure {measure if isinstance(measure, str) else measure.name} judges answers to a question.",
-                remedy="Give the prompt with --question, or the column with the prompts with --question-column.",
-            )
-        return [settings.question] * len(answers.rows)
-    for row in answers.rows:
-        value = row.fields.get(column)
-        if not isinstance(value, str) or not value.strip():
-            raise DataError(f"The row has no {column}.", file=answers.file, row=row.row, value=value)
-    return [row.fields[column] for row in answers.rows]
-
-
 # -- the tables -------------------------------------------------------------------------------------------------------
 
 
-def _cost_cells(by_type: pd.DataFrame, scores: HierarchicalScores) -> pd.DataFrame:
+def _costs_table(name: str, title: str, by_type: pd.DataFrame, scores: HierarchicalScores, *notes: str) -> Table:
     """How often each type occurs and what it costs, and all of them together."""
     cells = by_type.assign(share=100 * by_type["share"])[[*_COSTS]].rename(columns=_COSTS)
     total: dict[str, Any] = {"type": "all", "answers": scores.n, "%": 100.0, "hP": scores.hp, "hR": scores.hr}
@@ -223,53 +214,22 @@ def _cost_cells(by_type: pd.DataFrame, scores: HierarchicalScores) -> pd.DataFra
         cells[f"cost in {shown}"] = by_type[f"{metric}_cost"]
         cells[f"{shown} interval"] = [f"{low:.3f} to {high:.3f}" for low, high in ends]
         total |= {f"cost in {shown}": 1 - getattr(scores, metric), f"{shown} interval": ""}
-    return pd.concat([cells, pd.DataFrame([total])])
+    return frame_table(name, title, pd.concat([cells, pd.DataFrame([total])]), *notes, digits={"%": 1})
 
 
-def _types_table(by_type: pd.DataFrame, scores: HierarchicalScores) -> Table:
+def _crossed_table(types: list[ErrorType], measured: list[MeasuredType]) -> Table:
+    cells = pd.crosstab(pd.Series(types, name="by placement"), pd.Series(measured))
+    cells = cells.reindex(index=list(ErrorType), columns=list(MeasuredType), fill_value=0)
+    shares = 100 * cells.div(cells.sum(axis=1), axis=0)
+    cells["counterpart"] = cells.index.map(COUNTERPARTS)
+    cells["in it, %"] = pd.Series({kind: shares[twin][kind] for kind, twin in COUNTERPARTS.items()})
     return frame_table(
-        "types",
-        "Error types and what they cost",
-        _cost_cells(by_type, scores),
-        "A type's cost is how much its answers lower the mean over all answers, with 95 % bootstrap intervals; the "
-        "costs add up to 1 − hP and 1 − hR.",
-        "Wrong branch at a rank: the rank of the target's highest ancestor that the placement does not share.",
-        f"Mapper doubtful: not correct, and placed by a guess ({', '.join(DOUBTFUL_STAGES)}).",
-        "Off the tree: asserts something that the tree lacks. Abstained: declines, denies or says nothing.",
-        digits={"%": 1},
-    )
-
-
-def _measured_table(by_measure: pd.DataFrame, scores: HierarchicalScores) -> Table:
-    return frame_table(
-        "measured",
-        "Paper 2's error types, from its measures, and what they cost",
-        _cost_cells(by_measure, scores),
-        "Correct: included in the answer, and similar. Granularity error: similar, not included (right but too "
-        "generic). Annotation ambiguity or multi-label: included, not similar. Fine-grained discrimination "
-        "failure: neither (wrong but specific). Unscored answers are counted.",
-        digits={"%": 1},
-    )
-
-
-def _crossed_table(types: Sequence[ErrorType], measured: Sequence[MeasuredType]) -> Table:
-    met = pd.crosstab(pd.Series(types, name="kind"), pd.Series(measured, name="measured"))
-    met = met.reindex(index=list(ErrorType), columns=list(MeasuredType), fill_value=0)
-    rows: list[tuple[Any, ...]] = []
-    for kind, counts in zip(ErrorType, met.itertuples(index=False, name=None), strict=True):
-        twin = COUNTERPARTS.get(kind)
-        agreed = None if twin is None or not sum(counts) else 100 * counts[list(MeasuredType).index(twin)] / sum(counts)
-        rows.append((kind, *counts, twin, agreed))
-    return Table(
         "types-crossed",
         "What the tree says (rows) and what paper 2's two measures say (columns)",
-        ("by placement", *MeasuredType, "counterpart", "in it, %"),
-        tuple(rows),
-        {"in it, %": 1},
-        (
-            "Counterpart: paper 2's type that means the same. Abstentions, and what is finer than the label, have "
-            "none; nor does paper 2's ambiguity among ours, since a target is one node (see --tags).",
-        ),
+        cells.reset_index(),
+        "Counterpart: paper 2's type that means the same. Abstentions, and what is finer than the label, have none; "
+        "nor does paper 2's ambiguity among ours, since a target is one node (see --tags).",
+        digits={"in it, %": 1},
     )
 
 
@@ -291,40 +251,36 @@ def _scores_table(
     )
 
 
-def _ranks_table(by_rank: pd.DataFrame) -> Table:
-    cells = by_rank[["rank"]].copy()
-    for count, share in (("predicted", "precision"), ("relevant", "recall")):
-        cells[count] = by_rank[count]
-        cells[share] = pd.Series([one and one.estimate for one in by_rank[share]], dtype=object)
-        cells[f"{share} interval"] = pd.Series([one and interval(one) for one in by_rank[share]], dtype=object)
-    return frame_table(
+def _ranks_table(ranks: list[RankIntervals]) -> Table:
+    def cells(n: int, share: Interval | None) -> tuple[Cell, ...]:
+        return (n, None, None) if share is None else (n, share.estimate, interval(share))
+
+    rows = tuple(
+        (one.scores.rank, *cells(one.scores.n_predicted, one.precision), *cells(one.scores.n_relevant, one.recall))
+        for one in ranks
+    )
+    return Table(
         "ranks",
         "Precision and recall at each rank",
-        cells,
-        "Precision: how often what is said at a rank is right. Recall: how often what should be said at a rank is "
-        "said. An answer says its node and all ancestors.",
+        ("rank", "predicted", "precision", "precision interval", "relevant", "recall", "recall interval"),
+        rows,
+        notes=(
+            "Precision: how often what is said at a rank is right. Recall: how often what should be said at a rank is "
+            "said. An answer says its node and all ancestors.",
+        ),
     )
 
 
-def _clades_table(taxonomy: Taxonomy, frame: pd.DataFrame, settings: DiagnosisSettings) -> Table:
+def _clades_table(taxonomy: Taxonomy, frame: pd.DataFrame, least: int) -> Table:
     scored = (taxonomy, frame["node"], frame["target"], frame["type"].tolist())
-    worst = worst_regions(*scored, off_tree=frame["as_child"], least=settings.least, most=settings.clades)
-    rows = tuple(
-        (
-            node_name(taxonomy, clade.node),
-            rank_of(taxonomy, clade.node),
-            clade.count,
-            clade.hp,
-            clade.hr,
-            clade.hp_cost,
-            "" if clade.worst is None else f"{clade.worst} ({clade.worst_count:,})",
-        )
-        for clade in worst
-    )
+    worst = worst_regions(*scored, off_tree=frame["as_child"], least=least)
+    cells = pd.DataFrame({"clade": [node_name(taxonomy, node) for node in worst["node"]]})
+    cells["rank"] = [rank_of(taxonomy, node) for node in worst["node"]]
+    cells[["answers", "hP", "hR", "cost in hP"]] = worst[["count", "hp", "hr", "hp_cost"]]
+    cells["most often"] = [f"{kind} ({n:,})" for kind, n in zip(worst["worst"], worst["worst_count"], strict=True)]
     note = "By target. A clade is listed unless a single clade below it explains 90 % of its loss."
-    columns = ("clade", "rank", "answers", "hP", "hR", "cost in hP", "most often")
     none = "None: no clade with at least --least answers lowers hP."
-    return Table("clades", "The clades that cost most hP", columns, rows, notes=(note if rows else none,))
+    return frame_table("clades", "The clades that cost most hP", cells, none if cells.empty else note)
 
 
 def _examples_table(taxonomy: Taxonomy, frame: pd.DataFrame, order: list[str], most: int) -> Table:
@@ -339,3 +295,46 @@ def _examples_table(taxonomy: Taxonomy, frame: pd.DataFrame, order: list[str], m
         cells[column] = [node_name(taxonomy, node) for node in cells[column]]
     shown = {"target": "truth", "node": "placement", "hp": "hP", "hr": "hR"}
     return frame_table("examples", "Examples of each type", cells.rename(columns=shown))
+
+
+# -- the figure --------------------------------------------------------------------------------------------------------
+
+
+def draw_costs(costs: pd.DataFrame) -> Figure:
+    """Draws two panels that share their rows: the share of each type, and its cost in hP and hR with intervals.
+
+    Args:
+        costs: A row per type: type, count, share, and for hp and hr the cost and its low and high end.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    from taxtune.report.drawing import COLOURS, GREY, INK
+
+    rows = np.arange(len(costs))
+    figure = Figure(figsize=(8.4, 0.46 * len(costs) + 1.3), layout="constrained")
+    shares, losses = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.5))
+    percent = 100 * costs["share"].to_numpy()
+    shares.barh(rows, percent, height=0.62, color=GREY)
+    for row, value, count in zip(rows, percent, costs["count"], strict=True):
+        shares.text(value + 0.02 * percent.max(), row, f"{count:,}", va="center", color=INK, fontsize=9)
+    shares.set_xlim(0, 1.18 * percent.max())
+    shares.set_xlabel("share of answers, %")
+    shares.set_yticks(rows, costs["type"].tolist())
+    shares.tick_params(axis="y", length=0)
+    shares.invert_yaxis()
+    for offset, metric, name, marker in ((-0.17, "hp", "hP", "o"), (0.17, "hr", "hR", "v")):
+        columns = [f"{metric}_{end}" for end in ("cost", "low", "high")]
+        ends = [Interval(*row) for row in costs[columns].itertuples(index=False)]
+        label = f"cost in {name} (1 − {name} = {costs[columns[0]].sum():.3f})"
+        draw_intervals(
+            losses, rows + offset, ends, label=label, fmt=marker, color=COLOURS[metric], elinewidth=1.4, markersize=5
+        )
+    for edge in rows[:-1] + 0.5:
+        losses.axhline(edge, color="#e4e4e4", lw=0.7, zorder=0)
+    losses.axvline(0, color=GREY, lw=0.8)
+    losses.tick_params(axis="y", length=0)
+    losses.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    losses.set_xlabel("taken from the mean over all answers")
+    losses.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, handletextpad=0.3)
+    return figure
