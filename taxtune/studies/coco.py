@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from taxtune.errors import DataError
 from taxtune.tables import read_text
 
-__all__ = ["CaptionTexts", "Entry", "parse_json"]
+__all__ = ["Entry", "parse_json"]
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -19,16 +19,6 @@ class Entry(BaseModel):
     """An entry of a file in COCO's format; ids may be numbers or texts."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True, str_strip_whitespace=True)
-
-
-class _Text(Entry):
-    caption: str
-
-
-class CaptionTexts(BaseModel):
-    """The captions of a file in COCO's format, without their images."""
-
-    annotations: list[_Text]
 
 
 def parse_json(path: Path, kind: type[T], line: str | None = None, row: int | None = None) -> T:

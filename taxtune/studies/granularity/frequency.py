@@ -25,7 +25,6 @@ import pandas as pd
 from taxtune.errors import DataError
 from taxtune.mapping.normalize import fold_words
 from taxtune.report.output import StudyReport, node_name, numbered
-from taxtune.studies.coco import CaptionTexts, parse_json
 from taxtune.studies.granularity.scores import label_frame
 from taxtune.studies.output import frame_table
 from taxtune.tables import column_key, read_table, read_text
@@ -33,7 +32,6 @@ from taxtune.taxonomy import Domain
 from taxtune.taxonomy.label_graph import LabelGraph
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from taxtune.studies.granularity.study import Granularity
@@ -42,7 +40,7 @@ __all__ = ["CaptionCounts", "correlate", "count_captions", "draw_frequency", "fr
 
 # What parts one thing that is named from the next. The stop of "St. Bernard" does not.
 _PARTS = re.compile(r"[,;:!?|()\[\]{}\"“”«»•\n]|(?<=\w\w\w)\.(?=\s|$)")
-_COEFFICIENTS = {"Pearson": "r", "Spearman": "ρ"}
+_COEFFICIENTS = ("Pearson r", "p of r", "Spearman ρ", "p of ρ")
 _FEWEST = 3  # ancestors that a correlation takes
 _SAME = 1e-9  # values that differ by less are equal: the same number summed in another order
 _ENDS = 10  # rows at either end of the table of gaps
@@ -55,8 +53,7 @@ class CaptionCounts(NamedTuple):
     """How often captions name the nodes of a taxonomy.
 
     Attributes:
-        captions: Captions that hold a text.
-        empty: Captions that hold none; they are left out.
+        captions: Captions that hold a text; empty ones are left out.
         naming: Captions that name at least one node.
         labels: A row per node: path, level, kind, captions (that name it), inside_longer_names (captions in which its
             names stand only inside longer names, not among the former), mean_of_leaves (mean of captions over the
@@ -66,7 +63,6 @@ class CaptionCounts(NamedTuple):
     """
 
     captions: int
-    empty: int
     naming: int
     labels: pd.DataFrame
     notes: list[str]
@@ -76,16 +72,13 @@ def read_captions(path: Path, *, column: str = "caption") -> list[str]:
     """Returns the captions of a file, empty ones included; a list in a cell of JSON lines holds several.
 
     Args:
-        path: A `.txt` file with one caption per line, a table that `taxtune.tables.read_table` reads, or a captions
-            file in COCO's format that ends in `.json`.
+        path: A `.txt` file with one caption per line, or a table that `taxtune.tables.read_table` reads.
         column: The column of the captions.
 
     Raises:
         DataError: If the file cannot be read, lacks the column, or a caption is not text; it names the row.
     """
-    if path.suffix.lower() == ".json":
-        return [entry.caption for entry in parse_json(path, CaptionTexts).annotations]
-    if ".txt" in map(str.lower, path.suffixes):
+    if path.suffix.lower() == ".txt":
         text = read_text(path, error=DataError, what="captions")
         return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     captions: list[str] = []
@@ -156,28 +149,20 @@ def count_captions(
     gap = np.log10(labels["mean_of_leaves"] + 1) - np.log10(labels["captions"] + 1)
     labels["gap"] = gap.where(~graph.is_leaf)
     never, shared = int((labels["captions"] == 0).sum()), sum(len(nodes) > 1 for nodes in by_name.values())
-    wordless = len(graph) - len(set().union(*by_name.values()))
-    notes = [
-        f"{naming:,} of {total:,} captions name a label; {never:,} of {len(graph):,} labels are never named.",
-        *([f"Empty captions left out: {empty:,}."] if empty else []),
-        *([f"Names of several labels, which count for each of them: {shared:,}."] if shared else []),
-        *([f"Labels that no caption can name, without a letter or digit: {wordless:,}."] if wordless else []),
-    ]
-    return CaptionCounts(total, empty, naming, labels, notes)
+    notes = [f"{naming:,} of {total:,} captions name a label; {never:,} of {len(graph):,} labels are never named."]
+    counted = {"Empty captions left out": empty, "Names of several labels, which count for each of them": shared}
+    notes += [f"{what}: {n:,}." for what, n in counted.items() if n]
+    return CaptionCounts(total, naming, labels, notes)
 
 
 def _folded(text: str) -> str:
-    """Returns the folded words of a text, with a bar where one thing is parted from the next."""
+    """The folded words of a text, with a bar where one thing is parted from the next."""
     parts = (" ".join(fold_words(part)) for part in _PARTS.split(text))
     return " | ".join(part for part in parts if part)
 
 
 def _sorted_out(spans: list[tuple[int, int, set[int]]]) -> tuple[set[int], set[int]]:
-    """Returns the nodes that a caption names, and those whose names stand inside longer names.
-
-    Args:
-        spans: The place before each name in the caption, that of its last character, and its nodes.
-    """
+    """The nodes that a caption names, and those whose names stand inside longer names; spans are start, last, nodes."""
     named: set[int] = set()
     nested: set[int] = set()
     reached = -1
@@ -206,15 +191,13 @@ def correlate(result: Granularity, labels: pd.DataFrame) -> tuple[dict[str, Any]
     """
     from scipy import stats
 
-    ancestors = result.averaged("ancestor").join(labels["gap"])
+    ancestors = result.ancestors().join(labels["gap"])
     ancestors = ancestors[ancestors["images"] < result.images]
-    row: dict[str, Any] = {"scores": result.name, "n anc": len(ancestors)}
-    varied = len(ancestors) >= _FEWEST and min(np.ptp(ancestors["gap"]), np.ptp(ancestors["gain"])) >= _SAME
-    for name, sign in _COEFFICIENTS.items():
-        statistic = p_value = math.nan
-        if varied:
-            statistic, p_value = getattr(stats, f"{name.lower()}r")(ancestors["gap"], ancestors["gain"])
-        row |= {f"{name} {sign}": float(statistic), f"p of {sign}": float(p_value)}
+    row: dict[str, Any] = {"scores": result.name, "n anc": len(ancestors)} | dict.fromkeys(_COEFFICIENTS, math.nan)
+    gap, gain = ancestors["gap"], ancestors["gain"]
+    if len(ancestors) >= _FEWEST and min(np.ptp(gap), np.ptp(gain)) >= _SAME:
+        found = (*stats.pearsonr(gap, gain), *stats.spearmanr(gap, gain))
+        row |= dict(zip(_COEFFICIENTS, map(float, found), strict=True))
     return row, ancestors
 
 
@@ -230,44 +213,38 @@ def frequency_report(
         results: One per score matrix, if there are any.
     """
     labels, notes = counts.labels, list(counts.notes)
-    levels = pd.DataFrame(
-        {
-            "level": level,
-            "labels": len(some),
-            "leaves": int((some["kind"] == "leaf").sum()),
-            "mean": some["captions"].mean(),
-            "median": some["captions"].median(),
-            "most": int(some["captions"].max()),
-            "never named (%)": 100 * (some["captions"] == 0).mean(),
-            "inside longer names": some["inside_longer_names"].mean(),
-        }
-        for level, some in labels.groupby("level")
+    by_level = labels.assign(never=100.0 * (labels["captions"] == 0)).groupby("level")
+    levels = by_level.agg(
+        labels=("kind", "size"),
+        leaves=("kind", lambda kinds: (kinds == "leaf").sum()),
+        mean=("captions", "mean"),
+        median=("captions", "median"),
+        most=("captions", "max"),
+        never=("never", "mean"),
+        inside=("inside_longer_names", "mean"),
     )
+    levels = levels.rename(columns={"never": "never named (%)", "inside": "inside longer names"}).reset_index()
     gaps = labels[labels["kind"] == "ancestor"].sort_values("gap", ascending=False, kind="stable")
     which = "All ancestors"
     if len(gaps) > 2 * _ENDS:
         which = f"The {_ENDS} ancestors at either end of {len(gaps):,}"
         gaps = pd.concat([gaps.head(_ENDS), gaps.tail(_ENDS)])
-    cells = pd.DataFrame({"ancestor": [node_name(graph.tree, node) for node in gaps.index]}, index=gaps.index)
-    cells = cells.join(gaps[["level", "captions", "mean_of_leaves", "gap"]])
+    cells = gaps[["level", "captions", "mean_of_leaves", "gap"]]
     cells = cells.rename(columns={"mean_of_leaves": "mean of its leaves"})
-    digits = {"mean of its leaves": 1, "gap": 2}
-    correlations = [(result, *correlate(result, labels)) for result in results]
-    for result, row, ancestors in correlations:
-        name = "Δ leaf" if len(results) == 1 else f"Δ leaf, {result.name}"
-        cells[name] = 100 * result.averaged("ancestor")["gain"]
-        digits[name] = 2
-        prefix = "" if len(results) == 1 else f"{result.name}: "
-        if left_out := len(result.averaged("ancestor")) - len(ancestors):
-            notes.append(f"{prefix}Ancestors left out of the correlation since every image shows them: {left_out:,}.")
+    cells.insert(0, "ancestor", [node_name(graph.tree, node) for node in gaps.index])
+    rows: list[dict[str, Any]] = []
+    figures = {}
+    for stem, result in zip(numbered("granularity-frequency", len(results)), results, strict=True):
+        row, ancestors = correlate(result, labels)
+        rows.append(row)
+        figures[stem] = partial(draw_frequency, counts, row, ancestors)
+        cells[f"Δ leaf, {result.name}"] = 100 * result.ancestors()["gain"]
+        if left_out := len(result.ancestors()) - len(ancestors):
+            notes.append(
+                f"{result.name}: {left_out:,} ancestors that every image shows are left out of the correlation."
+            )
         if math.isnan(row["Pearson r"]):
-            notes.append(f"{prefix}No correlation: it takes {_FEWEST} ancestors that differ in gap and in gain.")
-    rows = pd.DataFrame([row for _, row, _ in correlations])
-    shown = rows.copy()
-    for name in [f"p of {sign}" for sign in _COEFFICIENTS.values() if correlations]:
-        shown[name] = [None if math.isnan(p) else f"{p:.2g}" for p in rows[name]]
-    drawn: list[Any] = [(row, ancestors) for _, row, ancestors in correlations] or [(None, None)]
-    stems = numbered("granularity-frequency", len(drawn))
+            notes.append(f"{result.name}: no correlation: it takes {_FEWEST} ancestors that differ in gap and in gain.")
     tables = [
         frame_table(
             "frequency-levels",
@@ -281,36 +258,38 @@ def frequency_report(
             digits=dict.fromkeys(levels.columns[3:], 1),
         ),
         frame_table(
-            "frequency-correlation",
-            "Frequency gap and gain by leaves over the ancestors (paper 3, Figure 4 right: 0.43, p = 3.4e-39)",
-            shown,
-            "Frequency gap: log10(mean count of the leaves below + 1) − log10(own count + 1), our definition, since "
-            "the paper gives no formula. Gain: Δ leaf.",
-            "The p-values assume independent ancestors; nested ancestors share leaves, so the p-values are too small.",
-        ),
-        frame_table(
             "frequency-gaps",
             f"{which} by frequency gap, the largest first",
             cells,
             "Positive: captions name the leaves below more often than the ancestor itself.",
-            digits=digits,
+            digits=dict.fromkeys(cells.columns[4:], 2) | {"mean of its leaves": 1},
         ),
     ]
-    if not results:
-        del tables[1]
+    if rows:
+        p_values = [
+            {name: f"{row[name]:.2g}" for name in _COEFFICIENTS[1::2] if row[name] == row[name]} for row in rows
+        ]
+        correlations = frame_table(
+            "frequency-correlation",
+            "Frequency gap and gain by leaves over the ancestors (paper 3, Figure 4 right: 0.43, p = 3.4e-39)",
+            pd.DataFrame([row | shown for row, shown in zip(rows, p_values, strict=True)]),
+            "Frequency gap: log10(mean count of the leaves below + 1) − log10(own count + 1), our definition, since "
+            "the paper gives no formula. Gain: Δ leaf.",
+            "The p-values assume independent ancestors; nested ancestors share leaves, so the p-values are too small.",
+        )
+        tables.insert(1, correlations)
     return StudyReport(
         study="granularity",
         title="How often do captions name coarse labels compared with the fine labels below them?",
         settings=settings,
         tables=tuple(tables),
-        figures={stem: partial(draw_frequency, counts, *one) for stem, one in zip(stems, drawn, strict=True)},
+        figures=figures or {"granularity-frequency": partial(draw_frequency, counts)},
         notes=tuple(notes),
         data={
             "frequency": {
                 "captions": counts.captions,
-                "empty": counts.empty,
                 "naming": counts.naming,
-                "correlations": rows.to_dict("records"),
+                "correlations": rows,
                 "labels": labels.to_dict("records"),
             }
         },
@@ -320,7 +299,9 @@ def frequency_report(
 # -- the figure -------------------------------------------------------------------------------------------------------
 
 
-def draw_frequency(counts: CaptionCounts, correlation: dict[str, Any] | None, ancestors: pd.DataFrame | None) -> Figure:
+def draw_frequency(
+    counts: CaptionCounts, correlation: dict[str, Any] | None = None, ancestors: pd.DataFrame | None = None
+) -> Figure:
     """Draws the count of every label over its level, and the gain by leaves over the frequency gap.
 
     Args:
@@ -330,61 +311,31 @@ def draw_frequency(counts: CaptionCounts, correlation: dict[str, Any] | None, an
     """
     from matplotlib.figure import Figure
 
-    from taxtune.report.drawing import CYCLE, FAINT, GREY
-
-    if correlation is None or ancestors is None:
-        figure = Figure(figsize=(5.6, 3.8), layout="constrained")
-        _draw_levels(figure.subplots(), counts)
-        return figure
-    figure = Figure(figsize=(10.5, 3.9), layout="constrained")
-    left, axes = figure.subplots(1, 2)
-    _draw_levels(left, counts)
-    axes.axhline(0, color=GREY, linewidth=0.8, zorder=0)
-    axes.axvline(0, color=GREY, linewidth=0.8, zorder=0)
-    many = len(ancestors) > _MANY
-    axes.scatter(ancestors["gap"], 100 * ancestors["gain"], s=16, c=CYCLE[2], alpha=0.65, linewidths=0, rasterized=many)
-    axes.set_xlabel("frequency gap, leaves over ancestor (log10)")
-    axes.set_ylabel("gain by leaves (points of average precision)")
-    told = "no correlation"
-    if not math.isnan(correlation["Pearson r"]):
-        told = ", ".join(
-            f"{sign} = {correlation[f'{name} {sign}']:.2f} (p = {correlation[f'p of {sign}']:.2g})"
-            for name, sign in _COEFFICIENTS.items()
-        ).replace("= -", "= −")
-    axes.set_title(f"{len(ancestors):,} ancestors: {told}", loc="left", fontsize=10)
-    axes.grid(color=FAINT, linewidth=0.5)
-    axes.set_axisbelow(True)
-    return figure
-
-
-def _draw_levels(axes: Axes, counts: CaptionCounts) -> None:
     from taxtune.report.drawing import CYCLE, FAINT, INK
 
-    labels, many = counts.labels, len(counts.labels) > _MANY
+    panels = 1 if ancestors is None else 2
+    figure = Figure(figsize=(5.3 * panels, 3.9), layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False)[0]
+    labels = counts.labels
     # Points of one count would hide each other; the same tree is spread the same way each time.
     spread = np.random.default_rng(0).uniform(-0.26, 0.26, len(labels))
-    look: dict[str, Any] = {"s": 8 if many else 14, "alpha": 0.45 if many else 0.65, "linewidths": 0}
-    for kind, colour, marker, name in (("leaf", CYCLE[0], "o", "leaves"), ("ancestor", CYCLE[1], "^", "ancestors")):
+    look: dict[str, Any] = {"s": 12, "alpha": 0.6, "linewidths": 0, "rasterized": len(labels) > _MANY}
+    for kind, colour, marker in (("leaf", CYCLE[0], "o"), ("ancestor", CYCLE[1], "^")):
         some = labels["kind"] == kind
-        x, y = (labels["level"] + spread)[some], labels.loc[some, "captions"]
-        axes.scatter(x, y, c=colour, marker=marker, rasterized=many, label=name, **look)
+        points = ((labels["level"] + spread)[some], labels.loc[some, "captions"])
+        axes[0].scatter(*points, color=colour, marker=marker, label=kind, **look)
     medians = labels.groupby("level")["captions"].median()
-    order = 3 if many else 0.9  # few points are not to be hidden, a line among many is
-    for level, median in enumerate(medians):
-        label = "" if level else "median"
-        axes.hlines(median, level - 0.36, level + 0.36, color=INK, linewidth=1.8, zorder=order, label=label)
-    axes.set_yscale("symlog", linthresh=1, linscale=0.45)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.set_ylim(-0.25, max(2.0, 2 * float(labels["captions"].max())))
-    axes.set_xticks(list(medians.index))
-    axes.tick_params(axis="x", labelsize=8)
-    axes.set(xlabel="level in the tree", ylabel="captions that name the label")
-    axes.set_title(f"Labels in {counts.captions:,} captions", loc="left", fontsize=10)
-    axes.grid(axis="y", color=FAINT, linewidth=0.5)
-    axes.set_axisbelow(True)
-    # Above the panel, where no label can be.
-    spacing = {"markerscale": 1.6, "handlelength": 1.4, "columnspacing": 1.2, "borderaxespad": 0.2}
-    legend = axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, fontsize=8, **spacing)
-    for handle in legend.legend_handles:
-        if handle is not None:
-            handle.set_alpha(1)
+    axes[0].hlines(medians, medians.index - 0.36, medians.index + 0.36, color=INK, label="median")
+    axes[0].set_yscale("symlog", linthresh=1, linscale=0.45)
+    axes[0].set(xticks=list(medians.index), xlabel="level in the tree", ylabel="captions that name the label")
+    axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, fontsize=8)
+    if correlation is not None and ancestors is not None:
+        axes[1].scatter(ancestors["gap"], 100 * ancestors["gain"], color=CYCLE[2], **look)
+        axes[1].set(xlabel="frequency gap, leaves over ancestor (log10)", ylabel="gain by leaves (points)")
+        shown = ", ".join(f"{name} = {correlation[name]:.2g}" for name in _COEFFICIENTS)
+        told = "no correlation" if math.isnan(correlation["Pearson r"]) else shown
+        axes[1].set_title(f"{len(ancestors):,} ancestors: {told}", loc="left", fontsize=9)
+    for panel in axes:
+        panel.grid(color=FAINT, linewidth=0.5)
+        panel.set_axisbelow(True)
+    return figure

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from taxtune.answers import AnswerTable
 from taxtune.encoders.base import FloatMatrix, TextEncoder
-from taxtune.errors import DataError, TaxonomyError, shortened
+from taxtune.errors import DataError, TaxonomyError
 from taxtune.studies.embedding import (
     check_vectors,
     distinct_names,
@@ -39,7 +39,7 @@ __all__ = ["ScoreMatrix", "all_scores", "at_leaves", "check_targets", "label_fra
 IntArray = NDArray[np.int64]
 
 _NEEDED = ("scores", "labels", "targets")
-_KNOWN = (*_NEEDED, "images", "image_embeddings", "label_embeddings")
+_VECTORS = ("image_embeddings", "label_embeddings")
 _FORM = (
     "A score file is an .npz file with the arrays `scores` (images × labels), `labels` and `targets`, or a CSV with "
     "the columns image, label and one for each label."
@@ -70,13 +70,8 @@ class ScoreMatrix:
     def of(self, kept: NDArray[np.bool_], *notes: str) -> ScoreMatrix:
         """Returns the matrix of some of the images with further notes; `kept` has shape (images,)."""
         vectors = None if self.image_embeddings is None else self.image_embeddings[kept]
-        return replace(
-            self,
-            targets=self.targets[kept],
-            scores=self.scores[kept],
-            image_embeddings=vectors,
-            notes=(*self.notes, *notes),
-        )
+        targets, scores, notes = self.targets[kept], self.scores[kept], (*self.notes, *notes)
+        return ScoreMatrix(self.name, targets, scores, vectors, self.label_embeddings, notes)
 
 
 def label_frame(graph: LabelGraph) -> pd.DataFrame:
@@ -165,13 +160,16 @@ def all_scores(
     return [replace(matrix, name=name) for matrix, name in zip(matrices, distinct, strict=True)]
 
 
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
 def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None) -> ScoreMatrix:
     """Reads a score matrix.
 
     An `.npz` file holds `scores` (images × labels), `labels` (the name of each column), `targets` (the label of each
-    image) and optionally `images` (names) and, for averaged embeddings, `image_embeddings` (images × dimensions) and
-    `label_embeddings` (labels × dimensions). A CSV file has the columns `image` and `label` and one for each label.
-    Labels are nodes' labels, aliases or paths. Every node needs a column; only the root may have none.
+    image) and, for averaged embeddings, both `image_embeddings` (images × dimensions) and `label_embeddings`
+    (labels × dimensions). A CSV file has the columns `image` and `label` and one for each label. Labels are nodes'
+    labels, aliases or paths. Every node needs a column; only the root may have none.
 
     Args:
         path: The file.
@@ -184,16 +182,14 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
     """
     path = Path(path)
     arrays = _read_npz(path) if path.suffix.lower() == ".npz" else _read_csv(path)
-    scores = arrays["scores"]
     _check(arrays, path)
-    columns = _nodes(arrays["labels"], taxonomy, part, path, "column")
+    labels, scores = arrays["labels"], arrays["scores"]
+    columns = _nodes(labels, taxonomy, part, path)
     kept = columns >= 0
     nodes, counts = np.unique(columns[kept], return_counts=True)
     if (counts > 1).any():
-        same = arrays["labels"][columns == nodes[counts > 1][0]]
-        raise DataError(
-            f"The columns {str(same[0])!r} and {str(same[1])!r} are the same node.", file=path, remedy="Keep one."
-        )
+        first, second = labels[columns == nodes[counts > 1][0]][:2].tolist()
+        raise DataError(f"The columns {first!r} and {second!r} are the same node.", file=path, remedy="Keep one.")
     lacking = ["/".join(taxonomy.path(i)) for i in np.setdiff1d(np.arange(1, len(taxonomy)), nodes).tolist()]
     if lacking:
         raise DataError(
@@ -202,17 +198,18 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
             file=path,
             remedy="Score every label of the tree, or give the tree that was scored (use --root for a part of it).",
         )
-    targets = _nodes(arrays["targets"], taxonomy, part, path, "label of an image")
+    targets = _nodes(arrays["targets"], taxonomy, part, path)
     here = targets >= 0
     if not here.any():
         raise DataError("No image shows a node of the selected part.", file=path, value=taxonomy.labels[0])
-    spread = np.zeros((len(scores), len(taxonomy)), dtype=scores.dtype)
+    # Never fewer digits than the file has: two scores that became equal would be a tie that was never measured.
+    spread = np.zeros((len(scores), len(taxonomy)), dtype=np.result_type(scores, np.float32))
     spread[:, columns[kept]] = scores[:, kept]
-    of_images, of_labels = arrays.get("image_embeddings"), arrays.get("label_embeddings")
-    if of_images is not None and of_labels is not None:
-        vectors = np.zeros((len(taxonomy), of_labels.shape[1]), dtype=np.float32)
-        vectors[columns[kept]] = unit(of_labels.astype(np.float32))[kept]
-        of_images, of_labels = unit(of_images.astype(np.float32)), vectors
+    of_images = of_labels = None
+    if _VECTORS[0] in arrays:
+        of_images, vectors = (unit(arrays[name].astype(np.float32)) for name in _VECTORS)
+        of_labels = np.zeros((len(taxonomy), vectors.shape[1]), dtype=np.float32)
+        of_labels[columns[kept]] = vectors[kept]
     notes = [
         f"{path}: {int((~some).sum()):,} of {len(some):,} {what} outside {taxonomy.labels[0]}"
         for some, what in ((here, "images are left out: label"), (kept, "columns are left out: node"))
@@ -224,21 +221,15 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in _KNOWN if name in file.files}
-        texts = {name: arrays[name].astype(str) for name in ("labels", "targets", "images") if name in arrays}
+            arrays = {name: file[name] for name in (*_NEEDED, *_VECTORS) if name in file.files}
+        arrays |= {name: arrays[name].astype(str) for name in ("labels", "targets") if name in arrays}
     except FileNotFoundError:
         raise DataError("The score file does not exist.", file=path, remedy="Check the path.") from None
     except Exception as error:  # damage shows as what zipfile, zlib and NumPy's reader of headers happen to raise
         raise DataError(f"The score file cannot be read: {error}.", file=path, remedy=_FORM) from None
     if missing := [name for name in _NEEDED if name not in arrays]:
         raise DataError(f"The file has no array {', '.join(map(repr, missing))}.", file=path, remedy=_FORM)
-    scores = arrays["scores"]
-    if scores.ndim != 2 or scores.dtype.kind not in "fiu":
-        shape = f"shape {scores.shape}, {scores.dtype}"
-        raise DataError("`scores` must be a table of numbers, images × labels.", file=path, value=shape)
-    # Never fewer digits than the file has: two scores that became equal would be a tie that was never measured.
-    texts.setdefault("images", np.array([f"image {i + 1}" for i in range(len(scores))]))
-    return arrays | texts | {"scores": scores.astype(np.result_type(scores, np.float32))}
+    return arrays
 
 
 def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
@@ -253,59 +244,46 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
     cells.columns = pd.Index([str(key).strip() for key in cells])
     if not {"image", "label"} <= set(cells):
         raise DataError("The score file needs the columns `image` and `label`.", file=path, row=1, remedy=_FORM)
+    if (twice := cells["image"].duplicated()).any():
+        image = cells["image"][twice].iloc[0]
+        raise DataError("An image is in the score file twice.", file=path, value=image, remedy="Keep one row.")
     images, targets = (cells.pop(name).to_numpy(dtype=str) for name in ("image", "label"))
-    labels = np.array(list(cells))
-    bad = cells.apply(pd.to_numeric, errors="coerce").isna().to_numpy()
-    if bad.any():
-        i, j = np.argwhere(bad)[0].tolist()
-        raise _bad_score(path, images[i], labels[j], cells.iloc[i, j])
-    return {"scores": cells.to_numpy(dtype=float), "labels": labels, "images": images, "targets": targets}
-
-
-def _bad_score(path: Path, image: str, label: str, value: object) -> DataError:
-    message = f"The score of image {str(image)!r} under {str(label)!r} is not a finite number."
-    remedy = "Remove an image that could not be scored, or score it again."
-    return DataError(message, file=path, value=value, remedy=remedy)
+    scores = cells.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
+    return {"scores": scores, "labels": np.array(list(cells)), "targets": targets, "images": images}
 
 
 def _check(arrays: dict[str, NDArray[Any]], path: Path) -> None:
-    """Checks that all arrays go together, no image is repeated, and every score and vector is finite."""
-    scores, vectors = arrays["scores"], [name for name in _KNOWN if name.endswith("embeddings") and name in arrays]
-    images, labels = scores.shape
-    if not images:
-        raise DataError("There are no images in the score file.", file=path)
-    for name, rows in {"labels": labels, "targets": images, "images": images}.items():
+    """Checks that all arrays go together, and that every score and vector is finite."""
+    scores, labels = arrays["scores"], arrays["labels"]
+    if scores.ndim != 2 or scores.dtype.kind not in "fiu" or not len(scores):
+        shape = f"shape {scores.shape}, {scores.dtype}"
+        raise DataError("`scores` must be a table of numbers, images × labels.", file=path, value=shape)
+    for name, rows in {"labels": scores.shape[1], "targets": scores.shape[0]}.items():
         if arrays[name].shape != (rows,):
             message = f"`{name}` must have {rows} entries to go with `scores` of shape {scores.shape}."
             raise DataError(message, file=path, value=arrays[name].shape)
-    if (twice := pd.Series(arrays["images"]).duplicated()).any():
-        image = str(arrays["images"][twice][0])
-        raise DataError("An image is in the score file twice.", file=path, value=image, remedy="Keep one row.")
     if not np.isfinite(scores).all():
         i, j = np.argwhere(~np.isfinite(scores))[0].tolist()
-        raise _bad_score(path, arrays["images"][i], arrays["labels"][j], float(scores[i, j]))
-    shapes = [arrays[name].shape for name in vectors]
-    if (vectors and [shape[:-1] for shape in shapes] != [(images,), (labels,)]) or len({s[-1] for s in shapes}) > 1:
-        message = "There must be `image_embeddings` and `label_embeddings`, a row for each, as wide as each other."
-        raise DataError(message, file=path, value=dict(zip(vectors, shapes, strict=True)))
-    for name in vectors:
-        # A vector of zeros has no direction: its cosines would be zeros that were never measured.
-        array = arrays[name]
-        if array.dtype.kind not in "fiu" or not (np.isfinite(array).all() and array.any(axis=1).all()):
-            raise DataError(f"`{name}` must be finite numbers, and no row all zeros.", file=path)
+        image = str(arrays["images"][i]) if "images" in arrays else f"image {i + 1}"
+        message = f"The score of {image!r} under {str(labels[j])!r} is not a finite number."
+        raise DataError(message, file=path, remedy="Remove an image that could not be scored, or score it again.")
+    vectors = [arrays[name] for name in _VECTORS if name in arrays]
+    # A vector of zeros has no direction: its cosines would be zeros that were never measured.
+    if vectors and not (
+        [rows.shape for rows in vectors] == [(n, vectors[0].shape[-1]) for n in scores.shape]
+        and all(rows.dtype.kind in "fiu" and np.isfinite(rows).all() and rows.any(axis=1).all() for rows in vectors)
+    ):
+        message = (
+            f"`{_VECTORS[0]}` and `{_VECTORS[1]}` must hold a finite vector for each image and label, none all zeros."
+        )
+        raise DataError(message, file=path, value=[rows.shape for rows in vectors])
 
 
-def _nodes(labels: NDArray[Any], taxonomy: Taxonomy, part: Domain | None, path: Path, what: str) -> IntArray:
-    """Returns the node of each label; -1 for one that is outside the part."""
-    known: dict[str, int] = {}
-    wrong: list[str] = []
-    for label in dict.fromkeys(labels.tolist()):
-        try:
-            node = taxonomy.resolve(label) if part is None else part.locate(label)
-            known[label] = -1 if node is None else node
-        except TaxonomyError as error:
-            wrong.append(f"  {error.message} {error.remedy or ''}".rstrip())
-    if wrong:
-        message = f"{len(wrong):,} {what if len(wrong) == 1 else what + 's'} cannot be found on the taxonomy:\n"
-        raise DataError(message + "\n".join(shortened(wrong, 5)), file=path)
-    return np.array([known[label] for label in labels.tolist()], dtype=np.int64)
+def _nodes(labels: NDArray[Any], taxonomy: Taxonomy, part: Domain | None, path: Path) -> IntArray:
+    """The node of each label; -1 for one that is outside the part."""
+    codes, distinct = pd.factorize(labels)
+    try:
+        nodes = [taxonomy.resolve(label) if part is None else part.locate(label) for label in distinct.tolist()]
+    except TaxonomyError as error:
+        raise DataError(error.message, file=path, value=error.value, remedy=error.remedy) from None
+    return np.array([-1 if node is None else node for node in nodes], dtype=np.int64)[codes]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from typer import Option
 
 from taxtune.errors import DataError
-from taxtune.options import BatchSizeOption, EnglishNamesOption, MissingOption, SeedOption
-from taxtune.studies.settings import AnswerSettings, ApiSettings, Recorded, TreeSettings, check_once
+from taxtune.options import MissingOption, SeedOption
+from taxtune.studies.settings import AnswerSettings, ApiSettings, BatchSize, Recorded, TreeSettings, check_once
 
 __all__ = ["GranularitySettings"]
 
@@ -69,8 +68,7 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         tuple[Path, ...],
         Option(
             metavar="FILE",
-            help="Count the captions that name each label: .txt (one per line), a table, JSONL or COCO's JSON; "
-            "repeatable.",
+            help="Count the captions that name each label: .txt (one per line) or a table; repeatable.",
         ),
     ] = ()
     caption_column: Annotated[str, Option(metavar="NAME", help="Column with the captions.")] = "caption"
@@ -97,13 +95,9 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         None
     )
     coarse: Annotated[tuple[str, ...], Option(metavar="NODE", help="A coarse class; repeatable.")] = ()
-    names: Annotated[EnglishNamesOption, Recorded("english_names")] = True
     resamples: Annotated[int, Option(min=0, max=10_000, help="Number of bootstrap resamples; 0: no intervals.")] = 500
     seed: SeedOption = 0
-    batch_size: BatchSizeOption = 64
-    api_base: Annotated[
-        str | None, Option(metavar="URL", help="Address of an OpenAI-compatible server, for llm:MODEL.")
-    ] = None
+    batch_size: BatchSize = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,18 +110,16 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
                     remedy=f"Use it with --form {' or '.join(forms)}.",
                 )
         ranked, of_images = self.form in _IMAGES, self.data is not None
-        kinds = [spec.partition(":")[0] if spec not in ("sentence:", "clip:", "llm:") else "" for spec in self.model]
+        kinds = [spec.partition(":")[0] for spec in self.model]
         wrong = {
-            "--model is empty.": not all(kinds),
             "No captions were given: give --captions FILE.": self.form == "frequency" and not self.captions,
             "The form `language` needs a --model: sentence:, clip: or llm:MODEL.": (
                 self.form == "language" and not self.model
             ),
             "A chat model does not give scores: use llm:MODEL with --form language.": ranked and "llm" in kinds,
-            "--graph does not go with --root: build the graph of that part with `taxtune taxonomy build`.": (
-                self.graph and self.root is not None
+            "--graph reads the whole of a file: it goes without --root.": (
+                self.graph and (self.root is not None or not isinstance(self.taxonomy, str | Path))
             ),
-            "--graph reads a file: give its path.": self.graph and not isinstance(self.taxonomy, str | Path),
             "--images is the folder of a manifest's images: give the manifest with --data.": (
                 self.images is not None and not of_images
             ),
@@ -144,12 +136,3 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         for message, applies in wrong.items():
             if applies:
                 raise DataError(message)
-
-    def record(self) -> dict[str, Any]:
-        """Returns the fields as the report records them."""
-        return super().record() | {"where": list(self.where.items())}
-
-    def works(self) -> Sequence[str]:
-        """Returns the models, of which a chat model's replies are kept and another's embeddings."""
-        chat = any(spec.startswith("llm:") for spec in self.model)
-        return ["lave"] if chat else [f"clip:{spec}" for spec in self.model]

@@ -9,7 +9,7 @@ of the study are in `classes` and `frequency`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +24,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.average_precision import average_precision, bootstrap_average_precision, resample_counts
 from taxtune.metrics.statistics import Interval, percentiles
 from taxtune.report.output import StudyReport, intervals_table, numbered
-from taxtune.studies.granularity.classes import coarse_cut, language_report, two_level, two_level_report
+from taxtune.studies.granularity.classes import ask_models, coarse_cut, language_report, two_level, two_level_report
 from taxtune.studies.granularity.frequency import count_captions, frequency_report, read_captions
 from taxtune.studies.granularity.scores import ScoreMatrix, all_scores, at_leaves, check_targets, label_frame
 from taxtune.studies.granularity.settings import GranularitySettings
@@ -34,7 +34,6 @@ from taxtune.taxonomy.label_graph import LabelGraph, read_label_graph
 from taxtune.taxonomy.names import attach_english_names
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["QUANTITIES", "Granularity", "from_children", "from_leaves", "granularity", "hierarchy", "hierarchy_report"]
@@ -46,24 +45,27 @@ Scores = NDArray[np.floating]
 QUANTITIES = ("Leaves", "Anc raw", "Anc child", "Δ child", "Anc leaf", "Δ leaf")
 # Average precisions that differ by less are equal: the same ranks summed in another order.
 _TIE = 1e-9
+_RULES = ["raw", "child", "leaf", "gain"]
 
 
 def granularity(settings: GranularitySettings) -> StudyReport:
     """Runs the chosen form and returns its report; see `taxtune.studies.granularity.run`."""
+    part = None
     if settings.graph:
-        graph, part = read_label_graph(settings.taxonomy, settings.format), None
-        graph = replace(graph, tree=attach_english_names(graph.tree)) if settings.names else graph
+        graph = read_label_graph(settings.taxonomy, settings.format)
+        graph = replace(graph, tree=attach_english_names(graph.tree))
     else:
-        taxonomy, part = settings.read_tree(names=settings.names)
-        graph = LabelGraph.of(taxonomy)
-    taxonomy, record = graph.tree, settings.record()
+        tree, part = settings.read_tree()
+        graph = LabelGraph.of(tree)
+    record = settings.record()
     if len(graph.leaves) < 2:
         raise DataError("The taxonomy needs at least two leaves.", file=record["taxonomy"], value=len(graph.leaves))
     grouping = None
     if settings.form in ("two-level", "language"):
-        grouping = coarse_cut(taxonomy, level=settings.coarse_level, labels=settings.coarse)
+        cut: dict[str, Any] = {"level": settings.coarse_level, "labels": settings.coarse}
+        grouping = coarse_cut(graph.tree, **cut, label_names=settings.label_names)
         if settings.form == "language":
-            return language_report(settings, taxonomy, grouping)
+            return language_report(ask_models(settings, graph.tree, grouping), grouping, settings)
     # What is wrong with a file or a setting is said before a model is asked about every image.
     counts = None
     if settings.captions:
@@ -88,25 +90,21 @@ def granularity(settings: GranularitySettings) -> StudyReport:
                 notes=report.notes + more.notes,
                 data={**report.data, **more.data},
             )
-    if answers is None:
-        return report
-    return replace(report, data={**report.data, "excluded": excluded_records([answers])})
+    excluded = {} if answers is None else {"excluded": excluded_records([answers])}
+    return replace(report, data={**report.data, **excluded})
 
 
 def _read_answers(settings: GranularitySettings, path: str, graph: LabelGraph, part: Domain | None) -> AnswerTable:
-    """Returns the answers that can be embedded: an empty text has no direction."""
+    """The answers that can be embedded: an empty text has no direction."""
     answers = settings.read_answers(path, graph.tree, part)
     kept = tuple(row for row in answers.rows if (row.answer or "").strip())
-    empty = tuple(
-        Excluded(row.row, row.id, "the answer is empty") for row in answers.rows if not (row.answer or "").strip()
-    )
-    if not kept:
-        raise DataError("All answers are empty.", file=answers.file)
-    check_targets(np.array([row.target for row in kept]), graph, answers.file)
-    if not empty:
+    check_targets(np.array([row.target for row in kept], dtype=np.int64), graph, answers.file)
+    if len(kept) == len(answers.rows):
         return answers
+    empty = [row for row in answers.rows if not (row.answer or "").strip()]
+    excluded = (Excluded(row.row, row.id, "the answer is empty") for row in empty)
     note = f"{answers.file}: {len(empty):,} of {len(answers.rows):,} rows are left out: their text is empty"
-    return replace(answers, rows=kept, excluded=answers.excluded + empty, notes=(*answers.notes, note))
+    return replace(answers, rows=kept, excluded=(*answers.excluded, *excluded), notes=(*answers.notes, note))
 
 
 # -- average precision ------------------------------------------------------------------------------------------------
@@ -131,10 +129,14 @@ class Granularity(NamedTuple):
     intervals: dict[str, Interval]
     notes: list[str]
 
-    def averaged(self, kind: str) -> pd.DataFrame:
-        """Returns the rows of a kind that enter the means, with `gain`, by how much the leaves exceed the own name."""
-        some = self.labels[self.labels["in_mean"] & (self.labels["kind"] == kind)]
-        return some.assign(gain=some["leaf"] - some["raw"])
+    def averaged(self) -> pd.DataFrame:
+        """Returns the labels that enter the means, with `gain`, by how much the leaves exceed the own name."""
+        return self.labels[self.labels["in_mean"]].assign(gain=self.labels["leaf"] - self.labels["raw"])
+
+    def ancestors(self) -> pd.DataFrame:
+        """Returns the ancestors among them."""
+        labels = self.averaged()
+        return labels[labels["kind"] == "ancestor"]
 
 
 def hierarchy(
@@ -158,17 +160,13 @@ def hierarchy(
     is_leaf, shown, everywhere = graph.is_leaf, truth.any(axis=0), truth.all(axis=0)
     labels = label_frame(graph).assign(images=truth.sum(axis=0))
     labels["in_mean"] = np.asarray(shown if trivial == "keep" else shown & ~everywhere)
-    sources = {
-        "raw": matrix.scores,
-        "child": from_children(matrix.scores, graph),
-        "leaf": from_leaves(matrix.scores, graph),
-    }
-    for rule, scores in sources.items():
-        wanted = shown if rule == "raw" else shown & ~is_leaf
-        values = np.full(len(graph), np.nan)
-        values[wanted] = average_precision(scores[:, wanted], truth[:, wanted])
+    rules = {"child": from_children, "leaf": from_leaves}
+    sources = {"raw": matrix.scores} | {rule: raised(matrix.scores, graph) for rule, raised in rules.items()}
+    labels["raw"] = average_precision(matrix.scores, truth)
+    for rule in rules:
         # A leaf has nothing below it: its scores are its own by every rule.
-        labels[rule] = values if rule == "raw" else np.where(is_leaf, labels["raw"], values)
+        labels[rule] = labels["raw"]
+        labels.loc[~is_leaf, rule] = average_precision(sources[rule][:, ~is_leaf], truth[:, ~is_leaf])
     averaged = [("raw", is_leaf & labels["in_mean"]), *((rule, ~is_leaf & labels["in_mean"]) for rule in sources)]
     estimate = _quantities([labels.loc[nodes, [rule]].to_numpy() for rule, nodes in averaged])[:, 0]
     ends = np.full((len(QUANTITIES), 2), np.nan)
@@ -183,49 +181,26 @@ def hierarchy(
         drawn[some] += (estimate[some] - np.nanmean(drawn[some], axis=1))[:, np.newaxis]
         ends = np.array([percentiles(row) for row in drawn])
     intervals = {name: Interval(float(estimate[i]), *ends[i].tolist()) for i, name in enumerate(QUANTITIES)}
-    notes = [*matrix.notes, *_notes(matrix, labels, graph, trivial)]
+    notes = list(matrix.notes)
+    if not shown.all():
+        lost = f"{(~shown).sum():,} of {len(labels):,} labels left out of the means: no image shows them."
+        notes.append(f"{lost} Their scores are still propagated.")
+    if level := int((np.ptp(matrix.scores, axis=0) == 0)[shown & ~everywhere].sum()):
+        equal = f"{level:,} of {shown.sum():,} labels have the same score for all images"
+        notes.append(f"{equal}: their average precision is the share of images that show them.")
+    if (trivia := everywhere & ~is_leaf).any():
+        kept = "kept in the means, as in the paper" if trivial == "keep" else "left out of the means"
+        notes.append(f"Ancestors that every image shows, whose average precision is 1 ({trivia.sum():,}): {kept}.")
     return Granularity(matrix.name, len(matrix.targets), labels, intervals, notes)
 
 
 def _quantities(values: Sequence[FloatArray]) -> FloatArray:
-    """Returns the six quantities of Table 2, shape (6, resamples), as means over the labels that a resample shows.
+    """The six quantities of Table 2, shape (6, resamples), as means over the labels that a resample shows.
 
-    Args:
-        values: Of leaves, and of ancestors by the three rules; each of shape (labels, resamples).
+    `values` are those of leaves, and of ancestors by the three rules; each of shape (labels, resamples).
     """
-    means = []
-    for some in values:
-        there = np.isfinite(some)
-        count = there.sum(axis=0)
-        means.append(np.where(count > 0, np.where(there, some, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan))
-    leaves, raw, child, leaf = means
+    leaves, raw, child, leaf = (pd.DataFrame(some).mean().to_numpy(dtype=float) for some in values)
     return np.stack([leaves, raw, child, child - raw, leaf, leaf - raw])
-
-
-def _notes(matrix: ScoreMatrix, labels: pd.DataFrame, graph: LabelGraph, trivial: str) -> Iterator[str]:
-    """Yields what a reader must know of labels of which there is no ranking, or only one."""
-    shown, everywhere = labels["images"] > 0, (labels["images"] == len(matrix.targets)) & ~graph.is_leaf
-    level = shown & ~everywhere & (matrix.scores.max(axis=0) == matrix.scores.min(axis=0))
-
-    def named(nodes: pd.Series) -> str:
-        names = [graph.tree.labels[i] for i in labels.index[nodes]]
-        return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
-
-    if not shown.all():
-        yield (
-            f"{(~shown).sum():,} of {len(labels):,} labels left out of the means: no image shows them. Their scores "
-            "are still propagated."
-        )
-    if level.any():
-        yield (
-            f"{level.sum():,} of {shown.sum():,} labels have the same score for all images ({named(level)}): their "
-            "average precision is the share of images that show them."
-        )
-    if everywhere.any():
-        kept = "kept in the means, as in the paper" if trivial == "keep" else "left out of the means"
-        yield (
-            f"Ancestors that every image shows ({named(everywhere)}): average precision is 1 for any scores; {kept}."
-        )
 
 
 def from_children(scores: Scores, graph: LabelGraph) -> Scores:
@@ -272,16 +247,13 @@ def hierarchy_report(results: Sequence[Granularity], settings: dict[str, Any]) -
     """
     summary, levels = [], []
     for result in results:
-        leaves, ancestors = result.averaged("leaf"), result.averaged("ancestor")
-        cells = {"scores": result.name, "images": result.images, "n leaves": len(leaves), "n anc": len(ancestors)}
-        means = {name: 100 * result.intervals[name].estimate for name in QUANTITIES}
-        summary.append({**cells, **means, "improved": int((ancestors["gain"] > _TIE).sum())})
-        for level in sorted({*leaves["level"], *ancestors["level"]}):
-            fine, coarse = leaves[leaves["level"] == level], ancestors[ancestors["level"] == level]
-            cells = {"scores": result.name, "level": level, "n leaves": len(fine), "Leaves": 100 * fine["raw"].mean()}
-            rules = {"Anc raw": "raw", "Anc child": "child", "Anc leaf": "leaf", "Δ leaf": "gain"}
-            means = {name: 100 * coarse[column].mean() for name, column in rules.items()}
-            levels.append({**cells, "n anc": len(coarse), **means, "improved": int((coarse["gain"] > _TIE).sum())})
+        means = {name: 100 * interval.estimate for name, interval in result.intervals.items()}
+        summary.append({"scores": result.name, "images": result.images, **_counts(result.averaged()), **means})
+        for level, labels in result.averaged().groupby("level"):
+            leaves, ancestors = (100 * labels[labels["kind"] == kind][_RULES].mean() for kind in ("leaf", "ancestor"))
+            cells = {"scores": result.name, "level": level, "Leaves": leaves["raw"]}
+            cells |= {"Anc raw": ancestors["raw"], "Anc child": ancestors["child"], "Anc leaf": ancestors["leaf"]}
+            levels.append({**cells, "Δ leaf": ancestors["gain"], **_counts(labels)})
     digits = dict.fromkeys(QUANTITIES, 2)
     intervals = [((r.name, name), interval) for r in results for name, interval in r.intervals.items()]
     stems = numbered("granularity-levels", len(results))
@@ -319,56 +291,39 @@ def hierarchy_report(results: Sequence[Granularity], settings: dict[str, Any]) -
     )
 
 
+def _counts(labels: pd.DataFrame) -> dict[str, int]:
+    """How many leaves and ancestors there are, and how many ancestors gain by their leaves."""
+    is_leaf = labels["kind"] == "leaf"
+    return {"n leaves": is_leaf.sum(), "n anc": (~is_leaf).sum(), "improved": (labels["gain"] > _TIE).sum()}
+
+
 def draw_levels(result: Granularity) -> Figure:
     """Draws average precision over the level in the tree: leaves, ancestors, and what ancestors gain by the leaves."""
     from matplotlib.figure import Figure
 
-    from taxtune.report.drawing import CYCLE, GREY
+    from taxtune.report.drawing import CYCLE, FAINT, GREY, INK
 
     figure = Figure(figsize=(10.5, 3.5), layout="constrained")
-    panels = figure.subplots(1, 3)
-    leaves, ancestors = result.averaged("leaf"), result.averaged("ancestor")
-    _boxes(panels[0], leaves, "raw", CYCLE[0], "Leaves")
-    _boxes(panels[1], ancestors, "raw", CYCLE[1], "Ancestors, own name")
-    _boxes(panels[2], ancestors, "gain", CYCLE[2], "Ancestors, gain by leaves")
-    for panel in panels[:2]:
-        panel.set(ylim=(-3, 103), ylabel="average precision (%)")
-    panels[2].axhline(0, color=GREY, linewidth=0.8, zorder=0)
-    panels[2].set_ylabel("gain in average precision (points)")
+    labels = result.averaged()
+    panels = (
+        ("Leaves", "leaf", "raw", "average precision (%)"),
+        ("Ancestors, own name", "ancestor", "raw", "average precision (%)"),
+        ("Ancestors, gain by leaves", "ancestor", "gain", "gain in average precision (points)"),
+    )
+    for axes, colour, (title, kind, column, unit) in zip(figure.subplots(1, 3), CYCLE, panels, strict=False):
+        values = 100 * labels[labels["kind"] == kind].set_index("level")[column]
+        levels = sorted(set(values.index))
+        if levels:  # a flat tree without its root has no ancestors
+            groups = [values.loc[[level]].to_numpy() for level in levels]
+            fliers = {"markersize": 2.5, "markeredgecolor": GREY}
+            boxes = axes.boxplot(groups, positions=levels, widths=0.62, patch_artist=True, flierprops=fliers)
+            for box, median in zip(boxes["boxes"], boxes["medians"], strict=True):
+                box.set(facecolor=colour, alpha=0.75)
+                median.set(color=INK, linewidth=1.6)
+        if column == "raw":
+            axes.set_ylim(-3, 103)
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.set(xlabel="level in the tree", ylabel=unit)
+        axes.grid(axis="y", color=FAINT, linewidth=0.5)
+        axes.set_axisbelow(True)
     return figure
-
-
-def _boxes(axes: Axes, labels: pd.DataFrame, column: str, colour: str, title: str) -> None:
-    from taxtune.report.drawing import FAINT, GREY, INK
-
-    axes.set_title(title, loc="left", fontsize=10)
-    if labels.empty:
-        axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=GREY)
-        axes.set_xticks([])
-        return
-    levels = sorted(set(labels["level"].tolist()))
-    groups = [100 * labels.loc[labels["level"] == level, column].to_numpy() for level in levels]
-    line = {"color": INK, "linewidth": 0.9}  # copied for each part: matplotlib adds to what it is given
-    boxes = axes.boxplot(
-        groups,
-        positions=levels,
-        widths=0.62,
-        patch_artist=True,
-        medianprops={"color": INK, "linewidth": 1.6},
-        whiskerprops=dict(line),
-        capprops=dict(line),
-        boxprops=dict(line),
-        flierprops={"marker": "o", "markersize": 2.5, "markerfacecolor": "none", "markeredgecolor": GREY},
-    )
-    for box in boxes["boxes"]:
-        box.set(facecolor=colour, alpha=0.75)
-    # Of a deep tree the numbers of labels would run into each other; the table of levels has them.
-    few = len(levels) <= 10
-    axes.set_xticks(
-        levels, [f"{level}\n({len(group)})" if few else f"{level}" for level, group in zip(levels, groups, strict=True)]
-    )
-    axes.set_xlabel("level in the tree (labels)" if few else "level in the tree")
-    axes.tick_params(axis="x", labelsize=8)
-    axes.set_xlim(levels[0] - 0.7, levels[-1] + 0.7)
-    axes.grid(axis="y", color=FAINT, linewidth=0.5)
-    axes.set_axisbelow(True)

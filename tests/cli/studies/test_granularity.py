@@ -79,10 +79,9 @@ CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, ca
         ((*ANSWERS, "--templates", "none"), "Unknown prompt templates"),
         ((*ANSWERS, "--form", "two-level", "--coarse-level", "9"), "must be below the root"),
         (("--model", "sentence:x", "--data", "scores.csv"), "does not take images"),
-        (("--model", "sentence:", "--answers", "good.csv"), "is empty"),
         (("--model", "x", "--answers", "one-class.csv"), "one-class.csv: All images show the same class"),
         (("--graph", "--form", "two-level", "--coarse-level", "1"), "does not use --graph"),
-        (("--graph", "--scores", "scores.csv", "--root", "animal"), "--graph does not go with --root"),
+        (("--graph", "--scores", "scores.csv", "--root", "animal"), "it goes without --root"),
     ],
 )
 def test_errors(study: Study, folder: Path, options: tuple[str, ...], said: str) -> None:

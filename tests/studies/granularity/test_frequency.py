@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import math
 import re
@@ -64,8 +63,8 @@ def test_names_of_several_nodes_count_for_each() -> None:
     tree = Taxonomy(["thing", "bird", "machine", "crane", "crane", "¿"], [-1, 0, 0, 1, 2, 0], aliases=[()] * 6)
     counts = count_captions(["a crane", "a bird", "", "  \t", "🦆", "cranes lifting a bird"], LabelGraph.of(tree))
     assert counts.labels["captions"].tolist() == [0, 2, 0, 2, 2, 0]
-    assert (counts.captions, counts.empty, counts.naming) == (4, 2, 3)
-    assert [note.rpartition(": ")[2] for note in counts.notes[1:]] == ["2.", "1.", "1."]
+    assert (counts.captions, counts.naming) == (4, 3)
+    assert [note.rpartition(": ")[2] for note in counts.notes[1:]] == ["2.", "1."]
 
 
 def test_names_outside_a_part_stand_in_its_way() -> None:
@@ -129,9 +128,6 @@ def test_files_of_captions(tmp_path: Path) -> None:
     lines = tmp_path / "c.txt"
     lines.write_text("\ufeffa dog\r\n\n  two cats \nلقطة 🐈\u2028in one line\nlast", encoding="utf-8", newline="")
     assert read_captions(lines) == ["a dog", "", "  two cats ", "لقطة 🐈\u2028in one line", "last"]
-    packed = tmp_path / "c.txt.gz"
-    packed.write_bytes(gzip.compress(lines.read_bytes()))
-    assert read_captions(packed) == read_captions(lines)
     captions = ['a "big" dog, and a cat; both', "two\nlines", "tab\there", "", "plain"]
     table = tmp_path / "c.csv"
     with table.open("w", newline="", encoding="utf-8") as file:
@@ -140,9 +136,6 @@ def test_files_of_captions(tmp_path: Path) -> None:
     rows = [{"t": "a dog"}, {"t": None}, {"t": ["x", "y"]}, {"t": []}, {"t": "ends\u2028here"}]
     (tmp_path / "c.jsonl").write_text("\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
     assert read_captions(tmp_path / "c.jsonl", column="t") == ["a dog", "", "x", "y", "", "ends\u2028here"]
-    coco = {"images": [], "annotations": [{"image_id": 1, "caption": "a dog"}, {"image_id": 1, "caption": ""}]}
-    (tmp_path / "c.json").write_text(json.dumps(coco))
-    assert read_captions(tmp_path / "c.json") == ["a dog", ""]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +147,6 @@ def test_files_of_captions(tmp_path: Path) -> None:
         ("c.csv", b"caption\na dog\na cat, a dog\n", r"c\.csv:3: The row has 2 cells, the header 1.*double quotes"),
         ("c.jsonl", b'{"caption": "a"}\n{"captions": "b"}\n', r"c\.jsonl:2: There is no column"),
         ("c.jsonl", b'{"caption": ["a", null, 1.5]}\n', r"c\.jsonl:1: The caption is not text. \(got 1\.5\)"),
-        ("c.json", b'{"annotations": [{"category_id": 1}]}', r"annotations\[0\].caption: .*instances"),
         ("none.txt", None, "The captions file does not exist"),
     ],
 )
@@ -225,7 +217,7 @@ def test_where_there_is_none_it_is_said(raw: dict[str, float], leaf: dict[str, f
     report = frequency_report(count_captions(captions, GRAPH), GRAPH, {}, [result(raw, leaf)])
     row = report.table("frequency-correlation").records()[0]
     assert [row[name] for name in ("Pearson r", "p of r", "Spearman ρ", "p of ρ")] == [None] * 4
-    assert any("No correlation" in note for note in report.notes)
+    assert any("no correlation" in note for note in report.notes)
     assert "no correlation" in report.figures["granularity-frequency"]().axes[1].get_title(loc="left")
 
 
@@ -259,4 +251,4 @@ def test_the_figure_shows_every_label_and_every_ancestor() -> None:
     assert sorted(heights.tolist()) == sorted(counts.labels["captions"].tolist())
     points = np.asarray(right.collections[0].get_offsets())
     assert sorted(points[:, 1].tolist()) == pytest.approx([-10, 10, 50])
-    assert "3 ancestors: r = " in right.get_title(loc="left")
+    assert "3 ancestors: Pearson r = " in right.get_title(loc="left")
