@@ -42,9 +42,6 @@ class SpecificitySettings(ModelSettings):
     templates: Annotated[str, Option(help="The prompt template for labels: photo, label, or a file with one.")] = (
         "photo"
     )
-    words: Annotated[
-        Path | None, Option(metavar="FILE", help="CSV of words: category, singular, plural, mentions.")
-    ] = None
     resamples: Annotated[int, Option(min=0, max=100_000, help="Bootstrap resamples; 0 for no intervals.")] = 1000
     seed: SeedOption = 0
     batch_size: BatchSize = 64
@@ -56,7 +53,7 @@ class SpecificitySettings(ModelSettings):
                 raise DataError("--model takes no such model.", value=spec, remedy="Use a CLIP model, see --help.")
         check_once("--model", self.model)
         check_once("--scored", self.scored)
-        inputs = (self.captions, self.instances, self.narratives, self.words, *self.scored)
+        inputs = (self.captions, self.instances, self.narratives, *self.scored)
         check_written(self.pairs, "--pairs", ".jsonl", inputs)
         texts, asked = self.captions is not None, self.model or self.pairs
         for wrong, message in (

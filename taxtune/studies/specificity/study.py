@@ -19,8 +19,9 @@ from taxtune.answers import read_records
 from taxtune.errors import DataError, ImageError
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.progress import track
-from taxtune.report.output import Cell, StudyReport, Table, intervals_table, numbered
+from taxtune.report.output import Cell, StudyReport, intervals_table, numbered
 from taxtune.studies.embedding import check_vectors, distinct_names, make_clip, read_label_prompts, rounded, shown_name
+from taxtune.studies.output import frame_table
 from taxtune.studies.specificity.settings import SpecificitySettings
 from taxtune.studies.specificity.texts import make_texts, read_images, read_words
 
@@ -35,6 +36,7 @@ __all__ = ["NEGATIVES", "POSITIVES", "draw", "precisions", "read_pairs", "report
 POSITIVES = {"caption": "captions", "multi": "all labels", "single": "one label", "narrative": "narrative"}
 NEGATIVES = {"random": "random images'", "related": "related images'", "altered": "altered captions"}
 _ALL = POSITIVES | NEGATIVES
+_CELLS = [(right, wrong) for right in POSITIVES for wrong in NEGATIVES]
 _COLUMNS = ("image", "kind", "text", "score")
 _LARGEST = 1e100  # scores beyond this overflow in a mean
 
@@ -72,8 +74,9 @@ def _texts(settings: SpecificitySettings, captions: Path) -> tuple[pd.DataFrame,
     templates = read_label_prompts(settings.templates)
     if len(templates) != 1:
         raise DataError("Give only one prompt template.", file=settings.templates, value=len(templates))
-    words = read_words(categories, settings.words)
-    return make_texts(images, words, templates[0], negatives=settings.negatives, seed=settings.seed), notes
+    return make_texts(
+        images, read_words(categories), templates[0], negatives=settings.negatives, seed=settings.seed
+    ), notes
 
 
 def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -124,12 +127,11 @@ def read_pairs(path: Path) -> pd.DataFrame:
         DataError: If columns, texts, kinds or scores are missing or unknown, or a pair is repeated.
     """
     lines, records = zip(*read_records(path, what="pairs"), strict=True)
-    pairs = pd.DataFrame(records, index=lines)
+    pairs = pd.DataFrame(records)
     if lacking := [name for name in _COLUMNS if name not in pairs]:
         raise DataError(f"The file has no column {', '.join(lacking)}.", file=path)
-    pairs["score"] = pd.to_numeric(
-        pairs["score"].mask(pairs["score"].map(lambda cell: isinstance(cell, bool))), errors="coerce"
-    )
+    is_true = pairs["score"].map(lambda cell: isinstance(cell, bool))
+    pairs["score"] = pd.to_numeric(pairs["score"].mask(is_true), errors="coerce")
     for name in ("image", "kind", "text"):
         usable = pairs[name].map(lambda cell: isinstance(cell, str | int) and bool(str(cell).strip()))
         pairs[name] = pairs[name].astype(str).where(usable, "")
@@ -141,33 +143,29 @@ def read_pairs(path: Path) -> pd.DataFrame:
     ):
         if wrong.any():
             i = int(wrong.to_numpy().argmax())
-            count = "" if wrong.sum() == 1 else f" ({int(wrong.sum()):,} such rows)"
-            raise DataError(f"The row {problem}{count}.", file=path, row=lines[i], value=records[i])
+            message = f"The row {problem} ({int(wrong.sum()):,} such rows)."
+            raise DataError(message, file=path, row=lines[i], value=records[i])
     for kinds, side in ((POSITIVES, "right"), (NEGATIVES, "wrong")):
         if not pairs["kind"].isin(kinds).any():
             raise DataError(f"The file has no {side} texts.", file=path, remedy=f"Their kinds are {', '.join(kinds)}.")
     return pairs
 
 
-def precisions(pairs: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
-    """Returns the average precision of each image by kinds of right and wrong texts; NaN where it lacks a kind."""
+def precisions(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Returns the average precision of each image, by kinds of right and wrong texts; NaN where it lacks a kind."""
     from sklearn.metrics import average_precision_score
 
-    by = {key: some.to_numpy() for key, some in pairs.groupby(["image", "kind"], sort=False)["score"]}
+    scores = {key: some.to_numpy() for key, some in pairs.groupby(["image", "kind"])["score"]}
 
     def precision(image: str, right: str, wrong: str) -> float:
-        if (image, right) not in by or (image, wrong) not in by:
+        if (image, right) not in scores or (image, wrong) not in scores:
             return np.nan
-        good, bad = by[image, right], by[image, wrong]
-        truth = np.arange(len(good) + len(bad)) < len(good)
-        return float(average_precision_score(truth, np.concatenate([good, bad])))
+        good, bad = scores[image, right], scores[image, wrong]
+        return float(average_precision_score([True] * len(good) + [False] * len(bad), [*good, *bad]))
 
     images = pairs["image"].unique()
-    return {
-        (right, wrong): pd.Series([precision(image, right, wrong) for image in images], index=images)
-        for right in POSITIVES
-        for wrong in NEGATIVES
-    }
+    values = {cell: [precision(image, *cell) for image in images] for cell in _CELLS}
+    return pd.DataFrame(values, index=images)
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -177,105 +175,103 @@ def report(
     scored: Sequence[tuple[str, pd.DataFrame]], settings: SpecificitySettings, notes: Sequence[str]
 ) -> StudyReport:
     """Returns the tables and figures of one or more scored sets of pairs with their names."""
-    columns = [f"vs {shown}" for shown in NEGATIVES.values()]
-    table: list[tuple[Cell, ...]] = []
-    shapes: list[tuple[Cell, ...]] = []
-    intervals: list[tuple[tuple[Cell, ...], Interval]] = []
-    notes = list(notes)
+    means: list[tuple[tuple[Cell, ...], Interval]] = []
+    shapes, notes = [], list(notes)
     names = distinct_names([name for name, _ in scored])
     for name, (_, pairs) in zip(names, scored, strict=True):
-        values = {" ".join(key): by_image.to_numpy() for key, by_image in precisions(pairs).items()}
-        means = bootstrap(Sample(values), resamples=settings.resamples, seed=settings.seed)
-        for right, shown in POSITIVES.items():
-            cells = [(wrong, means[f"{right} {wrong}"], values[f"{right} {wrong}"]) for wrong in NEGATIVES]
-            table.append((name, shown, *(100 * mean.estimate for _, mean, _ in cells)))
-            intervals += [
-                ((name, shown, NEGATIVES[wrong], int(np.isfinite(of_image).sum())), mean)
-                for wrong, mean, of_image in cells
-            ]
-        shapes += _distributions(name, pairs)
-        images = pairs["image"].nunique()
-        level = pairs.groupby("image")["score"].agg(lambda some: len(some) > 1 and some.max() == some.min())
+        values = precisions(pairs)
+        columns = {" ".join(cell): values[cell].to_numpy() for cell in _CELLS}
+        intervals = bootstrap(Sample(columns), resamples=settings.resamples, seed=settings.seed)
+        for right, wrong in _CELLS:
+            images = int(values[right, wrong].notna().sum())
+            means.append(((name, POSITIVES[right], NEGATIVES[wrong], images), intervals[f"{right} {wrong}"]))
+        shapes.append(_distributions(name, pairs))
+        by_image = pairs.groupby("image")
+        level = (by_image["score"].nunique() == 1) & (by_image.size() > 1)
+        of_all = f"of {by_image.ngroups:,} images"
         if level.any():
-            notes.append(f"{name}: {int(level.sum()):,} of {images:,} images have the same score for all their texts.")
+            notes.append(f"{name}: {int(level.sum()):,} {of_all} have the same score for all their texts.")
         for kind, shown in _ALL.items():
             sizes = pairs[pairs["kind"] == kind].groupby("image").size()
-            if len(sizes) < images:
-                lacking = f"{images - len(sizes):,} of {images:,} images have no text of the kind {shown!r}"
-                notes.append(f"{name}: {lacking} and are left out of its cells.")
-            if kind in NEGATIVES and (sizes < sizes.max()).any():
-                few = f"{int((sizes < sizes.max()).sum()):,} of {images:,} images have fewer than {sizes.max():,} texts"
-                notes.append(f"{name}: {few} of the kind {shown!r} (mean {sizes.mean():.1f}): all of them are used.")
+            if lacking := by_image.ngroups - len(sizes):
+                notes.append(f"{name}: {lacking:,} {of_all} have no text of the kind {shown!r} and are left out there.")
+            if kind in NEGATIVES and (few := int((sizes < sizes.max()).sum())):
+                fewer = f"have fewer than {sizes.max():,} texts of the kind {shown!r} (mean {sizes.mean():.1f})"
+                notes.append(f"{name}: {few:,} {of_all} {fewer}.")
+    heads = ["scores", "right texts", "wrong texts"]
+    long = pd.DataFrame([(*of[:3], 100 * one.estimate) for of, one in means], columns=[*heads, "mAP"])
+    wide = long.assign(**{heads[2]: "vs " + long[heads[2]]}).set_index(heads)["mAP"].unstack(sort=False).reset_index()
+    stems = numbered("specificity-scores", len(scored))
     return StudyReport(
         study="specificity",
         title="Does a model prefer right texts of any specificity to subtly wrong ones?",
         settings=settings.record(),
         tables=(
-            Table(
+            frame_table(
                 "specificity",
                 "Image-to-text retrieval, mAP in % (paper 3, Table 3)",
-                ("scores", "right texts", *columns),
-                tuple(table),
-                digits=dict.fromkeys(columns, 2),
-                notes=(
-                    "Rows: the right texts of an image; columns: the wrong texts that they are ranked against. Related "
-                    "images share an object label with it; altered captions are its own captions with one object "
-                    "replaced by one that is not in the image.",
-                ),
+                wide,
+                "Rows: the right texts of an image; columns: the wrong texts that they are ranked against. Related "
+                "images share an object label with it; altered captions are its own captions with one object "
+                "replaced by one that is not in the image.",
+                digits=dict.fromkeys(wide.columns[2:], 2),
             ),
             intervals_table(
-                ("scores", "right texts", "wrong texts", "images"),
-                intervals,
+                (*heads, "images"),
+                means,
                 f"Percentile bootstrap over the images, {settings.resamples:,} resamples.",
                 value="mAP",
             ),
-            Table(
+            frame_table(
                 "distributions",
                 "Scores by kind of text (paper 3, Figure 5)",
-                ("scores", "side", "texts", "n", "mean", "SD", "above one label"),
-                tuple(shapes),
+                pd.concat(shapes),
+                "Above one label: % of images whose wrong texts of this kind score higher on average than the right "
+                "prompt with one label.",
                 digits={"above one label": 1},
-                notes=(
-                    "Above one label: % of images whose wrong texts of this kind score higher on average than the "
-                    "right prompt with one label.",
-                ),
             ),
         ),
-        figures={
-            stem: partial(draw, pairs)
-            for stem, (_, pairs) in zip(numbered("specificity-scores", len(scored)), scored, strict=True)
-        },
+        figures={stem: partial(draw, pairs) for stem, (_, pairs) in zip(stems, scored, strict=True)},
         notes=tuple(notes),
     )
 
 
-def _distributions(name: str, pairs: pd.DataFrame) -> list[tuple[Cell, ...]]:
+def _distributions(name: str, pairs: pd.DataFrame) -> pd.DataFrame:
+    """A row per kind of text: how many there are, their scores, and how often wrong ones exceed one label."""
+    by_kind = pairs.groupby("kind")["score"]
+    rows = pd.DataFrame({"n": by_kind.size(), "mean": by_kind.mean(), "SD": by_kind.std(ddof=0)})
+    rows = rows.reindex([kind for kind in _ALL if kind in rows.index])
     means = pairs.pivot_table(index="image", columns="kind", values="score")
-    rows: list[tuple[Cell, ...]] = []
-    for kind, shown in _ALL.items():
-        values = pairs.loc[pairs["kind"] == kind, "score"]
-        if len(values):
-            both = means.reindex(columns=["single", kind]).dropna()
-            below = 100 * (both["single"] < both[kind]).mean() if kind in NEGATIVES else np.nan
-            side = "right" if kind in POSITIVES else "wrong"
-            rows.append((name, side, shown, len(values), float(values.mean()), float(values.std(ddof=0)), float(below)))
+    if "single" in means:
+        above = means.gt(means["single"], axis=0).where(means.notna().mul(means["single"].notna(), axis=0))
+        rows["above one label"] = 100 * above[[kind for kind in NEGATIVES if kind in means]].mean()
+    else:
+        rows["above one label"] = np.nan
+    rows.insert(0, "scores", name)
+    rows.insert(1, "side", ["right" if kind in POSITIVES else "wrong" for kind in rows.index])
+    rows.insert(2, "texts", rows.index.map(_ALL))
     return rows
 
 
 def _texts_report(texts: pd.DataFrame, notes: list[str], settings: dict[str, Any]) -> StudyReport:
-    sizes = texts.groupby(["image", "kind"]).size().unstack(fill_value=0).reindex(columns=list(_ALL), fill_value=0)
-    table = Table(
-        "texts",
-        f"Texts of {len(sizes):,} images; nothing has been scored yet",
-        ("side", "texts", "n", "images that have any", "fewest", "most"),
-        tuple(
-            ("right" if kind in POSITIVES else "wrong", shown, *map(int, (n.sum(), (n > 0).sum(), n.min(), n.max())))
-            for kind, shown in _ALL.items()
-            for n in [sizes[kind]]
-        ),
-        notes=("Add a `score` to each line of the file of pairs, then pass the file with --scored.",),
+    sizes = texts.groupby(["kind", "image"]).size().unstack(fill_value=0).reindex(list(_ALL), fill_value=0)
+    table = pd.DataFrame(
+        {
+            "side": ["right" if kind in POSITIVES else "wrong" for kind in _ALL],
+            "texts": list(_ALL.values()),
+            "n": sizes.sum(axis=1),
+            "images that have any": (sizes > 0).sum(axis=1),
+            "fewest": sizes.min(axis=1),
+            "most": sizes.max(axis=1),
+        }
     )
-    return StudyReport("specificity", "The texts of the specificity study", settings, (table,), notes=tuple(notes))
+    made = frame_table(
+        "texts",
+        f"Texts of {sizes.shape[1]:,} images; nothing has been scored yet",
+        table,
+        "Add a `score` to each line of the file of pairs, then pass the file with --scored.",
+    )
+    return StudyReport("specificity", "The texts of the specificity study", settings, (made,), notes=tuple(notes))
 
 
 def draw(pairs: pd.DataFrame) -> Figure:

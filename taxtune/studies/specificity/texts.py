@@ -13,29 +13,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from taxtune.errors import DataError
-from taxtune.studies.coco import Entry, parse_json
 from taxtune.studies.embedding import plural
 from taxtune.tables import read_text
 
-__all__ = [
-    "Image",
-    "Mention",
-    "Words",
-    "altered_captions",
-    "is_head",
-    "make_texts",
-    "mention_finder",
-    "read_images",
-    "read_words",
-    "swapped",
-]
+__all__ = ["Image", "Mention", "Words", "altered_captions", "is_head", "make_texts", "mention_finder", "read_images"]
+__all__ += ["read_words", "swapped"]
+
+T = TypeVar("T", bound=BaseModel)
 
 
 class Image(NamedTuple):
@@ -51,22 +42,28 @@ class Image(NamedTuple):
 # -- reading COCO -----------------------------------------------------------------------------------------------------
 
 
-class _File(Entry):
+class _Entry(BaseModel):
+    """An entry of a file; ids may be numbers or texts."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True, str_strip_whitespace=True)
+
+
+class _File(_Entry):
     id: str
     file_name: str = Field(min_length=1)
 
 
-class _Category(Entry):
+class _Category(_Entry):
     id: str
     name: str = Field(min_length=1)
 
 
-class _Caption(Entry):
+class _Caption(_Entry):
     image_id: str
     caption: str
 
 
-class _Object(Entry):
+class _Object(_Entry):
     image_id: str
     category_id: str
 
@@ -92,7 +89,7 @@ def read_images(
     Raises:
         DataError: If a file is not of its format, an id is unknown or repeated, or fewer than two images have both.
     """
-    text_file, object_file = parse_json(captions, _Captions), parse_json(instances, _Instances)
+    text_file, object_file = _parse(captions, _Captions), _parse(instances, _Instances)
     ids = {image.id for image in text_file.images}
     names = {category.id: category.name for category in object_file.categories}
     for path, entries, distinct in ((captions, text_file.images, ids), (instances, object_file.categories, names)):
@@ -132,7 +129,19 @@ def read_images(
 def _read_narratives(path: Path | None) -> list[_Caption]:
     text = "" if path is None else read_text(path, error=DataError, what="narratives")
     lines = enumerate(text.split("\n"), start=1)
-    return [parse_json(path, _Caption, line, row) for row, line in lines if path is not None and line.strip()]
+    return [_parse(path, _Caption, line, row) for row, line in lines if path is not None and line.strip()]
+
+
+def _parse(path: Path, kind: type[T], line: str | None = None, row: int | None = None) -> T:
+    """The content of a JSON file, or of one line of a file of JSON lines."""
+    try:
+        return kind.model_validate_json(read_text(path, error=DataError, what="JSON") if line is None else line)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+        remedy = "Check that it is the right one of COCO's files: captions, or instances."
+        value = first["input"] if where else None
+        raise DataError(f"{where or 'JSON'}: {first['msg']}.", file=path, row=row, value=value, remedy=remedy) from None
 
 
 def _repeated(values: list[str]) -> str:
@@ -162,6 +171,7 @@ _FOLLOWERS = """
     up upon very walk walks was wear wears were where which while who with within without
 """
 _AFTER = frozenset(_FOLLOWERS.split())
+_COCO_WORDS = resources.files(__package__) / "words" / "coco.csv"
 _VOWEL = re.compile(r"(?!uni|use|usu|eu|ewe|one\b|once\b)[aeiou]|hour|honest|heir|honou?r", re.IGNORECASE)
 
 
@@ -182,34 +192,20 @@ class Mention(NamedTuple):
     plural: bool
 
 
-def read_words(categories: Sequence[str], path: Path | None = None) -> dict[str, Words]:
-    """Returns the words for each category; one that the file (by default that for COCO) lacks goes by its name.
+def read_words(categories: Sequence[str]) -> dict[str, Words]:
+    """Returns the words for each category; one that is not COCO's goes by its name.
 
-    Args:
-        categories: The categories.
-        path: A CSV with the columns category and singular, and optionally plural and mentions: further words separated
-            by ";", "salmon/salmons" for singular and plural, "/shoal" for a plural alone, "-ox" for none.
-
-    Raises:
-        DataError: If the file cannot be read, or a row has no category or singular.
+    The list of COCO's has further words for a category, separated by ";": "salmon/salmons" for singular and plural,
+    "/shoal" for a plural alone, "-ox" for none.
     """
-    own = resources.files(__package__) / "words" / "coco.csv"
-    text = own.read_text("utf-8") if path is None else read_text(path, error=DataError, what="words")
-    rows = csv.DictReader(text.splitlines())
-    if not {"category", "singular"} <= {*(rows.fieldnames or ())}:
-        raise DataError("A list of words needs the columns category and singular.", file=path, row=1)
-    listed = {}
-    for entry in rows:
-        if not entry["category"] or not entry["singular"]:
-            raise DataError("The row has no category or no singular.", file=path, row=rows.line_num)
-        listed[entry["category"].casefold()] = entry
+    listed = {row["category"]: row for row in csv.DictReader(_COCO_WORDS.read_text("utf-8").splitlines())}
     words = {}
     for category in categories:
         row = listed.get(category.casefold(), {})
         one = row.get("singular") or category.replace("_", " ")
         many = row.get("plural") or plural(one)
         mentions = {category.replace("_", " "): category == many != one, many: True, one: False}
-        for more in filter(None, map(str.strip, (row.get("mentions") or "").split(";"))):
+        for more in filter(None, map(str.strip, row.get("mentions", "").split(";"))):
             if more.startswith("-"):
                 mentions.pop(more[1:], None)
             else:

@@ -124,29 +124,10 @@ def test_bad_narratives_and_files_that_are_not_json(tmp_path: Path) -> None:
         read_images(*write_coco(tmp_path, narratives=[{"image_id": "1"}]))
     files = write_coco(tmp_path)
     files[0].write_text('{"image_id": ')
-    with pytest.raises(DataError, match=r"captions.json: Invalid JSON"):
+    with pytest.raises(DataError, match=r"captions.json: JSON: Invalid JSON"):
         read_images(*files)
     with pytest.raises(DataError, match="does not exist"):
         read_images(tmp_path / "none.json", files[1])
-
-
-def test_a_list_of_words(tmp_path: Path) -> None:
-    path = tmp_path / "words.csv"
-    path.write_text("category,singular,plural,mentions\nfish,fish,fish,trout;salmon/salmons;/shoal\nox,ox,oxen,-ox\n")
-    text = "a trout, two salmons, a shoal, an ox and oxen"
-    mentions = mention_finder(read_words(["fish", "ox"], path))(text)
-    assert [(text[m.start : m.end], m.category, m.plural) for m in mentions] == [
-        ("trout", "fish", False),
-        ("salmons", "fish", True),
-        ("shoal", "fish", True),
-        ("oxen", "ox", True),
-    ]
-    path.write_text("category,plural\nfish,fish\n")
-    with pytest.raises(DataError, match="needs the columns"):
-        read_words(["fish"], path)
-    path.write_text("category,singular\nfish,\n")
-    with pytest.raises(DataError, match=r"words\.csv:2"):
-        read_words(["fish"], path)
 
 
 # -- objects in captions ----------------------------------------------------------------------------------------------
