@@ -51,11 +51,9 @@ IntArray = NDArray[np.int64]
 
 
 class Grouping(NamedTuple):
-    """Fine classes and the coarse class of each.
+    """Fine classes, the leaves, shape (fine,); the coarse nodes, shape (coarse,); and how they belong together.
 
     Attributes:
-        fine: The leaves, shape (fine,).
-        coarse: The coarse nodes, shape (coarse,).
         parent: The position in `coarse` of each fine class, shape (fine,).
         names: The name of each node in a prompt, shape (nodes,).
         notes: Stated, counted exclusions.
@@ -80,45 +78,34 @@ def coarse_cut(
         label_names: The names in prompts, as `taxtune.studies.embedding.label_texts` takes it.
 
     Raises:
-        DataError: If not exactly one of the two is given, there is no such level, a class has nothing below it or lies
-            below another, or there are fewer than two coarse classes.
+        DataError: If not exactly one of the two is given, a class has nothing below it or lies below another, or there
+            are fewer than two coarse classes.
         TaxonomyError: If a label is not on the tree.
     """
     if (level is None) == (not labels):
         raise DataError("Give coarse classes either by a level or by their labels, not both.")
+    leaves = np.asarray(taxonomy.leaves)
     if level is None:
         coarse = np.array(sorted({taxonomy.resolve(label) for label in labels}), dtype=np.int64)
-    elif 1 <= level < taxonomy.height:
-        coarse = np.setdiff1d(np.flatnonzero(taxonomy.depth == level), taxonomy.leaves)
     else:
-        levels = f"Take 1 to {taxonomy.height - 1}." if taxonomy.height > 1 else "The taxonomy has no level between."
-        message = "The coarse level must be below the root and above the lowest leaves."
-        raise DataError(message, value=level, remedy=levels)
-    for node in coarse.tolist():
-        if node in taxonomy.leaves:
-            raise DataError("A coarse class has nothing below it.", value=taxonomy.labels[node])
-        if np.intersect1d(taxonomy.ancestors(node)[:-1], coarse).size:
-            remedy = "Remove one of them: a fine class belongs to only one coarse class."
-            raise DataError("A coarse class is below another.", value=taxonomy.labels[node], remedy=remedy)
+        coarse = np.setdiff1d(np.flatnonzero(taxonomy.depth == level), leaves)
+    shown = [taxonomy.labels[node] for node in coarse]
+    if np.isin(coarse, leaves).any():
+        raise DataError("A coarse class has nothing below it.", value=shown)
     if len(coarse) < 2:
-        raise DataError("There must be at least two coarse classes.", value=[taxonomy.labels[i] for i in coarse])
-    position = {node: i for i, node in enumerate(coarse.tolist())}
-    parents = np.array(
-        [next((position[a] for a in taxonomy.ancestors(v).tolist() if a in position), -1) for v in taxonomy.leaves]
-    )
-    kept = parents >= 0
-    notes = []
-    if not kept.all():
-        lost = f"{int((~kept).sum()):,} of {len(kept):,} fine classes left out"
-        notes.append(f"{lost}: they are not below a coarse class.")
-    names = np.array(label_texts(taxonomy, label_names), dtype=object)
-    return Grouping(taxonomy.leaves[kept], coarse, parents[kept], names, notes)
+        remedy = "Take a level below the root and above the lowest leaves, or two labels."
+        raise DataError("There must be at least two coarse classes.", value=shown, remedy=remedy)
+    below = taxonomy.is_ancestor(coarse[:, np.newaxis], leaves)
+    if (below.sum(axis=0) > 1).any():
+        remedy = "Remove one of them: a fine class belongs to only one coarse class."
+        raise DataError("A coarse class is below another.", value=shown, remedy=remedy)
+    kept, names = below.any(axis=0), np.array(label_texts(taxonomy, label_names), dtype=object)
+    notes = [f"{(~kept).sum():,} of {kept.size:,} fine classes left out: they are not below a coarse class."]
+    return Grouping(leaves[kept], coarse, below[:, kept].argmax(axis=0), names, [] if kept.all() else notes)
 
 
 def top_one(scores: NDArray[np.floating], right: IntArray, group: IntArray | None = None) -> FloatArray:
-    """Returns the credit of each row for its highest score: 1 if it is the right column's, 0 if not.
-
-    Where several columns share the highest score the credit is the share of them that are right.
+    """Returns 1 for each row whose highest score is the right column's, 0 if not, and where columns tie their share.
 
     Args:
         scores: Shape (rows, columns).
@@ -127,7 +114,7 @@ def top_one(scores: NDArray[np.floating], right: IntArray, group: IntArray | Non
     """
     of_column = np.arange(scores.shape[1]) if group is None else group
     best = scores == scores.max(axis=1, keepdims=True)
-    hits = best & (of_column[np.newaxis, :] == right[:, np.newaxis])
+    hits = best & (of_column == right[:, np.newaxis])
     return np.asarray(hits.sum(axis=1) / best.sum(axis=1), dtype=np.float64)
 
 
@@ -157,12 +144,7 @@ class Classified(NamedTuple):
 
 
 def two_level(matrix: ScoreMatrix, graph: LabelGraph, grouping: Grouping) -> Classified:
-    """Classifies the images into fine and coarse classes.
-
-    Args:
-        matrix: The scores.
-        graph: The tree.
-        grouping: The fine and the coarse classes; images of other classes are left out and counted.
+    """Classifies the images into fine and coarse classes; images of other classes are left out and counted.
 
     Raises:
         DataError: If no image shows a fine class.
@@ -196,14 +178,12 @@ def two_level(matrix: ScoreMatrix, graph: LabelGraph, grouping: Grouping) -> Cla
 def two_level_report(results: Sequence[Classified], grouping: Grouping, settings: GranularitySettings) -> StudyReport:
     """Returns the report of the two-level form."""
     means = {result.name: result.intervals(settings) for result in results}
-    rows = [
-        {"scores": r.name, "images": len(r.credit)}
-        | {column: 100 * interval.estimate for column, interval in means[r.name].items()}
-        for r in results
-    ]
-    table = pd.DataFrame(rows)
-    shown = [column for column in table.columns[2:] if "Δ" not in column and table[column].notna().any()]
-    series = {column: [some[column] for some in means.values()] for column in shown}
+    intervals = [((name, column), one) for name, some in means.items() for column, one in some.items()]
+    table = pd.DataFrame([{column: 100 * one.estimate for column, one in some.items()} for some in means.values()])
+    columns = list(map(str, table.dropna(axis=1, how="all")))
+    series = {column: [some[column] for some in means.values()] for column in columns if "Δ" not in column}
+    table.insert(0, "scores", list(means))
+    table.insert(1, "images", [len(result.credit) for result in results])
     return StudyReport(
         study="granularity",
         title="Are coarse classes recognised as well directly as through their fine classes?",
@@ -216,11 +196,11 @@ def two_level_report(results: Sequence[Classified], grouping: Grouping, settings
                 f"{len(grouping.fine):,} fine and {len(grouping.coarse):,} coarse classes. CG FG-label: the coarse "
                 "class of the predicted fine class; CG FG-emb: by the average of the fine classes' text embeddings; "
                 "Δ: the gain over CG direct. Classes that share the highest score share the credit.",
-                digits=dict.fromkeys(table.columns[2:], 2),
+                digits=dict.fromkeys(columns, 2),
             ),
             intervals_table(
                 ("scores", "quantity"),
-                [((name, column), interval) for name, some in means.items() for column, interval in some.items()],
+                intervals,
                 f"Percentile bootstrap over the images, {settings.resamples:,} resamples.",
             ),
         ),
@@ -232,12 +212,8 @@ def two_level_report(results: Sequence[Classified], grouping: Grouping, settings
 # -- language only (Table 6) ------------------------------------------------------------------------------------------
 
 
-def ask_models(settings: GranularitySettings, taxonomy: Taxonomy, grouping: Grouping) -> list[Classified]:
-    """Classifies the fine names by their text, with each encoder and chat model of the settings.
-
-    Raises:
-        TaxtuneError: If a model or the templates cannot be used.
-    """
+def ask_models(settings: GranularitySettings, grouping: Grouping) -> list[Classified]:
+    """Classifies the fine names by their text, with each encoder and chat model of the settings."""
     templates, results = read_label_prompts(settings.templates or "label"), []
     for spec in settings.model:
         if not spec.startswith("llm:"):
@@ -256,10 +232,7 @@ def ask_models(settings: GranularitySettings, taxonomy: Taxonomy, grouping: Grou
 def language_only(encoder: TextEncoder, grouping: Grouping, templates: Sequence[str]) -> Classified:
     """Classifies each fine class as the coarse class whose text is nearest to its own.
 
-    Args:
-        encoder: An encoder of texts.
-        grouping: The fine and the coarse classes.
-        templates: Prompt templates, for both; the embeddings of a label's prompts are averaged.
+    The embeddings of a label's prompts, one per template, are averaged.
 
     Raises:
         ModelError: If the encoder gives no vector for a class.
@@ -277,12 +250,6 @@ def language_chat(llm: Model, name: str, grouping: Grouping, *, store: AnswerSto
     """Classifies each fine class as the coarse class that a chat model names (the generative row of the table).
 
     A reply that names no class, or several, and a failed call are unscored and counted, never wrong.
-
-    Args:
-        llm: The chat model.
-        name: Its name in the table.
-        grouping: The fine and the coarse classes.
-        store: The store of replies, or None.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -347,7 +314,7 @@ def language_report(results: Sequence[Classified], grouping: Grouping, settings:
             f"Coarse classes that share a name cannot be distinguished and share the credit: {', '.join(alike)}."
         )
     columns = ["encoder", "accuracy", "low", "high", "scored", "unscored"]
-    of_class = ["encoder", "coarse class", "fine classes", "accuracy", "most often mistaken for"]
+    by_class = pd.DataFrame(classes, columns=["encoder", "coarse class", "fine classes", "accuracy", "mistaken for"])
     return StudyReport(
         study="granularity",
         title="Does the text of a fine class reveal its coarse class?",
@@ -362,12 +329,7 @@ def language_report(results: Sequence[Classified], grouping: Grouping, settings:
                 f"95 % percentile bootstrap over the fine classes, {settings.resamples:,} resamples.",
                 digits=dict.fromkeys(columns[1:4], 2),
             ),
-            frame_table(
-                "classes",
-                "The same by coarse class",
-                pd.DataFrame(classes, columns=of_class),
-                digits={"accuracy": 1},
-            ),
+            frame_table("classes", "The same by coarse class", by_class, digits={"accuracy": 1}),
         ),
         figures={"language": partial(draw_accuracies, names, {"accuracy": means}, marks=trivial)},
         notes=tuple(notes),
@@ -378,13 +340,7 @@ def language_report(results: Sequence[Classified], grouping: Grouping, settings:
 def draw_accuracies(
     names: Sequence[str], series: Mapping[str, Sequence[Interval]], *, marks: Mapping[str, float] | None = None
 ) -> Figure:
-    """Draws a dot with its interval for each row and series, in %.
-
-    Args:
-        names: The names of the rows, at least one.
-        series: By name, an accuracy in 0..1 for each row; NaN is not drawn.
-        marks: Accuracies in 0..1 to compare with, by name, drawn as vertical lines.
-    """
+    """Draws a dot with its interval for each row and series, in %, and `marks`, accuracies in 0..1, as lines."""
     from matplotlib.figure import Figure
 
     from taxtune.report.drawing import CYCLE, FAINT, GREY, MARKER_CYCLE

@@ -1,12 +1,9 @@
 """Do models miss coarse names because captions seldom have them? Paper 3, §4.2, "Granularity Bias", Figure 4.
 
-The paper counts how often captions have each class name, and compares, ancestor by ancestor, how far the leaves below
-it are named more often than itself with what it gains when it is scored by them.
-
-A caption names a node when one of the node's names, its label or an alias, stands in it as whole words. Words are
-compared as the mapper's lexicon folds them: plural, American and British spelling, accents, case and hyphens do not
-matter. No name reaches over a comma or the end of a sentence. Of names one of which lies inside the other the longer is
-meant: a "tiger shark" is not a tiger, nor a mention of "shark". A name of several nodes counts for each of them.
+A caption names a node when one of the node's names, its label or an alias, stands in it as whole words, folded as in
+the mapper's lexicon (plurals, spelling, accents, case, hyphens). No name reaches over a comma or the end of a sentence.
+Of names one of which lies inside the other the longer is meant: a "tiger shark" is not a tiger. A name of several nodes
+counts for each of them.
 """
 
 from __future__ import annotations
@@ -87,10 +84,10 @@ def read_captions(path: Path, *, column: str = "caption") -> list[str]:
         if key not in record:
             remedy = f"There are {', '.join(map(repr, record))}: choose one with --caption-column."
             raise DataError(f"There is no column {column!r}.", file=path, row=row, remedy=remedy)
-        for cell in record[key] or [None] if isinstance(record[key], list) else [record[key]]:
-            if cell is not None and not isinstance(cell, str):
-                raise DataError("The caption is not text.", file=path, row=row, value=cell)
-            captions.append(cell or "")
+        texts = record[key] if isinstance(record[key], list) else [record[key] or ""]
+        if not all(isinstance(text, str) for text in texts):
+            raise DataError("The caption is not text.", file=path, row=row, value=record[key])
+        captions += texts
     return captions
 
 
@@ -140,8 +137,8 @@ def count_captions(
         message = f"None of {total:,} captions names a label of the taxonomy, so there is nothing to compare."
         raise DataError(message, file=source, remedy=remedy)
     labels = label_frame(graph)
-    labels["captions"] = [named[node] for node in labels.index]
-    labels["inside_longer_names"] = [inside[node] for node in labels.index]
+    for column, counter in (("captions", named), ("inside_longer_names", inside)):
+        labels[column] = [counter[node] for node in labels.index]
     # A leaf counts once for a node, however many paths lead to it.
     above = graph.above[graph.leaves].T
     of_leaves = labels.loc[graph.leaves, "captions"].to_numpy(dtype=float)
@@ -163,9 +160,7 @@ def _folded(text: str) -> str:
 
 def _sorted_out(spans: list[tuple[int, int, set[int]]]) -> tuple[set[int], set[int]]:
     """The nodes that a caption names, and those whose names stand inside longer names; spans are start, last, nodes."""
-    named: set[int] = set()
-    nested: set[int] = set()
-    reached = -1
+    named, nested, reached = set[int](), set[int](), -1
     # From the left, of names that begin together the longest first: one that ends no later than another ended is
     # inside it.
     for _, last, nodes in sorted(spans, key=lambda span: (span[0], -span[1])):
@@ -178,13 +173,9 @@ def _sorted_out(spans: list[tuple[int, int, set[int]]]) -> tuple[set[int], set[i
 
 
 def correlate(result: Granularity, labels: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Correlates the frequency gap of ancestors with what they gain by their leaves.
+    """Correlates the frequency gap of ancestors (`CaptionCounts.labels`) with what they gain by their leaves.
 
     Ancestors that every image shows, such as the root, are left out: they cannot gain anything.
-
-    Args:
-        result: Average precisions.
-        labels: The labels with their gaps, see `CaptionCounts`.
 
     Returns:
         The row of the table, with NaN where there is no correlation, and the compared ancestors.
@@ -204,26 +195,15 @@ def correlate(result: Granularity, labels: pd.DataFrame) -> tuple[dict[str, Any]
 def frequency_report(
     counts: CaptionCounts, graph: LabelGraph, settings: dict[str, Any], results: Sequence[Granularity] = ()
 ) -> StudyReport:
-    """Returns the caption counts of the labels of each level, and their correlation with the gain of ancestors.
-
-    Args:
-        counts: The counted captions.
-        graph: The labels.
-        settings: What is needed to run the study again.
-        results: One per score matrix, if there are any.
-    """
+    """Returns the caption counts by level, and their correlation with the gain of ancestors by each score matrix."""
     labels, notes = counts.labels, list(counts.notes)
-    by_level = labels.assign(never=100.0 * (labels["captions"] == 0)).groupby("level")
-    levels = by_level.agg(
-        labels=("kind", "size"),
-        leaves=("kind", lambda kinds: (kinds == "leaf").sum()),
-        mean=("captions", "mean"),
-        median=("captions", "median"),
-        most=("captions", "max"),
-        never=("never", "mean"),
-        inside=("inside_longer_names", "mean"),
+    by_level = labels.groupby("level")["captions"]
+    levels = pd.DataFrame(
+        {"labels": by_level.size(), "leaves": (labels["kind"] == "leaf").groupby(labels["level"]).sum()}
     )
-    levels = levels.rename(columns={"never": "never named (%)", "inside": "inside longer names"}).reset_index()
+    levels[["mean", "median", "most"]] = by_level.agg(["mean", "median", "max"])
+    levels["never named (%)"] = 100 * by_level.agg(lambda counts: (counts == 0).mean())
+    levels["inside longer names"] = labels.groupby("level")["inside_longer_names"].mean()
     gaps = labels[labels["kind"] == "ancestor"].sort_values("gap", ascending=False, kind="stable")
     which = "All ancestors"
     if len(gaps) > 2 * _ENDS:
@@ -250,12 +230,12 @@ def frequency_report(
             "frequency-levels",
             f"How many of {counts.captions:,} captions name a label, by level, the root being level 0 "
             "(paper 3, Figure 4 left)",
-            levels,
+            levels.reset_index(),
             "A caption counts once for a label if it contains one of the label's names as whole words, singular or "
             "plural; the senses of a name are not distinguished.",
             "Inside longer names: the mean number of captions in which a label's name occurs only inside a longer "
             "name on the tree (tiger in tiger shark); these do not count.",
-            digits=dict.fromkeys(levels.columns[3:], 1),
+            digits=dict.fromkeys(levels.columns[2:], 1),
         ),
         frame_table(
             "frequency-gaps",
@@ -302,13 +282,7 @@ def frequency_report(
 def draw_frequency(
     counts: CaptionCounts, correlation: dict[str, Any] | None = None, ancestors: pd.DataFrame | None = None
 ) -> Figure:
-    """Draws the count of every label over its level, and the gain by leaves over the frequency gap.
-
-    Args:
-        counts: The counted captions.
-        correlation: The row of the table of correlations, or None: only the left panel is drawn.
-        ancestors: The compared ancestors with gap and gain, or None.
-    """
+    """Draws the count of every label over its level and, of what `correlate` returns, the gain over the gap."""
     from matplotlib.figure import Figure
 
     from taxtune.report.drawing import CYCLE, FAINT, INK

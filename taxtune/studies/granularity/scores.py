@@ -84,11 +84,8 @@ def label_frame(graph: LabelGraph) -> pd.DataFrame:
 def matched(encoder: TextEncoder, targets: Sequence[int], queries: FloatMatrix, labels: FloatMatrix) -> ScoreMatrix:
     """Returns the rounded cosine of every image or text with every node's prompts (paper 3, eq. 1).
 
-    Args:
-        encoder: The encoder of the vectors.
-        targets: The node of each image or text.
-        queries: Unit vectors of the images or texts, shape (images, dimensions).
-        labels: Those of the nodes' prompts, shape (nodes, dimensions).
+    `targets` are the nodes of the images or texts, `queries` their unit vectors, shape (images, dimensions), and
+    `labels` those of the nodes' prompts, (nodes, dimensions).
 
     Raises:
         ModelError: If a vector is missing.
@@ -105,13 +102,11 @@ def check_targets(targets: IntArray, graph: LabelGraph, source: str) -> NDArray[
         DataError: If no image is labelled with a leaf, or all that are show one leaf.
     """
     keep = np.isin(targets, graph.leaves)
-    shown = np.unique(targets[keep])
-    if not shown.size:
-        remedy = "Label the images with the most specific classes, or prune the taxonomy below their labels."
-        raise DataError("No image is labelled with a leaf of the taxonomy.", file=source, remedy=remedy)
-    if len(shown) == 1:
-        message = "All images show the same class, so ranking them says nothing."
-        raise DataError(message, file=source, value=graph.tree.labels[int(shown[0])], remedy="Give two classes.")
+    if len(np.unique(targets[keep])) < 2:
+        remedy = (
+            "Label images with at least two of its most specific classes, or prune the taxonomy below their labels."
+        )
+        raise DataError("The images do not show two leaves of the taxonomy.", file=source, remedy=remedy)
     return keep
 
 
@@ -119,7 +114,7 @@ def at_leaves(matrix: ScoreMatrix, graph: LabelGraph) -> ScoreMatrix:
     """Returns the images whose label is a leaf; for the others it is unknown which leaves they do not show.
 
     Raises:
-        DataError: As `check_targets`.
+        DataError: If they show fewer than two leaves.
     """
     keep = check_targets(matrix.targets, graph, matrix.name)
     note = f"{int((~keep).sum()):,} of {len(keep):,} images left out: their label is not a leaf of the taxonomy."
@@ -129,11 +124,7 @@ def at_leaves(matrix: ScoreMatrix, graph: LabelGraph) -> ScoreMatrix:
 def all_scores(
     settings: GranularitySettings, graph: LabelGraph, part: Domain | None, answers: AnswerTable | None
 ) -> list[ScoreMatrix]:
-    """Returns the scores of every file and model, under different names; `answers` are scored instead of images.
-
-    Raises:
-        TaxtuneError: If a file, an image or a model cannot be used.
-    """
+    """Returns the scores of every file and model, under different names; `answers` are scored instead of images."""
     from taxtune.encoders.vectors import stored_images
 
     matrices = [read_scores(path, graph.tree, part) for path in settings.scores]

@@ -1,10 +1,9 @@
 """Does a model know coarse labels as well as the fine labels below them? Paper 3, §4, Table 2, Figures 2 and 3.
 
 Every image is positive for its leaf and for all ancestors of it, in a graph of labels those on any path. Every label is
-a binary task of its own, scored by average precision. An ancestor's scores are those of its own name (raw), the largest
-raw score of its direct children (eq. 2), or the largest score of a leaf below it (eq. 3); what the last two gain over
-the first is the model's discrepancy Δ. All tables and figures come from one frame with a row per label. The other forms
-of the study are in `classes` and `frequency`.
+a binary task, scored by average precision, an ancestor by its own name (raw), by its children (eq. 2) or by the leaves
+below it (eq. 3); what the last two gain over the first is the model's discrepancy Δ. All tables and figures come from
+one frame with a row per label. The other forms of the study are in `classes` and `frequency`.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def granularity(settings: GranularitySettings) -> StudyReport:
         cut: dict[str, Any] = {"level": settings.coarse_level, "labels": settings.coarse}
         grouping = coarse_cut(graph.tree, **cut, label_names=settings.label_names)
         if settings.form == "language":
-            return language_report(ask_models(settings, graph.tree, grouping), grouping, settings)
+            return language_report(ask_models(settings, grouping), grouping, settings)
     # What is wrong with a file or a setting is said before a model is asked about every image.
     counts = None
     if settings.captions:
@@ -146,9 +145,8 @@ def hierarchy(
 
     Args:
         matrix: The scores; images whose label is not a leaf are left out and counted.
-        graph: The labels; `LabelGraph.of` makes it of a tree.
-        trivial: "keep" or "leave-out" ancestors that every image shows, such as the root, whose average precision is 1
-            for any scores. The paper keeps its level 0.
+        graph: The labels.
+        trivial: "keep", as the paper does, or "leave-out" ancestors that every image shows, such as the root.
         resamples: Bootstrap resamples of the images; 0 for no intervals.
         seed: Seed of the resampling.
 
@@ -204,22 +202,12 @@ def _quantities(values: Sequence[FloatArray]) -> FloatArray:
 
 
 def from_children(scores: Scores, graph: LabelGraph) -> Scores:
-    """Returns the scores with every ancestor's replaced by the largest *raw* score of its direct children (eq. 2).
-
-    Args:
-        scores: Raw scores, shape (images, nodes): column v is node v; leaves keep theirs.
-        graph: The labels.
-    """
+    """Returns scores, (images, nodes), with each ancestor's replaced by the largest raw one of its children (eq. 2)."""
     return _raised(scores, scores.copy(), graph)
 
 
 def from_leaves(scores: Scores, graph: LabelGraph) -> Scores:
-    """Returns the scores with every ancestor's replaced by the largest score of a leaf below it on any path (eq. 3).
-
-    Args:
-        scores: Raw scores, shape (images, nodes): column v is node v; leaves keep theirs.
-        graph: The labels.
-    """
+    """Returns scores, (images, nodes), with each ancestor's replaced by the largest of the leaves below it (eq. 3)."""
     result = scores.copy()
     # The edges go from the bottom up: a child is final before it is passed to a parent.
     return _raised(result, result, graph)
@@ -239,12 +227,7 @@ def _raised(source: Scores, result: Scores, graph: LabelGraph) -> Scores:
 
 
 def hierarchy_report(results: Sequence[Granularity], settings: dict[str, Any]) -> StudyReport:
-    """Returns the tables, figures and numbers of one or more score matrices.
-
-    Args:
-        results: One per score matrix, at least one.
-        settings: What is needed to run the study again.
-    """
+    """Returns the tables, figures and numbers of one or more score matrices."""
     summary, levels = [], []
     for result in results:
         means = {name: 100 * interval.estimate for name, interval in result.intervals.items()}

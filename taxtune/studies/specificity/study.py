@@ -84,7 +84,7 @@ def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFra
 
     Args:
         encoder: A CLIP model.
-        texts: Columns image, file, kind and text.
+        texts: Columns image, file (in the folder), kind and text.
         folder: The folder of the images.
 
     Raises:
@@ -239,36 +239,22 @@ def report(
 def _distributions(name: str, pairs: pd.DataFrame) -> pd.DataFrame:
     """A row per kind of text: how many there are, their scores, and how often wrong ones exceed one label."""
     by_kind = pairs.groupby("kind")["score"]
-    rows = pd.DataFrame({"n": by_kind.size(), "mean": by_kind.mean(), "SD": by_kind.std(ddof=0)})
-    rows = rows.reindex([kind for kind in _ALL if kind in rows.index])
-    means = pairs.pivot_table(index="image", columns="kind", values="score")
-    if "single" in means:
-        above = means.gt(means["single"], axis=0).where(means.notna().mul(means["single"].notna(), axis=0))
-        rows["above one label"] = 100 * above[[kind for kind in NEGATIVES if kind in means]].mean()
-    else:
-        rows["above one label"] = np.nan
-    rows.insert(0, "scores", name)
-    rows.insert(1, "side", ["right" if kind in POSITIVES else "wrong" for kind in rows.index])
-    rows.insert(2, "texts", rows.index.map(_ALL))
-    return rows
+    rows = pd.DataFrame({"scores": name, "texts": _ALL, "n": by_kind.size(), "mean": by_kind.mean()})
+    rows["SD"] = by_kind.std(ddof=0)
+    means = pairs.pivot_table(index="image", columns="kind", values="score").reindex(columns=list(_ALL))
+    differences = means.sub(means["single"], axis=0)
+    above = (differences > 0).where(differences.notna()).mean()
+    rows["above one label"] = 100 * above[list(NEGATIVES)]
+    return rows.reindex(list(_ALL)).dropna(subset="n").astype({"n": int})
 
 
 def _texts_report(texts: pd.DataFrame, notes: list[str], settings: dict[str, Any]) -> StudyReport:
     sizes = texts.groupby(["kind", "image"]).size().unstack(fill_value=0).reindex(list(_ALL), fill_value=0)
-    table = pd.DataFrame(
-        {
-            "side": ["right" if kind in POSITIVES else "wrong" for kind in _ALL],
-            "texts": list(_ALL.values()),
-            "n": sizes.sum(axis=1),
-            "images that have any": (sizes > 0).sum(axis=1),
-            "fewest": sizes.min(axis=1),
-            "most": sizes.max(axis=1),
-        }
-    )
+    table = pd.DataFrame({"texts": _ALL, "n": sizes.sum(axis=1), "images that have any": (sizes > 0).sum(axis=1)})
     made = frame_table(
         "texts",
         f"Texts of {sizes.shape[1]:,} images; nothing has been scored yet",
-        table,
+        table.assign(fewest=sizes.min(axis=1), most=sizes.max(axis=1)),
         "Add a `score` to each line of the file of pairs, then pass the file with --scored.",
     )
     return StudyReport("specificity", "The texts of the specificity study", settings, (made,), notes=tuple(notes))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import re
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
@@ -92,11 +92,13 @@ def read_images(
     text_file, object_file = _parse(captions, _Captions), _parse(instances, _Instances)
     ids = {image.id for image in text_file.images}
     names = {category.id: category.name for category in object_file.categories}
-    for path, entries, distinct in ((captions, text_file.images, ids), (instances, object_file.categories, names)):
-        if len(distinct) < len(entries):
-            raise DataError("The file repeats an id.", file=path, value=_repeated([entry.id for entry in entries]))
-    if len(set(names.values())) < len(names):
-        raise DataError("Two categories have the same name.", file=instances, value=_repeated([*names.values()]))
+    for path, entries in (
+        (captions, [image.id for image in text_file.images]),
+        (instances, [category.id for category in object_file.categories]),
+        (instances, [category.name for category in object_file.categories]),
+    ):
+        if repeated := [entry for entry, count in Counter(entries).items() if count > 1]:
+            raise DataError("The file repeats an id or a category's name.", file=path, value=repeated[0])
     for path, key, keys, known in (
         (captions, "image_id", [entry.image_id for entry in text_file.annotations], ids),
         (instances, "category_id", [entry.category_id for entry in object_file.annotations], names),
@@ -106,7 +108,8 @@ def read_images(
             raise DataError(f"annotations[{wrong}]: its {key} is not in the file.", file=path, value=keys[wrong])
     texts = _by_image((entry.image_id, entry.caption) for entry in text_file.annotations)
     labels = _by_image((entry.image_id, names[entry.category_id]) for entry in object_file.annotations)
-    told = _read_narratives(narratives)
+    lines = [] if narratives is None else read_text(narratives, error=DataError, what="narratives").split("\n")
+    told = [_parse(narratives or captions, _Caption, line, i) for i, line in enumerate(lines, start=1) if line.strip()]
     # Localized Narratives write some ids with leading zeros.
     long = _by_image((e.image_id if e.image_id in ids else e.image_id.lstrip("0"), e.caption) for e in told)
     if told and not long.keys() & ids:
@@ -126,12 +129,6 @@ def read_images(
     return images, list(names.values()), notes
 
 
-def _read_narratives(path: Path | None) -> list[_Caption]:
-    text = "" if path is None else read_text(path, error=DataError, what="narratives")
-    lines = enumerate(text.split("\n"), start=1)
-    return [_parse(path, _Caption, line, row) for row, line in lines if path is not None and line.strip()]
-
-
 def _parse(path: Path, kind: type[T], line: str | None = None, row: int | None = None) -> T:
     """The content of a JSON file, or of one line of a file of JSON lines."""
     try:
@@ -142,10 +139,6 @@ def _parse(path: Path, kind: type[T], line: str | None = None, row: int | None =
         remedy = "Check that it is the right one of COCO's files: captions, or instances."
         value = first["input"] if where else None
         raise DataError(f"{where or 'JSON'}: {first['msg']}.", file=path, row=row, value=value, remedy=remedy) from None
-
-
-def _repeated(values: list[str]) -> str:
-    return next(value for i, value in enumerate(values) if value in values[:i])
 
 
 def _by_image(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:

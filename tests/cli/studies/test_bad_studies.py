@@ -155,7 +155,10 @@ SPECIFICITY = "study specificity --resamples 5"
         (f"{GRANULARITY} --scores scores-long.csv", ["scores-long.csv: The score file cannot be read as CSV"]),
         (f"{GRANULARITY} --scores scores-unnamed.csv", ["scores-unnamed.csv", "Unnamed: 12"]),
         (f"{GRANULARITY} --scores good.npz --root cod", ["nothing below this node"]),
-        ("study granularity -t flat.csv --scores flat.npz --form two-level --coarse-level 1", ["no level between"]),
+        (
+            "study granularity -t flat.csv --scores flat.npz --form two-level --coarse-level 1",
+            ["at least two coarse classes"],
+        ),
         (f"{SPECIFICITY} --scored true.jsonl", ["true.jsonl:1", "12 such rows", "True"]),
         (f"{SPECIFICITY} --scored huge.jsonl", ["huge.jsonl:1", "too large"]),
         (f"{SPECIFICITY} --scored long-pairs.csv", ["long-pairs.csv:2", "5 cells, the header 4"]),

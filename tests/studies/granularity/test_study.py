@@ -113,7 +113,7 @@ def test_the_report() -> None:
 
 
 def test_one_class_is_an_error() -> None:
-    with pytest.raises(DataError, match="the same class"):
+    with pytest.raises(DataError, match="do not show two leaves"):
         hierarchy(matrix(targets=(3, 3, 3, 3)), TREE)
 
 

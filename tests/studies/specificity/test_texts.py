@@ -105,7 +105,7 @@ def test_bad_captions(tmp_path: Path, path: str, value: Any, message: str) -> No
     [
         ("categories", ..., "instances.json: categories: Field required"),
         ("categories.0.name", " ", r"categories\[0\].name: "),
-        ("categories.1.name", "person", "Two categories have the same name.*'person'"),
+        ("categories.1.name", "person", "repeats an id or a category's name.*'person'"),
         ("categories", [{"id": 1, "name": "person"}], "at least 2 items"),
         ("annotations.0.category_id", 1000, r"annotations\[0\]: its category_id is not in the file.*'1000'"),
         ("annotations", [], "At least two images need both"),
