@@ -127,9 +127,9 @@ def read_label_prompts(name: str) -> tuple[str, ...]:
     return tuple(templates)
 
 
-def label_texts(taxonomy: Taxonomy, names: str = "common") -> list[str]:
-    """Returns the label of every node, or with "common" its preferred common name, with spaces for underscores."""
-    chosen = taxonomy.labels if names == "label" else [taxonomy.common_name(i) for i in range(len(taxonomy))]
+def label_texts(taxonomy: Taxonomy) -> list[str]:
+    """Returns the preferred common name of every node, or its label, with spaces for underscores."""
+    chosen = [taxonomy.common_name(i) for i in range(len(taxonomy))]
     return [" ".join(name.replace("_", " ").split()) or name for name in chosen]
 
 

@@ -66,16 +66,13 @@ class Grouping(NamedTuple):
     notes: list[str]
 
 
-def coarse_cut(
-    taxonomy: Taxonomy, *, level: int | None = None, labels: Sequence[str] = (), label_names: str = "common"
-) -> Grouping:
+def coarse_cut(taxonomy: Taxonomy, *, level: int | None = None, labels: Sequence[str] = ()) -> Grouping:
     """Returns the leaves and the coarse class of each; leaves that are below none are left out and counted.
 
     Args:
         taxonomy: The tree.
         level: Take the nodes of this level that are no leaves; the root is level 0.
         labels: Or take these nodes: labels, aliases or paths.
-        label_names: The names in prompts, as `taxtune.studies.embedding.label_texts` takes it.
 
     Raises:
         DataError: If not exactly one of the two is given, a class has nothing below it or lies below another, or there
@@ -99,7 +96,7 @@ def coarse_cut(
     if (below.sum(axis=0) > 1).any():
         remedy = "Remove one of them: a fine class belongs to only one coarse class."
         raise DataError("A coarse class is below another.", value=shown, remedy=remedy)
-    kept, names = below.any(axis=0), np.array(label_texts(taxonomy, label_names), dtype=object)
+    kept, names = below.any(axis=0), np.array(label_texts(taxonomy), dtype=object)
     notes = [f"{(~kept).sum():,} of {kept.size:,} fine classes left out: they are not below a coarse class."]
     return Grouping(leaves[kept], coarse, below[:, kept].argmax(axis=0), names, [] if kept.all() else notes)
 

@@ -129,7 +129,7 @@ def all_scores(
 
     matrices = [read_scores(path, graph.tree, part) for path in settings.scores]
     templates = read_label_prompts(settings.templates or ("label" if answers else "photos"))
-    names = label_texts(graph.tree, settings.label_names)
+    names = label_texts(graph.tree)
     examples: list[Any] = [] if answers is None else list(answers.rows)
     for spec in settings.model:
         if answers is not None:

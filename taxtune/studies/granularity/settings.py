@@ -83,10 +83,6 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
     templates: Annotated[
         str | None, Option(metavar="SET|FILE", help="Prompts for labels: label, photo, photos, or your own file.")
     ] = None
-    label_names: Annotated[
-        Literal["common", "label"],
-        Option(metavar="NAMES", help="Names in the prompts: common (if there is one) or label."),
-    ] = "common"
     trivial: Annotated[
         Literal["keep", "leave-out"],
         Option(metavar="WHAT", help="Ancestors that every image shows, whose average precision is always 1."),

@@ -61,8 +61,7 @@ def granularity(settings: GranularitySettings) -> StudyReport:
         raise DataError("The taxonomy needs at least two leaves.", file=record["taxonomy"], value=len(graph.leaves))
     grouping = None
     if settings.form in ("two-level", "language"):
-        cut: dict[str, Any] = {"level": settings.coarse_level, "labels": settings.coarse}
-        grouping = coarse_cut(graph.tree, **cut, label_names=settings.label_names)
+        grouping = coarse_cut(graph.tree, level=settings.coarse_level, labels=settings.coarse)
         if settings.form == "language":
             return language_report(ask_models(settings, grouping), grouping, settings)
     # What is wrong with a file or a setting is said before a model is asked about every image.

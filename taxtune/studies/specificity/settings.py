@@ -39,9 +39,6 @@ class SpecificitySettings(ModelSettings):
     ] = None
     negatives: Annotated[int, Option(metavar="N", min=1, help="Number of wrong texts of each kind per image.")] = 100
     sample: Annotated[int | None, Option(min=2, help="Number of images to draw at random. Default: all.")] = None
-    templates: Annotated[str, Option(help="The prompt template for labels: photo, label, or a file with one.")] = (
-        "photo"
-    )
     resamples: Annotated[int, Option(min=0, max=100_000, help="Bootstrap resamples; 0 for no intervals.")] = 1000
     seed: SeedOption = 0
     batch_size: BatchSize = 64

@@ -16,7 +16,7 @@ import pandas as pd
 
 from taxtune import atomic
 from taxtune.answers import read_records
-from taxtune.errors import DataError, ImageError
+from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.progress import track
 from taxtune.report.output import Cell, StudyReport, intervals_table, numbered
@@ -66,17 +66,9 @@ def _texts(settings: SpecificitySettings, captions: Path) -> tuple[pd.DataFrame,
         drawn = np.random.default_rng(settings.seed).choice(len(images), size=settings.sample, replace=False)
         notes.append(f"{settings.sample:,} of {len(images):,} images drawn at random.")
         images = [images[i] for i in sorted(drawn.tolist())]
-    if settings.images is not None:
-        missing = [image.file for image in images if not (settings.images / image.file).is_file()]
-        if missing:
-            message = f"{len(missing):,} of {len(images):,} images are not in the folder, such as {missing[0]}."
-            raise ImageError(message, file=settings.images, remedy="Give the folder of the captions file's images.")
-    templates = read_label_prompts(settings.templates)
-    if len(templates) != 1:
-        raise DataError("Give only one prompt template.", file=settings.templates, value=len(templates))
-    return make_texts(
-        images, read_words(categories), templates[0], negatives=settings.negatives, seed=settings.seed
-    ), notes
+    (template,) = read_label_prompts("photo")
+    words = read_words(categories)
+    return make_texts(images, words, template, negatives=settings.negatives, seed=settings.seed), notes
 
 
 def score(encoder: ClipEncoder, texts: pd.DataFrame, folder: Path) -> pd.DataFrame:

@@ -69,7 +69,7 @@ CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, ca
         (("--scores", "scores.csv", "--images", "."), "give the manifest with --data"),
         ((), "No scores were given"),
         (("--model", "clip:x"), "to score, and these need a --model"),
-        (("--scores", "scores.csv", "--label-names", "latin"), "--label-names has no such value. (got 'latin')"),
+        (("--scores", "scores.csv", "--trivial", "x"), "--trivial has no such value. (got 'x')"),
         (("--scores", "scores.csv", "--form", "two-level"), "by a level or by their labels"),
         (("--scores", "scores.csv", "--root", "animals"), "Did you mean 'animal'"),
         (("--form", "language"), "needs a --model"),
