@@ -129,9 +129,9 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
     if tags is not None:
         inclusion = measures["inclusion"]
         asked = [row.fields[str(column)] for row in rows] if inclusion.needs_questions else None
-        found = name_tags(inclusion, [row.answer or "" for row in rows], tags, asked)
-        frame[["tags", "named"]] = found[["tags", "named"]]
-        tables.append(tags_table(found, views, **draws))
+        verdicts = name_tags(inclusion, [row.answer or "" for row in rows], tags, asked)
+        frame[["tags", "named"]] = verdicts[["tags", "named"]]
+        tables.append(tags_table(verdicts, views, **draws))
     if part is not None:
         nodes = {"all": (frame["node"], frame["target"])}
         tables.append(both_trees_table(part, nodes, "answers of", off_tree={"all": off_tree}))
@@ -307,34 +307,25 @@ def draw_costs(costs: pd.DataFrame) -> Figure:
         costs: A row per type: type, count, share, and for hp and hr the cost and its low and high end.
     """
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
-    from taxtune.report.drawing import COLOURS, GREY, INK
+    from taxtune.report.drawing import COLOURS, GREY
 
     rows = np.arange(len(costs))
     figure = Figure(figsize=(8.4, 0.46 * len(costs) + 1.3), layout="constrained")
     shares, losses = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.5))
-    percent = 100 * costs["share"].to_numpy()
-    shares.barh(rows, percent, height=0.62, color=GREY)
-    for row, value, count in zip(rows, percent, costs["count"], strict=True):
-        shares.text(value + 0.02 * percent.max(), row, f"{count:,}", va="center", color=INK, fontsize=9)
-    shares.set_xlim(0, 1.18 * percent.max())
+    bars = shares.barh(rows, 100 * costs["share"], height=0.62, color=GREY)
+    shares.bar_label(bars, [f" {count:,}" for count in costs["count"]], fontsize=9)
+    shares.margins(x=0.18)
     shares.set_xlabel("share of answers, %")
     shares.set_yticks(rows, costs["type"].tolist())
-    shares.tick_params(axis="y", length=0)
     shares.invert_yaxis()
     for offset, metric, name, marker in ((-0.17, "hp", "hP", "o"), (0.17, "hr", "hR", "v")):
-        columns = [f"{metric}_{end}" for end in ("cost", "low", "high")]
-        ends = [Interval(*row) for row in costs[columns].itertuples(index=False)]
-        label = f"cost in {name} (1 − {name} = {costs[columns[0]].sum():.3f})"
-        draw_intervals(
-            losses, rows + offset, ends, label=label, fmt=marker, color=COLOURS[metric], elinewidth=1.4, markersize=5
-        )
-    for edge in rows[:-1] + 0.5:
-        losses.axhline(edge, color="#e4e4e4", lw=0.7, zorder=0)
+        ends = costs[[f"{metric}_cost", f"{metric}_low", f"{metric}_high"]].itertuples(index=False)
+        label = f"cost in {name} (1 − {name} = {costs[f'{metric}_cost'].sum():.3f})"
+        look: dict[str, Any] = {"fmt": marker, "color": COLOURS[metric], "elinewidth": 1.4, "markersize": 5}
+        draw_intervals(losses, rows + offset, [Interval(*row) for row in ends], label=label, **look)
+    losses.hlines(rows[:-1] + 0.5, *losses.get_xlim(), color="#e4e4e4", linewidth=0.7, zorder=0)
     losses.axvline(0, color=GREY, lw=0.8)
-    losses.tick_params(axis="y", length=0)
-    losses.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     losses.set_xlabel("taken from the mean over all answers")
-    losses.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, handletextpad=0.3)
+    losses.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return figure

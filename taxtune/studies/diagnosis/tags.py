@@ -104,11 +104,11 @@ def name_tags(
     return frame[["tags", "named", "hit"]]
 
 
-def tags_table(found: pd.DataFrame, views: Mapping[str, Sequence[StrEnum]], *, resamples: int, seed: int) -> Table:
+def tags_table(verdicts: pd.DataFrame, views: Mapping[str, Sequence[StrEnum]], *, resamples: int, seed: int) -> Table:
     """Returns the share of the answers of each type that name a tag of their image.
 
     Args:
-        found: What the tags say of each answer, see `name_tags`.
+        verdicts: What the tags say of each answer, see `name_tags`.
         views: The type of each answer, by the name of the source of the types; "correct" and "unscored" are not wrong.
         resamples: Bootstrap resamples of the shares.
         seed: Their seed.
@@ -118,7 +118,7 @@ def tags_table(found: pd.DataFrame, views: Mapping[str, Sequence[StrEnum]], *, r
         of_answer = np.array([str(kind) for kind in types])
         members = {str(kind): [str(kind)] for kind in type(types[0]) if kind != "unscored"}
         for name, kinds in {**members, "all wrong": [kind for kind in members if kind != "correct"]}.items():
-            here = found[np.isin(of_answer, kinds)]
+            here = verdicts[np.isin(of_answer, kinds)]
             tagged = here.loc[here["tags"].notna(), "hit"]
             counts = (len(here), len(tagged), int(tagged.isna().sum()), int((tagged == 1).sum()))
             share = mean_interval(tagged, resamples=resamples, seed=seed)

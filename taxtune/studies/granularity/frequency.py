@@ -187,8 +187,8 @@ def correlate(result: Granularity, labels: pd.DataFrame) -> tuple[dict[str, Any]
     row: dict[str, Any] = {"scores": result.name, "n anc": len(ancestors)} | dict.fromkeys(_COEFFICIENTS, math.nan)
     gap, gain = ancestors["gap"], ancestors["gain"]
     if len(ancestors) >= _FEWEST and min(np.ptp(gap), np.ptp(gain)) >= _SAME:
-        found = (*stats.pearsonr(gap, gain), *stats.spearmanr(gap, gain))
-        row |= dict(zip(_COEFFICIENTS, map(float, found), strict=True))
+        values = (*stats.pearsonr(gap, gain), *stats.spearmanr(gap, gain))
+        row |= dict(zip(_COEFFICIENTS, map(float, values), strict=True))
     return row, ancestors
 
 
@@ -301,14 +301,15 @@ def draw_frequency(
     medians = labels.groupby("level")["captions"].median()
     axes[0].hlines(medians, medians.index - 0.36, medians.index + 0.36, color=INK, label="median")
     axes[0].set_yscale("symlog", linthresh=1, linscale=0.45)
+    axes[0].yaxis.set_major_formatter("{x:,.0f}")
     axes[0].set(xticks=list(medians.index), xlabel="level in the tree", ylabel="captions that name the label")
     axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, fontsize=8)
     if correlation is not None and ancestors is not None:
         axes[1].scatter(ancestors["gap"], 100 * ancestors["gain"], color=CYCLE[2], **look)
         axes[1].set(xlabel="frequency gap, leaves over ancestor (log10)", ylabel="gain by leaves (points)")
-        shown = ", ".join(f"{name} = {correlation[name]:.2g}" for name in _COEFFICIENTS)
-        told = "no correlation" if math.isnan(correlation["Pearson r"]) else shown
-        axes[1].set_title(f"{len(ancestors):,} ancestors: {told}", loc="left", fontsize=9)
+        r, p_r, rho, p_rho = (correlation[name] for name in _COEFFICIENTS)
+        title = "no correlation" if math.isnan(r) else f"r = {r:.2f} (p = {p_r:.2g}), ρ = {rho:.2f} (p = {p_rho:.2g})"
+        axes[1].set_title(f"{len(ancestors):,} ancestors: {title}", loc="left", fontsize=9)
     for panel in axes:
         panel.grid(color=FAINT, linewidth=0.5)
         panel.set_axisbelow(True)

@@ -108,11 +108,10 @@ def read_images(
             raise DataError(f"annotations[{wrong}]: its {key} is not in the file.", file=path, value=keys[wrong])
     texts = _by_image((entry.image_id, entry.caption) for entry in text_file.annotations)
     labels = _by_image((entry.image_id, names[entry.category_id]) for entry in object_file.annotations)
-    lines = [] if narratives is None else read_text(narratives, error=DataError, what="narratives").split("\n")
-    told = [_parse(narratives or captions, _Caption, line, i) for i, line in enumerate(lines, start=1) if line.strip()]
+    stories = [] if narratives is None else _read_narratives(narratives)
     # Localized Narratives write some ids with leading zeros.
-    long = _by_image((e.image_id if e.image_id in ids else e.image_id.lstrip("0"), e.caption) for e in told)
-    if told and not long.keys() & ids:
+    long = _by_image((e.image_id if e.image_id in ids else e.image_id.lstrip("0"), e.caption) for e in stories)
+    if stories and not long.keys() & ids:
         raise DataError("No narrative describes an image in the captions file.", file=narratives)
     images = [
         Image(image.id, image.file_name, texts[image.id], labels[image.id], long.get(image.id, ()))
@@ -127,6 +126,11 @@ def read_images(
     if strangers:
         notes.append(f"Left out: objects or narratives of {strangers:,} images that are not in the captions file.")
     return images, list(names.values()), notes
+
+
+def _read_narratives(path: Path) -> list[_Caption]:
+    lines = read_text(path, error=DataError, what="narratives").split("\n")
+    return [_parse(path, _Caption, line, row) for row, line in enumerate(lines, start=1) if line.strip()]
 
 
 def _parse(path: Path, kind: type[T], line: str | None = None, row: int | None = None) -> T:

@@ -251,4 +251,4 @@ def test_the_figure_shows_every_label_and_every_ancestor() -> None:
     assert sorted(heights.tolist()) == sorted(counts.labels["captions"].tolist())
     points = np.asarray(right.collections[0].get_offsets())
     assert sorted(points[:, 1].tolist()) == pytest.approx([-10, 10, 50])
-    assert "3 ancestors: Pearson r = " in right.get_title(loc="left")
+    assert "3 ancestors: r = " in right.get_title(loc="left")
