@@ -53,10 +53,7 @@ def test_csv_columns_find_their_nodes(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (CSV.replace("0.9", ""), r"csv: The score of 'a.jpg' under 'life/bird/robin' is not a finite"),
-        (CSV.replace("0.9", "nan"), "'a.jpg' under 'life/bird/robin' is not a finite"),
-        (CSV.replace("0.8", "inf"), "'b.jpg' under 'oak' is not a finite"),
         (CSV.replace("0.8", "high"), "'b.jpg' under 'oak' is not a finite.*score it again"),
-        (CSV.replace(",0.0\n", "\n"), "'a.jpg' under 'tree' is not"),
         (CSV.replace(",0.0\n", ",0.0,7\n"), "cannot be read as CSV"),
         (CSV.replace("Quercus,0.8", "elm,0.8"), "elm"),
         (CSV.replace(",tree", ",shrub"), "shrub"),
@@ -79,16 +76,12 @@ def test_bad_csv(tmp_path: Path, text: str, said: str) -> None:
     [
         ({"targets": None}, "no array 'targets'"),
         ({"targets": ["oak"]}, "`targets` must have 2 entries"),
-        ({"labels": ["oak"]}, "`labels` must have 5 entries"),
         ({"scores": np.zeros(5)}, "table of numbers"),
-        ({"scores": np.array([["a"] * 5] * 2)}, "table of numbers"),
         ({"scores": np.full((2, 5), math.nan)}, "'image 1' under 'bird'"),
         ({"scores": np.zeros((0, 5)), "targets": np.array([], dtype=str)}, "table of numbers"),
         ({"image_embeddings": np.ones((2, 3))}, "a finite vector for each"),
         ({"image_embeddings": np.ones((2, 3)), "label_embeddings": np.ones((5, 4))}, "a finite vector for each"),
         ({"image_embeddings": np.zeros((2, 3)), "label_embeddings": np.ones((5, 3))}, "none all zeros"),
-        ({"targets": np.array([{"a": 1}, 2], dtype=object)}, "Object arrays"),
-        ({"targets": np.array([b"oak", b"\xff"])}, "cannot be read"),
         ({"targets": ["bird", "tree"]}, "do not show two leaves"),
     ],
 )

@@ -82,14 +82,10 @@ def changed(source: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     ("path", "value", "message"),
     [
         ("images", ..., "captions.json: images: Field required"),
-        ("annotations", {}, "annotations: .* valid array"),
-        ("images", [], "image_id is not in the file"),
-        ("images.0", 3, r"images\[0\]: .*got 3"),
         ("images.0.id", ..., r"images\[0\].id: Field required"),
         ("images.1.id", 1, "repeats an id.*'1'"),
         ("images.0.file_name", "", r"images\[0\].file_name: "),
         ("annotations.0.image_id", 77, r"annotations\[0\]: its image_id is not in the file.*'77'"),
-        ("annotations.0.caption", None, r"annotations\[0\].caption: .*valid string"),
         ("annotations.0", {"image_id": 1, "category_id": 3}, "right one of COCO's files"),
         ("annotations", [{"image_id": 1, "caption": " "}], "At least two images need both"),
     ],
@@ -104,11 +100,9 @@ def test_bad_captions(tmp_path: Path, path: str, value: Any, message: str) -> No
     ("path", "value", "message"),
     [
         ("categories", ..., "instances.json: categories: Field required"),
-        ("categories.0.name", " ", r"categories\[0\].name: "),
         ("categories.1.name", "person", "repeats an id or a category's name.*'person'"),
         ("categories", [{"id": 1, "name": "person"}], "at least 2 items"),
         ("annotations.0.category_id", 1000, r"annotations\[0\]: its category_id is not in the file.*'1000'"),
-        ("annotations", [], "At least two images need both"),
     ],
 )
 def test_bad_instances(tmp_path: Path, path: str, value: Any, message: str) -> None:
