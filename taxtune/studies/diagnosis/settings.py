@@ -17,7 +17,6 @@ from taxtune.options import (
     SeedOption,
     SmoothingOption,
 )
-from taxtune.studies.scoring import check_measures
 from taxtune.studies.settings import NOT_RECORDED, AnswerSettings, MapperSettings, TextMeasureSettings, TreeSettings
 
 __all__ = ["DiagnosisSettings"]
@@ -64,7 +63,6 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
                 value=self.inclusion or self.concept,
                 remedy="Give both, such as --inclusion text-inclusion --concept sentence:MODEL.",
             )
-        check_measures(list(self.roles.values()), self.question_column)
 
     @property
     def roles(self) -> dict[str, Any]:

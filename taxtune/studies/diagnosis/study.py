@@ -38,8 +38,7 @@ from taxtune.report.scores import interval
 from taxtune.studies.diagnosis.settings import DiagnosisSettings
 from taxtune.studies.diagnosis.tags import name_tags, read_tags, tags_table
 from taxtune.studies.output import both_trees_table, draw_intervals, frame_table
-from taxtune.studies.scoring import check_questions, measure_notes, place_texts, text_scores
-from taxtune.studies.settings import needs_of
+from taxtune.studies.scoring import check_measures, check_questions, measure_notes, place_texts, text_scores
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
         targets=[row.target for row in rows],
         part=part,
     )
-    if any("question" in needs_of(spec) for spec in settings.roles.values()):
+    if check_measures(list(settings.roles.values()), column):
         check_questions(answers.file, rows, column)
     tags, notes = read_tags(settings.tags, answers, settings.id_column) if settings.tags else (None, [])
     mapper = settings.mapper(taxonomy)

@@ -79,7 +79,7 @@ def _split(cell: object) -> list[str] | None:
 def name_tags(
     measure: Measure, answers: Sequence[str], tags: Sequence[Any], questions: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Returns what the tags say of each answer: tags, named (those that it names), and hit.
+    """Returns a row per answer: the tags of its image, named (those that it names), and hit.
 
     `hit` is 1 where it names a tag, 0 where it names none, and NaN where its image was not tagged or a verdict that
     might have found one is missing.
