@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from taxtune.cli.interrupts import terminable
 from taxtune.errors import TaxtuneError
 from taxtune.options import opt
 
@@ -44,7 +43,7 @@ def mlflow(
     os.environ.update({**UI_ENVIRONMENT, **os.environ})
     print(f"http://127.0.0.1:{port} (in a few seconds; Ctrl-C ends it)", flush=True)
     # With a single worker: there is one reader.
-    with terminable(), subprocess.Popen([*serve, "--host", "127.0.0.1", "--workers", "1"]) as server:
+    with subprocess.Popen([*serve, "--host", "127.0.0.1", "--workers", "1"]) as server:
         try:
             raise typer.Exit(server.wait())
         except KeyboardInterrupt:  # how a server is meant to end

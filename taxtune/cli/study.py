@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from taxtune.cli.interrupts import stoppable
 from taxtune.options import JsonOption, JsonRowsOption, OutOption, check_out
 from taxtune.studies import STUDIES
 from taxtune.studies.settings import Declared, Settings, declarations
@@ -49,7 +48,7 @@ def study_command(name: str) -> Callable[..., None]:
     command.__doc__ = re.split(r"\n\n(?:Args|Raises):", inspect.cleandoc(study.run.__doc__))[0]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return stoppable(command)
+    return command
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.cli.interrupts import stoppable
 from taxtune.cli.taxonomy_build import build, keep
 from taxtune.cli.taxonomy_names import enrich, from_labels
 from taxtune.options import EnglishNamesOption, FileFormatOption, JsonOption, RootLabelOption, TaxonomyArgument, opt
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["check", "convert", "show", "taxonomy_app"]
 
 taxonomy_app = typer.Typer(help="Inspect, build or extend a label taxonomy.", no_args_is_help=True)
-taxonomy_app.command()(stoppable(build))
-taxonomy_app.command()(stoppable(enrich))
-taxonomy_app.command()(stoppable(from_labels))
+for command in (build, enrich, from_labels):
+    taxonomy_app.command()(command)
 
 
 @taxonomy_app.command()
