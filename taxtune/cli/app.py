@@ -13,7 +13,6 @@ from taxtune.cli.audit import audit
 from taxtune.cli.calibrate import calibrate
 from taxtune.cli.classify import classify
 from taxtune.cli.init import init
-from taxtune.cli.measure import measure
 from taxtune.cli.mlflow import mlflow
 from taxtune.cli.place import place
 from taxtune.cli.recipes import recipes
@@ -100,5 +99,5 @@ for panel, commands in _PANELS.items():
 app.add_typer(taxonomy_app, name="taxonomy", rich_help_panel="Taxonomies and answers")
 app.add_typer(study_app, name="study", rich_help_panel="Taxonomies and answers")
 # Sub-commands of score in all but their parameters, see `_Group`.
-app.command("score measure", hidden=True)(measure)
+app.command("score measure", hidden=True)(study_command("measure", "taxtune.cli"))
 app.command("score diagnose", hidden=True)(study_command("diagnosis"))

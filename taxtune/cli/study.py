@@ -23,14 +23,12 @@ study_app = typer.Typer(
 )
 
 
-def study_command(name: str) -> Callable[..., None]:
+def study_command(name: str, module: str = "taxtune.studies") -> Callable[..., None]:
     """Returns the command of a study: an option for each of its settings, --out and --json.
 
-    Args:
-        name: The study's package in `taxtune.studies`, whose `run` takes the settings. The docstring of `run`, up to
-            its arguments, is the command's help.
+    `run` in its module takes the settings. The docstring of `run`, up to its arguments, is the command's help.
     """
-    study = importlib.import_module(f"taxtune.studies.{name}")
+    study = importlib.import_module(f"{module}.{name}")
     kind: type[Settings] = get_type_hints(study.run)["settings"]
 
     def command(out: Path | None, as_json: bool, **given: Any) -> None:
