@@ -56,35 +56,29 @@ def build(
     )
     write_tree(out, built)
     print(f"taxtune: wrote the {'tree' if parents == 'longest-path' else 'graph'} to {out}", file=sys.stderr)
-    summary = (f"{head:9}{text}" for head, text in _summary(built.counts))
-    print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else "\n".join(summary))
+    print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else "\n".join(_summary(built.counts)))
 
 
 def keep(read: Sequence[Path | None], out: Path) -> None:
-    """Refuses to write over what is read.
-
-    Raises:
-        TaxtuneError: If the file that is to be written is one of those that are read.
-    """
+    """Raises a TaxtuneError if the file that is to be written is one of those that are read."""
     if out.resolve() in {path.resolve() for path in read if path is not None}:
         raise TaxtuneError("The output file is also an input file.", file=out, remedy="Choose another.")
 
 
-def _summary(counts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _summary(counts: dict[str, Any]) -> Iterator[str]:
     graph, tree, root, lost = counts["graph"], counts["tree"], counts["root"], counts["lost_leaves"]
-    yield "graph", f"{graph['nodes']:,} nodes, {graph['edges']:,} edges"
-    yield "", f"{graph['nodes_without_parent']:,} nodes without a parent"
-    yield "", f"{graph['nodes_with_several_parents']:,} nodes with several parents, at most {graph['most_parents']:,}"
+    yield f"graph    {graph['nodes']:,} nodes, {graph['edges']:,} edges"
+    none, several = graph["nodes_without_parent"], graph["nodes_with_several_parents"]
+    yield f"         {none:,} nodes without a parent, {several:,} with several"
     for what, count in graph["left_out"].items():
-        yield "", f"{count:,} left out: {what}"
-    joins = f", a new root above {root['joins']:,} nodes" if root["joins"] else ""
-    yield "root", (root["id"] if root["id"] == root["label"] else f"{root['id']} ({root['label']})") + joins
-    yield "dropped", ", ".join(f"{count:,} {what}" for what, count in counts["dropped"].items()) or "nothing"
+        yield f"         {count:,} left out: {what}"
+    yield f"root     {root['label']}" + (f", new, above {root['joins']:,} nodes" if root["joins"] else "")
+    yield "dropped  " + (", ".join(f"{count:,} {what}" for what, count in counts["dropped"].items()) or "nothing")
     if lost:
-        yield "", f"{len(lost):,} leaves: {', '.join(f'{key} ({why})' for key, why in [*lost.items()][:10])}"
-    yield "parents", f"{counts['several_parents']:,} nodes below the root have several"
-    yield "", f"{counts['decided_by_lot']:,} have them on equally long paths: the parent is chosen at random"
-    yield "names", f"{counts['without_label']:,} nodes without a label: their ids are their labels"
-    yield "", f"{counts['label_with_id']:,} labels with the id added, because a sibling has the same label"
+        yield f"         {len(lost):,} leaves: {', '.join(f'{key} ({why})' for key, why in [*lost.items()][:10])}"
+    several, chosen = counts["several_parents"], counts["decided_by_lot"]
+    yield f"parents  {several:,} nodes below the root have several; of {chosen:,} the parent is chosen at random"
+    yield f"names    {counts['without_label']:,} nodes without a label: their ids are their labels"
+    yield f"         {counts['label_with_id']:,} labels with the id added, because a sibling has the same label"
     size = f"{tree['nodes']:,} nodes, {tree['edges']:,} edges, {tree['leaves']:,} leaves, height {tree['height']}"
-    yield "result", f"{size}; nodes per level: {', '.join(f'{count:,}' for count in tree['levels'])}"
+    yield f"result   {size}; nodes per level: {', '.join(f'{count:,}' for count in tree['levels'])}"
