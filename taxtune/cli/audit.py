@@ -105,7 +105,7 @@ def audit(
 def _placing(
     source: str, taxonomy: str | None, similarity: str | None
 ) -> tuple[Path, Taxonomy, Callable[[Taxonomy], Mapper]]:
-    """The folder for the results, the tree, and a function that makes the mapper for a tree."""
+    """The folder for the results, the tree, and what makes the mapper for a tree."""
     from taxtune.answers.runs import split_run
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy.domain import read_part
@@ -127,7 +127,6 @@ def _placing(
         config, recorded = mapper_of(recipe, tree).config, recipe.mapper.similarity
     chosen = similarity or recorded
     if chosen.startswith("clip-i2t:"):
-        raise DataError(
-            "The mapper uses the images.", value=chosen, remedy="Give another --similarity, such as lexical."
-        )
+        remedy = "Give another --similarity, such as lexical."
+        raise DataError("The mapper uses the images.", value=chosen, remedy=remedy)
     return folder, tree, lambda changed: Mapper(changed, chosen, config)

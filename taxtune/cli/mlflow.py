@@ -31,12 +31,8 @@ def mlflow(
     # A comparison's run has its record beside the others'.
     database = next((file for file in (run, run / DATABASE, run.parent / DATABASE) if file.is_file()), None)
     if database is None:
-        raise TaxtuneError(
-            "There is no record of MLflow's here.",
-            file=run / DATABASE,
-            remedy="Give the folder of a run that was recorded in it (tracking.mlflow). A run that was recorded with "
-            "MLFLOW_TRACKING_URI is on that server.",
-        )
+        remedy = "Give the folder of a run with tracking.mlflow; one made with MLFLOW_TRACKING_URI is on that server."
+        raise TaxtuneError("There is no record of MLflow's here.", file=run / DATABASE, remedy=remedy)
     bring_along(database)
     address = f"sqlite:///{database.resolve().as_posix()}"
     serve = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", address, "--port", str(port)]

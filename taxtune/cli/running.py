@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: Kind = "tune") -> Experiment:
-    """Returns the parts of a recipe, and the folder for what is done with it; nothing is read but the recipe."""
+    """The parts of a recipe, with the folder for what is done with it; nothing is read but the recipe."""
     loaded = load_recipe(recipe, settings)
     return Experiment(loaded, out if out is not None else default_folder(loaded.name, what))
 
@@ -83,17 +83,11 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool
 
 
 def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
-    """Checks that MLflow has the whole record of a finished run; the run's notes have said what it lacks.
-
-    Raises:
-        TaxtuneError: If it does not.
-    """
+    """Raises a TaxtuneError if MLflow lacks a part of a finished run's record, which the run's notes have named."""
     if not Callbacks(callbacks).settled():
-        raise TaxtuneError(
-            "The result is complete, but MLflow has no complete record of it; see the notes above.",
-            file=folder,
-            remedy=f"Make sure that MLflow's server is up, or that there is space on its disk. {go_on}",
-        )
+        message = "The result is complete, but MLflow has no complete record of it; see the notes above."
+        remedy = f"Make sure that MLflow's server is up, or that there is space on its disk. {go_on}"
+        raise TaxtuneError(message, file=folder, remedy=remedy)
 
 
 def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
@@ -106,10 +100,8 @@ def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
     said = database_problem(error)
     if said is None:
         return None
-    return TaxtuneError(
-        f"Cannot write to a database of the run: {said}.",
-        remedy="The disk may be full or read-only. Free some space, or choose another folder with --out.",
-    )
+    remedy = "The disk may be full or read-only. Free some space, or choose another folder with --out."
+    return TaxtuneError(f"Cannot write to a database of the run: {said}.", remedy=remedy)
 
 
 def _holds_work(folder: Path) -> bool:

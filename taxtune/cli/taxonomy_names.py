@@ -52,12 +52,12 @@ def from_labels(
     for text in tree.notes:
         note(text)
     taxonomy = tree.taxonomy
+    lines = [f"labels   {len(written):,}"]
+    lines.append(
+        f"tree     {len(taxonomy):,} nodes: {len(taxonomy) - 1 - len(written):,} groups, height {taxonomy.height}"
+    )
     # The tree may be what standard output is for.
-    stream = sys.stderr if out is None else sys.stdout
-    groups = len(taxonomy) - 1 - len(written)
-    print(f"labels   {len(written):,}", file=stream)
-    print(f"tree     {len(taxonomy):,} nodes: {groups:,} groups, height {taxonomy.height}", file=stream)
-    print("\n".join(choice_lines(choices)), file=stream)
+    print(*lines, *choice_lines(choices), sep="\n", file=sys.stderr if out is None else sys.stdout)
     if out is None:
         print(WRITERS["paths"](taxonomy), end="")
         return
@@ -102,11 +102,8 @@ def enrich(
             print(WRITERS["paths"](more), end="")
         else:
             write_taxonomy(more, out, force=True)
-        print(
-            f"taxtune: {counts['added']:,} names added; not added: {counts['marked']:,} marked, "
-            f"{counts['already there']:,} that the tree has",
-            file=sys.stderr,
-        )
+        left = f"{counts['marked']:,} marked, {counts['already there']:,} that the tree has"
+        print(f"taxtune: {counts['added']:,} names added; not added: {left}", file=sys.stderr)
         return
     tree = read_taxonomy(file, format=format, root_label=root_label)
     wordnet = find_wordnet()

@@ -206,12 +206,12 @@ def save_mlflow_model(classifier: Path, folder: Path, *, example: str | None = N
 def requirements(vlm: VLMSettings) -> list[str]:
     """The packages whose version can change an answer, in the versions that are installed here."""
     if not isinstance(vlm, LocalVLMSettings):
-        own, names = "taxtune", ("mlflow", "litellm")
+        own, names = "taxtune", ["mlflow", "litellm"]
     else:
         extras = ["quantized"] if vlm.quantization else []
         extras += ["sharded"] if vlm.device in SPREAD else []
         own = f"taxtune[{','.join(extras)}]" if extras else "taxtune"
-        names = ("mlflow", "torch", "torchvision", "transformers")
+        names = ["mlflow", "torch", "torchvision", "transformers"]
     return [f"{own}=={version('taxtune')}", *(f"{name}=={version(name)}" for name in names)]
 
 

@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_named_by_row(
         assert part.rstrip(".") in err
 
 
-@pytest.mark.parametrize("saved_as", [{"sep": ";"}, {"sep": "\t", "encoding": "utf-16"}])
+@pytest.mark.parametrize("saved_as", [{"sep": "\t", "encoding": "utf-16"}])
 def test_verdicts_survive_a_spreadsheet_and_a_smaller_draw(
     monkeypatch: Patch, capsys: Capture, folder: Path, saved_as: dict[str, Any]
 ) -> None:
@@ -233,10 +233,8 @@ def test_a_model_is_compared_with_a_person(monkeypatch: Patch, capsys: Capture, 
         ("Verdict: right", ("right", "")),
         ("**Verdict:** Too general\nNode: -", ("too general", "")),
         ("<think>Verdict: wrong? no</think>\nverdict = too-general.", ("too general", "")),
-        ("Wrong.", ("wrong", "")),
         ('Verdict: too general\n- **Node:** "cake"', ("too general", "cake")),
         ("Verdict: right\nVerdict: wrong", (None, "")),
-        ("I think the verdict is right here", (None, "")),
         ("<think>Verdict: right", (None, "")),
         ("", (None, "")),
     ],

@@ -100,7 +100,8 @@ HP_AND_ACCURACY = ("--objective", "hp", "--objective", "accuracy")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A whole comparison, and its result as the command printed it."""
     folder = tmp_path_factory.mktemp("compared")
-    done = taxtune("compare", "fieldguide", *HP_AND_ACCURACY, "--out", "out", "--json", folder=folder)
+    how = ("--out", "out", "--json", "--set", "tracking.mlflow=false")
+    done = taxtune("compare", "fieldguide", *HP_AND_ACCURACY, *how, folder=folder)
     return folder / "out", json.loads(done.out)
 
 
