@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from taxtune.cli.taxonomy_build import keep
+from taxtune.errors import TaxtuneError
 from taxtune.options import FileFormatOption, RootLabelOption, TaxonomyArgument, opt
 from taxtune.progress import note
 
-__all__ = ["enrich", "from_labels"]
+__all__ = ["enrich", "from_labels", "keep"]
 
 
 def from_labels(
@@ -119,3 +120,9 @@ def enrich(
     marked = sum(bool(row.mark) for row in proposals)
     where = "" if out is None else f" written to {out}"
     print(f"taxtune: {len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous", file=sys.stderr)
+
+
+def keep(read: Sequence[Path | None], out: Path) -> None:
+    """Raises a TaxtuneError if the file that is to be written is one of those that are read."""
+    if out.resolve() in {path.resolve() for path in read if path is not None}:
+        raise TaxtuneError("The output file is also an input file.", file=out, remedy="Choose another.")
