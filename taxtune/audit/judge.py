@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taxtune.audit.sample import VERDICTS, placed_node, resolve_node, verdict_of
+from taxtune.audit.sample import VERDICTS, resolve_node, verdict_of
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.config import Stage
 from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, plain_reply
+from taxtune.tables import split_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,22 +32,16 @@ __all__ = ["MAX_TOKENS", "judge_sample", "read_reply"]
 MAX_TOKENS = 512
 _MOST_CHILDREN, _MOST_NEAR, _MOST_NAMES, _LONGEST_NAME = 40, 12, 4, 8
 _VERDICT = re.compile(r"^\W*(?:(?:final\s+)?verdict\s*[:=]\s*)\W*(right|too[\s-]+general|wrong)\W*$", re.I | re.M)
+_NODE = re.compile(r"^[\s*_>-]*node[*_]*\s*[:=](.*)$", re.I | re.M)
 _ALONE = re.compile(r"\W*(right|too[\s-]+general|wrong)\W*", re.I)
 
 
 def judge_sample(
     sample: pd.DataFrame, tree: Taxonomy, model: Model, *, cache_dir: Path | None = None
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Fills a sample with the verdicts of a chat model; replies that are on disk are not asked for again.
+    """Fills a sample with the verdicts of a chat model, and notes what has none.
 
-    Args:
-        sample: The sample; see `taxtune.audit.sample.draw_sample`.
-        tree: The tree.
-        model: The model.
-        cache_dir: Folder for replies; None for the user's cache.
-
-    Returns:
-        The sample, and notes on what has no verdict.
+    Replies in `cache_dir` (the user's cache where it is None) are not asked for again.
 
     Raises:
         ModelError: If the model cannot be asked at all.
@@ -59,12 +54,7 @@ def judge_sample(
         for name in tree.names(node):
             nodes_of[_words(name)].append(node)
     rows = sample.to_dict("records")
-    prompts = [
-        _render(prompt, tree, nodes_of, row["answer"], placed_node(tree, row["placement"]), row["stage"])
-        if len(row["answer"]) <= MAX_TEXT
-        else None
-        for row in rows
-    ]
+    prompts = [_render(prompt, tree, nodes_of, row) if len(row["answer"]) <= MAX_TEXT else None for row in rows]
 
     def code(reply: str) -> float | None:
         verdict = read_reply(reply)[0]
@@ -75,12 +65,11 @@ def judge_sample(
     for index, (row, value, reply) in enumerate(zip(rows, replies.values, replies.replies, strict=True)):
         if np.isnan(value) or reply is None:
             continue
-        verdict, named, words = read_reply(reply)
+        verdict, named = read_reply(reply)
         if named and (verdict == "right" or not _follows(tree, row, named, verdict)):
             unusable += verdict != "right"
             named = ""
-        words = words if words.casefold() in row["answer"].casefold() else ""
-        filled.loc[index, ["verdict", "node", "words"]] = [verdict, named, words]
+        filled.loc[index, ["verdict", "node"]] = [verdict, named]
     notes = list(judge.notes("contains no verdict"))
     if unusable:
         notes.append(
@@ -90,25 +79,20 @@ def judge_sample(
     return filled, notes
 
 
-def read_reply(reply: str) -> tuple[str | None, str, str]:
-    """The verdict, the node and the words of a reply; None where it has no verdict or several, "" for the others.
+def read_reply(reply: str) -> tuple[str | None, str]:
+    """The verdict and the node of a reply; None where it has no verdict or several, "" where it has no node.
 
-    The verdict stands on a line "Verdict: ..." or is the whole reply.
+    The verdict stands on a line "Verdict: ..." or is the whole reply; of several lines "Node: ..." the last counts.
     """
     text = plain_reply(reply)
     if text is None:
-        return None, "", ""
+        return None, ""
     alone = _ALONE.fullmatch(text.strip())
     verdicts = [alone[1]] if alone else _VERDICT.findall(text)
     distinct = {" ".join(re.split(r"[\s-]+", verdict.casefold())) for verdict in verdicts}
-    return distinct.pop() if len(distinct) == 1 else None, _line(reply, "node"), _line(reply, "words")
-
-
-def _line(reply: str, name: str) -> str:
-    """The text behind "name:" on its last line; "" where it says that there is none."""
-    lines = re.findall(rf"^[\s*_>-]*{name}[*_]*\s*[:=](.*)$", reply, re.I | re.M)
-    text = lines[-1].strip().strip("\"'`*“”‘’ ").strip() if lines else ""
-    return "" if text.casefold() in ("-", "–", "—", "n/a", "unknown") else text
+    node = ["", *_NODE.findall(text)][-1].strip().strip("\"'`*“”‘’ ").strip()
+    node = "" if node.casefold() in ("-", "–", "—", "n/a", "unknown") else node
+    return distinct.pop() if len(distinct) == 1 else None, node
 
 
 def _follows(tree: Taxonomy, row: Mapping[Any, Any], node: str, verdict: str | None) -> bool:
@@ -123,23 +107,18 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _render(
-    prompt: JudgePrompt,
-    tree: Taxonomy,
-    nodes_of: dict[tuple[str, ...], list[int]],
-    answer: str,
-    node: int,
-    stage: str,
+    prompt: JudgePrompt, tree: Taxonomy, nodes_of: Mapping[tuple[str, ...], list[int]], row: Mapping[Any, Any]
 ) -> str:
-    words = _words(answer[:400])
+    node, stage = tree.resolve(split_cell(row["placement"], "/")), row["stage"]
+    words = _words(row["answer"][:400])
     runs = [words[i : i + n] for n in range(_LONGEST_NAME, 0, -1) for i in range(len(words) - n + 1)]
     near = dict.fromkeys(other for run in runs for other in nodes_of.get(run, ()) if other not in (node, tree.root))
     children = tree.children(node).tolist()
-    nowhere = stage in (Stage.ABSTAINED, Stage.OFF_TREE)
     shown = [tree.names(child)[:2] for child in children[:_MOST_CHILDREN]]
     return prompt.render(
         root=tree.common_name(tree.root),
-        answer=answer,
-        placed=None if nowhere else "/".join(tree.path(node)),
+        answer=row["answer"],
+        placed=None if stage in (Stage.ABSTAINED, Stage.OFF_TREE) else "/".join(tree.path(node)),
         off_tree=stage == Stage.OFF_TREE,
         names=tree.names(node)[1 : 1 + _MOST_NAMES],
         below=[names[0] if len(names) == 1 else f"{names[0]} ({names[1]})" for names in shown],

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from taxtune import atomic
 from taxtune.errors import DataError, TaxonomyError
-from taxtune.mapping.config import Placement, Stage
+from taxtune.mapping.config import Stage
 from taxtune.report.output import StudyReport, Table
 from taxtune.tables import csv_text, join_cell, read_rows, split_cell
 from taxtune.untrusted import spreadsheet_cell
@@ -29,9 +28,6 @@ __all__ = [
     "draw_sample",
     "helpful_aliases",
     "merge_verdicts",
-    "placed_lines",
-    "placed_node",
-    "read_verdicts",
     "resolve_node",
     "summarise_audit",
     "verdict_of",
@@ -40,7 +36,7 @@ __all__ = [
 
 #: The node is what the answer says; a node below it is as well; the answer says something else, or less.
 VERDICTS = ("right", "too general", "wrong")
-_COLUMNS = ("id", "answer", "times", "draws", "stage", "placement", "verdict", "node", "words")
+_COLUMNS = ("id", "answer", "times", "draws", "stage", "placement", "verdict", "node")
 #: Longest alias, in words: what is longer is a sentence and not a name.
 _LONGEST_ALIAS = 6
 
@@ -59,8 +55,8 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
 
     Returns:
         One row per distinct answer that was drawn: id, answer, times (how often it was given), draws, stage, placement
-        (the path of its node), and the empty columns verdict, node and words. `attrs` holds the number of answers, and
-        that of each stage.
+        (the path of its node), and the empty columns verdict and node. `attrs` holds the number of answers of each
+        stage.
     """
     import pandas as pd
 
@@ -78,75 +74,54 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
     for i in range(len(stages)):
         members = np.flatnonzero(stratum == i)
         draws[members] = generator.multivariate_hypergeometric(times[members], int(draws_of[i]))
-    rows = [
-        (
-            _identifier(placed),
-            placed.answer,
-            int(times[i]),
-            int(draws[i]),
-            str(placed.stage),
-            join_cell(placed.path, "/"),
-            "",
-            "",
-            "",
-        )
-        for i, placed in enumerate(placements)
-        if draws[i]
-    ]
-    sample = pd.DataFrame(rows, columns=list(_COLUMNS))
-    sample.attrs.update(answers=int(times.sum()), sizes=dict(zip(stages.tolist(), sizes.tolist(), strict=True)))
+    sample = pd.DataFrame(
+        {
+            # A digest, since a spreadsheet may change the text; with a letter, so that it is no number.
+            "id": ["a" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10] for text in counts],
+            "answer": list(counts),
+            "times": times,
+            "draws": draws,
+            "stage": stages[stratum],
+            "placement": [join_cell(placed.path, "/") for placed in placements],
+            "verdict": "",
+            "node": "",
+        }
+    ).query("draws > 0", engine="python")
+    sample = sample.reset_index(drop=True)
+    sample.attrs.update(sizes=dict(zip(stages.tolist(), sizes.tolist(), strict=True)))
     return sample
-
-
-def _identifier(placed: Placement) -> str:
-    """A short digest of an answer: a spreadsheet may change the text, and this, which is no number, stays."""
-    return "a" + hashlib.sha256(placed.answer.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
 def verdict_of(tree: Taxonomy, placement: str, stage: str, node: int) -> str:
     """The verdict that follows from the node on which an answer belongs (the root: it names nothing on the tree)."""
-    placed = placed_node(tree, placement)
+    placed = tree.resolve(split_cell(placement, "/"))
     if node == placed:
         return "right"
     return "too general" if tree.is_ancestor(placed, node) and stage != Stage.OFF_TREE else "wrong"
 
 
-def read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
-    """Reads a file of verdicts: its rows by the id of the answer.
-
-    Raises:
-        DataError: If the file cannot be read, lacks a column, judges an answer in two ways, or a verdict or a node is
-            unknown; names the row.
-    """
+def _read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
     remedy = "Write the column's name into the header again, or move the file away to draw a new sample."
     rows: dict[str, dict[str, str]] = {}
     for line, row in read_rows(path, _COLUMNS, what="verdicts", remedy=remedy, none=True):
+        where: dict[str, Any] = {"file": path, "row": line}
         row["verdict"] = row["verdict"].lower()
-        row["node"] = _typed(row["node"])
+        if row["node"].startswith("'") and spreadsheet_cell(row["node"][1:]) == row["node"]:
+            row["node"] = row["node"][1:]
         if row["verdict"] not in ("", *VERDICTS):
-            remedy = f"Write {', '.join(VERDICTS)}."
-            raise DataError("Unknown verdict.", file=path, row=line, value=row["verdict"], remedy=remedy)
+            raise DataError("Unknown verdict.", value=row["verdict"], remedy=f"Write {', '.join(VERDICTS)}.", **where)
         if row["node"]:
             try:
                 resolve_node(tree, row["node"])
             except TaxonomyError as error:
-                raise DataError(
-                    f"The node is not on the tree: {error.message}",
-                    file=path,
-                    row=line,
-                    value=row["node"],
-                    remedy=error.remedy or "Write its label or its path, or none.",
-                ) from None
-        known = rows.setdefault(row["id"], row)
-        if any(known[column] != row[column] for column in ("verdict", "node")):
+                remedy = error.remedy or "Write its label or its path, or none."
+                message = f"The node is not on the tree: {error.message}"
+                raise DataError(message, value=row["node"], remedy=remedy, **where) from None
+        if row["id"] in rows:
             remedy = "Remove one of the two rows."
-            raise DataError("Another row judges this answer.", file=path, row=line, value=row["answer"], remedy=remedy)
+            raise DataError("Another row judges this answer.", value=row["answer"], remedy=remedy, **where)
+        rows[row["id"]] = row
     return rows
-
-
-def _typed(cell: str) -> str:
-    """A cell without the apostrophe that `spreadsheet_cell` put in front of it."""
-    return cell[1:] if cell.startswith("'") and spreadsheet_cell(cell[1:]) == cell else cell
 
 
 def resolve_node(tree: Taxonomy, reference: str) -> int:
@@ -161,11 +136,6 @@ def resolve_node(tree: Taxonomy, reference: str) -> int:
     return tree.resolve(path if len(path) > 1 else reference.strip())
 
 
-def placed_node(tree: Taxonomy, placement: str) -> int:
-    """The node of a path from the root, as a sample has it."""
-    return tree.resolve(split_cell(placement, "/"))
-
-
 def merge_verdicts(sample: pd.DataFrame, path: Path, tree: Taxonomy) -> tuple[pd.DataFrame, int]:
     """Fills a sample with the verdicts of a file, where the file exists.
 
@@ -177,9 +147,10 @@ def merge_verdicts(sample: pd.DataFrame, path: Path, tree: Taxonomy) -> tuple[pd
         in the sample, which `write_sample` keeps.
 
     Raises:
-        DataError: If the file cannot be used; see `read_verdicts`.
+        DataError: If the file cannot be read, lacks a column, judges an answer twice, or a verdict or a node is
+            unknown; names the row.
     """
-    earlier = read_verdicts(path, tree) if path.exists() else {}
+    earlier = _read_verdicts(path, tree) if path.exists() else {}
     filled, reopened = sample.copy(), 0
     for index, row in enumerate(sample.to_dict("records")):
         known = earlier.pop(row["id"], None)
@@ -190,7 +161,7 @@ def merge_verdicts(sample: pd.DataFrame, path: Path, tree: Taxonomy) -> tuple[pd
             verdict = verdict_of(tree, row["placement"], row["stage"], resolve_node(tree, node))
         elif verdict and (known["placement"], known["stage"]) != (spreadsheet_cell(row["placement"]), row["stage"]):
             verdict, reopened = "", reopened + 1
-        filled.loc[index, ["verdict", "node", "words"]] = [verdict, node, known["words"]]
+        filled.loc[index, ["verdict", "node"]] = [verdict, node]
     filled.attrs["others"] = [row | {"draws": "0"} for row in earlier.values() if row["verdict"] or row["node"]]
     return filled, reopened
 
@@ -212,7 +183,7 @@ def summarise_audit(sample: pd.DataFrame, *, judge: str, notes: Sequence[str] = 
     The share of a verdict is the mean over the stages, weighted with the answers of each; a row without a verdict does
     not count. The interval is Wilson's for the number of draws that have a verdict.
     """
-    answers = int(sample.attrs["answers"])
+    answers = sum(sample.attrs["sizes"].values())
     judged = sample[sample["verdict"] != ""]
     rows = [("all", verdict, *_share(judged, verdict, sample.attrs["sizes"])) for verdict in VERDICTS]
     for stage, part in judged.groupby("stage", sort=True):
@@ -239,59 +210,31 @@ def _share(judged: pd.DataFrame, verdict: str, sizes: dict[str, int]) -> tuple[i
     return len(judged), share, float(interval.low), float(interval.high)
 
 
-def placed_lines(sample: pd.DataFrame, tree: Taxonomy, source: str) -> str:
-    """The answers whose node is known, as JSON lines that `taxtune study mapping` reads."""
-    lines = []
-    for row in sample.to_dict("records"):
-        if not row["node"] and row["verdict"] != "right":
-            continue
-        node = resolve_node(tree, row["node"]) if row["node"] else placed_node(tree, row["placement"])
-        path = list(tree.path(node))
-        slashes = any("/" in label for label in path)
-        reference = None if node == tree.root else path if slashes else "/".join(path)
-        record = {"answer": row["answer"], "node": reference, "also": [], "style": row["stage"], "source": source}
-        lines.append(json.dumps(record, ensure_ascii=False) + "\n")
-    return "".join(lines)
-
-
 def helpful_aliases(
     sample: pd.DataFrame, tree: Taxonomy, make_mapper: Callable[[Taxonomy], Mapper]
 ) -> list[tuple[int, str]]:
-    """Aliases that bring answers to the nodes on which they belong, each tried with the mapper.
+    """Aliases, each with its node, that bring answers to the nodes on which they belong, tried with the mapper.
 
-    A candidate is the words that a judge pointed out, the part of the answer that decided, or a short answer whole. It
-    is taken if it brings its answer to its node and moves no answer that is right; those taken earlier stay.
-
-    Args:
-        sample: The sample with its verdicts.
-        tree: The tree.
-        make_mapper: Makes the mapper for a tree.
-
-    Returns:
-        Pairs of a node and its new alias.
+    A candidate is the part of the answer that decided, or a short answer whole. It is taken if it brings its answer to
+    its node and moves no answer that is right; those taken earlier stay.
     """
     judged = sample[sample["verdict"] != ""].to_dict("records")
-    right = {row["answer"]: placed_node(tree, row["placement"]) for row in judged if row["verdict"] == "right"}
-    evidence = {placed.answer: placed.evidence for placed in make_mapper(tree).place([row["answer"] for row in judged])}
-    aliases: list[tuple[int, str]] = []
+    placed = {one.answer: one for one in make_mapper(tree).place([row["answer"] for row in judged])}
+    right = {row["answer"]: placed[row["answer"]].node for row in judged if row["verdict"] == "right"}
+    names = [list(names) for names in tree.aliases]
+    taken: list[tuple[int, str]] = []
     for row in judged:
         node = resolve_node(tree, row["node"]) if row["node"] else tree.root
         if row["verdict"] == "right" or node == tree.root:
             continue
-        candidates = (row["words"], evidence[row["answer"]], row["answer"])
-        for name in dict.fromkeys(" ".join(text.split()).strip(" .,:;!?\"'") for text in candidates):
+        for text in dict.fromkeys((placed[row["answer"]].evidence, row["answer"])):
+            name = " ".join(text.split()).strip(" .,:;!?\"'")
             if not name or len(name.split()) > _LONGEST_ALIAS or tree.find(name):
                 continue
-            mapper = make_mapper(_with_aliases(tree, [*aliases, (node, name)]))
-            placed = {placement.answer: placement.node for placement in mapper.place([row["answer"], *right])}
-            if placed[row["answer"]] == node and all(placed[answer] == where for answer, where in right.items()):
-                aliases.append((node, name))
+            names[node].append(name)
+            found = make_mapper(tree.with_names(aliases=names)).place([row["answer"], *right])
+            if [one.node for one in found] == [node, *right.values()]:
+                taken.append((node, name))
                 break
-    return aliases
-
-
-def _with_aliases(tree: Taxonomy, aliases: Sequence[tuple[int, str]]) -> Taxonomy:
-    names = [list(names) for names in tree.aliases]
-    for node, name in aliases:
-        names[node].append(name)
-    return tree.with_names(aliases=names)
+            names[node].pop()
+    return taken

@@ -23,8 +23,7 @@ __all__ = ["main", "start"]
 def start() -> None:
     """Runs the command line as a process of its own: what fails, or is stopped, ends at once.
 
-    Threads that ask a model, or import one's packages, may then be in the middle of it. Python would wait for the locks
-    that they hold, for ever where a finalizer wants one (that of a litellm client imports a module).
+    Python would wait for the locks of threads that ask a model, for ever where a finalizer wants one.
     """
     try:
         main()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +13,6 @@ from taxtune.cli.audit import audit
 from taxtune.cli.calibrate import calibrate
 from taxtune.cli.classify import classify
 from taxtune.cli.init import init
-from taxtune.cli.interrupts import stoppable
-from taxtune.cli.measure import measure
 from taxtune.cli.mlflow import mlflow
 from taxtune.cli.place import place
 from taxtune.cli.recipes import recipes
@@ -26,12 +26,34 @@ from taxtune.progress import showing
 
 __all__ = ["app"]
 
+_KEPT = "run the same command again to continue: what a model has answered is not asked again."
+
 
 class _Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Finds a command by one word or by two: `score measure FILE` has other options than `score FILE`."""
         pair = " ".join(args[:2])
         return super().resolve_command(ctx, [pair, *args[2:]] if pair in self.commands else args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command; Ctrl-C and SIGTERM end it with one line on standard error, and exit code 130 or 143."""
+        code = 130
+
+        def terminate(*_: object) -> None:
+            nonlocal code
+            code = 143
+            signal.raise_signal(signal.SIGINT)  # whoever handles Ctrl-C now handles this
+
+        before = signal.signal(signal.SIGTERM, terminate)
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            said = getattr(stop, "__notes__", [_KEPT])[-1]
+            # A terminal has written ^C where the cursor was.
+            print("\n" if sys.stderr.isatty() else "", f"taxtune: stopped; {said}", sep="", file=sys.stderr)
+            raise typer.Exit(code) from None
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 app = typer.Typer(
@@ -73,10 +95,9 @@ _PANELS = {
 }
 for panel, commands in _PANELS.items():
     for command in commands:
-        plain = command in (init, recipes, tune, evaluate, compare, mlflow)
-        app.command(rich_help_panel=panel)(command if plain else stoppable(command))
+        app.command(rich_help_panel=panel)(command)
 app.add_typer(taxonomy_app, name="taxonomy", rich_help_panel="Taxonomies and answers")
 app.add_typer(study_app, name="study", rich_help_panel="Taxonomies and answers")
 # Sub-commands of score in all but their parameters, see `_Group`.
-app.command("score measure", hidden=True)(stoppable(measure))
+app.command("score measure", hidden=True)(study_command("measure", "taxtune.cli"))
 app.command("score diagnose", hidden=True)(study_command("diagnosis"))

@@ -53,7 +53,6 @@ def audit(
         draw_sample,
         helpful_aliases,
         merge_verdicts,
-        placed_lines,
         summarise_audit,
         write_sample,
     )
@@ -73,8 +72,7 @@ def audit(
     atomic.make_folder(out)
     if llm is None:
         sample = by_hand
-        if reopened:
-            notes.append(f"{reopened:,} answers are placed elsewhere now: judge them again.")
+        notes += [f"{reopened:,} answers are placed elsewhere now: judge them again."] if reopened else []
     else:
         from taxtune.audit.judge import MAX_TOKENS, judge_sample
 
@@ -95,21 +93,19 @@ def audit(
     aliases = helpful_aliases(sample, tree, make_mapper)
     rows = [(node_path(tree, node), name, "audit") for node, name in aliases]
     atomic.write_text(out / f"{stem}-aliases.csv", csv_text(("node", "alias", "source"), rows))
-    atomic.write_text(out / f"{stem}-placed.jsonl", placed_lines(sample, tree, f"audit of {source}"))
     report = summarise_audit(sample, judge=llm or "a person", notes=notes)
     atomic.write_json(out / f"{stem}.json", report.as_json())
     publish(report, out=None, as_json=as_json)
     if aliases:
-        adding = command(
-            "taxonomy", "enrich", taxonomy or tree.source or "TREE", "--apply", out / f"{stem}-aliases.csv"
-        )
+        words = ("taxonomy", "enrich", taxonomy or tree.source or "TREE", "--apply", out / f"{stem}-aliases.csv")
+        adding = command(*words)
         note(f"{len(aliases):,} aliases would place more answers right; to add them, run: {adding}")
 
 
 def _placing(
     source: str, taxonomy: str | None, similarity: str | None
 ) -> tuple[Path, Taxonomy, Callable[[Taxonomy], Mapper]]:
-    """The folder for the results, the tree, and a function that makes the mapper for a tree."""
+    """The folder for the results, the tree, and what makes the mapper for a tree."""
     from taxtune.answers.runs import split_run
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy.domain import read_part
@@ -131,7 +127,6 @@ def _placing(
         config, recorded = mapper_of(recipe, tree).config, recipe.mapper.similarity
     chosen = similarity or recorded
     if chosen.startswith("clip-i2t:"):
-        raise DataError(
-            "The mapper uses the images.", value=chosen, remedy="Give another --similarity, such as lexical."
-        )
+        remedy = "Give another --similarity, such as lexical."
+        raise DataError("The mapper uses the images.", value=chosen, remedy=remedy)
     return folder, tree, lambda changed: Mapper(changed, chosen, config)

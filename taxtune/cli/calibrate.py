@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -58,18 +58,8 @@ def calibrate(
     from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(
-        run,
-        risk,
-        confidence_level,
-        samples,
-        temperature,
-        templates,
-        data,
-        heldout=heldout,
-        images=images,
-        recipe=recipe,
-    )
+    limits: dict[str, Any] = {"heldout": heldout, "images": images, "recipe": recipe}
+    work = CalibrationRun(run, risk, confidence_level, samples, temperature, templates, data, **limits)
     calls, stored = work.cost()
     note(
         f"{len(work.examples):,} images ({work.described}) × {work.vote.samples} answers = {calls:,} VLM calls, "
@@ -89,24 +79,16 @@ def calibrate(
 def _report(found: Calibration) -> StudyReport:
     from taxtune.report.output import StudyReport, Table
 
-    limit = "expected" if found.confidence_level is None else f"with {found.confidence_level:.0%}".replace("%", " %")
-    best = found.levels[-1].hr
+    limit = "expected" if found.confidence_level is None else f"with {100 * found.confidence_level:g} %"
+    heads = ("votes", "share", "hP", "hR", "hR lost", "accuracy", "on the root", "1 - hP", f"at most, {limit}", "risk")
     rows = tuple(
         (
             "always the root" if level.share is None else f"{level.votes} of {found.samples}",
-            level.share,
-            level.hp,
-            level.hr,
-            level.hr - best,
-            level.accuracy,
-            level.root,
-            1 - level.hp,
-            level.bound,
-            ("chosen" if level.share == found.share else "kept") if level.kept else "",
+            *(level.share, level.hp, level.hr, level.hr - found.levels[-1].hr, level.accuracy, level.root),
+            *(1 - level.hp, level.bound, ("chosen" if level.share == found.share else "kept") if level.kept else ""),
         )
         for level in found.levels
     )
-    heads = ("votes", "share", "hP", "hR", "hR lost", "accuracy", "on the root", "1 - hP", f"at most, {limit}", "risk")
     missing = f"; {found.missing:,} more had no answer and were left out" if found.missing else ""
     notes = (
         f"{found.images:,} images: {found.source}{missing}.",
@@ -120,13 +102,11 @@ def _guarantee(found: Calibration) -> str:
     how = "in expectation" if found.confidence_level is None else f"with a confidence of {found.confidence_level:g}"
     if found.share is None:
         return (
-            f"No share keeps the risk of {found.risk:g} {how}: only always answering the root does. Without any loss "
-            f"{found.needed:,} images are enough; with these losses it takes more images, more answers per image, or a "
-            "better template."
+            f"Only always answering the root keeps the risk of {found.risk:g} {how}. Without any loss {found.needed:,} "
+            "images are enough; with these losses it takes more images, more answers per image, or a better template."
         )
-    level = found.chosen
     return (
-        f"A node needs {level.votes} of {found.samples} answers (share {level.share:g}): on new images of the same "
-        f"kind the mean of 1 - hP is at most {found.risk:g} {how}. It costs {found.samples} VLM calls per image and "
-        f"leaves an hR of {level.hr:.3f}."
+        f"A node needs {found.chosen.votes} of {found.samples} answers: on new images of the same kind the mean of "
+        f"1 - hP is at most {found.risk:g} {how}, for {found.samples} VLM calls per image and an hR of "
+        f"{found.chosen.hr:.3f}."
     )

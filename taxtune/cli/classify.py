@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,13 +24,6 @@ __all__ = ["ClassifierBaseOption", "ModelSetOption", "PolicyOption", "classify",
 
 #: The confidence below which a label is unsure where nothing is promised.
 _UNSURE = 0.8
-# How the summary names what keeps an image from a label.
-_REASONS = {
-    "no label": "at the root",
-    "not the subject": "not of the subject",
-    "off the tree": "off the tree",
-    "failed": "without an answer",
-}
 
 PolicyOption = Annotated[
     str,
@@ -76,10 +70,6 @@ def classify(
             max=1,
         ),
     ] = None,
-    review: Annotated[
-        Path | None,
-        opt("Write the images that a person should look at to this file.", shown="NAME-review beside --out"),
-    ] = None,
     settings: ModelSetOption = None,
     api_base: ClassifierBaseOption = None,
     force: Annotated[bool, opt("Replace files that are there.")] = False,
@@ -89,8 +79,8 @@ def classify(
 
     Each image has a row, in the order given: image, placement (the path of its node), rank, confidence, answer,
     off_tree, not_subject, failure, and the other columns of the file that names it. Images that are off the tree or not
-    of its subject, failed, got no label or an unsure one are also written to the second file, the least sure first.
-    Answers are kept as they come, so the same command continues after an interruption.
+    of its subject, failed, got no label or an unsure one are also written to NAME-review beside --out, the least sure
+    first. Answers are kept as they come, so the same command continues after an interruption.
     """
     from contextlib import nullcontext
     from functools import partial
@@ -101,8 +91,7 @@ def classify(
     from taxtune.models import AnswerStore, check_model
     from taxtune.tuning.calibrate import CALIBRATION
 
-    if review is None and out is not None:
-        review = out.with_name(f"{out.stem}-review{out.suffix}")
+    review = None if out is None else out.with_name(f"{out.stem}-review{out.suffix}")
     if as_json and out is not None:
         raise DataError("--json prints to stdout.", remedy="Leave it out, or give --out labels.jsonl.")
     _check_files([file for file in (out, review) if file is not None], images, force=force)
@@ -133,16 +122,15 @@ def classify(
         labels = label_images(
             classifier, listed, review_below=review_below, store=store, write=show if out is None else None
         )
-    if out is not None:
+    if out is not None and review is not None:
         write_labels(labels.drop(columns=["again", "why"]), out)
-    if review is not None:
         # The least sure first: what has no label, then labels by their confidence.
         sure = labels["confidence"].where(labels["why"] == "unsure", -1.0).astype(float)
-        looked = labels.loc[sure[labels["why"].notna()].sort_values(kind="stable").index]
-        why = looked.pop("why")
-        looked.insert(0, "why", why)
-        write_labels(looked.drop(columns="again"), review)
-    for text in _summary(labels, classifier, out, review, review_below):
+        unsure = labels.loc[sure[labels["why"].notna()].sort_values(kind="stable").index].drop(columns="again")
+        unsure.insert(0, "why", unsure.pop("why"))
+        write_labels(unsure, review)
+        note(f"the labels are in {out}, those to review in {review}, the least sure first")
+    for text in _summary(labels, classifier, review_below):
         print(f"taxtune: {text}", file=sys.stderr)
     if labels["failure"].notna().all():
         raise typer.Exit(1)
@@ -157,17 +145,13 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None, api_bas
     from taxtune.classifier import load_classifier
     from taxtune.recipe_file import parse_override
 
-    overrides = {".".join(each.key): each.value for each in map(parse_override, settings or ())}
+    overrides = {".".join(setting.key): setting.value for setting in map(parse_override, settings or ())}
     overrides |= {} if api_base is None else {"vlm.api_base": api_base}
     return load_classifier(run, calibrated=policy == "calibrated", policy=_policy(policy), settings=overrides)
 
 
 def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
-    """Checks the files that are to be written.
-
-    Raises:
-        TaxtuneError: If one has no format, cannot be written to, is there already, or is one of the inputs.
-    """
+    """Raises a TaxtuneError where a file has no format, cannot be written, is there already, or is an input."""
     from taxtune.atomic import check_folder
     from taxtune.classifier.labels import check_format
     from taxtune.errors import DataError
@@ -183,11 +167,7 @@ def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
 
 
 def _policy(text: str) -> Policy | None:
-    """Returns the policy that --policy names; None for what the folder of the run says.
-
-    Raises:
-        DataError: If it names none.
-    """
+    """The policy that --policy names; None for what the folder of the run says."""
     from taxtune.errors import DataError
     from taxtune.policies import DIRECT, Vote
 
@@ -203,7 +183,7 @@ def _policy(text: str) -> Policy | None:
 
 
 def _answers(run: Path, out: Path | None) -> Path | None:
-    """Returns the file that answers are kept in: the run's own, or one beside the labels; None where neither can be."""
+    """The file that answers are kept in: the run's own, or one beside the labels; None where neither can be."""
     from taxtune.classifier.saved import FILE
     from taxtune.tuning.run_folder import answers_of
 
@@ -214,31 +194,24 @@ def _answers(run: Path, out: Path | None) -> Path | None:
     return None if out is None else out.with_name(f"{out.stem}-answers.db")
 
 
-def _summary(
-    labels: pd.DataFrame, classifier: Classifier, out: Path | None, review: Path | None, below: float
-) -> list[str]:
-    """The lines that sum up the labels."""
-    why = labels["why"].value_counts()
+def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iterator[str]:
+    """The lines that sum up the labels: where they are on the tree, what a person should review, what is promised."""
     below_root = labels[labels["nodes"].map(len) > 1]
     level = "level " + (below_root["nodes"].map(len) - 1).astype(str)
-    order = {rank: i for i, rank in enumerate(dict.fromkeys(classifier.taxonomy.ranks))}
     ranks = below_root["rank"].where(below_root["rank"].notna(), level).value_counts()
-    named = sorted(ranks.index, key=lambda rank: (order.get(rank, -1), rank))
-    parts = [f"{ranks[rank]:,} at {rank}" for rank in named]
-    parts += [f"{why[reason]:,} {text}" for reason, text in _REASONS.items() if reason in why]
-    lines = [f"{len(labels):,} image{'' if len(labels) == 1 else 's'}: {', '.join(parts)}"]
-    if out is not None:
-        lines.append(f"the labels are in {out}")
+    yield f"{len(labels):,} image{'' if len(labels) == 1 else 's'}: " + (
+        ", ".join(f"{count:,} at {rank}" for rank, count in ranks.items()) or "none below the root"
+    )
+    why = labels["why"].value_counts()
     if why.sum():
-        unsure = f" ({why['unsure']:,} with a confidence below {below:g})" if "unsure" in why else ""
-        where = "" if review is None else f"; they are in {review}, the least sure first"
-        lines.append(f"{why.sum():,} to review{unsure}{where}")
+        yield f"{why.sum():,} to review: {', '.join(f'{count:,} {reason}' for reason, count in why.items())}" + (
+            f" (a confidence below {below:g})" if "unsure" in why else ""
+        )
     if (guarantee := classifier.guarantee) is not None:
-        confidence = guarantee.confidence_level
-        how = "in expectation" if confidence is None else f"with a confidence of {confidence:g}"
-        lines.append(f"on images like those of the calibration the mean of 1 - hP is at most {guarantee.risk:g} {how}")
+        sure = guarantee.confidence_level
+        how = "in expectation" if sure is None else f"with a confidence of {sure:g}"
+        yield f"on images like those of the calibration the mean of 1 - hP is at most {guarantee.risk:g} {how}"
     if labels["again"].any():
-        lines.append(f"{labels['again'].sum():,} may get an answer if you run the same command again (with --force)")
+        yield f"{labels['again'].sum():,} may get an answer if you run the same command again (with --force)"
     if below_root["confidence"].isna().any():
-        lines.append("no confidence is known: the run has no judged answers")
-    return lines
+        yield "no confidence is known: the run has no judged answers"

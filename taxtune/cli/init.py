@@ -68,9 +68,8 @@ def init(
     if api_base is not None and (asked is None or asked.kind != "api"):
         raise RecipeError("--api-base needs --model PROVIDER/MODEL.", remedy="For example: --model openai/NAME")
     if file.exists() and not force:
-        raise RecipeError(
-            "The file already exists.", file=file, remedy="Choose another name, or overwrite the file with --force."
-        )
+        remedy = "Choose another name, or overwrite the file with --force."
+        raise RecipeError("The file already exists.", file=file, remedy=remedy)
     if taxonomy is not None and not taxonomy.exists() and not str(taxonomy).startswith("builtin:"):
         raise RecipeError("There is no such file or folder for --taxonomy.", file=taxonomy, remedy="Check the path.")
     tree = None if taxonomy is None else read_taxonomy(taxonomy)
@@ -95,13 +94,8 @@ def init(
             note(str(error))
     following = command("tune", file, "--dry-run")
     if as_json:
-        facts = draft.facts() | {
-            "recipe": str(file),
-            "taxonomy": str(taxonomy),
-            "made_taxonomy": made is not None,
-            "model": model,
-            "next": following,
-        }
+        files = {"recipe": str(file), "taxonomy": str(taxonomy), "made_taxonomy": made is not None}
+        facts = draft.facts() | files | {"model": model, "next": following}
         print(json.dumps(facts, ensure_ascii=False, indent=2))
         return
     _show(draft, model)
@@ -123,30 +117,26 @@ def _show(draft: Draft, model: str) -> None:
 
     facts = draft.facts()
     tuning, target, word = facts["tuning"], facts["hp_target"], facts["word"]
-
-    def line(name: str, text: str) -> None:
-        print(textwrap.fill(text, 80, initial_indent=f"{name:<10}", subsequent_indent=" " * 10, break_on_hyphens=False))
-
-    line("images", f"{facts['images']:,}" + (f" of {facts['listed']:,}" if facts["listed"] > facts["images"] else ""))
-    line("labels", f"{facts['labels']:,}, all on the tree of {facts['nodes']:,} nodes")
-    line("domain", facts["domain"] + (f", in a word: {word}" if word not in (None, facts["domain"]) else ""))
-    line("ranks", ", ".join(facts["ranks"]) or "the tree names none")
-    if facts["examples"]:
-        line("examples", ", ".join(facts["examples"]))
     rest = f", {facts['calibration']:,} left for `taxtune calibrate`" if facts["calibration"] else ""
-    line("splits", f"{tuning:,} for tuning, {facts['heldout']:,} held out for the final comparison{rest}")
     proven = f"{tuning:,} tuning images without a wrong answer prove {math.floor(1000 * facts['provable_hp']) / 1000}"
     sure = f"{100 * facts['confidence_level']:.0f} % confidence"
-    line("goal", f"as specific as possible, with a precision (hP) of at least {target} ({sure}); {proven}")
-    missing = []
-    if facts["missing_to_prove"]:
-        missing.append(f"{facts['missing_to_prove']:,} more photos to prove {target}; until then {_UNPROVEN}")
-    if facts["missing_to_calibrate"]:
-        missing.append(f"{facts['missing_to_calibrate']:,} more photos to leave a share for `taxtune calibrate`")
-    for number, text in enumerate(missing):
-        line("" if number else "missing", f"label {text}")
+    to_prove, to_spare = facts["missing_to_prove"], facts["missing_to_calibrate"]
     known = KNOWN_MODELS.get(model.removeprefix("local:"))
-    line(
-        "model",
-        model.removeprefix("local:") + ("" if known is None else f", {known.download_gb:.1f} GB unless it is here"),
-    )
+    for name, text in (
+        ("images", f"{facts['images']:,}" + (f" of {facts['listed']:,}" if facts["listed"] > facts["images"] else "")),
+        ("labels", f"{facts['labels']:,}, all on the tree of {facts['nodes']:,} nodes"),
+        ("domain", facts["domain"] + (f", in a word: {word}" if word not in (None, facts["domain"]) else "")),
+        ("ranks", ", ".join(facts["ranks"]) or "the tree names none"),
+        ("examples", ", ".join(facts["examples"])),
+        ("splits", f"{tuning:,} for tuning, {facts['heldout']:,} held out for the final comparison{rest}"),
+        ("goal", f"as specific as possible, with a precision (hP) of at least {target} ({sure}); {proven}"),
+        ("missing", f"label {to_prove:,} more photos to prove {target}; until then {_UNPROVEN}" if to_prove else ""),
+        (
+            "missing",
+            f"label {to_spare:,} more photos to leave a share for `taxtune calibrate`" if to_spare else "",
+        ),
+        ("model", model.removeprefix("local:") + (f", {known.download_gb:.1f} GB unless it is here" if known else "")),
+    ):
+        if text:
+            start = f"{name:<10}"
+            print(textwrap.fill(text, 80, initial_indent=start, subsequent_indent=" " * 10, break_on_hyphens=False))

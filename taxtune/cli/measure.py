@@ -2,138 +2,90 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
+from taxtune import options
 from taxtune.errors import DataError
-from taxtune.options import (
-    ANSWERS_HELP,
-    AnswerColumnOption,
-    ApiBaseOption,
-    BatchSizeOption,
-    CacheDirOption,
-    ChunkerOption,
-    ConcurrencyOption,
-    DeviceOption,
-    JsonRowsOption,
-    MissingMeansOption,
-    OutOption,
-    QuestionColumnOption,
-    ResamplesOption,
-    SeedOption,
-    check_out,
-    measure_option,
-    missing_answers,
-    opt,
-)
+from taxtune.report.output import StudyReport, Table
 from taxtune.shell import install_extra
+from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, Recorded
 
-__all__ = ["measure"]
+__all__ = ["TextMeasures", "run"]
 
 _DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
 
 
-def measure(
+@dataclass(frozen=True, kw_only=True)
+class TextMeasures(ApiSettings):
+    """What is measured, on which answers: see `taxtune score measure --help`."""
+
+    rows_in_json: ClassVar[bool] = True
+
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE", help=ANSWERS_HELP.format("columns answer and reference (a text, or a list)")),
-    ] = None,
-    measures: Annotated[list[str] | None, measure_option(f"Default: {', '.join(_DEFAULT)}.")] = None,
-    listed: Annotated[bool, opt("List the measures and exit.", "--list")] = False,
-    answer_column: AnswerColumnOption = "answer",
-    reference_column: Annotated[str, opt("Column with the reference or references.")] = "reference",
-    question_column: QuestionColumnOption = "question",
-    image_column: Annotated[str, opt("Column with the image, for clip-i2t.")] = "image",
+        typer.Argument(
+            metavar="FILE", help=options.ANSWERS_HELP.format("columns answer and reference (a text, or a list)")
+        ),
+    ] = None
+    measure: Annotated[tuple[str, ...], options.measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = (
+        _DEFAULT
+    )
+    listed: Annotated[bool, options.opt("List the measures and exit.", "--list"), NOT_RECORDED] = False
+    answer_column: Annotated[options.AnswerColumnOption, Recorded("columns.answer")] = "answer"
+    reference_column: Annotated[
+        str, options.opt("Column with the reference or references."), Recorded("columns.reference")
+    ] = "reference"
+    question_column: Annotated[options.QuestionColumnOption, Recorded("columns.question")] = "question"
+    image_column: Annotated[str, options.opt("Column with the image, for clip-i2t."), Recorded("columns.image")] = (
+        "image"
+    )
     images: Annotated[
-        Path | None, opt("Folder that image names are relative to. Default: the folder of the file.")
-    ] = None,
-    missing: MissingMeansOption = "error",
-    resamples: ResamplesOption = 2000,
-    seed: SeedOption = 0,
-    device: DeviceOption = "auto",
-    batch_size: BatchSizeOption = 64,
-    cache_dir: CacheDirOption = None,
-    api_base: ApiBaseOption = None,
-    concurrency: ConcurrencyOption = 8,
-    chunker: ChunkerOption = "spacy",
-    out: OutOption = None,
-    as_json: JsonRowsOption = False,
-) -> None:
+        Path | None, options.opt("Folder that image names are relative to.", shown="the folder of the file")
+    ] = None
+    missing: Annotated[Literal["error", "leave-out", "abstain"], options.MissingMeansOption] = "error"
+    resamples: options.ResamplesOption = 2000
+    seed: options.SeedOption = 0
+    batch_size: BatchSize = 64
+    chunker: Annotated[options.ChunkerOption, NOT_RECORDED] = "spacy"
+
+
+def run(settings: TextMeasures) -> StudyReport:
     """Print the mean of text measures over a file of answers, with 95 % bootstrap intervals.
 
     Of several references of an answer the best counts. What a measure cannot score is counted, not scored as 0.
-    """
-    from taxtune.report.output import publish
 
-    if listed:
-        _print_list(as_json)
-        return
-    if file is None:
-        raise DataError("No file of answers was given.", remedy="Give one, or list the measures with --list.")
-    check_out(out)
+    Raises:
+        DataError: If the file cannot be used, or a measure does not exist or lacks something.
+    """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.answers.measured import check_needs, measured_report
-    from taxtune.metrics.registry import MeasureSettings, make_measure, split_spec
+    from taxtune.metrics.registry import split_spec
 
-    specs = dict.fromkeys(measures or _DEFAULT)
-    for spec in specs:
-        split_spec(spec)
-    schema = AnswerSchema(
-        answer=answer_column,
-        reference=reference_column,
-        question=question_column,
-        image=image_column,
-        id=None,
-        images=images,
-        **missing_answers(missing),
-    )
-    answers = read_answers(file, schema)
-    for spec in specs:
-        check_needs(spec, split_spec(spec)[0].needs, answers)
+    if settings.listed:
+        return _list()
+    if settings.file is None:
+        raise DataError("No file of answers was given.", remedy="Give one, or list the measures with --list.")
+    needs = {spec: split_spec(spec)[0].needs for spec in settings.measure}
+    columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "reference", "question", "image")}
+    missing = options.missing_answers(settings.missing)
+    answers = read_answers(settings.file, AnswerSchema(**columns, **missing, id=None, images=settings.images))
+    for spec, needed in needs.items():
+        check_needs(spec, needed, answers)
     # Models are loaded once the file is known to be in order.
-    settings = MeasureSettings(
-        device=device,
-        batch_size=batch_size,
-        cache_dir=cache_dir,
-        api_base=api_base,
-        concurrency=concurrency,
-        chunker=chunker,
-    )
-    report = measured_report(
-        answers,
-        [make_measure(spec, settings) for spec in specs],
-        settings={
-            "file": file,
-            "columns": {name: getattr(schema, name) for name in ("answer", "reference", "question", "image")},
-            "images": images,
-            "missing": missing,
-            "resamples": resamples,
-            "seed": seed,
-        },
-        resamples=resamples,
-        seed=seed,
-    )
-    publish(report, out=out, as_json=as_json)
+    measures, drawn = settings.measures(settings.measure), {"resamples": settings.resamples, "seed": settings.seed}
+    return measured_report(answers, measures, settings=settings.record(), **drawn)
 
 
-def _print_list(as_json: bool) -> None:
-    import json
-    from dataclasses import asdict
-
+def _list() -> StudyReport:
     from taxtune.metrics.registry import MEASURES
 
-    if as_json:
-        records = [{k: v for k, v in asdict(kind).items() if k != "factory"} for kind in MEASURES.values()]
-        print(json.dumps(records, ensure_ascii=False, indent=2))
-        return
+    rows = []
     for kind in MEASURES.values():
-        print(f"{kind.kind} ({kind.label}; {kind.source})")
-        print(f"    {kind.summary}")
-        if kind.default_model is not None:
-            print(f"    model: {kind.default_model}, or {kind.kind}:MODEL")
-        if kind.needs:
-            print(f"    needs: a column {' and a column '.join(kind.needs)}")
-        if kind.extra is not None:
-            print(f"    needs: {install_extra(kind.extra)}")
+        needs = [f"a column {what}" for what in kind.needs] + ([install_extra(kind.extra)] if kind.extra else [])
+        rows.append((kind.kind, f"{kind.summary} ({kind.source})", kind.default_model, "; ".join(needs)))
+    heads = ("measure", "what it is", "model, unless MEASURE:MODEL", "needs")
+    return StudyReport("measures", "Text measures", {}, (Table("measures", "Text measures", heads, tuple(rows)),))

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from taxtune.cli.interrupts import terminable
 from taxtune.errors import TaxtuneError
 from taxtune.options import opt
 
@@ -32,19 +31,15 @@ def mlflow(
     # A comparison's run has its record beside the others'.
     database = next((file for file in (run, run / DATABASE, run.parent / DATABASE) if file.is_file()), None)
     if database is None:
-        raise TaxtuneError(
-            "There is no record of MLflow's here.",
-            file=run / DATABASE,
-            remedy="Give the folder of a run that was recorded in it (tracking.mlflow). A run that was recorded with "
-            "MLFLOW_TRACKING_URI is on that server.",
-        )
+        remedy = "Give the folder of a run with tracking.mlflow; one made with MLFLOW_TRACKING_URI is on that server."
+        raise TaxtuneError("There is no record of MLflow's here.", file=run / DATABASE, remedy=remedy)
     bring_along(database)
     address = f"sqlite:///{database.resolve().as_posix()}"
     serve = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", address, "--port", str(port)]
     os.environ.update({**UI_ENVIRONMENT, **os.environ})
     print(f"http://127.0.0.1:{port} (in a few seconds; Ctrl-C ends it)", flush=True)
     # With a single worker: there is one reader.
-    with terminable(), subprocess.Popen([*serve, "--host", "127.0.0.1", "--workers", "1"]) as server:
+    with subprocess.Popen([*serve, "--host", "127.0.0.1", "--workers", "1"]) as server:
         try:
             raise typer.Exit(server.wait())
         except KeyboardInterrupt:  # how a server is meant to end

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.options import (
-    ANSWERS_HELP,
-    FormatOption,
-    InputOption,
-    PresetOption,
-    RootLabelOption,
-    SimilarityOption,
-    TaxonomyOption,
-    opt,
-)
+from taxtune import options
 from taxtune.progress import note
 from taxtune.untrusted import visible
 
@@ -33,22 +21,22 @@ __all__ = ["place"]
 
 
 def place(
-    taxonomy: TaxonomyOption,
+    taxonomy: options.TaxonomyOption,
     file: Annotated[
         str,
         typer.Argument(
             metavar="[FILE|-]",
-            help="Text with one answer per line. " + ANSWERS_HELP.format("column answer") + " - reads stdin.",
+            help="Text with one answer per line. " + options.ANSWERS_HELP.format("column answer") + " - reads stdin.",
         ),
     ] = "-",
-    similarity: SimilarityOption = "lexical",
-    preset: PresetOption = "default",
-    input: InputOption = "auto",
-    format: FormatOption = "auto",
-    root_label: RootLabelOption = None,
-    root: Annotated[str | None, opt("Place on the part of the taxonomy below this node (a label or path).")] = None,
-    out: Annotated[Path | None, opt("Write to this file, whole or not at all, and not to stdout.")] = None,
-    as_json: Annotated[bool, opt("Print one JSON object per line.", "--json")] = False,
+    similarity: options.SimilarityOption = "lexical",
+    preset: options.PresetOption = "default",
+    input: options.InputOption = "auto",
+    format: options.FormatOption = "auto",
+    root_label: options.RootLabelOption = None,
+    root: Annotated[str | None, options.opt("Place on the part of the taxonomy below this node.")] = None,
+    out: Annotated[Path | None, options.opt("Write to this file, whole or not at all, and not to stdout.")] = None,
+    as_json: Annotated[bool, options.opt("Print one JSON object per line.", "--json")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
 
@@ -58,6 +46,7 @@ def place(
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.answers.scores import place_texts
+    from taxtune.atomic import write_bytes
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy.domain import read_part
 
@@ -68,24 +57,16 @@ def place(
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
     mapper = Mapper(tree, similarity, config)
     placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
-    with nullcontext(sys.stdout) if out is None else _written(out) as stream:
-        for placement in placements:
-            print(_json_line(tree, placement) if as_json else _text_line(tree, placement), file=stream)
+    lines = (_json_line(tree, placement) if as_json else _text_line(tree, placement) for placement in placements)
+    if out is None:
+        for line in lines:
+            print(line)
+    else:  # as standard output is written, see `taxtune.cli.main`
+        write_bytes(out, "".join(f"{line}\n" for line in lines).encode("utf-8", "taxtune.escape"))
     abstained, off = sum(one.abstained for one in placements), sum(one.off_tree for one in placements)
     counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
     looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
     print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[TextIO]:
-    """Opens a file to be written as standard output is, in UTF-8."""
-    from taxtune.atomic import writing
-
-    with writing(path) as file:
-        stream = io.TextIOWrapper(file, encoding="utf-8", errors=sys.stdout.errors, newline="\n")
-        yield stream
-        stream.detach()
 
 
 def _json_line(tree: Taxonomy, placement: Placement) -> str:
@@ -94,10 +75,7 @@ def _json_line(tree: Taxonomy, placement: Placement) -> str:
         "path": list(tree.path(placement.node)),
         "label": tree.labels[placement.node],
         "stage": str(placement.stage),
-        "evidence": placement.evidence,
-        "confidence": placement.confidence,
-        "abstained": placement.abstained,
-        "off_tree": placement.off_tree,
+        **{name: getattr(placement, name) for name in ("evidence", "confidence", "abstained", "off_tree")},
     }
     line = json.dumps(record, ensure_ascii=False)
     # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
@@ -105,10 +83,5 @@ def _json_line(tree: Taxonomy, placement: Placement) -> str:
 
 
 def _text_line(tree: Taxonomy, placement: Placement) -> str:
-    fields = (
-        tree.labels[placement.node],
-        str(placement.stage),
-        " / ".join(tree.path(placement.node)),
-        " ".join(placement.answer.split()),
-    )
-    return visible("\t".join(fields))
+    path, answer = " / ".join(tree.path(placement.node)), " ".join(placement.answer.split())
+    return visible("\t".join((tree.labels[placement.node], str(placement.stage), path, answer)))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from taxtune.atomic import make_folder, output_error
-from taxtune.cli.interrupts import ended_by_interrupt
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
@@ -37,7 +36,7 @@ T = TypeVar("T")
 
 
 def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: Kind = "tune") -> Experiment:
-    """Returns the parts of a recipe, and the folder for what is done with it; nothing is read but the recipe."""
+    """The parts of a recipe, with the folder for what is done with it; nothing is read but the recipe."""
     loaded = load_recipe(recipe, settings)
     return Experiment(loaded, out if out is not None else default_folder(loaded.name, what))
 
@@ -60,31 +59,23 @@ def announce(parts: Experiment, *, quiet: bool) -> Iterator[TuningProgress]:
 
 
 def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool) -> T:
-    """Runs something long: what ends it early is told with how to go on, where there is anything to go on with.
-
-    Args:
-        work: What to run.
-        folder: Where it keeps what it has done.
-        go_on: How to go on, for messages.
-        resume: Whether work that is there is gone on with.
+    """Runs `work`, which keeps what it has done in `folder`; what ends it early has a note on how to go on.
 
     Raises:
-        typer.Exit: With code 130 on Ctrl-C.
+        KeyboardInterrupt: On Ctrl-C.
         TaxtuneError: If output cannot be written, or the run cannot go on.
     """
-    others = _holds_work(folder) and not resume
-
-    def own() -> bool:
-        return _holds_work(folder) and not others
-
+    own = resume or not _holds_work(folder)
     try:
-        with ended_by_interrupt(lambda: f"finished work is saved. {go_on}" if own() else "nothing had been done yet."):
-            return work()
+        return work()
+    except KeyboardInterrupt as stop:
+        stop.add_note(f"finished work is saved. {go_on}" if own and _holds_work(folder) else "nothing was done yet.")
+        raise
     except Exception as error:
         problem = _as_taxtune_error(error)
         if problem is None:
             raise
-        if own() and not isinstance(problem, ResumeError):
+        if own and _holds_work(folder) and not isinstance(problem, ResumeError):
             problem.add_note(f"Finished work is saved. {go_on}")
         if problem is error:
             raise
@@ -92,17 +83,11 @@ def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool
 
 
 def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
-    """Checks that MLflow has the whole record of a finished run; the run's notes have said what it lacks.
-
-    Raises:
-        TaxtuneError: If it does not.
-    """
+    """Raises a TaxtuneError if MLflow lacks a part of a finished run's record, which the run's notes have named."""
     if not Callbacks(callbacks).settled():
-        raise TaxtuneError(
-            "The result is complete, but MLflow has no complete record of it; see the notes above.",
-            file=folder,
-            remedy=f"Make sure that MLflow's server is up, or that there is space on its disk. {go_on}",
-        )
+        message = "The result is complete, but MLflow has no complete record of it; see the notes above."
+        remedy = f"Make sure that MLflow's server is up, or that there is space on its disk. {go_on}"
+        raise TaxtuneError(message, file=folder, remedy=remedy)
 
 
 def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
@@ -115,10 +100,8 @@ def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
     said = database_problem(error)
     if said is None:
         return None
-    return TaxtuneError(
-        f"Cannot write to a database of the run: {said}.",
-        remedy="The disk may be full or read-only. Free some space, or choose another folder with --out.",
-    )
+    remedy = "The disk may be full or read-only. Free some space, or choose another folder with --out."
+    return TaxtuneError(f"Cannot write to a database of the run: {said}.", remedy=remedy)
 
 
 def _holds_work(folder: Path) -> bool:
@@ -159,24 +142,17 @@ def show_result(result: TuneResult | ComparisonResult, *, as_json: bool, details
 
 
 def read_templates(references: Sequence[Path]) -> dict[Path, str]:
-    """Returns the sources of templates by their files.
-
-    Args:
-        references: Files, or "builtin:NAME" for a template that comes with taxtune.
+    """Returns the sources of templates by their files; a reference is a file, or "builtin:NAME".
 
     Raises:
-        TemplateError: If a file cannot be read or is not UTF-8 text, there is no such template, or two of several have
-            one name or that of the baseline, so that a table could not tell them apart.
+        TemplateError: If a file cannot be read, or two of several have one name or that of the baseline.
     """
-    files = [template_path(each) for each in references]
+    files = [template_path(reference) for reference in references]
     names = [file.stem for file in files] + (["baseline"] if len(files) > 1 else [])
     for file in files:
         if names.count(file.stem) > 1:
-            raise TemplateError(
-                f"The results would name two templates {file.stem!r}.",
-                file=file,
-                remedy="Give each template once, in files with different names, or evaluate them one by one.",
-            )
+            remedy = "Give each template once, in files with different names, or evaluate them one by one."
+            raise TemplateError(f"The results would name two templates {file.stem!r}.", file=file, remedy=remedy)
     return {file: read_text(file, error=TemplateError, what="template") for file in files}
 
 
@@ -187,7 +163,6 @@ def _print_plan(plan: Plan) -> None:
     left = max(0, (plan.images or 0) - plan.tuning_images - plan.heldout_images)
     splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out" + (f", {left:,} in neither" if left else "")
     race = ", ".join(f"{stage.templates} templates on {stage.images} images" for stage in plan.stages)
-    calls = {"VLM calls": plan.vlm_calls, "LLM calls": plan.llm_calls, "judge calls": plan.judge_calls}
     most = f"{plan.max_off_tree:.0%}".replace("%", " %")
     lines = [
         ("recipe", plan.name),
@@ -195,22 +170,22 @@ def _print_plan(plan: Plan) -> None:
         ("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes"),
         ("images", "?" if plan.images is None else f"{plan.images:,} labelled"),
         ("splits", splits),
-        *([("race", race)] if len(plan.stages) > 1 else []),
+        ("race", race if len(plan.stages) > 1 else ""),
         *(("provable", text) for text in power_in_words(plan.power)),
         ("model", f"{plan.vlm['model']} ({plan.vlm['kind']})"),
-        *([("judge", plan.judge)] if plan.judge else []),
-        *((name, f"at most {count:,}") for name, count in calls.items() if count),
-        (
-            "off the tree",
-            f"the run stops if more than {most} of the baseline's answers are off the tree (max_off_tree)",
-        ),
+        ("judge", plan.judge or ""),
+        ("VLM calls", f"at most {plan.vlm_calls:,}"),
+        ("LLM calls", f"at most {plan.llm_calls:,}" if plan.llm_calls else ""),
+        ("judge calls", f"at most {plan.judge_calls:,}" if plan.judge_calls else ""),
+        ("off the tree", f"the run stops if more than {most} of the baseline's answers are (max_off_tree)"),
         *(("note", text) for text in plan.notes),
     ]
+    # A file or a pipe gets a line for each fact, whatever its length.
+    width = console.width if console.is_terminal else sys.maxsize
     for name, value in lines:
-        # A file or a pipe gets a line for each fact, whatever its length.
-        width = console.width if console.is_terminal else sys.maxsize
-        text = textwrap.fill(visible(value), width, initial_indent=f"{name:<16}", subsequent_indent=" " * 16)
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        if value:
+            text = textwrap.fill(visible(value), width, initial_indent=f"{name:<16}", subsequent_indent=" " * 16)
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
     if not plan.problems:
         console.print("\nAll checks passed. Nothing has been run.")
         return

@@ -7,26 +7,7 @@ from typing import Annotated
 
 import typer
 
-from taxtune.options import (
-    ANSWERS_HELP,
-    AnswerColumnOption,
-    FormatOption,
-    FrequenciesOption,
-    JsonRowsOption,
-    MissingMeansOption,
-    OffTreeAsOption,
-    PlacementColumnOption,
-    PresetOption,
-    ResamplesOption,
-    RootLabelOption,
-    RootOption,
-    SeedOption,
-    SimilarityOption,
-    SmoothingOption,
-    TaxonomyOption,
-    TruthColumnOption,
-    missing_answers,
-)
+from taxtune import options
 from taxtune.progress import note
 
 __all__ = ["score"]
@@ -36,25 +17,25 @@ def score(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help=ANSWERS_HELP.format("columns truth and answer (text) or placement (a node)")
+            metavar="FILE", help=options.ANSWERS_HELP.format("columns truth and answer (text) or placement (a node)")
         ),
     ],
-    taxonomy: TaxonomyOption,
-    format: FormatOption = "auto",
-    root_label: RootLabelOption = None,
-    root: RootOption = None,
-    answer_column: AnswerColumnOption = "answer",
-    truth_column: TruthColumnOption = "truth",
-    placement_column: PlacementColumnOption = "placement",
-    similarity: SimilarityOption = "lexical",
-    preset: PresetOption = "default",
-    off_tree_as: OffTreeAsOption = "child",
-    missing: MissingMeansOption = "error",
-    frequencies: FrequenciesOption = None,
-    smoothing: SmoothingOption = 0.0,
-    resamples: ResamplesOption = 2000,
-    seed: SeedOption = 0,
-    as_json: JsonRowsOption = False,
+    taxonomy: options.TaxonomyOption,
+    format: options.FormatOption = "auto",
+    root_label: options.RootLabelOption = None,
+    root: options.RootOption = None,
+    answer_column: options.AnswerColumnOption = "answer",
+    truth_column: options.TruthColumnOption = "truth",
+    placement_column: options.PlacementColumnOption = "placement",
+    similarity: options.SimilarityOption = "lexical",
+    preset: options.PresetOption = "default",
+    off_tree_as: options.OffTreeAsOption = "child",
+    missing: options.MissingMeansOption = "error",
+    frequencies: options.FrequenciesOption = None,
+    smoothing: options.SmoothingOption = 0.0,
+    resamples: options.ResamplesOption = 2000,
+    seed: options.SeedOption = 0,
+    as_json: options.JsonRowsOption = False,
 ) -> None:
     """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals.
 
@@ -76,7 +57,7 @@ def score(
         taxonomy=tree,
         part=part,
         off_tree_option="",
-        **missing_answers(missing),
+        **options.missing_answers(missing),
     )
     answers = read_answers(file, schema)
     for text in answers.notes:

@@ -61,7 +61,6 @@ def _listening(host: str, port: int) -> socket.socket:
         family, *_, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(where[:2], family=family)
     except OSError as error:
-        raise TaxtuneError(
-            f"Cannot listen on {host}, port {port}: {error.strerror or error}.",
-            remedy="Give --host an address of this machine, and another --port; 0 takes a free one.",
-        ) from error
+        remedy = "Give --host an address of this machine, and another --port; 0 takes a free one."
+        message = f"Cannot listen on {host}, port {port}: {error.strerror or error}."
+        raise TaxtuneError(message, remedy=remedy) from error

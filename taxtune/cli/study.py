@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from taxtune.cli.interrupts import stoppable
 from taxtune.options import JsonOption, JsonRowsOption, OutOption, check_out
 from taxtune.studies import STUDIES
 from taxtune.studies.settings import Declared, Settings, declarations
@@ -24,14 +23,12 @@ study_app = typer.Typer(
 )
 
 
-def study_command(name: str) -> Callable[..., None]:
+def study_command(name: str, module: str = "taxtune.studies") -> Callable[..., None]:
     """Returns the command of a study: an option for each of its settings, --out and --json.
 
-    Args:
-        name: The study's package in `taxtune.studies`, whose `run` takes the settings. The docstring of `run`, up to
-            its arguments, is the command's help.
+    `run` in its module takes the settings. The docstring of `run`, up to its arguments, is the command's help.
     """
-    study = importlib.import_module(f"taxtune.studies.{name}")
+    study = importlib.import_module(f"{module}.{name}")
     kind: type[Settings] = get_type_hints(study.run)["settings"]
 
     def command(out: Path | None, as_json: bool, **given: Any) -> None:
@@ -49,7 +46,7 @@ def study_command(name: str) -> Callable[..., None]:
     command.__doc__ = re.split(r"\n\n(?:Args|Raises):", inspect.cleandoc(study.run.__doc__))[0]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return stoppable(command)
+    return command
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:

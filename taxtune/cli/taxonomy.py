@@ -1,29 +1,71 @@
-"""`taxtune taxonomy`: look at a label tree."""
+"""`taxtune taxonomy`: look at a label tree, write it in another format, or make one of a graph."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taxtune.cli.interrupts import stoppable
-from taxtune.cli.taxonomy_build import build, keep
-from taxtune.cli.taxonomy_names import enrich, from_labels
+from taxtune.cli.taxonomy_names import enrich, from_labels, keep
 from taxtune.options import EnglishNamesOption, FileFormatOption, JsonOption, RootLabelOption, TaxonomyArgument, opt
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import TaxonomyReport
 
-__all__ = ["check", "convert", "show", "taxonomy_app"]
+__all__ = ["build", "check", "convert", "show", "taxonomy_app"]
 
 taxonomy_app = typer.Typer(help="Inspect, build or extend a label taxonomy.", no_args_is_help=True)
-taxonomy_app.command()(stoppable(build))
-taxonomy_app.command()(stoppable(enrich))
-taxonomy_app.command()(stoppable(from_labels))
+taxonomy_app.command()(enrich)
+taxonomy_app.command()(from_labels)
+
+
+@taxonomy_app.command()
+def build(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with edges, compressed or not.")],
+    out: Annotated[Path, opt("File to write the tree to, as CSV (an edge list).")],
+    names: Annotated[list[Path] | None, opt("File with labels and aliases of the nodes; repeatable.")] = None,
+    root: Annotated[str | None, opt("Id or label of the root. Default: the node that reaches the most nodes.")] = None,
+    join_roots: Annotated[str | None, opt("Put all nodes without a parent under a new root.")] = None,
+    parents: Annotated[
+        str,
+        opt(
+            "Which parents a node keeps. longest-path: the one on the longest path from the root (a tree); all: "
+            "every one (a graph, for `taxtune study granularity --graph`)."
+        ),
+    ] = "longest-path",
+    leaves: Annotated[
+        Path | None,
+        opt("Keep only these nodes and their ancestors: a file with one id per line, or imagenet_class_index.json."),
+    ] = None,
+    format: FileFormatOption = "auto",
+    seed: Annotated[int, opt("Seed of the choice between paths of one length.", min=0)] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a rooted tree of a graph of "subclass of" edges.
+
+    Edges that close a cycle are dropped; of several parents the one on the longest path from the root stays, one of
+    several longest paths at random. Prints how much was dropped and why.
+    """
+    from taxtune.taxonomy.build import build_tree, write_tree
+    from taxtune.taxonomy.sources import read_graph, read_leaves
+
+    keep([*files, *(names or ()), leaves], out)
+    built = build_tree(
+        read_graph(files, names=names or (), format=format),
+        root=root,
+        join_roots=join_roots,
+        parents=parents,  # type: ignore[arg-type]
+        leaves=None if leaves is None else read_leaves(leaves),
+        seed=seed,
+    )
+    write_tree(out, built)
+    print(f"taxtune: wrote the {'tree' if parents == 'longest-path' else 'graph'} to {out}", file=sys.stderr)
+    print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else "\n".join(_summary(built.counts)))
 
 
 @taxonomy_app.command()
@@ -119,3 +161,22 @@ def _print_report(report: TaxonomyReport) -> None:
         remedy = f" {defect.remedy}" if defect.remedy and defect.breaks else ""
         lines.append(f"{where}: {'error' if defect.breaks else 'note'}: {defect.kind}: {defect.message}{value}{remedy}")
     print(visible("\n".join(lines)))
+
+
+def _summary(counts: dict[str, Any]) -> Iterator[str]:
+    graph, tree, root, lost = counts["graph"], counts["tree"], counts["root"], counts["lost_leaves"]
+    yield f"graph    {graph['nodes']:,} nodes, {graph['edges']:,} edges"
+    none, several = graph["nodes_without_parent"], graph["nodes_with_several_parents"]
+    yield f"         {none:,} nodes without a parent, {several:,} with several"
+    for what, count in graph["left_out"].items():
+        yield f"         {count:,} left out: {what}"
+    yield f"root     {root['label']}" + (f", new, above {root['joins']:,} nodes" if root["joins"] else "")
+    yield "dropped  " + (", ".join(f"{count:,} {what}" for what, count in counts["dropped"].items()) or "nothing")
+    if lost:
+        yield f"         {len(lost):,} leaves: {', '.join(f'{key} ({why})' for key, why in [*lost.items()][:10])}"
+    several, chosen = counts["several_parents"], counts["decided_by_lot"]
+    yield f"parents  {several:,} nodes below the root have several; of {chosen:,} the parent is chosen at random"
+    yield f"names    {counts['without_label']:,} nodes without a label: their ids are their labels"
+    yield f"         {counts['label_with_id']:,} labels with the id added, because a sibling has the same label"
+    size = f"{tree['nodes']:,} nodes, {tree['edges']:,} edges, {tree['leaves']:,} leaves, height {tree['height']}"
+    yield f"result   {size}; nodes per level: {', '.join(f'{count:,}' for count in tree['levels'])}"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from taxtune.cli.taxonomy_build import keep
+from taxtune.errors import TaxtuneError
 from taxtune.options import FileFormatOption, RootLabelOption, TaxonomyArgument, opt
 from taxtune.progress import note
 
-__all__ = ["enrich", "from_labels"]
+__all__ = ["enrich", "from_labels", "keep"]
 
 
 def from_labels(
@@ -52,12 +53,12 @@ def from_labels(
     for text in tree.notes:
         note(text)
     taxonomy = tree.taxonomy
+    lines = [f"labels   {len(written):,}"]
+    lines.append(
+        f"tree     {len(taxonomy):,} nodes: {len(taxonomy) - 1 - len(written):,} groups, height {taxonomy.height}"
+    )
     # The tree may be what standard output is for.
-    stream = sys.stderr if out is None else sys.stdout
-    groups = len(taxonomy) - 1 - len(written)
-    print(f"labels   {len(written):,}", file=stream)
-    print(f"tree     {len(taxonomy):,} nodes: {groups:,} groups, height {taxonomy.height}", file=stream)
-    print("\n".join(choice_lines(choices)), file=stream)
+    print(*lines, *choice_lines(choices), sep="\n", file=sys.stderr if out is None else sys.stdout)
     if out is None:
         print(WRITERS["paths"](taxonomy), end="")
         return
@@ -102,11 +103,8 @@ def enrich(
             print(WRITERS["paths"](more), end="")
         else:
             write_taxonomy(more, out, force=True)
-        print(
-            f"taxtune: {counts['added']:,} names added; not added: {counts['marked']:,} marked, "
-            f"{counts['already there']:,} that the tree has",
-            file=sys.stderr,
-        )
+        left = f"{counts['marked']:,} marked, {counts['already there']:,} that the tree has"
+        print(f"taxtune: {counts['added']:,} names added; not added: {left}", file=sys.stderr)
         return
     tree = read_taxonomy(file, format=format, root_label=root_label)
     wordnet = find_wordnet()
@@ -122,3 +120,9 @@ def enrich(
     marked = sum(bool(row.mark) for row in proposals)
     where = "" if out is None else f" written to {out}"
     print(f"taxtune: {len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous", file=sys.stderr)
+
+
+def keep(read: Sequence[Path | None], out: Path) -> None:
+    """Raises a TaxtuneError if the file that is to be written is one of those that are read."""
+    if out.resolve() in {path.resolve() for path in read if path is not None}:
+        raise TaxtuneError("The output file is also an input file.", file=out, remedy="Choose another.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,13 +11,6 @@ import typer
 from taxtune.options import opt
 
 __all__ = ["compare", "evaluate", "tune"]
-
-
-class SplitName(StrEnum):
-    """The splits, as the command line spells them."""
-
-    TUNING = "tuning"
-    HELDOUT = "heldout"
 
 
 RecipeArgument = Annotated[
@@ -120,11 +112,8 @@ def _run(
         with announce(parts, quiet=as_json) as progress:
             experiments = [parts.tuned_for(name) for name in names] or [parts.tuned_for()]
             watching.extend([progress, ReportCallback(), *tracking_callbacks(parts)])
-            how: dict[str, Any] = {
-                "callbacks": watching,
-                "resume": resume,
-                "command": " ".join(["taxtune", what, "recipe.yaml", *objectives]),
-            }
+            called = " ".join(["taxtune", what, "recipe.yaml", *objectives])
+            how: dict[str, Any] = {"callbacks": watching, "resume": resume, "command": called}
             if names:
                 return compare_objectives(experiments, parts.folder, **how)
             return Tuner(experiments[0], parts.folder, **how).run()
@@ -142,7 +131,7 @@ def evaluate(
         list[Path],
         opt("The Jinja template to evaluate: a file, or builtin:NAME for one that comes with taxtune. Repeatable."),
     ],
-    split: Annotated[SplitName, opt("Which images to evaluate on.")] = SplitName.HELDOUT,
+    split: Annotated[Literal["tuning", "heldout"], opt("Which images to evaluate on.")] = "heldout",
     settings: SetOption = None,
     out: OutOption = None,
     details: DetailsOption = False,
@@ -174,7 +163,7 @@ def evaluate(
                 experiment,
                 {"baseline": experiment.prompt.baseline, **dict(zip(names, sources.values(), strict=True))},
                 parts.folder,
-                split=split.value,
+                split=split,
                 called="-".join(file.stem for file in sources),
                 callbacks=[progress, ReportCallback()],
             )

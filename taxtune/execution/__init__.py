@@ -23,12 +23,12 @@ def deploy(
     settings: ModelSettings | None = None,
     execution: ExecutionSettings | None = None,
 ) -> Model:
-    """Makes a model that runs where the settings say; no weights are loaded yet.
+    """Makes a model that runs where `execution` says, in this process where left out; no weights are loaded yet.
 
     Args:
         spec: What `make_model` takes; for workers the name of a model, which each of them makes itself.
         settings: How the model is run.
-        execution: Where; in this process where left out.
+        execution: Where.
 
     Raises:
         ModelError: If the model cannot be run there, or there is no cluster.

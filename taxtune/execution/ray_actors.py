@@ -32,8 +32,7 @@ from taxtune.progress import Display, note, showing
 
 __all__ = ["RayModel", "load_ray"]
 
-# Seconds: for an answer at an address, for room on a cluster, which may have to start a node first, and without any
-# worker, after which the run ends.
+# Seconds: for an answer at an address, for room on a cluster (which may start a node first), and without any worker.
 _CONNECT, _PROBE, _NO_ROOM = 5.0, 300.0, 900.0
 # A chunk is so many batches: enough to sort by length and to prepare images while the device computes.
 _BATCHES = 4
@@ -57,7 +56,7 @@ def load_ray() -> Any:
 
 @dataclass(frozen=True)
 class _Report:
-    """What a worker hands back: who it is, or the replies to a chunk; `error` says why the model cannot answer."""
+    """Who a worker is, or its replies to a chunk; `error` says why the model cannot answer."""
 
     identity: Identity = field(default_factory=dict)
     replies: Sequence[Reply] = ()
@@ -93,7 +92,6 @@ class Worker:
         self._model: Model
 
     def begin(self) -> _Report:
-        """Makes the model and checks it; its weights are loaded at the first question."""
         try:
             self._model = make_model(self._spec, self._settings)
             notes = tuple(getattr(self._model, "check", tuple)() or ())
@@ -102,7 +100,6 @@ class Worker:
             return _Report(error=str(error))
 
     def answer(self, requests: Sequence[Request], seed: int) -> _Report:
-        """Answers questions."""
         try:
             self._model = reseeded(self._model, seed)
             with showing(_Notes()) as notes, count_faults() as faults:
@@ -119,10 +116,7 @@ class Worker:
 
 @dataclass
 class _Slot:
-    """The place of a worker: its actor, whether that has made its model, and the questions that it works on.
-
-    `call` is the call that the questions belong to, which may have been given up.
-    """
+    """A worker: its actor, whether that has made its model, and the questions of which `call` it works on."""
 
     actor: Any = None
     ready: bool = False
@@ -132,10 +126,7 @@ class _Slot:
 
 
 class _Crew:
-    """The workers, shared by a model and its copies with other seeds; Ray ends them with the last reference.
-
-    A cluster that the program is connected to already is used as it is. Arguments as for `RayModel`.
-    """
+    """The workers, shared by a model and its copies with other seeds; Ray ends them with the last reference."""
 
     def __init__(self, spec: str, settings: ModelSettings, workers: int | None) -> None:
         self.ray = load_ray()
@@ -166,31 +157,22 @@ class _Crew:
                 self.open[slot.actor.begin.remote()] = slot
 
     def first(self) -> _Report:
-        """The report of the first worker.
-
-        Raises:
-            ModelError: If there is no room for a worker, or the model cannot be asked.
-        """
+        """The report of the first worker; raises a ModelError where there is no room, or the model cannot be asked."""
         if self.report is None:
             self.start()
             ready, _ = self.ray.wait(list(self.open), timeout=_PROBE)
             if not ready:
                 raise ModelError(self.no_room())
             try:
-                report: _Report = self.ray.get(ready[0])
+                self.report = self.ray.get(ready[0])
             except self.ray.exceptions.RayError as error:
                 raise ModelError(f"A node of the Ray cluster cannot make the model: {_first_line(error)}.") from error
-            if report.error is not None:
-                raise ModelError(report.error)
-            self.report = report
+        if self.report.error is not None:
+            raise ModelError(self.report.error)
         return self.report
 
     def welcome(self, slot: _Slot, report: _Report) -> None:
-        """Lets a worker that has made its model take questions.
-
-        Raises:
-            ModelError: If it has another model than the first.
-        """
+        """Lets a worker that has made its model take questions; raises a ModelError if that is not the first's."""
         theirs, ours = report.identity, self.first().identity
         other = sorted(key for key in {*theirs, *ours} if theirs.get(key) != ours.get(key))
         if report.error is not None or other:
@@ -203,7 +185,6 @@ class _Crew:
         slot.ready = True
 
     def no_room(self) -> str:
-        """The text of the error of a cluster without room for a worker."""
         free = self.ray.available_resources()
         return (
             f"The Ray cluster has no room for a worker, which takes {self.needs['num_gpus']} GPU and "
@@ -215,8 +196,8 @@ class _Crew:
 class RayModel:
     """A model whose questions are dealt among workers, all about an image to the same one as far as possible.
 
-    Its identity is the model's own, so that answers are kept under the same key wherever they come from. What a lost
-    worker had is asked again; a question with which three workers are lost, alone the last times, becomes a failure.
+    Its identity is the model's own. What a lost worker had is asked again, one question at a time; a question with
+    which three workers are lost becomes a failure. A cluster that the program is connected to is used as it is.
 
     Args:
         spec: What `make_model` takes.
@@ -298,11 +279,9 @@ class RayModel:
                     else:
                         again.extend(places)
                     if in_a_row >= _MOST_IN_A_ROW:
-                        raise ModelError(
-                            f"The workers keep ending before they answer; the last: {said}.",
-                            remedy="Give each worker more memory (fewer workers, a smaller vlm.batch_size), or see "
-                            "what the model does with execution.engine=here.",
-                        ) from error
+                        message = f"The workers keep ending before they answer; the last: {said}."
+                        remedy = "Give each worker more memory: fewer workers, or a smaller vlm.batch_size."
+                        raise ModelError(message, remedy=remedy) from error
                     crew.start()
                     continue
                 if not slot.ready:
@@ -311,10 +290,9 @@ class RayModel:
                     if report.error is not None:
                         raise ModelError(report.error)
                     slot.batch, in_a_row, done = report.batch_size, 0, done + len(places)
-                    for text in dict.fromkeys(report.notes):
-                        if text not in told:  # every worker says the same
-                            told.add(text)
-                            note(text)
+                    for text in [text for text in dict.fromkeys(report.notes) if text not in told]:
+                        told.add(text)  # every worker says the same
+                        note(text)
                     for key, times in report.faults.items():
                         for _ in range(times):
                             count_fault(_FAULTS[key])
@@ -332,7 +310,6 @@ def _take(batch: int, own: deque[int], queues: Sequence[deque[int]], again: dequ
 
 
 def _located(request: Request) -> Request:
-    """Returns a request with an absolute path and the hash of its image."""
     if request.image is None:
         return request
     digest = request.image_sha256 or content_hash(request.image)
@@ -349,12 +326,8 @@ def _connect(ray: Any) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         if address is None:
             raise ModelError(f"Ray cannot be started on this machine: {_first_line(error)}.") from error
-        raise ModelError(
-            "There is no Ray cluster at RAY_ADDRESS.",
-            value=address,
-            remedy="Start one with `ray start --head`, check the address and the port (6379, or 10001 after ray://), "
-            "or unset RAY_ADDRESS for a cluster on this machine.",
-        ) from error
+        remedy = "Start one with `ray start --head`, or unset RAY_ADDRESS for a cluster on this machine."
+        raise ModelError("There is no Ray cluster at RAY_ADDRESS.", value=address, remedy=remedy) from error
 
 
 def _first_line(error: BaseException) -> str:

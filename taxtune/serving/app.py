@@ -15,17 +15,18 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from taxtune.errors import ModelError
 from taxtune.serving.pyfunc import MAX_BYTES, ServedClassifier
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+    from starlette.middleware.base import RequestResponseEndpoint
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from taxtune.classifier import Classifier, RiskGuarantee
+    from taxtune.classifier import Classifier
 
 __all__ = ["make_app"]
 
@@ -60,6 +61,7 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.middleware import Middleware
+    from starlette.middleware.base import BaseHTTPMiddleware
     from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
     from starlette.routing import Route
 
@@ -89,7 +91,19 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
             return JSONResponse({"message": str(refused)}, refused.status, {"Connection": "close"})
         return JSONResponse({"predictions": rows})
 
-    known = frozenset({"localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)})
+    known = {"", "localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
+
+    async def own_hosts(request: Request, answer: RequestResponseEndpoint) -> Response:
+        # A page from elsewhere whose own name is made to lead here (DNS rebinding) calls the server by that name.
+        try:
+            name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+            if name not in known:
+                ip_address(name)
+        except ValueError:
+            message = "The server has no such name: use its IP address, localhost, or the name given to --host."
+            return JSONResponse({"message": message}, 400)
+        return await answer(request)
+
     return Starlette(
         routes=[
             Route("/", home),
@@ -97,46 +111,12 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
             Route("/health", alive),
             Route("/invocations", classify, methods=["POST"]),
         ],
-        middleware=[Middleware(_OwnHosts, known=known)],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=own_hosts)],
     )
 
 
-class _OwnHosts:
-    """Answers only who calls the server by an IP address or one of its names.
-
-    A page from elsewhere whose own name is made to lead here (DNS rebinding) is served by that name, and so refused.
-    """
-
-    def __init__(self, app: ASGIApp, known: frozenset[str]) -> None:
-        self._app, self._known = app, known
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from starlette.datastructures import Headers
-        from starlette.responses import JSONResponse
-
-        if scope["type"] == "http":
-            host = Headers(scope=scope).get("host", "").lower()
-            name = host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
-            if host and name not in self._known and not _is_address(name):
-                message = "The server has no such name: use its IP address, localhost, or the name given to --host."
-                await JSONResponse({"message": message}, 400)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        return bool(ip_address(name))
-    except ValueError:
-        return False
-
-
 async def _body(request: Request) -> bytes:
-    """Reads a request.
-
-    Raises:
-        _RefusedError: If it is too large, by its own account or in fact.
-    """
+    """Reads a request; refuses one that is too large, by its own account or in fact."""
     declared, size, chunks = request.headers.get("content-length", ""), 0, []
     too_large = declared.isdecimal() and int(declared) > _MAX_REQUEST
     if not too_large:
@@ -152,7 +132,6 @@ async def _body(request: Request) -> bytes:
 
 
 def _answer(served: ServedClassifier, body: bytes, kind: str) -> list[dict[str, Any]]:
-    """Answers a request, one row per image; `_RefusedError` where it has none, or the model cannot be asked."""
     try:
         return served.rows(_images(body) if kind == "application/json" else [body])
     except ModelError as error:  # in which a model's server may have sent an image back
@@ -160,11 +139,7 @@ def _answer(served: ServedClassifier, body: bytes, kind: str) -> list[dict[str, 
 
 
 def _images(body: bytes) -> list[str]:
-    """Reads the images of a JSON request, in three forms of MLflow's scoring server.
-
-    Raises:
-        _RefusedError: If it is no JSON, or has none.
-    """
+    """Reads the images of a JSON request, in three forms of MLflow's scoring server."""
     # Before it is parsed, since millions of brackets become as many objects.
     if sum(map(body.count, (b"[", b"{", b","))) > _MAX_VALUES:
         raise _RefusedError(400, f"The JSON has too many values: send at most {_MAX_IMAGES:,} images at a time.")
@@ -188,7 +163,7 @@ def _images(body: bytes) -> list[str]:
 
 
 def _page(classifier: Classifier, address: str) -> tuple[str, str]:
-    """Returns the page about a classifier, and its content security policy."""
+    """The page about a classifier, and its content security policy."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -196,7 +171,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
 
     css, script = ((_PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     environment = Environment(loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined)
-    tree, guarantee = classifier.taxonomy, classifier.guarantee
+    tree = classifier.taxonomy
     page = environment.get_template("page.html.j2").render(
         name=classifier.name,
         model=str(classifier.model.identity.get("model", classifier.model.identity["kind"])),
@@ -205,7 +180,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
         nodes=len(tree) - 1,
         root=tree.labels[tree.root],
         confidence=_confidence(classifier),
-        guarantee=None if guarantee is None else _guaranteed(guarantee),
+        guarantee=classifier.guarantee,
         most_bytes=MAX_BYTES,
         address=address,
         css=Markup(css),
@@ -225,13 +200,6 @@ def _confidence(classifier: Classifier) -> str:
     if classifier.reliability is not None:
         return "How often labels at this depth were right where answers to the run's held-out images went as deep."
     return "Not known: nothing was judged with this classifier."
-
-
-def _guaranteed(guarantee: RiskGuarantee) -> str:
-    level = guarantee.confidence_level
-    how = "in expectation" if level is None else f"with confidence {level:g}"
-    least = f"Mean hP of at least {1 - guarantee.risk:g} on photos of the same kind"
-    return f"{least}, {how}, from {guarantee.images:,} images."
 
 
 def _hash(text: str) -> str:

@@ -44,9 +44,7 @@ _LONGEST_PATH, _SHOWN = 4096, 80
 def read_image(text: str, *, content_only: bool = False) -> Path | bytes:
     """Reads how a request names an image: by its content (in base64 or as a data: address), or by its path.
 
-    Args:
-        text: The text.
-        content_only: Take only content, so that whoever may send requests can have no file of the server read.
+    With `content_only`, whoever may send requests can have no file of the server read.
 
     Raises:
         ImageError: If it is none of them, or larger than `MAX_BYTES`.
@@ -64,26 +62,18 @@ def read_image(text: str, *, content_only: bool = False) -> Path | bytes:
     if not (content_only or is_data) and (not content or (len(text) <= _LONGEST_PATH and Path(text).exists())):
         return Path(text)
     if not content:
-        raise ImageError(
-            "The text is not an image file in base64.",
-            value=text[:_SHOWN],
-            remedy="Send the content of the image in base64, or as a data: address.",
-        )
+        remedy = "Send the content of the image in base64, or as a data: address."
+        raise ImageError("The text is not an image file in base64.", value=text[:_SHOWN], remedy=remedy)
     if len(content) > MAX_BYTES:
-        raise ImageError(
-            f"The image file has more than {MAX_BYTES // 1024**2} MB.",
-            value=text[:_SHOWN],
-            remedy="Send a smaller one.",
-        )
+        message = f"The image file has more than {MAX_BYTES // 1024**2} MB."
+        raise ImageError(message, value=text[:_SHOWN], remedy="Send a smaller one.")
     return content
 
 
 class ServedClassifier:
     """A classifier that takes a table and returns one; safe to call from several threads, which it serves in turn.
 
-    Args:
-        classifier: The classifier.
-        content_only: Take images as content only, not as paths or addresses.
+    With `content_only` it takes images as content only, not as paths.
     """
 
     def __init__(self, classifier: Classifier, *, content_only: bool = False) -> None:
@@ -110,9 +100,7 @@ class ServedClassifier:
     def predict(self, model_input: Any, params: Any = None) -> DataFrame:
         """Places images on the tree, one row per image in the order given, with the columns `COLUMNS`.
 
-        Args:
-            model_input: A data frame with a column `image`, or texts: see `read_image`.
-            params: Nothing; MLflow passes it.
+        `model_input` is a data frame with a column `image`, or texts: see `read_image`; MLflow passes `params`.
 
         Raises:
             MlflowException: If the model cannot answer at all. An image that cannot be read has a `failure` instead.
@@ -130,10 +118,7 @@ class ServedClassifier:
         return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).astype({"off_tree": bool, "not_subject": bool})
 
     def rows(self, given: Sequence[Any]) -> list[dict[str, Any]]:
-        """Places images on the tree, one row per image in the order given, with the keys `COLUMNS`.
-
-        Args:
-            given: Texts, see `read_image`, or the bytes of image files.
+        """Places images (texts, see `read_image`, or bytes of files) on the tree: one row each, with keys `COLUMNS`.
 
         Raises:
             ModelError: If the model cannot answer at all, or answers about none of the images now.
@@ -158,12 +143,11 @@ class ServedClassifier:
         asked = [found[i] for i in order]
         if asked and all(one.again for one in asked):
             raise ModelError(f"The model does not answer: {asked[0].failure}")
-        return [_row(found[i]) for i in range(len(given))]
-
-
-def _row(found: Classification) -> dict[str, Any]:
-    nodes = [{"label": step.label, "rank": step.rank, "confidence": step.confidence} for step in found.path]
-    return {name: nodes if name == "nodes" else getattr(found, name) for name in COLUMNS}
+        return [
+            {name: getattr(found[i], name) for name in COLUMNS[:-1]}
+            | {"nodes": [{"label": s.label, "rank": s.rank, "confidence": s.confidence} for s in found[i].path]}
+            for i in range(len(given))
+        ]
 
 
 def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> ServedClassifier:
@@ -220,22 +204,14 @@ def save_mlflow_model(classifier: Path, folder: Path, *, example: str | None = N
 
 
 def requirements(vlm: VLMSettings) -> list[str]:
-    """The packages whose version can change an answer, in the versions that are installed here.
-
-    Args:
-        vlm: The settings of the classifier's model.
-    """
-    extras = [
-        extra
-        for extra, used in (
-            ("quantized", getattr(vlm, "quantization", None)),
-            ("sharded", getattr(vlm, "device", None) in SPREAD),
-        )
-        if used
-    ]
-    names = ["mlflow"]
-    names += ["torch", "torchvision", "transformers"] if isinstance(vlm, LocalVLMSettings) else ["litellm"]
-    own = f"taxtune[{','.join(extras)}]" if extras else "taxtune"
+    """The packages whose version can change an answer, in the versions that are installed here."""
+    if not isinstance(vlm, LocalVLMSettings):
+        own, names = "taxtune", ["mlflow", "litellm"]
+    else:
+        extras = ["quantized"] if vlm.quantization else []
+        extras += ["sharded"] if vlm.device in SPREAD else []
+        own = f"taxtune[{','.join(extras)}]" if extras else "taxtune"
+        names = ["mlflow", "torch", "torchvision", "transformers"]
     return [f"{own}=={version('taxtune')}", *(f"{name}=={version(name)}" for name in names)]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from taxtune.cli import main
 
-__all__ = ["Done", "run_captured", "run_command"]
+__all__ = ["Done", "run_captured", "run_command", "run_well"]
 
 
 @dataclass(frozen=True)
@@ -52,3 +52,10 @@ def run_captured(*arguments: object, folder: Path | None = None, stdin: bytes = 
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         code = run_command(patch, *arguments)
     return Done(code, out.getvalue(), err.getvalue())
+
+
+def run_well(*arguments: object, folder: Path | None = None, stdin: bytes = b"") -> Done:
+    """Runs `taxtune ARGUMENTS` as `run_captured` does; it must end well."""
+    done = run_captured(*arguments, folder=folder, stdin=stdin)
+    assert done.code == 0, done.err + done.out
+    return done

@@ -87,13 +87,9 @@ def answer(request: dict[str, Any]) -> servers.Reply:
         ("tuning: 8", "tunning: 8", [":4", "data.tunning: unknown key; did you mean 'tuning'?"]),
         ("path: tree.csv", "path: gone.csv", ["gone.csv", "The taxonomy file does not exist"]),
         ("path: tree.csv", "path: '${TAXTUNE_NOT_SET}/tree.csv'", ["TAXTUNE_NOT_SET", "not set", "export"]),
-        ("path: tree.csv", 'path: "tr\\0ee.csv"', ["NUL"]),
-        ("path: manifest.csv", "path: gone.csv", ["gone.csv", "manifest file does not exist"]),
         ("tuning: 8", "tuning: 80", ["need 92 different images, but there are 20", "at most 20"]),
-        ("fragments: toy.yaml", "fragments: gone", ["There are no fragments 'gone'", "default"]),
         ("path: tree.csv", "path: tree.csv, domain: scarlett", ["tree.csv", "Did you mean 'scarlet'?"]),
         ("What is this?", "{{ nope }}", ["prompt.baseline", "unknown variable 'nope'"]),
-        ("model: openai/test", "model: test", ["provider", "openai/gpt-4o"]),
         (
             "timeout: 5",
             "concurrency: many",
@@ -113,9 +109,6 @@ def test_wrong_keys_and_values(
         refused(taxtune("tune", recipe, "--out", "out", "--dry-run"), *words, out=tmp_path / "out")
 
 
-# -- images ------------------------------------------------------------------------------------------------------------
-
-
 # -- manifests ---------------------------------------------------------------------------------------------------------
 
 
@@ -131,21 +124,10 @@ def change(text: str, *, add: str = "", **replaced: str) -> str:
         (lambda text: change(text, add="navy0.png,azure\n"), ["two labels", "'navy'", "'azure'"]),
         (lambda text: change(text, add="navy0.png\n"), ["row 22: no label", "Fill in the values"]),
         (lambda text: change(text, add="navy0.png,navy,blue\n"), ["manifest.csv:22", "3 cells, the header 2"]),
-        (lambda text: change(text, add='"navy0.png,navy\n'), ["manifest.csv:22", "Close its quotes"]),
-        (lambda text: change(text, add='"na\nvy.png",navy\n'), ["na\nvy.png", "does not exist", "row 22"]),
-        (lambda text: change(text, add=f"{'x' * 300}.png,navy\n"), ["too long", "row 22"]),
-        (lambda text: change(text, add="na\0vy.png,navy\n"), ["manifest.csv:22", "NUL"]),
-        (lambda text: change(text, old="image,label", new="image,label,label"), ["manifest.csv:1", "the same name"]),
-        (lambda text: "image,label\n", ["a header but no rows"]),
         (lambda text: "", ["manifest.csv", "is empty"]),
-        (lambda text: " \n\n", ["manifest.csv", "is empty"]),
         (lambda text: (text + "navy0.png,nävy\n").encode("latin-1"), ["manifest.csv:22", "not UTF-8"]),
-        (lambda text: bytes(range(256)), ["manifest.csv:2", "not UTF-8 text"]),
     ],
-    ids=[
-        *("label", "column", "conflict", "short", "long", "quote", "line-break", "name", "nul", "column-twice"),
-        *("no-rows", "empty", "blank", "latin-1", "binary"),
-    ],
+    ids=["label", "column", "conflict", "short", "long", "empty", "latin-1"],
 )
 def test_manifests_that_do_not_do(
     taxtune: Run, inputs: Path, tmp_path: Path, make: Callable[[str], str | bytes], words: list[str]
@@ -163,17 +145,12 @@ def test_manifests_that_do_not_do(
     ("content", "words"),
     [
         ("child,parent\nroot,\na,b\nb,a\n", [":3", "2 nodes are their own ancestors", "a → b → a", "rows 3, 4"]),
-        ("child,parent\nr,\ns,\na,r\n", [":3", "second root beside 'r'"]),
         ("child,parent,label\nr,,r\na,r,x\nb,r,x\n", [":4", "Row 3 already gives a node with this label"]),
-        ("child,parent\nr,\n,r\n", [":3", "has no child"]),
-        ("path\nr/a\nr//b\n", [":3", "Name 2 of the path is empty"]),
         ("child,parent\nr,\na,gone\n", [":3", "No row defines the parent 'gone'"]),
         ("foo,bar\n1,2\n", [":1", "not the header of a known taxonomy format", "child and parent"]),
-        ("child,parent\n", [":1", "a header but no rows"]),
         ("", ["is empty"]),
-        ('{"categories": [', [":1", "not valid JSON"]),
     ],
-    ids=["cycle", "two-roots", "siblings", "no-name", "no-part", "dangling", "header", "no-rows", "empty", "json"],
+    ids=["cycle", "siblings", "dangling", "header", "empty"],
 )
 def test_taxonomies_that_are_no_trees(
     taxtune: Run, inputs: Path, tmp_path: Path, content: str, words: list[str]
@@ -194,19 +171,13 @@ def test_taxonomies_that_are_no_trees(
 TEMPLATES: dict[str, tuple[str | bytes | None, str]] = {
     "syntax": ("{% if %}", "Syntax error in line 1"),
     "variable": ("What\n{{ nope }}?", "Line 2: unknown variable 'nope'. Allowed: question, domain, ranks, examples"),
-    "dunder": ("{{ ''.__class__ }}", "the attribute access .__class__ is not allowed"),
-    "range": ("{% for i in range(10**9) %}x{% endfor %}", "the call range(...) is not allowed"),
-    "label": ("Is it scarlet?", "'scarlet' is a ground-truth label"),
-    "include": ("{% include '/etc/passwd' %}", "the construct Include is not allowed"),
     "long": ("x" * 100_000, "more than 8,000"),
-    "item": ("What? Such as {{ examples | last }}.", "'examples' has no items here"),
-    "nothing": (" \n", "The template file is empty"),
     "binary": (b"What\n\xff?", "template.j2:2: The template file is not UTF-8"),
     "gone": (None, "does not exist"),
 }
 
 
-@pytest.mark.parametrize("name", [name for name in TEMPLATES if name != "label"])  # which is a warning
+@pytest.mark.parametrize("name", TEMPLATES)
 def test_templates_that_are_refused(taxtune: Run, inputs: Path, tmp_path: Path, name: str) -> None:
     content, words = TEMPLATES[name]
     file = tmp_path / "template.j2"
@@ -221,48 +192,30 @@ def test_templates_that_are_refused(taxtune: Run, inputs: Path, tmp_path: Path, 
 TROUBLE: dict[str, tuple[servers.Reply, list[str]]] = {
     "401": (servers.status(401), ["rejected the key", "(401)", "Check OPENAI_API_KEY"]),
     "404": (servers.status(404), ["was not found", "Check the model's name and `api_base`"]),
-    "429": (servers.status(429), ["over its rate limit", "--resume"]),
     "429-for-an-hour": (servers.status(429, retry_after=3600), ["it asks to wait 3600 s", "--resume"]),
     "500": (servers.status(500), ["failed (500)", "--resume"]),
     "hangs": (servers.slow(60), ["did not answer in time", "--resume"]),
-    "empty-body": (servers.empty_body(), ["returned nothing", "--resume"]),
     "html": (servers.html(), ["a web page instead of an answer", "api_base"]),
     "dropped": (servers.dropped(), ["cannot be reached", "--resume"]),
-    "half": (servers.half(), ["cannot be reached", "--resume"]),
-    "invalid-json": (servers.invalid_json(), ["not a chat completion", "--resume"]),
-    "no-choices": (servers.no_choices(), ["returned a response without choices", "--resume"]),
 }
 #: What a proposer's reply may be too: there it is a bad template, and the iteration fails.
 VLM_TROUBLE = {
     **TROUBLE,
-    "empty-text": (servers.empty_text(), ["returned an empty answer", "change prompt.baseline"]),
     "refusal": (servers.model_refusal(), ["refused: I can't assist", "change prompt.baseline"]),
-    "filter": (servers.content_filter(), ["content filter", "change prompt.baseline"]),
 }
-
-
-def _patience(reply: servers.Reply) -> float:
-    """Returns the seconds to wait for a reply: few where it never comes, and else more than a busy machine takes."""
-    return 0.4 if reply.delay else 20
 
 
 @pytest.mark.parametrize("name", VLM_TROUBLE)
 def test_a_model_that_does_not_answer_leaves_nothing(taxtune: Run, inputs: Path, tmp_path: Path, name: str) -> None:
     reply, words = VLM_TROUBLE[name]
+    patience = 0.4 if reply.delay else 20  # seconds: few where it never comes
     with OpenAIServer(then=reply) as server:
-        given = [
-            "--set",
-            f"vlm.api_base={server.api_base}",
-            "--set",
-            f"vlm.timeout={_patience(reply)}",
-            "--out",
-            "deep/out",
-        ]
-        done = taxtune("tune", inputs / "recipe.yaml", *given)
+        given = ["--set", f"vlm.api_base={server.api_base}", "--set", f"vlm.timeout={patience}"]
+        done = taxtune("tune", inputs / "recipe.yaml", *given, "--out", "deep/out")
     refused(done, *words, "'openai/test'", out=tmp_path / "deep")
 
 
-@pytest.mark.parametrize("name", [name for name in TROUBLE if name != "hangs"])  # which takes a minute
+@pytest.mark.parametrize("name", ["401", "dropped"])
 def test_a_proposer_that_does_not_answer_stops_the_run_which_goes_on(
     taxtune: Run, inputs: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,14 +265,7 @@ def commands(inputs: Path, template: Path) -> list[list[object]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("where", "words"),
-    [
-        ("file", "nothing was written"),
-        ("file/below", "Not a directory"),
-        ("/dev/null/x", "Not a directory"),
-    ],
-)
+@pytest.mark.parametrize(("where", "words"), [("file", "nothing was written"), ("file/below", "Not a directory")])
 def test_output_that_cannot_be_a_folder(
     taxtune: Run, inputs: Path, template: Path, tmp_path: Path, where: str, words: str
 ) -> None:
@@ -365,23 +311,17 @@ def repaint(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("apply", "words"),
     [
-        (edit("recipe.yaml", "seed: 3", "seed: 4"), ["recipe.seed: was 3, is 4"]),
-        (edit("recipe.yaml", "name: toy", "name: another"), ['recipe.name: was "toy", is "another"']),
         (edit("recipe.yaml", "kind: hp", "kind: hf"), ['objective: was "hp", is "hf"']),
         (edit("recipe.yaml", "model: openai/test", "model: openai/tests"), ['recipe.vlm.model: was "openai/test"']),
         (
             edit("recipe.yaml", "tuning: 8", "tuning: 7"),
             ["recipe.data.tuning: was 8, is 7", "tuning images: the content has changed"],
         ),
-        (
-            edit("manifest.csv", "navy0.png,navy", "navy0.png,azure"),
-            ["tuning images: the content has changed"],
-        ),
         (repaint, ["tuning images: the content has changed"]),
         (edit("tree.csv", "azure,bluish", "azure,reddish"), ["taxonomy: the content has changed"]),
         (edit("toy.yaml", "Be careful", "Take care"), ["proposer.fragments_digest: the content has changed"]),
     ],
-    ids=["seed", "name", "objective", "model", "split", "label", "image", "taxonomy", "fragments"],
+    ids=["objective", "model", "split", "image", "taxonomy", "fragments"],
 )
 def test_a_run_does_not_go_on_with_other_inputs_and_says_which(
     taxtune: Run, finished: Path, tmp_path: Path, apply: Callable[[Path], None], words: list[str]
@@ -406,32 +346,22 @@ def test_a_finished_run_is_not_overwritten_unasked(taxtune: Run, finished: Path,
 # -- tracking ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("uri", "words"),
-    [
-        ("http://127.0.0.1:1", ["http://127.0.0.1:1", "nothing is listening there"]),
-        ("nonsense://x", ["nonsense://x", "unsupported URI"]),
-    ],
-)
 def test_a_tracking_server_that_is_not_there(
-    taxtune: Run, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, words: list[str]
+    taxtune: Run, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     command = ["tune", inputs / "recipe.yaml", "--set", "tracking.mlflow=true", "--out", "out"]
     for more in ([], ["--dry-run"]):
-        refused(taxtune(*command, *more), "MLflow", *words, "MLFLOW_TRACKING_URI", out=tmp_path / "out")
-
-
-# -- place and score ---------------------------------------------------------------------------------------------------
+        words = ("MLflow", "http://127.0.0.1:1", "nothing is listening there", "MLFLOW_TRACKING_URI")
+        refused(taxtune(*command, *more), *words, out=tmp_path / "out")
 
 
 # -- streams and signals, which need a process of their own ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lines", [1, 3_000], ids=["short", "long"])
-def test_a_reader_that_has_had_enough_ends_the_command_quietly(inputs: Path, tmp_path: Path, lines: int) -> None:
-    (tmp_path / "a.txt").write_text("navy\n" * lines)
+def test_a_reader_that_has_had_enough_ends_the_command_quietly(inputs: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("navy\n" * 3_000)
     process = subprocess.Popen(
         [*START, "place", "-t", inputs / "tree.csv", tmp_path / "a.txt"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -78,7 +78,7 @@ def test_a_folder_is_labelled_with_every_image_in_it(here: Path) -> None:
     review = read(here / "labels-review.csv")
     assert [(review[0]["why"], review[0]["image"])] == [("failed", "photos/broken.jpg")]
     assert "7 images: " in done.err
-    assert "1 without an answer" in done.err
+    assert "1 to review: 1 failed" in done.err
     assert "labels-review.csv, the least sure first" in done.err
 
 
@@ -131,16 +131,16 @@ def test_images_come_from_tables_lists_patterns_and_stdin(here: Path) -> None:
     (here / "lists" / "some.jsonl").write_text('{"image": "../photos/2.png", "seen": {"by": "me"}}\n')
     (here / "lists" / "some.txt").write_text("../photos/3.png\n\n")
     lists = [f"lists/some{suffix}" for suffix in (".csv", ".jsonl", ".txt")]
-    done = classify(here, *lists, "photos/[01].png", "-", "--review", "look.csv", stdin=b"photos/4.png\n")
+    done = classify(here, *lists, "photos/[01].png", "-", "--json", stdin=b"photos/4.png\n")
     assert done.code == 0, done.err
-    rows = table(done.out)
-    assert tuple(rows[0]) == (*COLUMNS, "camera_no", "sure", "seen")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [key for key in rows[0] if key != "nodes"] == [*COLUMNS, "camera_no", "sure", "seen"]
     images = ["../photos/1.png", "../photos/none.png", "../photos/2.png", "../photos/3.png"]
     assert [row["image"] for row in rows] == [*images, "photos/0.png", "photos/1.png", "photos/4.png"]
-    assert [row["camera_no"] for row in rows[:2]] == ["7", ""]
+    assert [row["camera_no"] for row in rows[:2]] == ["7", None]
     assert "does not exist" in rows[1]["failure"]
-    assert next(row["sure"] for row in read(here / "look.csv") if row["why"] == "failed") == "no"
-    assert rows[2]["seen"] == '{"by": "me"}'
+    assert rows[1]["sure"] == "no"
+    assert rows[2]["seen"] == {"by": "me"}
     assert all(row["placement"] for row in rows if not row["failure"])
     assert rows[0]["placement"] == rows[5]["placement"]
 
@@ -150,33 +150,20 @@ def test_images_come_from_tables_lists_patterns_and_stdin(here: Path) -> None:
     [
         (["photos/none.png"], "photos/none.png: The image does not exist."),
         (["photos/readme.md"], "neither an image, nor a folder, nor a list of images"),
-        (["nowhere"], "There is no such file"),
-        (["photos/*.gif"], "No file matches this"),
-        (["empty"], "There is no image in the folder"),
         (["bad.csv"], "bad.csv: It cannot be told which column holds the images' files. It may be 'file', 'path'."),
-        (["bad.csv", "--image-column", "photo"], "bad.csv: There is no column 'photo'. There are 'file', 'path'."),
         (["taken.csv"], "taken.csv: The list of images has a column 'placement' already"),
-        (["again.csv"], "again.csv: The list of images has a column 'again' already"),
-        (["two.csv", "--image-column", "path"], "two.csv: The list of images has a column 'image' already"),
-        (["blank.txt"], "The list of images is empty. (got 'blank.txt')"),
         (["blank.csv"], "blank.csv:3: The row names no image"),
         (["photos", "--out", "labels.txt"], "does not tell its format"),
         (["photos", "--out", "labels.csv", "--json"], "--json prints to stdout"),
         (["named.csv", "--out", "named.csv"], "would replace the list of images"),
         (["photos", "--policy", "vote:8"], "--policy has no such value"),
-        (["photos", "--policy", "vote:1:0.5"], "A vote takes 2 to 100 answers"),
         (["photos", "--policy", "calibrated"], "The run is not calibrated"),
         (["photos", "--set", "vlm.devise=cpu"], "did you mean 'device'"),
-        (["photos", "--set", "vlm.device=cuda:7"], "cuda:7"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_asked(here: Path, arguments: list[str], said: str) -> None:
-    (here / "empty").mkdir()
     (here / "bad.csv").write_text("file,path\na.png,b\n")
     (here / "taken.csv").write_text("image,placement\na.png,b\n")
-    (here / "again.csv").write_text("image,again\nphotos/1.png,yes\n")
-    (here / "two.csv").write_text("image,path\nbird,photos/1.png\n")
-    (here / "blank.txt").write_text(" \n\n")
     (here / "blank.csv").write_text("image,x\nphotos/1.png,\n,b\n")
     (here / "named.csv").write_text("image\nphotos/1.png\n")
     before = sorted(here.iterdir())

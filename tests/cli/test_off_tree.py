@@ -56,18 +56,3 @@ def test_score(run: Run, way: str) -> None:
     assert "4 examples, 1 of them abstentions (25.0 %), which claim nothing, and 2 off the tree (50.0 %)" in run(
         *options, text=True
     )
-
-
-def test_place(run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(monkeypatch, "place", "-t", "tree.csv", "answers.csv") == 0
-    out, err = capsys.readouterr()
-    assert out.splitlines()[1].split("\t") == ["life", "off_tree", "life", "A bicycle!"]
-    assert "4 answers placed, 1 of them abstentions, 2 off the tree" in err
-    assert run_command(monkeypatch, "place", "-t", "tree.csv", "answers.csv", "--json") == 0
-    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(r["off_tree"], r["abstained"]) for r in records] == [
-        (False, False),
-        (True, False),
-        (False, True),
-        (True, False),
-    ]

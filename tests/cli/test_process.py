@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import io
+import signal
 import subprocess
 import sys
+import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from taxtune.atomic import writing
 from tests.cli.commands import run_captured, run_command
 
 # A thread is in the middle of an import as the process ends, and garbage has a finalizer that wants that module.
 STUCK = """
 import gc, signal, sys, threading
-import typer
-import taxtune.cli.app
 from taxtune.cli import start
-from taxtune.cli.interrupts import stoppable
+from taxtune.cli.app import app
 
 class Client:
     def __del__(self):
         import endless
 
-def command():
+@app.command()
+def stuck():
     begun = threading.Event()
     sys.begun = begun
     threading.Thread(target=__import__, args=("endless",), daemon=True).start()
@@ -36,10 +38,7 @@ gc.set_threshold(0)  # garbage is collected at the end
 client = Client()
 client.itself = client
 del client
-app = typer.Typer()
-app.command()(stoppable(command))
-taxtune.cli.app.app = app
-sys.argv = ["taxtune"]
+sys.argv = ["taxtune", "stuck"]
 start()
 """
 
@@ -49,6 +48,24 @@ def test_a_thread_in_the_middle_of_an_import_does_not_hold_up_the_end(tmp_path: 
     done = subprocess.run([sys.executable, "-c", STUCK], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (130, "half a result\n")
     assert done.stderr.startswith("taxtune: stopped; run the same command again")
+
+
+def test_sigterm_ends_a_command_as_ctrl_c_does_and_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def stopped(*_: object) -> None:
+        with tempfile.TemporaryDirectory(prefix="taxtune-"), writing(tmp_path / "labels.csv") as file:
+            file.write(b"half")
+            assert len(list(tmp_path.iterdir())) == 2
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("taxtune.taxonomy.check_taxonomy", stopped)
+    done = run_captured("taxonomy", "check", "tree.csv")
+    assert (done.code, list(tmp_path.iterdir())) == (143, [])
+    assert done.err.startswith("taxtune: stopped; run the same command again")
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 class TerminalOutput(io.StringIO):

@@ -6,47 +6,37 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from taxtune.report.html import write_report
+from taxtune.tuning.records import ComparisonResult, TuneResult
 from taxtune.tuning.run_folder import write_result
 from tests.cli.commands import run_captured
 from tests.report.samples import comparison, tune
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    for name, result in (
-        ("hp", tune("hp", folder=str(tmp_path / "hp"))),
-        ("exact", tune("accuracy", folder=str(tmp_path / "exact"))),
-        ("both", comparison(folder=str(tmp_path / "both"))),
-    ):
-        (tmp_path / name).mkdir()
-        for run in getattr(result, "runs", ()):
-            (tmp_path / name / run.objective).mkdir()
-        write_result(result)
-        write_report(result, result.folder)
-    return tmp_path
+def reported(result: TuneResult | ComparisonResult) -> Path:
+    """Writes a run's records and its report into its folder."""
+    for run in getattr(result, "runs", ()):
+        Path(result.folder, run.objective).mkdir(parents=True)
+    Path(result.folder).mkdir(exist_ok=True)
+    write_result(result)
+    write_report(result, result.folder)
+    return Path(result.folder)
 
 
-def test_the_report_of_a_run_is_written_again(runs: Path) -> None:
-    page = runs / "hp" / "report.html"
+def test_the_report_of_a_run_is_written_again(tmp_path: Path) -> None:
+    page = reported(tune("hp", folder=str(tmp_path / "hp"))) / "report.html"
     before = page.read_text("utf-8")
     page.unlink()
-
-    done = run_captured("report", "hp", folder=runs)
-
+    done = run_captured("report", "hp", folder=tmp_path)
     assert (done.code, done.out.strip()) == (0, str(Path("hp/report.html")))
-    assert page.read_text("utf-8") == before.replace(f"taxtune audit {runs / 'hp'}", "taxtune audit hp")
+    assert page.read_text("utf-8") == before.replace(f"taxtune audit {tmp_path / 'hp'}", "taxtune audit hp")
 
 
-def test_a_run_that_was_moved_has_its_report(runs: Path) -> None:
-    shutil.move(runs / "both", runs / "elsewhere")
-
-    done = run_captured("report", "elsewhere", "--out", "shown.html", folder=runs)
-
+def test_a_run_that_was_moved_has_its_report(tmp_path: Path) -> None:
+    shutil.move(reported(comparison(folder=str(tmp_path / "both"))), tmp_path / "elsewhere")
+    done = run_captured("report", "elsewhere", "--out", "shown.html", folder=tmp_path)
     assert done.code == 0
-    assert "birds: tuning for hP and accuracy" in (runs / "shown.html").read_text("utf-8")
+    assert "birds: tuning for hP and accuracy" in (tmp_path / "shown.html").read_text("utf-8")
 
 
 def test_the_winner_of_a_front_is_not_the_last_of_it(tmp_path: Path) -> None:

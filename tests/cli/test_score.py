@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.commands import run_command
+from tests.cli.commands import Done, run_captured
 
 TAXONOMY = """path,rank,aliases
 life/bird,class,birds
@@ -18,25 +19,29 @@ life/plant/robin,species,
 """
 
 
-@pytest.fixture
-def taxonomy(tmp_path: Path) -> Path:
-    path = tmp_path / "taxonomy.csv"
-    path.write_text(TAXONOMY, encoding="utf-8")
-    return path
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("taxonomy.csv").write_text(TAXONOMY, encoding="utf-8")
 
 
-def write(folder: Path, text: str, name: str = "rows.csv") -> Path:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
+def score(rows: str, *more: object, name: str = "rows.csv") -> Done:
+    """Runs `taxtune score` on a file of these rows."""
+    Path(name).write_text(rows, encoding="utf-8")
+    return run_captured("score", "-t", "taxonomy.csv", name, *more)
 
 
-def test_scores_of_predicted_nodes(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nmallard,Wild Duck\n")
-    assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows) == 0
-    lines = capsys.readouterr().out.splitlines()
+def scored(rows: str, *more: object, name: str = "rows.csv") -> dict[str, Any]:
+    """What --json prints; it must end well."""
+    done = score(rows, *more, "--json", name=name)
+    assert done.code == 0, done.err
+    return dict(json.loads(done.out))
+
+
+def test_scores_of_predicted_nodes() -> None:
+    done = score("placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nmallard,Wild Duck\n")
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
     assert lines[1].split()[:2] == ["hP", "1.000"]
     assert lines[2].split()[:2] == ["hR", "0.750"]  # (2/4 + 3/4 + 4/4) / 3
     assert lines[3].split()[:2] == ["hF", "0.857"]
@@ -56,20 +61,11 @@ def test_scores_of_predicted_nodes(
     assert lines[17].split() == ["species", "1", "1.000", "1.000", "–", "1.000", "3", "0.333", "0.000", "–", "1.000"]
 
 
-def test_json_holds_everything(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_holds_everything() -> None:
     lines = [{"placement": ["life", "bird"], "truth": "mallard"}, {"placement": "duck", "truth": "blackbird"}]
-    rows = write(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json", "--seed", 3, "--resamples", 50) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert (data["n"], data["scored"], data["seed"], data["resamples"], data["abstained"]) == (
-        2,
-        "placement",
-        3,
-        50,
-        None,
-    )
+    data = scored("\n".join(map(json.dumps, lines)), "--seed", 3, "--resamples", 50, name="rows.jsonl")
+    facts = [data[key] for key in ("n", "scored", "seed", "resamples", "abstained")]
+    assert facts == [2, "placement", 3, 50, None]
     assert data["scores"]["hp"]["estimate"] == pytest.approx((1 + 2 / 3) / 2)
     assert data["scores"]["hr"]["low"] <= data["scores"]["hr"]["high"]
     assert [row["row"] for row in data["rows"]] == [1, 2]
@@ -93,72 +89,59 @@ def test_json_holds_everything(
     assert data["ranks"][2]["recall"] == {"estimate": 0, "low": 0, "high": 0}
 
 
-def test_answers_are_placed_and_abstentions_counted(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(
-        tmp_path,
-        'answer,target\nA: a mallard.,mallard\n"It is a thrush,\nI think",blackbird\n'
-        "I cannot tell what this is.,mallard\n",
-    )
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--json") == 0
-    data = json.loads(capsys.readouterr().out)
+def test_answers_are_placed_and_abstentions_counted() -> None:
+    rows = """answer,target
+A: a mallard.,mallard
+"It is a thrush,
+I think",blackbird
+I cannot tell what this is.,mallard
+"""
+    data = scored(rows)
     assert [row["placement"] for row in data["rows"]] == ["life/bird/duck/mallard", "life/bird/thrush", "life"]
     assert [row["row"] for row in data["rows"]] == [2, 3, 5]
     assert [row["abstained"] for row in data["rows"]] == [False, False, True]
     assert data["abstained"] == 1
     assert data["mapper"]
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 0
-    assert "3 examples, 1 of them abstentions" in capsys.readouterr().out
+    assert "3 examples, 1 of them abstentions" in score(rows).out
 
 
-def test_every_label_that_is_not_on_the_taxonomy_is_named(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, "placement,truth\nmalard,duck\nbird,blackbrid\n,duck\nrobin,\nbird,duck\n")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "4 of 5 rows cannot be used" in captured.err
-    assert "row 2: placement: 'malard' is not on the taxonomy. Did you mean 'mallard'" in captured.err
-    assert "row 3: truth: 'blackbrid' is not on the taxonomy. Did you mean 'blackbird'" in captured.err
-    assert "row 4: placement is missing" in captured.err
-    assert "row 5: truth is missing" in captured.err
-    assert "2 nodes are called 'robin'. Give the path: life/insect/robin, life/plant/robin" in captured.err
+def test_every_label_that_is_not_on_the_taxonomy_is_named() -> None:
+    done = score("placement,truth\nmalard,duck\nbird,blackbrid\n,duck\nrobin,\nbird,duck\n")
+    assert (done.code, done.out) == (2, "")
+    for said in (
+        "4 of 5 rows cannot be used",
+        "row 2: placement: 'malard' is not on the taxonomy. Did you mean 'mallard'",
+        "row 3: truth: 'blackbrid' is not on the taxonomy. Did you mean 'blackbird'",
+        "row 4: placement is missing",
+        "row 5: truth is missing",
+        "2 nodes are called 'robin'. Give the path: life/insect/robin, life/plant/robin",
+    ):
+        assert said in done.err
 
 
-def test_an_empty_answer_is_never_guessed_at(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, "answer,target\nmallard,mallard\n,mallard\n")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 2
-    err = capsys.readouterr().err
-    assert "row 3: answer is missing" in err
-    assert "--missing abstain" in err
-    assert "--missing leave-out" in err
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "leave-out") == 0
-    out = capsys.readouterr().out
+def test_an_empty_answer_is_never_guessed_at() -> None:
+    rows = "answer,target\nmallard,mallard\n,mallard\n"
+    done = score(rows)
+    assert done.code == 2
+    for said in ("row 3: answer is missing", "--missing abstain", "--missing leave-out"):
+        assert said in done.err
+    out = score(rows, "--missing", "leave-out").out
     assert "1 example," in out
     assert "1 row without an answer left out: 3" in out
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "abstain", "--json") == 0
-    data = json.loads(capsys.readouterr().out)
+    data = scored(rows, "--missing", "abstain")
     assert (data["n"], data["abstained"], data["rows"][1]["placement"]) == (2, 1, "life")
-    assert run_command(monkeypatch, "score", "-t", taxonomy, rows, "--missing", "zero") == 2
+    assert score(rows, "--missing", "zero").code == 2
 
 
-def test_a_domain_root_changes_the_scores_and_both_are_shown(
-    tmp_path: Path, taxonomy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = write(tmp_path, "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nduck,life/plant/robin\n")
-    assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "birds") == 0
-    shown = [line.split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
+def test_a_domain_root_changes_the_scores_and_both_are_shown() -> None:
+    rows = "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nduck,life/plant/robin\n"
+    shown = [line.split("  ")[0].strip() for line in score(rows, "--root", "birds").out.splitlines()]
     bits = ["ihP", "ihR", "ihF", "remaining uncertainty, bits", "misinformation, bits"]
     names = ["hP", "hR", "hF", "accuracy", "depth", *bits]
     assert shown[1:11] == [name if name == "accuracy" else f"{name} on bird" for name in names]
     assert shown[11:20] == [f"{name} on life" for name in names if name != "accuracy"]
     assert shown[20:22] == ["2 examples", "1 row with a target outside bird left out: 4"]
-    assert run_command(monkeypatch, "score", "--taxonomy", taxonomy, rows, "--root", "bird", "--json") == 0
-    data = json.loads(capsys.readouterr().out)
+    data = scored(rows, "--root", "bird")
     assert (data["root"], data["n"], data["outside"]) == ("life/bird", 2, [4])
     # "bird" for life/bird/duck/mallard: 1 of 3 nodes from bird down, 2 of 4 from life down; then 2 of 3, and 3 of 4.
     assert data["scores"]["hr"]["estimate"] == pytest.approx((1 / 3 + 2 / 3) / 2)
@@ -170,11 +153,5 @@ def test_a_domain_root_changes_the_scores_and_both_are_shown(
         (3, pytest.approx(2 / 3), 0.75),
     ]
     assert data["rows"][0]["truth"] == "bird/duck/mallard"
-    assert (
-        run_command(
-            monkeypatch, "score", "--taxonomy", taxonomy, write(tmp_path, "placement,truth\nbird,bird\n"), "--json"
-        )
-        == 0
-    )
-    data = json.loads(capsys.readouterr().out)
+    data = scored("placement,truth\nbird,bird\n")
     assert (data["root"], data["full_scores"], data["outside"]) == (None, None, [])

@@ -16,26 +16,13 @@ from tests.cli.commands import run_command
 from tests.servers import OpenAIServer, Reply, slow
 
 STOPPED = "taxtune: stopped; run the same command again to continue: what a model has answered is not asked again."
-TAXONOMY = "path\nthing/animal/cat\nthing/animal/dog\nthing/food/apple\nthing/food/bread\n"
 NAMES = ("cat", "dog", "apple", "bread")
 
 # Each asks a model four times, at most two calls in a batch of replies that is kept.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "judge": ("study", "judge", "rated.jsonl", "--judge", "openai/x", "--resamples", "20"),
     "measure": ("score", "measure", "rated.jsonl", "-m", "lave:openai/x", "--reference-column", "references"),
-    "ranking": (
-        "study", "ranking", "a.jsonl", "b.jsonl", "-t", "tree.csv", "-m", "lave:openai/x", "--question-column",
-        "question", "--resamples", "20",
-    ),
-    "diagnose": (
-        "score", "diagnose", "rated.jsonl", "-t", "tree.csv", "--inclusion", "llama-inclusion:openai/x",
-        "--concept", "rouge-1", "--question", "What is it?",
-    ),
-    "granularity": (
-        "study", "granularity", "-t", "tree.csv", "--form", "language", "--coarse-level", "1", "--model",
-        "llm:openai/x", "--resamples", "20",
-    ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,29 +32,24 @@ def _litellm_is_loaded() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a tree, four rated answers in a file, and in two files two answers each of two models."""
+    """A folder with four rated answers in a file."""
     rows = [
         {
-            "id": str(i % 2),
+            "id": str(i),
             "question": "What is it?",
             "references": [NAMES[i % 2]],
-            "target": NAMES[i % 2],
             "answer": f"a {name}",
             "human": 1 - i % 2,
         }
         for i, name in enumerate(NAMES)
     ]
-    rated = [row | {"id": str(i)} for i, row in enumerate(rows)]
-    for name, part in (("rated", rated), ("a", rows[:2]), ("b", rows[2:])):
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)), encoding="utf-8")
-    (tmp_path / "tree.csv").write_text(TAXONOMY, encoding="utf-8")
+    (tmp_path / "rated.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def asked(command: str, server: OpenAIServer, concurrency: int = 1) -> tuple[str, ...]:
-    where = ("--api-base", server.api_base, "--cache-dir", "cache", "--concurrency", str(concurrency))
-    return (*COMMANDS[command], *where)
+def asked(command: str, server: OpenAIServer) -> tuple[str, ...]:
+    return (*COMMANDS[command], "--api-base", server.api_base, "--cache-dir", "cache", "--concurrency", "1")
 
 
 def stops_at_the_third(stop: Callable[[], object]) -> Callable[[dict[str, Any]], Reply | str]:

@@ -1,78 +1,75 @@
+"""`taxtune taxonomy`: check, show, convert, build, enrich and from-labels."""
+
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import run_command
+from taxtune.taxonomy import read_taxonomy
+from taxtune.wordnet import ENVIRONMENT
+from tests.authoring.food_wordnet import food_wordnet
+from tests.cli.commands import Done, run_captured, run_well
+
+GOOD = """path,rank,aliases
+bird,class,birds
+bird/duck,family,
+bird/duck/mallard,species,wild duck [male]
+bird/gull,family,
+"""
+BAD = "child,parent,label\na,,life\nb,c,bird\nc,b,duck\nd,,second\ne,a,\nf,a,gull\ng,a,gull\nh,a,gull [sea]\n"
+EDGES = """child,parent,label
+a,root,animal
+b,a,bird
+a,b,animal
+d,b,"duck ""the"" bird"
+d,a,
+d,a,
+x,x,odd
+y,other,elsewhere
+e,b,"duck ""the"" bird"
+"""
+FOOD = "path,rank,aliases\nfood,,\nfood/doughnut,dish,\nfood/cheesecake,dish,\n"
 
 
-@pytest.fixture
-def good(tmp_path: Path) -> Path:
-    path = tmp_path / "good.csv"
-    path.write_text(
-        "path,rank,aliases\nbird,class,birds\nbird/duck,family,\nbird/duck/mallard,species,wild duck [male]\n"
-        "bird/gull,family,\n",
-        encoding="utf-8",
-    )
-    return path
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_wordnet: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(ENVIRONMENT, small_wordnet)
+    for name, text in (("good", GOOD), ("bad", BAD), ("edges", EDGES), ("food", FOOD)):
+        (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
 
 
-@pytest.fixture
-def bad(tmp_path: Path) -> Path:
-    path = tmp_path / "bad.csv"
-    path.write_text(
-        "child,parent,label\na,,life\nb,c,bird\nc,b,duck\nd,,second\ne,a,\nf,a,gull\ng,a,gull\nh,a,gull [sea]\n",
-        encoding="utf-8",
-    )
-    return path
+@pytest.fixture(scope="module")
+def small_wordnet(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return food_wordnet(tmp_path_factory.mktemp("small")).place
 
 
-def test_check_prints_size_depth_and_ranks(
-    good: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(monkeypatch, "taxonomy", "check", good) == 0
-    out = capsys.readouterr().out
-    assert f"{good}: paths, a tree" in out
-    assert "nodes    4, of them 2 leaves" in out
-    assert "depth    2 edges; nodes per level: 1, 2, 1" in out
-    assert "1 class, 2 family, 1 species" in out
-    assert "defects  0 that break the tree, 0 notes" in out
+def taxonomy(*arguments: object) -> Done:
+    return run_well("taxonomy", *arguments)
 
 
-def test_check_prints_every_defect_with_its_row_and_exits_with_2(
-    bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(monkeypatch, "taxonomy", "check", bad) == 2
-    out = capsys.readouterr().out
-    assert "not a tree" in out
-    assert f"{bad}:3: error: cycle: 2 nodes are their own ancestors (child → parent): b → c → b; rows 3, 4." in out
-    assert f"{bad}:5: error: second root:" in out
-    assert f"{bad}:6: error: empty name:" in out
-    assert f"{bad}:8: error: duplicate sibling:" in out
-    assert out.count(": error: ") == 4
+def test_check_prints_size_depth_ranks_and_every_defect_with_its_row() -> None:
+    out = taxonomy("check", "good.csv").out
+    for said in ("good.csv: paths, a tree", "nodes    4, of them 2 leaves", "1 class, 2 family, 1 species",
+                 "depth    2 edges; nodes per level: 1, 2, 1", "defects  0 that break the tree, 0 notes"):  # fmt: skip
+        assert said in out
+    out = run_captured("taxonomy", "check", "bad.csv").out
+    for said in ("not a tree", "bad.csv:5: error: second root:", "bad.csv:6: error: empty name:",
+                 "bad.csv:3: error: cycle: 2 nodes are their own ancestors (child → parent): b → c → b; rows 3, 4.",
+                 "bad.csv:8: error: duplicate sibling:"):  # fmt: skip
+        assert said in out
+    done = run_captured("taxonomy", "check", "bad.csv", "--json")
+    data = json.loads(done.out)
+    assert (done.code, data["ok"], data["nodes"]) == (2, False, 8)
+    defects = [(defect["kind"], defect["row"]) for defect in data["defects"] if defect["breaks"]]
+    assert defects == [("cycle", 3), ("second root", 5), ("empty name", 6), ("duplicate sibling", 8)]
 
 
-def test_check_as_json(bad: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(monkeypatch, "taxonomy", "check", bad, "--json") == 2
-    data = json.loads(capsys.readouterr().out)
-    assert data["ok"] is False
-    assert data["nodes"] == 8
-    assert [(d["kind"], d["row"]) for d in data["defects"] if d["breaks"]] == [
-        ("cycle", 3),
-        ("second root", 5),
-        ("empty name", 6),
-        ("duplicate sibling", 8),
-    ]
-
-
-def test_show_a_node_and_what_is_below_it(
-    good: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(monkeypatch, "taxonomy", "show", good, "--depth", 2, "--no-names") == 0
-    out = capsys.readouterr().out
-    assert out.splitlines() == [
+def test_show_a_node_and_what_is_below_it() -> None:
+    assert taxonomy("show", "good.csv", "--depth", 2, "--no-names").out.splitlines() == [
         "bird",
         "rank class, depth 0, 3 nodes below",
         "also called birds",
@@ -80,29 +77,108 @@ def test_show_a_node_and_what_is_below_it(
         "    mallard (wild duck [male])",
         "  gull",
     ]
-    assert run_command(monkeypatch, "taxonomy", "show", good, "DUCK", "--no-names") == 0
-    assert capsys.readouterr().out.splitlines()[::2] == ["bird / duck", "  mallard (wild duck [male])"]
+    shown = taxonomy("show", "good.csv", "DUCK", "--no-names").out
+    assert shown.splitlines()[::2] == ["bird / duck", "  mallard (wild duck [male])"]
 
 
-def test_convert_writes_another_format_and_over_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tree, out = tmp_path / "ways.txt", tmp_path / "tree.json"
-    tree.write_text("animal > bird > duck\nanimal > fish\n")
-    assert run_command(monkeypatch, "taxonomy", "convert", tree, out) == 0
-    assert "wrote 4 nodes to" in capsys.readouterr().err
-    written = out.read_text()
-    assert run_command(monkeypatch, "taxonomy", "convert", out, tmp_path / "tree.csv", "--to", "edges") == 0
-    assert (tmp_path / "tree.csv").read_text().startswith("child,parent,label,node_id\nn0,,animal,\n")
-    capsys.readouterr()
+def test_convert_writes_another_format_and_over_nothing(tmp_path: Path) -> None:
+    Path("ways.txt").write_text("animal > bird > duck\nanimal > fish\n")
+    assert "wrote 4 nodes to" in taxonomy("convert", "ways.txt", "tree.json").err
+    written = Path("tree.json").read_text()
+    taxonomy("convert", "tree.json", "tree.csv", "--to", "edges")
+    assert Path("tree.csv").read_text().startswith("child,parent,label,node_id\nn0,,animal,\n")
+    before = sorted(tmp_path.iterdir())
     for arguments, message in (
-        ([tree, out], "already exists; nothing was written. Add --force."),
-        ([tree, tmp_path / "tree.xml"], "No format that can be written has this suffix. (got '.xml')"),
-        ([tree, tmp_path / "tree.x", "--to", "yaml"], "Unknown output format. (got 'yaml')"),
-        ([out, out, "--force"], "is also an input file"),
+        (["tree.json"], "already exists; nothing was written. Add --force."),
+        (["tree.xml"], "No format that can be written has this suffix. (got '.xml')"),
+        (["tree.x", "--to", "yaml"], "Unknown output format. (got 'yaml')"),
+        (["ways.txt", "--force", "--to", "paths"], "is also an input file"),
     ):
-        assert run_command(monkeypatch, "taxonomy", "convert", *arguments) == 2
-        assert message in capsys.readouterr().err
-    assert out.read_text() == written
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["tree.csv", "tree.json", "ways.txt"]
-    assert run_command(monkeypatch, "taxonomy", "convert", tree, out, "--force") == 0
+        done = run_captured("taxonomy", "convert", "ways.txt", *arguments)
+        assert (done.code, message in done.err) == (2, True), done.err
+    assert (Path("tree.json").read_text(), sorted(tmp_path.iterdir())) == (written, before)
+    taxonomy("convert", "ways.txt", "tree.json", "--force")
+
+
+def test_build_prints_what_was_dropped_and_takes_options() -> None:
+    printed = taxonomy("build", "edges.csv", "--out", "tree.csv")
+    assert "graph    8 nodes, 7 edges" in printed.out
+    dropped = (
+        "1 duplicate edge, 1 self loop, 3 unreachable node, 1 edge of a dropped node, 1 cycle edge, 1 extra parent"
+    )
+    assert f"dropped  {dropped}" in printed.out
+    assert "2 labels with the id added" in printed.out
+    assert "result   5 nodes, 4 edges, 2 leaves, height 3; nodes per level: 1, 1, 1, 2" in printed.out
+    tree = read_taxonomy("tree.csv")
+    assert [tree.ids[i] for i in range(len(tree))] == ["root", "a", "b", "d", "e"]
+    assert tree.labels[3] == 'duck "the" bird (d)'
+    Path("leaves.txt").write_text("d\nnowhere\ny\n", encoding="utf-8")
+    build = ("build", "edges.csv", "--out", "tree.csv", "--leaves", "leaves.txt")
+    counts = json.loads(taxonomy(*build, "--join-roots", "all", "--parents", "all", "--seed", 4, "--json").out)
+    assert counts["root"] == {"id": "all", "label": "all", "joins": 2}
+    assert counts["lost_leaves"] == {"nowhere": "unknown"}
+    assert (counts["tree"]["nodes"], counts["tree"]["edges"]) == (7, 7)
+    out = taxonomy(*build, "--root", "root").out
+    assert "2 leaves: nowhere (unknown), y (not below the root)" in out
+    assert list(read_taxonomy("tree.csv").ids) == ["root", "a", "b", "d"]
+
+
+def test_proposals_are_written_reviewed_and_applied() -> None:
+    assert "proposals to review written to" in taxonomy("enrich", "food.csv", "--out", "p.csv").err
+    # Without --out the proposals are what is printed.
+    assert taxonomy("enrich", "food.csv").out == Path("p.csv").read_text()
+    rows = list(csv.DictReader(Path("p.csv").read_text().splitlines()))
+    assert "sinker" in {row["alias"] for row in rows}
+    applied = taxonomy("enrich", "food.csv", "--apply", "p.csv", "--out", "better.csv")
+    assert f"{len(rows)} names added" in applied.err
+    better = read_taxonomy("better.csv")
+    assert "sinker" in better.aliases[better.resolve("doughnut")]
+    assert better.ranks == read_taxonomy("food.csv").ranks
+
+
+def test_a_tree_from_labels_and_its_synsets_edited() -> None:
+    Path("labels.txt").write_text("beagle\npug\nduck\ncrane\nlobster_bisque\nchowder\ntakoyaki\n")
+    printed = taxonomy("from-labels", "labels.txt", "--out", "tree.csv").out
+    for said in ("5 labels are in WordNet, 1 of them with several senses; 1 are by their head noun",
+                 "below the root: takoyaki", "  crane: crane.n.02 (a bird with long legs); not crane.n.01\n",
+                 "  lobster bisque, a kind of 'bisque': bisque.n.01"):  # fmt: skip
+        assert said in printed
+    taxonomy("check", "tree.csv")
+    tree = read_taxonomy("tree.csv")
+    assert tree.path(tree.resolve("crane"))[-3:] == ("animal", "bird", "crane")
+    Path("edited.csv").write_text(Path("tree.synsets.csv").read_text().replace("crane,crane.n.02", "crane,crane.n.01"))
+    taxonomy("from-labels", "labels.txt", "--synsets", "edited.csv", "--root-label", "photo", "--out", "tree.csv")
+    tree = read_taxonomy("tree.csv")
+    assert tree.path(tree.resolve("crane")) == ("photo", "crane")
+
+
+def test_the_folder_of_photos_resolves() -> None:
+    for name in ("apple_pie", "01.cheesecake", "beagle"):
+        Path("photos", name).mkdir(parents=True)
+    paths = ["entity", "entity/baked goods", "entity/baked goods/apple pie", "entity/baked goods/cheesecake"]
+    assert taxonomy("from-labels", "photos").out.splitlines() == ["path", *paths, "entity/beagle"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("enrich", "food.csv", "--apply", "nothing.csv"), "The proposals file does not exist"),
+        (("enrich", "food.csv", "--out", "food.csv"), "is also an input file"),
+        (("from-labels", "nothing.txt"), "The labels file does not exist"),
+        (("from-labels", "labels.txt", "--out", "tree.txt"), "No format that can be written has this suffix"),
+        (("from-labels", "labels.txt", "--synsets", "nothing.csv"), "The synsets file does not exist"),
+    ],
+)
+def test_what_is_wrong_is_named(arguments: tuple[str, ...], message: str) -> None:
+    Path("labels.txt").write_text("dog\npug\n")
+    done = run_captured("taxonomy", *arguments)
+    assert (done.code, message in done.err) == (2, True), done.err
+    assert Path("food.csv").read_text() == FOOD
+
+
+def test_without_wordnet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, "none")
+    assert "WordNet is not installed" in taxonomy("enrich", "food.csv").err
+    Path("labels.txt").write_text("dog\n")
+    done = run_captured("taxonomy", "from-labels", "labels.txt")
+    assert (done.code, "WordNet, which is not installed." in done.err) == (2, True)

@@ -100,15 +100,15 @@ HP_AND_ACCURACY = ("--objective", "hp", "--objective", "accuracy")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A whole comparison, and its result as the command printed it."""
     folder = tmp_path_factory.mktemp("compared")
-    done = taxtune("compare", "fieldguide", *HP_AND_ACCURACY, "--out", "out", "--json", folder=folder)
+    how = ("--out", "out", "--json", "--set", "tracking.mlflow=false")
+    done = taxtune("compare", "fieldguide", *HP_AND_ACCURACY, *how, folder=folder)
     return folder / "out", json.loads(done.out)
 
 
 def test_compare_prints_pure_json_and_leaves_what_people_read(compared: tuple[Path, dict[str, Any]]) -> None:
     out, result = compared
     assert [run["objective"] for run in result["runs"]] == ["hp", "accuracy"]
-    names = ["report.html", "hp_hr.png", "hp_hr.svg", "result.json", "winner-hp.j2", "winner-accuracy.j2"]
-    for name in names:
+    for name in ("report.html", "hp_hr.png", "hp_hr.svg", "result.json", "winner-hp.j2", "winner-accuracy.j2"):
         assert (out / name).stat().st_size > 0, name
     assert json.loads((out / "result.json").read_text())["differences"] == result["differences"]
     for kind in ("hp", "accuracy"):

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import taxtune
-from taxtune.errors import RecipeError
 from taxtune.tuning.records import TuneResult
 from tests.cli.commands import run_captured
 
@@ -69,18 +68,3 @@ def test_a_run_labels_a_ray_data_set(here, tmp_path, cluster):
         taxtune.classify_dataset(contents, here.folder, image="photo")
     with pytest.raises(taxtune.TaxtuneError, match="has a column 'placement' already"):
         taxtune.classify_dataset(ray.data.from_items([{"image": "a.png", "placement": "x"}]), here.folder)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (["workers=2"], "execution: needs the engine ray"),
-        (["engine=slurm"], "execution.engine: Input should be 'here' or 'ray'"),
-        (["engine=ray", "workers=0"], "execution.workers: must be auto, or a whole number"),
-        (["engine=ray", "nodes=2"], "execution.nodes: unknown key"),
-    ],
-)
-def test_wrong_settings_are_named(settings, said):
-    with pytest.raises(RecipeError) as error:
-        taxtune.load_recipe("fieldguide", [f"execution.{setting}" for setting in settings])
-    assert said in str(error.value)

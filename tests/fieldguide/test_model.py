@@ -93,9 +93,9 @@ def test_phrasings_kept_out_of_training_move_the_answers_the_right_way(held_out:
 
 
 def test_the_size_of_a_batch_changes_no_answer(tmp_path: Path) -> None:
-    few = make_dataset(tmp_path / "birds", n=24, seed=20_262)
+    few = make_dataset(tmp_path / "birds", n=12, seed=20_262)
     prompts = {kind: PROMPTS[kind] for kind in ("baseline", "cautious")}
-    together = measure(few, prompts, batch_size=24)
+    together = measure(few, prompts, batch_size=12)
     apart = measure(few, prompts, batch_size=5)
     assert [row.answers for row in together] == [row.answers for row in apart]
 

@@ -8,7 +8,7 @@ from fieldguide.phrasing import BASELINE
 from fieldguide.train import Settings, main, train
 from taxtune.errors import TaxtuneError
 
-_TINY = Settings(see=64, epochs=1, listen=64, steps=2, prompts=1500, vocabulary=600, workers=1, threads=1)
+_TINY = Settings(see=64, epochs=1, listen=64, steps=2, prompts=600, vocabulary=400, workers=1, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +17,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[
     return train(folder / "model", _TINY, work=folder / "work", say=said.append), folder / "work", said
 
 
+@pytest.mark.heavy
 def test_a_few_steps_make_a_model_that_loads_and_answers(trained, tmp_path: Path) -> None:
     from fieldguide.draw import make_dataset
     from taxtune.models import Answer, ModelSettings, Request, make_model
@@ -43,7 +44,7 @@ def test_training_is_a_function_of_the_seed(trained, tmp_path: Path) -> None:
     assert (kept / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
 
 
-def test_a_folder_that_exists_is_left_alone(trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_exists_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(TaxtuneError, match="exists"):
         train(tmp_path, _TINY)
     assert main(["--out", str(tmp_path), "--steps", "1"]) == 2

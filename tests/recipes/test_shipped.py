@@ -100,29 +100,17 @@ def test_a_tree_has_no_defect_and_no_step_without_a_choice(tree: tuple[str, Taxo
     ("name", "answer", "node"),
     [
         ("aircraft", "A large commercial airliner.", "airliner"),
-        ("aircraft", "a Boeing 737", "Boeing 737"),
         ("aircraft", "Boeing 747-400", "747-400"),
-        ("aircraft", "F/A-18 Hornet", "F/A-18"),
-        ("aircraft", "a small single-engine airplane", "light aircraft"),
         ("aircraft", "Cessna", "aircraft"),  # light aircraft and business jets
-        ("cars", "a black SUV", "SUV"),
         ("cars", "A BMW sedan", "sedan/BMW"),
         ("cars", "BMW", "car"),
         ("cars", "Ferrari 458 Italia", "car"),  # a coupe and a convertible
         ("cars", "2012 Ford Mustang convertible", "convertible/Ford/Ford Mustang Convertible 2007"),
-        ("cars", "a Ford pickup truck", "pickup/Ford"),
         ("dishes", "a dessert", "dessert"),
         ("dishes", "A bowl of noodle soup", "noodle soup"),
-        ("dishes", "mac and cheese", "macaroni and cheese"),
-        ("dishes", "crème brûlée", "creme brulee"),
         ("objects", "a piece of furniture", "furniture"),
-        ("objects", "sofa", "couch"),
-        ("objects", "The image shows sticky notes.", "Post-it notes"),
         ("objects", "a kitchen utensil", "kitchenware"),
-        ("pets", "A tabby cat", "cat"),
-        ("pets", "St. Bernard", "Saint Bernard"),
         ("pets", "German Shorthaired Pointer", "German Shorthaired"),
-        ("pets", "a terrier", "terrier"),
         ("pets", "golden retriever", "gun dog"),  # not among the breeds
     ],
 )

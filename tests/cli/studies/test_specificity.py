@@ -50,19 +50,11 @@ def test_a_model_and_then_its_pairs(study: Study, folder: Path, tiny_clip: str) 
     [
         ((), "Nothing to study"),
         (("--captions", "captions.json"), "must be given together"),
-        (("--model", "x"), "No texts"),
         (COCO, "Nothing to score the texts with"),
-        ((*COCO, "--model", "x"), "needs the images"),
         ((*COCO, "--pairs", "p.jsonl", "--model", "x", "--model", "y", "--images", "images"), "with one --model only"),
-        ((*COCO, "--model", "no-such-model", "--images", "images"), "cannot be loaded"),
-        ((*COCO, "--model", "sentence:x", "--images", "images"), "Use a CLIP model"),
-        ((*COCO, "--model", "x", "--model", "x", "--images", "images"), "same value twice"),
-        # No input is written over.
         ((*COCO, "--pairs", "p.csv"), "must end in .jsonl"),
         ((*COCO, "--pairs", "narratives.jsonl"), "names a file that is also an input"),
-        ((*COCO, "--pairs", "captions.json/p.jsonl"), "nothing was written"),
         (("--scored", "p.jsonl", "--scored", "p.jsonl"), "same value twice"),
-        (("--scored", "p.jsonl", "--sample", "5"), "No texts"),
         (
             ("--captions", "instances.json", "--instances", "captions.json", "--pairs", "p.jsonl"),
             "images: Field",
