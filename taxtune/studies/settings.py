@@ -292,11 +292,16 @@ class AnswerSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContestantSettings(AnswerSettings):
-    """A study that compares models or prompts: several files, or one file split by a column or by its guesses."""
+class ContestantSettings(TextMeasureSettings, MapperSettings, AnswerSettings, TreeSettings):
+    """A study that compares models or prompts: several files, or files split by a column or by their guesses."""
 
+    by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that splits each file.")] = None
+    guess: Annotated[
+        tuple[str, ...], typer.Option(help="For lists of guesses: 1, 2, top-3 or all, compared with each other.")
+    ] = ()
     guesses: Annotated[Literal["first", "join"], options.OtherGuessesOption] = "first"
     rows: Annotated[Literal["error", "common"], options.RowsOption] = "error"
+    seed: options.SeedOption = 0
 
 
 def needs_of(measure: str | Measure) -> tuple[str, ...]:

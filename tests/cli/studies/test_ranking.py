@@ -56,7 +56,7 @@ def test_targets_outside_the_root_are_left_out_before_rows_are_matched(folder: P
         (("bold.csv", "off.csv", "-t", "tree.csv"), "'ostrich' is not on the taxonomy"),
         (("bold.csv", "empty.csv", "-t", "tree.csv"), "empty.csv"),
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--missing", "error"), "row 4: answer is missing"),
-        (("bold.csv", "careful.csv", "-t", "tree.csv", "--by", "model"), "--by splits one file"),
+        (("bold.csv", "-t", "tree.csv", "--by", "answer", "--guess", "1"), "exclude each other"),
         (("bold.csv", "off.csv", "-t", "tree.csv", "-m", "clip-i2t:none"), "clip-i2t needs images"),
         (
             ("bold.csv", "asked.csv", "-t", "tree.csv", "-m", "llama-inclusion:none", "--question-column", "asked"),
