@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,8 +21,6 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.encoder.figure import draw_language, draw_levels
-from taxtune.studies.encoder.settings import EncoderSettings
 from taxtune.studies.encoder.texts import (
     HELD_OUT,
     Levels,
@@ -31,6 +29,7 @@ from taxtune.studies.encoder.texts import (
     tree_levels,
     without_names,
 )
+from taxtune.studies.figures import draw_curves
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
 from taxtune.studies.mapping.scorers import (
     Scorer,
@@ -43,6 +42,9 @@ from taxtune.studies.mapping.scorers import (
 from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from taxtune.studies.encoder import EncoderSettings
 
 __all__ = [
     "ALL",
@@ -70,11 +72,7 @@ _KEYS = ["kind", "way", "level"]
 def encoder(settings: EncoderSettings) -> StudyReport:
     """Reads the tree and the placed answers, compares the encoders and returns the report."""
     taxonomy, part = settings.read_tree()
-    answers = None
-    if settings.answers is not None:
-        how = {"no_node": settings.no_node, "missing": settings.missing}
-        columns = {"answer": settings.answer_column, "node": settings.node_column}
-        answers = read_annotated(settings.answers, taxonomy, part=part, **columns, **how)
+    answers = None if settings.answers is None else read_annotated(settings.answers, taxonomy, part)
     return compare_encoders(taxonomy, settings, answers, part)
 
 
@@ -215,9 +213,9 @@ def compare_encoders(
         rows = {f"{kind} ({way}, {e})": (some["node"], some["target"]) for (kind, way, e), some in by}
         tables.append(both_trees_table(part, rows, "text (placed by, encoder)"))
     tables.append(_language_table(language))
-    figures: dict[str, Any] = {"encoder-levels": partial(draw_levels, own, order, NEAREST)}
+    figures = {"encoder-levels": partial(draw_curves, _drawn(own, "hf", order), "hF")}
     if len(language):
-        figures["encoder-language"] = partial(draw_language, language, order)
+        figures["encoder-language"] = partial(draw_curves, _drawn(language, "accuracy", order), "accuracy")
     return StudyReport(
         study="encoder",
         title="Which encoder places text best at each level of the taxonomy",
@@ -309,6 +307,16 @@ def _recommendation(verdicts: pd.DataFrame, encoders: Mapping[str, str], metric:
     best, rest = str(winners.iloc[0]), ", ".join(map(repr, overall.index[overall == NO_EVIDENCE]))
     told = f"For a recipe: {best} has the higher {_NAMES[metric]} over all levels on {', '.join(winners.index)}"
     return encoders[best], told + (f"; no evidence on {rest}." if rest else ".")
+
+
+def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFrame:
+    """One metric by level, as `draw_curves` takes it; "language only" with the share of the most frequent class."""
+    shown = scores[(scores["metric"] == metric) & scores["level"].isin(order)].rename(columns={"encoder": "series"})
+    largest = shown.dropna(subset="largest").drop_duplicates(["way", "level"])
+    share = {"series": "always the most frequent class", "estimate": largest["largest"], "low": np.nan, "high": np.nan}
+    shown = pd.concat([shown, largest.assign(**share)], ignore_index=True)
+    shown = shown.sort_values("level", key=lambda level: level.map(order.index), kind="stable")
+    return shown.rename(columns={"kind": "panel", "level": "x"})
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ default mapper reads the answer as it is. Everything works on one frame with a r
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,8 @@ from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.report.output import StudyReport, Table
+from taxtune.studies.figures import draw_dots
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
-from taxtune.studies.mapping.figure import draw_agreement, draw_scores
 from taxtune.studies.mapping.scorers import (
     ALGORITHM,
     ALONE,
@@ -36,11 +36,15 @@ from taxtune.studies.mapping.scorers import (
     tree_names,
     unique_names,
 )
-from taxtune.studies.mapping.settings import MappingSettings
 from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.studies.published import published
 from taxtune.studies.scoring import place_texts
 from taxtune.taxonomy import Domain, Taxonomy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from taxtune.studies.mapping import MappingSettings
 
 __all__ = ["ALGORITHM", "ALONE", "DEFAULT", "agreement", "mapping", "mapping_report", "place_all"]
 
@@ -56,11 +60,7 @@ _STAGES = {Stage.VERBATIM: "by name", Stage.NGRAM: "by n-gram", Stage.VOTE: "by 
 def mapping(settings: MappingSettings) -> StudyReport:
     """Reads the tree and the placed answers, places them in every way and returns the report."""
     taxonomy, part = settings.read_tree()
-    columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "node", "also", "style")}
-    how = {"no_node": settings.no_node, "missing": settings.missing}
-    return mapping_report(
-        taxonomy, read_annotated(settings.file, taxonomy, part=part, **columns, **how), settings, part
-    )
+    return mapping_report(taxonomy, read_annotated(settings.file, taxonomy, part), settings, part)
 
 
 # -- placing ----------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def place_all(
         f"answers are truncated to their first {longest:,} characters": sum(len(text) > longest for text in stripped),
     }
     notes = [f"{count:,} {what}" for what, count in counts.items() if count]
-    notes += [f"{scorer.name}: {note}" for scorer in scorers for note in scorer.notes()]
+    notes += [f"{scorer.name}: {note}" for scorer in scorers for note in scorer.notes]
     return frame, notes, {scorer.name: scorer.identity for scorer in scorers}
 
 
@@ -200,7 +200,7 @@ def mapping_report(
         },
         tables=tuple(table for table in tables if table.rows),
         figures={
-            "mapping-scores": partial(draw_scores, scores, _CONFIDENCE),
+            "mapping-scores": partial(draw_dots, _drawn(scores), "score, 95 % interval"),
             "mapping-agreement": partial(draw_agreement, shares),
         },
         notes=(*answers.notes, *notes),
@@ -348,6 +348,32 @@ def agreement(nodes: pd.DataFrame) -> pd.DataFrame:
         A square frame in [0, 1], of the answers that both have placed; NaN where there are none.
     """
     return nodes.where(nodes >= 0).corr(lambda a, b: float((a == b).mean()))  # type: ignore[arg-type]  # the stubs lack it
+
+
+def _drawn(scores: pd.DataFrame) -> pd.DataFrame:
+    """The metrics that the figure shows, as `draw_dots` takes them."""
+    panels = {"hf": "hF", "accuracy": "accuracy (exact node)"}
+    series = {ALONE: ALONE, ALGORITHM: f"with {ALGORITHM}", DEFAULT: "default mapper"}
+    shown = scores[scores["metric"].isin(panels)]
+    named = {"panel": shown["metric"].map(panels), "name": shown["base"], "series": shown["way"].map(series)}
+    return shown.assign(**named)
+
+
+def draw_agreement(agreement: pd.DataFrame) -> Figure:
+    """Draws the agreement of mappers, in [0, 1] or NaN, as a heat map with the share in each cell."""
+    from matplotlib.figure import Figure
+
+    n, names = len(agreement), [*map(str, agreement)]
+    figure = Figure(figsize=(2.9 + 0.46 * n, 1.9 + 0.46 * n), layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(agreement.to_numpy(), cmap="Blues", vmin=0, vmax=1)
+    for (i, j), value in np.ndenumerate(agreement.to_numpy()):
+        text = "–" if np.isnan(value) else f"{value:.2f}"
+        axes.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if value > 0.55 else "black")
+    axes.set_xticks(range(n), names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(n), names)
+    figure.colorbar(image, label="share of answers placed on the same node")
+    return figure
 
 
 def _paper_table(frame: pd.DataFrame, scores: pd.DataFrame, n: int) -> Table:

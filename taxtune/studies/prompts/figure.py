@@ -1,21 +1,17 @@
-"""Figures of prompts: arrows in the hP-hR plane (paper 1, Figure 7), and gains of measures over the baseline prompt."""
+"""The figure of prompts: arrows in the hP-hR plane (paper 1, Figure 7)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from taxtune.metrics.statistics import Interval
-from taxtune.report.drawing import CYCLE, GREY, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
+from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
 from taxtune.report.output import cut
-from taxtune.studies.output import draw_intervals
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["draw_arrows", "draw_gains"]
+__all__ = ["draw_arrows"]
 
 _LONGEST = 40
 
@@ -76,37 +72,4 @@ def draw_arrows(arrows: pd.DataFrame) -> Figure:
         borderaxespad=0,
         labelspacing=0.75,
     )
-    return figure
-
-
-def draw_gains(gains: pd.DataFrame) -> Figure:
-    """Draws one panel per measure: the gain of every prompt over the baseline with its interval, in points.
-
-    Args:
-        gains: A row per model, prompt and measure: difference, low, high; rows without a difference are not drawn.
-    """
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    measures = list(gains["measure"].unique())
-    drawn = gains.dropna(subset="difference")
-    prompts = list(dict.fromkeys(zip(drawn["model"], drawn["prompt"], strict=True)))
-    figure = Figure(figsize=(1.6 + 1.75 * len(measures), 0.42 * len(prompts) + 1.1), layout="constrained")
-    panels = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
-    for axes, measure in zip(panels, measures, strict=True):
-        some = drawn[drawn["measure"] == measure]
-        rows = [prompts.index(key) for key in zip(some["model"], some["prompt"], strict=True)]
-        ends = [Interval(*row) for row in some[["difference", "low", "high"]].itertuples(index=False)]
-        colour = INK if measure in ("hP", "hR") else CYCLE[0]
-        draw_intervals(axes, rows, ends, scale=100, fmt="o", color=colour, elinewidth=1.4, markersize=5)
-        axes.axvline(0, color=GREY, lw=0.8, zorder=0)
-        axes.set_title(measure, fontsize=10)
-        axes.tick_params(axis="y", length=0)
-        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-        axes.margins(x=0.12)
-    several = len({model for model, _ in prompts}) > 1
-    names = [cut(f"{m}: {p}" if several else p, _LONGEST) for m, p in prompts]
-    panels[0].set_yticks(np.arange(len(prompts)), names)
-    panels[0].set_ylim(len(prompts) - 0.5, -0.5)
-    figure.supxlabel("gain over the baseline prompt, in points of 100", fontsize=10)
     return figure

@@ -33,8 +33,9 @@ from taxtune.studies.contestants import (
     read_tables,
     text_scores,
 )
+from taxtune.studies.figures import draw_dots
 from taxtune.studies.output import both_trees_table, frame_table
-from taxtune.studies.prompts.figure import draw_arrows, draw_gains
+from taxtune.studies.prompts.figure import draw_arrows
 from taxtune.studies.scoring import measure_notes, missing_note, trivial_answer
 from taxtune.taxonomy import Domain, Taxonomy
 
@@ -133,7 +134,11 @@ def compare_prompts(
         texts = {m.label: text_scores(placed, m, taxonomy, settings.reference, read) for m in measures}
         gains = _gains(placed, counts, starts, texts, scores, arrows, draws)
         tables.append(_gains_table(gains, settings.reply))
-        figures["gains"] = partial(draw_gains, gains)
+        drawn = gains.dropna(subset="difference").rename(columns={"measure": "panel", "difference": "estimate"})
+        drawn["name"] = [f"{model}: {prompt}" for model, prompt in zip(drawn["model"], drawn["prompt"], strict=True)]
+        drawn = drawn.assign(series="")
+        label = "gain over the baseline prompt, in points of 100"
+        figures["gains"] = partial(draw_dots, drawn, label, scale=100, zero=True)
     if part is not None:
         named = {f"{model}: {prompt}": some for (model, prompt), some in answers.items()}
         nodes = {name: (some["node"], some["target"]) for name, some in named.items()}

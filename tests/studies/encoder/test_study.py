@@ -295,7 +295,7 @@ def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> Non
         ({"encoder": ("lexical", "lexical")}, "Two measures are called 'lexical'"),
         ({"encoder": ("lexical", "word2vec:x")}, "no such similarity"),
         ({"encoder": ("clip-i2t:model",)}, "needs images"),
-        ({"template": ("{name}", "{name}")}, "given twice"),
+        ({"template": ("{name}", "{name}")}, "same value twice"),
         ({"taxonomy": Taxonomy(["life"], [-1])}, "only a root"),
         ({"taxonomy": Taxonomy(["a", "b"], [-1, 0]), "template": ()}, "no texts to place"),
     ],
