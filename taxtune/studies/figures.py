@@ -82,7 +82,8 @@ def draw_curves(frame: pd.DataFrame, label: str) -> Figure:
         for (one, way), own in some.groupby(["series", "way"], sort=False):
             i, solid = series.index(one), way == ways[0]
             # Side by side, so that equal values can be distinguished.
-            shift = (2 * i + (not solid) - len(series) + 0.5) * 0.012 * max(float(np.ptp(x)), 0.1)
+            step = (0.012 if texts else 0.004) * max(float(np.ptp(x)), 0.1)
+            shift = (2 * i + (not solid) - len(series) + 0.5) * step
             spread = np.abs(own[["low", "high"]].to_numpy().T - own["estimate"].to_numpy())
             axes.errorbar(
                 x[own.index] + shift,

@@ -148,7 +148,8 @@ def score_curves(pairs: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFra
 def _draw(curves: pd.DataFrame, taus: pd.DataFrame, names: Mapping[str, str]) -> Figure:
     """The mean of each measure over hP and over hR, with a fifth of the standard deviation as in the paper."""
     by = taus.set_index(["measure", "metric"])["tau"].unstack().reindex(columns=list(_METRICS))
-    shown = {m: f"{names[m]}  τ-hP {hp:.2f}, τ-hR {hr:.2f}" for m, hp, hr in by.itertuples()}
+    texts = by.map(lambda tau: "–" if np.isnan(tau) else f"{tau:.2f}")
+    shown = {name: f"{label}  τ-hP {texts['hp'][name]}, τ-hR {texts['hr'][name]}" for name, label in names.items()}
     panels = {"hp": "hP (any node)", "hr": "hR (ancestors only, hP = 1)"}
     drawn = curves.assign(panel=curves["metric"].map(panels), series=curves["measure"].map(shown), way="")
     ends = {"low": drawn["mean"] - drawn["std"] / 5, "high": drawn["mean"] + drawn["std"] / 5}
@@ -252,9 +253,9 @@ def _tables(
 
 def _notes(pairs: pd.DataFrame, measures: Sequence[Measure], taus: pd.DataFrame) -> tuple[str, ...]:
     notes = [note for measure in measures for note in measure.notes]
-    for one in taus[taus["unscored"] > 0].itertuples():
-        pairs_of = f"{one.unscored:,} of {one.unscored + one.n:,} pairs for {_METRICS[one.metric]}"
-        notes.append(f"{one.measure}: {pairs_of} are unscored and left out.")
+    for one in taus[taus["unscored"] > 0].to_dict("records"):
+        pairs_of = f"{one['unscored']:,} of {one['unscored'] + one['n']:,} pairs for {_METRICS[one['metric']]}"
+        notes.append(f"{one['measure']}: {pairs_of} are unscored and left out.")
     for metric, values in pairs.groupby("metric")["value"]:
         constant = taus.loc[(taus["metric"] == metric) & taus["tau"].isna(), "measure"]
         shown = _METRICS[str(metric)]

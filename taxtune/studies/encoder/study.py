@@ -313,8 +313,8 @@ def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFr
     """One metric by level, as `draw_curves` takes it; "language only" with the share of the most frequent class."""
     shown = scores[(scores["metric"] == metric) & scores["level"].isin(order)].rename(columns={"encoder": "series"})
     largest = shown.dropna(subset="largest").drop_duplicates(["way", "level"])
-    share = {"series": "always the most frequent class", "estimate": largest["largest"], "low": np.nan, "high": np.nan}
-    shown = pd.concat([shown, largest.assign(**share)], ignore_index=True)
+    share = pd.DataFrame({**largest, "series": "always the most frequent class", "estimate": largest["largest"]})
+    shown = pd.concat([shown, share.assign(low=np.nan, high=np.nan)], ignore_index=True)
     shown = shown.sort_values("level", key=lambda level: level.map(order.index), kind="stable")
     return shown.rename(columns={"kind": "panel", "level": "x"})
 

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from taxtune.answers import read_records
 from taxtune.errors import DataError
-from taxtune.studies.judge.settings import JudgeSettings
+
+if TYPE_CHECKING:
+    from taxtune.studies.judge import JudgeSettings
 
 __all__ = ["krippendorff_alpha", "quality", "read_rated_answers"]
 
