@@ -66,7 +66,6 @@ NO_EVIDENCE = "no evidence"
 _LANGUAGE = "language only"
 _CONFIDENCE = 0.95
 _NAMES = {"hf": "hF", "hp": "hP", "hr": "hR", "accuracy": "accuracy"}
-_KEYS = ["kind", "way", "level"]
 
 
 def encoder(settings: EncoderSettings) -> StudyReport:
@@ -127,12 +126,8 @@ def place_all(
         part = _placed(reduced, replace(scorer, names=kept), texts[texts["kind"] == HELD_OUT])
         parts.append(pd.concat([part, whole, language]).assign(encoder=scorer.name))
     frame = pd.concat(parts, ignore_index=True).astype({"node": np.int64, "target": np.int64})
-    frame = frame.sort_values("kind", key=_order, kind="stable")
+    frame = frame.sort_values("kind", key=lambda kind: pd.factorize(kind)[0], kind="stable")
     return frame, levels, {scorer.name: scorer.spec for scorer in scorers}, notes
-
-
-def _order(column: pd.Series) -> pd.Series:
-    return pd.Series(pd.factorize(column)[0], column.index)
 
 
 def _placed(taxonomy: Taxonomy, scorer: Scorer, texts: pd.DataFrame) -> pd.DataFrame:
@@ -336,20 +331,15 @@ def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], settings: Enco
     )
 
 
-def _wide(scores: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
-    """A row per level and encoder, with some values of some metrics as columns: name → (metric, value)."""
-    keys = [*_KEYS, "n", "classes", "largest", "encoder"]
-    by = scores.groupby(keys, sort=False, dropna=False)
-    rows = [(*key, *(some.set_index("metric").loc[m, v] for m, v in columns.values())) for key, some in by]
-    return pd.DataFrame(rows, columns=[*keys, *columns]).rename(columns={"way": "placed by"})
-
-
 def _kind_table(name: str, kind: str, scores: pd.DataFrame) -> Table:
-    columns = {"hP": ("hp", "estimate"), "hR": ("hr", "estimate")}
+    keys = ["way", "level", "n", "encoder"]
+    wide = scores[scores["kind"] == kind].pivot(index=keys, columns="metric", values=["estimate", "low", "high"])
+    cells = {shown: wide["estimate", metric] for metric, shown in _NAMES.items() if metric in ("hp", "hr")}
     for metric, shown, short in (("hf", "hF", "hF"), ("accuracy", "accuracy", "acc.")):
-        columns |= {shown: (metric, "estimate"), f"{short} low": (metric, "low"), f"{short} high": (metric, "high")}
-    cells = _wide(scores[scores["kind"] == kind], columns)
-    return frame_table(name, f"Text: {kind}", cells[["placed by", "level", "n", "encoder", *columns]])
+        cells |= {shown: wide["estimate", metric]} | {f"{short} {end}": wide[end, metric] for end in ("low", "high")}
+    order = pd.MultiIndex.from_frame(scores.loc[scores["kind"] == kind, keys].drop_duplicates())
+    table = pd.DataFrame(cells).reindex(order).reset_index().rename(columns={"way": "placed by"})
+    return frame_table(name, f"Text: {kind}", table)
 
 
 def _language_table(scores: pd.DataFrame) -> Table:

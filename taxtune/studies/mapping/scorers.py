@@ -234,9 +234,8 @@ def measure_scorer(text: str, names: NodeNames, settings: MeasureSettings) -> Sc
     similarity.fit(names.vocabulary)
     # A measure's label, with its model where that is not the default one.
     kind, _, model = spec.partition(":")
-    default = MEASURES[kind].default_model if kind in MEASURES else None
-    shown = name or (measure.label if model in ("", default) else f"{measure.label} {_short(model)}")
-    return Scorer(shown, spec, similarity, names)
+    shown = measure.label if model in ("", MEASURES[kind].default_model) else f"{measure.label} {_short(model)}"
+    return Scorer(name or shown, spec, similarity, names)
 
 
 def similarity_scorer(text: str, names: NodeNames, *, device: str = "auto", cache_dir: Path | None = None) -> Scorer:
@@ -247,8 +246,7 @@ def similarity_scorer(text: str, names: NodeNames, *, device: str = "auto", cach
     similarity = make_similarity(spec, device=device, cache_dir=cache_dir)
     similarity.fit(names.vocabulary)
     kind, _, model = spec.partition(":")
-    shown = name or (f"{kind} {_short(model)}" if model else spec)
-    return Scorer(shown, spec, similarity, names)
+    return Scorer(name or (f"{kind} {_short(model)}" if model else spec), spec, similarity, names)
 
 
 def _short(model: str) -> str:

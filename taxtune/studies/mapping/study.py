@@ -82,7 +82,7 @@ def place_all(
     """
     names, longest = tree_names(taxonomy, settings.names, plain_or_raw), MapperConfig().max_characters
     stripped = [text.strip() for text in answers.frame["answer"]]
-    keys = [key if any(map(str.isalnum, key)) else "" for key in (_bounded(text, longest) for text in stripped)]
+    keys = [text[:longest] if any(map(str.isalnum, text[:longest])) else "" for text in stripped]
     # Sorted, so that batches, and with them the last digits of a model's scores, do not depend on the file's order.
     texts = sorted({*keys} - {""})
     for text in settings.measure:  # before any model is loaded: it may be one of gigabytes
@@ -132,14 +132,6 @@ def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: Mapp
     return pd.DataFrame(rows, index=["", *texts], columns=columns)
 
 
-def _bounded(text: str, limit: int) -> str:
-    """A text cut as the mapper cuts it: at the last space before the limit."""
-    if len(text) <= limit:
-        return text
-    kept = text[:limit]
-    return kept.rsplit(maxsplit=1)[0] if kept.strip() else ""
-
-
 # -- the report -------------------------------------------------------------------------------------------------------
 
 
@@ -183,10 +175,6 @@ def mapping_report(
     truth = answers.frame["target"].map(paths)
     placed = [{name: paths.get(node) for name, node in one.items()} for one in nodes.to_dict("records")]
     named = pd.Series(placed, dtype=object)
-    tied = frame[frame["way"] == ALONE].groupby("mapper", sort=False)["tied"].agg(lambda some: (some > 1).mean())
-    if len(tied):
-        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in tied.items())
-        notes.append(f"answers with tied nodes, which --ties {settings.ties} decides: {told}")
     return StudyReport(
         study="mapping",
         title="How well measures place answers on the taxonomy, alone and with Algorithm 1",
@@ -250,8 +238,8 @@ def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame)
         "mapping",
         "Placements compared with those of people",
         cells.reset_index(),
-        "tied: answers for which several nodes shared the highest score; unscored: answers that the measure did "
-        "not score, which are excluded.",
+        "tied: answers for which several nodes shared the highest score, which --ties decides; unscored: answers that "
+        "the measure did not score, which are excluded.",
         "An answer off the tree counts as placed on the root, where people place what the tree lacks: this study "
         "judges the mapper, not the answers.",
     )
