@@ -97,10 +97,10 @@ def place_all(
         raise DataError("The taxonomy has only a root.", file=taxonomy.source)
     levels = tree_levels(taxonomy, settings.by)
     drawing, choosing, leafing = np.random.default_rng(settings.seed).spawn(3)
-    held_out, hidden = held_out_texts(taxonomy, levels, settings.per_level, drawing)
-    named = template_texts(taxonomy, levels, settings.template, settings.per_level, choosing)
+    held_out, hidden, notes = held_out_texts(taxonomy, levels, settings.per_level, drawing)
+    named, more = template_texts(taxonomy, levels, settings.template, settings.per_level, choosing)
     tasks = language_tasks(taxonomy, levels, settings.per_level, leafing)
-    sets, notes = [held_out.frame, named.frame], [*held_out.notes, *named.notes]
+    sets, notes = [held_out, named], notes + more
     if answers is not None:
         placed = answers.frame[["answer", "target"]].rename(columns={"answer": "text"})
         sets.append(placed.assign(kind="placed answers"))
