@@ -214,14 +214,13 @@ def _p_text(p: float) -> str | None:
 def _tables(
     taxonomy: Taxonomy, pairs: pd.DataFrame, measures: Sequence[Measure], names: Mapping[str, str], taus: pd.DataFrame
 ) -> tuple[Table, ...]:
-    printed = {row["measure"]: row for row in published("paper1-table1")}
+    printed = published("paper1-table1").set_index("measure").reindex([measure.label for measure in measures])
     by = taus.set_index(["measure", "metric"])["tau"]
     beside = pd.DataFrame({"measure": names.values()})
     for metric, shown in _METRICS.items():
         beside[f"τ-{shown}"] = [by[name, metric] for name in names]
         for data, column in (("iNat21", f"inat21_{metric}"), ("OVEN", f"oven_{metric}")):
-            paper = [printed.get(measure.label, {}).get(column) for measure in measures]
-            beside[f"τ-{shown} paper, {data}"] = pd.Series(paper, dtype=float)
+            beside[f"τ-{shown} paper, {data}"] = printed[column].to_numpy()
     cells = taus.assign(measure=taus["measure"].map(names), metric=taus["metric"].map(_METRICS))
     cells["p_value"] = [_p_text(p) for p in taus["p_value"]]
     above, pair = taxonomy.is_ancestor(pairs["node"], pairs["leaf"]), pairs["leaf"] * len(taxonomy) + pairs["node"]
@@ -263,7 +262,7 @@ def _notes(pairs: pd.DataFrame, measures: Sequence[Measure], taus: pd.DataFrame)
             notes.append(f"{shown} is {values.iloc[0]:.3f} for all pairs drawn, so nothing can correlate with it.")
         elif len(constant):
             notes.append(f"No correlation with {shown}: all pairs have the same score under {', '.join(constant)}.")
-    printed = {row["measure"] for row in published("paper1-table1")}
+    printed = set(published("paper1-table1")["measure"])
     for measure in measures:
         kind, model = split_spec(measure.name)
         if measure.label in printed and kind.default_model not in (None, model):

@@ -293,15 +293,12 @@ def _recommendation(verdicts: pd.DataFrame, encoders: Mapping[str, str], metric:
         return None, "There is only one encoder; add another with --encoder to compare."
     overall = verdicts[(verdicts["way"] == MAPPER) & (verdicts["level"] == ALL)].set_index("kind")["best"]
     winners = overall[overall != NO_EVIDENCE]
-    if not len(winners):
-        cheap = " lexical needs no model." if "lexical" in encoders.values() else ""
-        return None, f"For a recipe: no evidence that the mapper's similarity matters on this tree.{cheap}"
+    if winners.empty:
+        return None, "For a recipe: no evidence that the mapper's similarity matters on this tree."
+    by_kind = "; ".join(f"{best} on {kind}" for kind, best in winners.items())
     if winners.nunique() > 1:
-        split = "; ".join(f"{best} on {kind}" for kind, best in winners.items())
-        return None, f"For a recipe: the kinds of text disagree ({split}); choose the kind most like your answers."
-    best, rest = str(winners.iloc[0]), ", ".join(map(repr, overall.index[overall == NO_EVIDENCE]))
-    told = f"For a recipe: {best} has the higher {_NAMES[metric]} over all levels on {', '.join(winners.index)}"
-    return encoders[best], told + (f"; no evidence on {rest}." if rest else ".")
+        return None, f"For a recipe: the kinds of text disagree ({by_kind}); choose the kind most like your answers."
+    return encoders[winners.iloc[0]], f"For a recipe, higher {_NAMES[metric]} over all levels: {by_kind}."
 
 
 def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFrame:

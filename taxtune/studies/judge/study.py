@@ -302,9 +302,9 @@ def _main_table(
     raters: Sequence[Rater], found: pd.DataFrame, unscored: pd.Series[int], means: pd.Series[float]
 ) -> Table:
     # LAVE's own row depends on the language model, and none of the paper's three need be the one used here.
-    printed = {row["measure"]: row["overall"] for row in published("paper4-table2") if row["measure"] != "lave"}
+    printed = published("paper4-table2").query("measure != 'lave'").dropna(subset="measure").set_index("measure")
     cells = found[["answers"]].assign(unscored=unscored, **{"mean score": means}).join(found[_INTERVALS])
-    cells["paper 4 ρ"] = pd.to_numeric(pd.Series([printed.get(r.kind) for r in raters], found.index)) / 100
+    cells["paper 4 ρ"] = printed["overall"].reindex([rater.kind for rater in raters]).to_numpy() / 100
     return frame_table(
         "correlations",
         "Correlation with human ratings",
@@ -359,7 +359,7 @@ def _missed_table(
     """Returns the mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4)."""
     missed = (answers["human"] == 1) & (vqa < _MISSED)
     lucky = int(((answers["human"] == 0) & (vqa > _MISSED)).sum())
-    printed = {str(row["category"]).casefold(): row["percent"] for row in published("paper4-table1")}
+    printed = {str(name).casefold(): share for name, share in published("paper4-table1").itertuples(index=False)}
     rows: list[tuple[Cell, ...]] = []
     for name in [*categories, ""]:
         chosen = missed & ((answers["category"] == name) | (not name))
@@ -385,6 +385,6 @@ def _missed_table(
 
 
 def _paper_table(name: str) -> Table:
-    printed = pd.DataFrame(published(name)).drop(columns="measure", errors="ignore")
+    printed = published(name).drop(columns="measure", errors="ignore")
     notes = "As printed in the paper; not computed here."
     return frame_table(name, _PAPER[name], printed, notes, digits=dict.fromkeys(printed.columns, 2))

@@ -365,24 +365,20 @@ def draw_agreement(agreement: pd.DataFrame) -> Figure:
 
 
 def _paper_table(frame: pd.DataFrame, scores: pd.DataFrame, n: int) -> Table:
-    metrics = ("hp", "hr", "hf", "accuracy")
-    ours = frame.drop_duplicates(["kind", "way"]).set_index(["kind", "way"])["mapper"].to_dict()
-    values = _wide(scores, list(frame["mapper"].unique())).to_dict("index")
-    rows: list[tuple[Any, ...]] = []
-    for row in published("paper1-table2"):
-        name = ours.get((row["measure"], row["way"]))
-        printed = [row[column] for column in ("hP", "hR", "hF", "accuracy")]
-        label = f"{row['label']}{' + Alg. 1' if row['way'] == ALGORITHM else ''}"
-        rows.append((label, *printed, name, *(values[name][metric] if name else None for metric in metrics)))
-    return Table(
+    shown = {metric: _SHOWN[metric] for metric in ("hp", "hr", "hf")} | {"accuracy": "acc."}
+    printed = published("paper1-table2").rename(columns={"accuracy": "acc."})
+    label = printed["label"] + printed["way"].map({ALONE: "", ALGORITHM: " + Alg. 1"})
+    ours = frame.drop_duplicates(["kind", "way"])[["kind", "way", "mapper"]]
+    beside = printed.merge(ours, how="left", left_on=["measure", "way"], right_on=["kind", "way"])
+    values = _wide(scores, list(frame["mapper"].unique())).reindex(beside["mapper"])
+    cells: dict[str, Any] = {"paper's row": label} | {f"{name}, paper": printed[name] for name in shown.values()}
+    cells |= {"our row": beside["mapper"]} | {name: values[metric].to_numpy() for metric, name in shown.items()}
+    return frame_table(
         "mapping-paper",
         "The paper's Table 2 beside these results",
-        ("paper's row", "hP, paper", "hR, paper", "hF, paper", "acc., paper", "our row", "hP", "hR", "hF", "acc."),
-        tuple(rows),
+        pd.DataFrame(cells),
+        f"Not comparable: the paper placed 416 answers of its own, which are unpublished; these are {n:,} different "
+        "ones.",
+        "In the paper's rows of BLEU and CLIP-i2t, hF as printed is not the harmonic mean of hP and hR as printed.",
         digits={"hP, paper": 2, "hR, paper": 2, "hF, paper": 2},
-        notes=(
-            f"Not comparable: the paper placed 416 answers of its own, which are unpublished; these are {n:,} "
-            f"different ones.",
-            "In the paper's rows of BLEU and CLIP-i2t, hF as printed is not the harmonic mean of hP and hR as printed.",
-        ),
     )

@@ -42,34 +42,22 @@ def draw_arrows(arrows: pd.DataFrame) -> Figure:
         model, prompt = models.index(y["model"]), prompts.index(y["to"])
         colour = CYCLE[(model if len(models) > 1 else prompt) % len(CYCLE)]
         marker = MARKER_CYCLE[(prompt if len(prompts) > 1 else model) % len(MARKER_CYCLE)]
-        # The one start of a single model's arrows belongs to none of them.
-        for end, ink in (("start", INK if len(models) == 1 else colour), ("end", colour)):
+        hollow = INK if len(models) == 1 else colour  # the one start of a single model's arrows belongs to none of them
+        for end, ink in (("start", hollow), ("end", colour)):
             axes.hlines(y[end], x[f"{end}_low"], x[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2)
             axes.vlines(x[end], y[f"{end}_low"], y[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2)
         look = {"arrowstyle": "-|>", "color": colour, "lw": 1.5, "shrinkA": 4, "shrinkB": 5, "mutation_scale": 12}
         axes.annotate("", (x["end"], y["end"]), (x["start"], y["start"]), arrowprops=look, zorder=4)
-        hollow = INK if len(models) == 1 else colour
         axes.plot(x["start"], y["start"], marker="o", ms=6.5, mfc=PAPER, mec=hollow, mew=1.5, ls="none", zorder=5)
         size = 11 if marker == "*" else 8
         axes.plot(x["end"], y["end"], marker=marker, ms=size, mfc=colour, mec=PAPER, mew=0.9, ls="none", zorder=6)
         handles.append(Line2D([], [], marker=marker, ms=size, color=colour, mec=PAPER, lw=1.5))
-        both = f"{y['model']}: {y['to']}"
-        name = y["to"] if len(models) == 1 else y["model"] if len(prompts) == 1 else both
-        labels.append(f"{cut(name, _LONGEST)}\nhP {y['end']:.3f}, hR {x['end']:.3f}")
+        name = cut(f"{y['model']}: {y['to']}", _LONGEST)
+        labels.append(f"{name}\nhP {y['end']:.3f}, hR {x['end']:.3f}")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
         axis.set_major_formatter("{x:.2f}")
     axes.set_xlabel("hierarchical recall, hR")
     axes.set_ylabel("hierarchical precision, hP")
-    several = f"to: {prompts[0]}" if len(prompts) == 1 else "model: prompt"
-    axes.legend(
-        handles,
-        labels,
-        title=cut(models[0] if len(models) == 1 else several, _LONGEST),
-        alignment="left",
-        loc="upper left",
-        bbox_to_anchor=(1.13, 1.02),
-        borderaxespad=0,
-        labelspacing=0.75,
-    )
+    axes.legend(handles, labels, alignment="left", loc="upper left", bbox_to_anchor=(1.13, 1.02), labelspacing=0.75)
     return figure

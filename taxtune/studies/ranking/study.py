@@ -153,7 +153,7 @@ def ranking_of_table(name: str) -> StudyReport:
     """
     from scipy.stats import kendalltau
 
-    scores = pd.DataFrame(published(name)).set_index("model").astype(float)
+    scores = published(name).set_index("model").astype(float)
     ranks = scores.rank(ascending=False).melt(var_name="measure", value_name="rank", ignore_index=False).reset_index()
     last = scores.columns[-1]
     pairs = {label: scores[[label, last]].dropna().to_numpy().T for label in scores.columns[:-1]}
