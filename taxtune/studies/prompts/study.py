@@ -196,7 +196,10 @@ def _scores(
         base, known = answers[model, start], own["node"] >= 0
         both = known & (base["node"] >= 0)
         if not known.any():
-            raise DataError(f"{model} has no answer under the prompt {prompt!r}: every call failed.")
+            message = (
+                f"{model} has no answer under the prompt {prompt!r}: every call failed, or there is no such guess."
+            )
+            raise DataError(message, remedy="Remove this prompt.")
         if not both.any():
             raise DataError(f"{model} has no example that was answered under both {start!r} and {prompt!r}.")
         for metric, one in bootstrap(sample(own[known]), **draws).items():
