@@ -72,7 +72,6 @@ TruthColumnOption = Annotated[str, opt("Column with the true node: a label, an a
 PlacementColumnOption = Annotated[
     str, opt("Column with the node of a prediction, read instead of the answer.", "--placement-column")
 ]
-NodeColumnOption = Annotated[str, opt("Column with the node: a label, an alias or a path.", "--node-column")]
 IdColumnOption = Annotated[str, opt("Column that identifies the example.", "--id-column")]
 QuestionColumnOption = Annotated[str, opt("Column with the question, which judges need.", "--question-column")]
 InputOption = Annotated[str, opt(
@@ -96,9 +95,6 @@ MissingMeansOption = Annotated[str, opt(
     "What a row without an answer means: error, leave-out (the call failed) or abstain (the model said nothing).",
     "--missing",
 )]  # fmt: skip
-NoNodeOption = Annotated[
-    str, opt("What an empty node means: root (the answer names nothing), error or leave-out.", "--no-node")
-]
 RowsOption = Annotated[str, opt(
     "What to do with examples that are not in every file: error, or common to leave them out and count them.", "--rows"
 )]  # fmt: skip

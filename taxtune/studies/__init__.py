@@ -9,7 +9,6 @@ studies share lies beside the packages.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from dataclasses import fields
 from typing import Any, get_type_hints
@@ -35,18 +34,12 @@ def run(study: str, **settings: Any) -> StudyReport:
         TaxtuneError: If there is no such study or setting, or the study cannot be run on what it is given.
     """
     if study not in STUDIES:
-        raise _unknown("study", study, STUDIES)
+        raise DataError("There is no such study.", value=study, remedy=f"Use {', '.join(STUDIES)}.")
     package = importlib.import_module(f"taxtune.studies.{study}")
     kind = get_type_hints(package.run)["settings"]
     names = [field.name for field in fields(kind)]
-    for name in settings:
-        if name not in names:
-            raise _unknown(f"setting of the study {study}", name, names)
+    if unknown := settings.keys() - names:
+        message = f"There is no such setting of the study {study}."
+        raise DataError(message, value=sorted(unknown), remedy=f"Use {', '.join(names)}.")
     report: StudyReport = package.run(kind(**settings))
     return report
-
-
-def _unknown(what: str, name: str, there: list[str] | tuple[str, ...]) -> DataError:
-    near = difflib.get_close_matches(name, there, 1)
-    remedy = f"Did you mean {near[0]!r}?" if near else f"Use {', '.join(there)}."
-    return DataError(f"There is no such {what}.", value=name, remedy=remedy)

@@ -1,17 +1,47 @@
-"""The models or prompts that a study compares: NAME=FILE arguments, columns that split a file, lists of guesses."""
+"""The models or prompts that a study compares: their files, one frame of their answers, placements and text scores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from taxtune.answers import AnswerTable, split_by
+from taxtune.answers.matching import align, excluded_records
+from taxtune.answers.scores import as_child
 from taxtune.errors import DataError
+from taxtune.metrics.consensus import Cider
+from taxtune.metrics.registry import Measure, name_scores
+from taxtune.studies.scoring import place_texts, target_names
+from taxtune.studies.settings import ContestantSettings, needs_of
 from taxtune.taxonomy import Domain, Taxonomy
 
-__all__ = ["guess_name", "named_paths", "read_models", "read_prompts", "with_guess"]
+if TYPE_CHECKING:
+    from taxtune.mapping import Mapper
+
+__all__ = [
+    "COUNTS",
+    "Contest",
+    "answer_counts",
+    "check_headings",
+    "check_measures",
+    "gather",
+    "named_paths",
+    "place_answers",
+    "read_tables",
+    "text_scores",
+    "with_guess",
+]
+
+#: The columns that count a model's answers.
+COUNTS = ["answers", "missing", "abstained", "off the tree"]
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
 
 
 def named_paths(arguments: Sequence[str]) -> dict[str, str]:
@@ -37,81 +67,26 @@ def named_paths(arguments: Sequence[str]) -> dict[str, str]:
     return files
 
 
-def read_models(
-    settings: Any, taxonomy: Taxonomy, part: Domain | None = None, by: str | None = None
-) -> dict[str, AnswerTable]:
-    """Returns the answers by model, or by model and choice of guesses.
-
-    Args:
-        settings: The `ContestantSettings` of a study, with `files` and the choices of guesses in `guess`.
-        taxonomy: The tree of the targets.
-        part: The domain that the tree is a part of; None where it is the whole.
-        by: The column that splits the one file into models.
+def read_tables(
+    files: Mapping[str, str], settings: ContestantSettings, taxonomy: Taxonomy, part: Domain | None = None
+) -> dict[tuple[str, str], AnswerTable]:
+    """Returns the answers by the name of their file, and the value of `by` or the choice of guesses in it ("" if none).
 
     Raises:
-        DataError: If a file cannot be used, or a column splits several files.
+        DataError: If a file cannot be used, or there is no such choice of guesses.
     """
-    models = _models(settings, taxonomy, part, by, "--by")
-    if not settings.guess:
-        return models
-    return {
-        guess if len(models) == 1 else f"{name}, {guess}": answers
-        for name, model in models.items()
-        for guess, answers in _by_guess(model, settings.guess).items()
-    }
-
-
-def read_prompts(settings: Any, taxonomy: Taxonomy, part: Domain | None = None) -> dict[str, dict[str, AnswerTable]]:
-    """Returns the answers by model and prompt.
-
-    Args:
-        settings: `PromptsSettings`: MODEL:PROMPT=FILE; or one file (MODEL=FILE or alone) with columns of models and
-            prompts, or with choices of guesses that stand for prompts.
-        taxonomy: The tree of the targets.
-        part: The domain that the tree is a part of; None where it is the whole.
-
-    Raises:
-        DataError: If a file cannot be used, or the names are not MODEL:PROMPT.
-    """
-    by_model, by_prompt = settings.model_column, settings.prompt_column
-    if settings.guess and by_prompt is not None:
-        raise DataError("--prompt-column and --guess exclude each other.", remedy="Give one of them.")
-    if by_prompt is not None or settings.guess:
-        by = () if by_prompt is None else (by_prompt,)
-        models = _models(settings, taxonomy, part, by_model, "--model-column", by)
-        return {
-            name: _by_guess(answers, settings.guess) if by_prompt is None else split_by(answers, by_prompt)
-            for name, answers in models.items()
-        }
-    if by_model is not None:
-        raise DataError("--model-column needs --prompt-column, or --guess.", value=by_model)
-    by_name: dict[str, dict[str, AnswerTable]] = {}
-    for name, path in named_paths(settings.files).items():
-        model, _, prompt = name.partition(":")
-        if not model.strip() or not prompt.strip():
-            raise DataError(
-                "The argument does not say which model and prompt the file is for.",
-                value=f"{name}={path}",
-                remedy="Give MODEL:PROMPT=FILE, or one file with --prompt-column.",
-            )
-        by_name.setdefault(model, {})[prompt] = settings.read_answers(path, taxonomy, part)
-    return by_name
-
-
-def _models(
-    settings: Any, taxonomy: Taxonomy, part: Domain | None, column: str | None, option: str, by: tuple[str, ...] = ()
-) -> dict[str, AnswerTable]:
-    """The answers of each file, or of one file that a column splits; `by` splits them further."""
-    files = named_paths(settings.files)
-    if column is None:
-        return {name: settings.read_answers(path, taxonomy, part, by) for name, path in files.items()}
-    if len(files) != 1:
-        raise DataError(f"{option} splits one file, but {len(files)} were given.", value=list(files))
-    return split_by(settings.read_answers(next(iter(files.values())), taxonomy, part, (column, *by)), column)
-
-
-def _by_guess(answers: AnswerTable, guesses: Sequence[str]) -> dict[str, AnswerTable]:
-    return {guess_name(guess): with_guess(answers, guess) for guess in dict.fromkeys(guesses)}
+    if settings.by and settings.guess:
+        raise DataError("--by and --guess exclude each other.", remedy="Give one of them.")
+    tables: dict[tuple[str, str], AnswerTable] = {}
+    for name, path in files.items():
+        table = settings.read_answers(path, taxonomy, part, (settings.by,) if settings.by else ())
+        parts = {"": table}
+        if settings.by:
+            parts = split_by(table, settings.by)
+        elif settings.guess:
+            parts = {guess_name(guess): with_guess(table, guess) for guess in settings.guess}
+        tables |= {(name, value): one for value, one in parts.items()}
+    return tables
 
 
 def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
@@ -156,3 +131,129 @@ def guess_name(guess: str) -> str:
     """Returns the name of a choice of guesses in tables: "guess 2", "top 3", "all guesses"."""
     last = _guess_range(guess).stop
     return "all guesses" if last is None else f"top {last}" if guess.startswith("top-") else f"guess {last}"
+
+
+# -- one frame --------------------------------------------------------------------------------------------------------
+
+
+class Contest(NamedTuple):
+    """The answers of all models or prompts, notes on what was left out, and the excluded rows for `--json`.
+
+    `answers` has a row per model, prompt and example: model, prompt ("" where only models are compared), answer (None
+    where it is missing), target (a node) and question. The prompts of a model have the same examples in the same order.
+    """
+
+    answers: pd.DataFrame
+    notes: list[str]
+    excluded: list[dict[str, Any]]
+
+
+def gather(groups: Sequence[Mapping[tuple[str, str], AnswerTable]], settings: ContestantSettings) -> Contest:
+    """Matches the tables of each group by example, by model and prompt.
+
+    Raises:
+        DataError: If examples do not match (see `align`), or an answer lacks the question that `question_column` names.
+    """
+    rows: list[tuple[Any, ...]] = []
+    notes: list[str] = []
+    matches = []
+    column = settings.question_column
+    for tables in groups:
+        named = {":".join(filter(None, key)): table for key, table in tables.items()}
+        aligned = align(named, settings.rows)
+        matches.append(aligned)
+        notes += [note for table in named.values() for note in table.notes] + list(aligned.notes)
+        for (model, prompt), (name, some) in zip(tables, aligned.rows.items(), strict=True):
+            for row in some:
+                question = None if column is None else row.fields.get(column)
+                if column is not None and row.answer is not None and not str(question or "").strip():
+                    remedy = "Give the prompt that was asked."
+                    raise DataError(f"{name}: Row {row.row} has no {column}.", value=question, remedy=remedy)
+                rows.append((model, prompt, row.answer, row.target, "" if question is None else str(question)))
+    answers = pd.DataFrame(rows, columns=["model", "prompt", "answer", "target", "question"], dtype=object)
+    # Parts of one file have the same notes.
+    return Contest(
+        answers.astype({"target": np.int64}),
+        list(dict.fromkeys(notes)),
+        excluded_records((table for tables in groups for table in tables.values()), matches),
+    )
+
+
+def place_answers(mapper: Mapper, answers: pd.DataFrame) -> pd.DataFrame:
+    """Returns the answers with their placements, each distinct text placed once.
+
+    The columns added are node (-1 where there is no answer), as_child (scored as a child of the root that is never
+    right), abstained and off_tree.
+
+    Raises:
+        MapperError: If the mapper's similarity needs images.
+    """
+    placed = place_texts(mapper, answers["answer"].dropna())
+    own = [placed.get(answer) for answer in answers["answer"]]
+    return answers.assign(
+        node=np.array([-1 if one is None else one.node for one in own], dtype=np.int64),
+        as_child=as_child(mapper, own),
+        abstained=[one is not None and one.abstained for one in own],
+        off_tree=[one is not None and one.off_tree for one in own],
+    )
+
+
+def answer_counts(placed: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Returns `COUNTS` of the placed answers of each model or prompt, in their order."""
+    answered = placed["node"] >= 0
+    counted = placed.assign(answers=answered, missing=~answered).rename(columns={"off_tree": "off the tree"})
+    return counted.groupby(by, sort=False)[COUNTS].sum()
+
+
+# -- text measures ----------------------------------------------------------------------------------------------------
+
+
+def check_measures(measures: Sequence[str | Measure], question_column: str | None) -> None:
+    """Checks that files of answers hold the inputs of measures, before a model is loaded.
+
+    Raises:
+        DataError: If one needs images, or the question and no column with it was named.
+    """
+    for measure in measures:
+        needs = needs_of(measure)
+        name = (measure if isinstance(measure, str) else measure.name).partition(":")[0]
+        if "image" in needs:
+            remedy = "Remove it here; taxtune score measure can use images."
+            raise DataError(f"The measure {name} needs images, which files of answers do not contain.", remedy=remedy)
+        if "question" in needs and question_column is None:
+            remedy = "Give the column with the prompts with --question-column."
+            raise DataError(f"The measure {name} needs the prompt that was asked.", remedy=remedy)
+
+
+def check_headings(measures: Sequence[Measure], reserved: Sequence[str] = ()) -> None:
+    """Raises a DataError if two headings of measures, or of one and another column of a table, are the same."""
+    headings = [*reserved, *(measure.label for measure in measures)]
+    doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
+    if doubled:
+        raise DataError("Two columns have the same heading.", value=doubled, remedy="Choose one of these measures.")
+
+
+def text_scores(
+    answers: pd.DataFrame, measure: Measure, taxonomy: Taxonomy, reference: str, read: Callable[[str], str] = str
+) -> pd.Series[float]:
+    """Returns the measure's score of every answer; NaN is unscored. Each distinct comparison is scored once.
+
+    Args:
+        answers: Columns answer, target and question, as in `Contest`.
+        measure: The measure.
+        taxonomy: The tree of the targets.
+        reference: The names of a target that an answer is compared with, see `target_names`; the best one counts.
+        read: The part of an answer that is compared; by default all of it.
+    """
+    names = {target: target_names(taxonomy, target, reference) for target in answers["target"].unique().tolist()}
+    if isinstance(measure, Cider):
+        # One document per target, so that a model's score does not depend on the answers of the others.
+        measure.fit(list(names.values()))
+    given = answers.loc[answers["answer"].notna(), ["answer", "target", "question"]]
+    given["answer"] = given["answer"].map(read)
+    same = given.groupby(["answer", "target", "question"], sort=False)
+    distinct = same.size().reset_index()
+    questions = distinct["question"].tolist() if measure.needs_questions else None
+    wanted = [names[target] for target in distinct["target"]]
+    scores = np.asarray(name_scores(measure, distinct["answer"].tolist(), wanted, questions=questions), dtype=float)
+    return pd.Series(scores[same.ngroup()], index=given.index, dtype=float).reindex(answers.index)

@@ -59,7 +59,7 @@ __all__ = [
 
 
 class Recorded(NamedTuple):
-    """The key of a field in the record where it is not its name: with dots between nested ones; None leaves it out."""
+    """The key of a field in the record where it is not its name; None leaves it out."""
 
     key: str | None
 
@@ -148,15 +148,8 @@ class Settings:
 
     def record(self) -> dict[str, Any]:
         """Returns the fields as the report records them."""
-        record: dict[str, Any] = {}
-        for name, declared in declarations(type(self)).items():
-            if declared.key is not None:
-                *outer, last = declared.key.split(".")
-                inner = record
-                for key in outer:
-                    inner = inner.setdefault(key, {})
-                inner[last] = getattr(self, name)
-        return record
+        declared = declarations(type(self)).values()
+        return {one.key: getattr(self, one.name) for one in declared if one.key is not None}
 
 
 BatchSize = Annotated[int, options.BatchSizeOption, NOT_RECORDED]
@@ -264,9 +257,9 @@ class AnswerSettings(Settings):
 
     where: Annotated[Mapping[str, str], options.WhereOption] = field(default_factory=dict)
     guesses: Annotated[Literal["first", "join"], options.GuessesOption] = "first"
-    answer_column: Annotated[str, options.AnswerColumnOption, Recorded("columns.answer")] = "answer"
-    truth_column: Annotated[str, options.TruthColumnOption, Recorded("columns.truth")] = "truth"
-    id_column: Annotated[str, options.IdColumnOption, Recorded("columns.id")] = "id"
+    answer_column: Annotated[str, options.AnswerColumnOption] = "answer"
+    truth_column: Annotated[str, options.TruthColumnOption] = "truth"
+    id_column: Annotated[str, options.IdColumnOption] = "id"
     off_tree: Annotated[Literal["error", "leave-out"], options.OffTreeOption] = "error"
     missing: Annotated[Literal["keep", "error", "leave-out"], options.MissingKeptOption] = "keep"
 
@@ -292,11 +285,16 @@ class AnswerSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContestantSettings(AnswerSettings):
-    """A study that compares models or prompts: several files, or one file split by a column or by its guesses."""
+class ContestantSettings(TextMeasureSettings, MapperSettings, AnswerSettings, TreeSettings):
+    """A study that compares models or prompts: several files, or files split by a column or by their guesses."""
 
+    by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that splits each file.")] = None
+    guess: Annotated[
+        tuple[str, ...], typer.Option(help="For lists of guesses: 1, 2, top-3 or all, compared with each other.")
+    ] = ()
     guesses: Annotated[Literal["first", "join"], options.OtherGuessesOption] = "first"
     rows: Annotated[Literal["error", "common"], options.RowsOption] = "error"
+    seed: options.SeedOption = 0
 
 
 def needs_of(measure: str | Measure) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def test_compare_on_the_field_guide(golden: Golden) -> None:
         # Nothing is left to do, and the same is printed.
         f"compare fieldguide --objective hp --objective accuracy --out out --resume {sets}",
         f"evaluate fieldguide --template out/winner-hp.j2 --split tuning --out out --json {sets}",
-        "study prompts tuned=out/hp --resamples 50 --json",
+        "study prompts tuned=out/hp -t builtin:fieldguide --resamples 50 --json",
     )
 
 

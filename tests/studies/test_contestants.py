@@ -6,22 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.studies.contestants import guess_name, named_paths, read_models, read_prompts, with_guess
-from taxtune.studies.prompts import PromptsSettings
+from taxtune.metrics.registry import FunctionMeasure
+from taxtune.studies.contestants import guess_name, named_paths, read_tables, text_scores, with_guess
 from taxtune.studies.ranking import RankingSettings
 from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
 
 
-def read(kind: type[Any], birds: Taxonomy, files: list[str], **more: Any) -> dict[str, Any]:
-    """The answers of models, or of models under prompts."""
-    settings = kind(taxonomy=birds, files=files, **more)
-    if kind is RankingSettings:
-        return read_models(settings, birds, by=more.get("by"))
-    return read_prompts(settings, birds)
+def read(birds: Taxonomy, files: list[str], **more: Any) -> list[tuple[str, str]]:
+    """What tells the tables of files apart."""
+    return list(read_tables(named_paths(files), RankingSettings(taxonomy=birds, **more), birds))
 
 
 @pytest.fixture
@@ -69,25 +67,25 @@ def test_files_are_named_by_their_argument_or_by_themselves(tmp_path: Path) -> N
             named_paths(wrong)
 
 
-def test_models_and_prompts_come_from_files_columns_and_guesses(birds: Taxonomy, guesses: Path) -> None:
+def test_files_are_split_by_a_column_or_by_guesses(birds: Taxonomy, guesses: Path) -> None:
     two = [f"a={guesses}", f"b={guesses}"]
-    assert list(read(RankingSettings, birds, two)) == ["a", "b"]
-    assert list(read(RankingSettings, birds, [str(guesses)], by="model")) == ["m"]
-    assert list(read(RankingSettings, birds, [str(guesses)], guess=["1", "all", "1"])) == ["guess 1", "all guesses"]
-    both = read(RankingSettings, birds, two, guess=["1", "2"])
-    assert list(both) == ["a, guess 1", "a, guess 2", "b, guess 1", "b, guess 2"]
-    with pytest.raises(DataError, match="--by splits one file, but 2 were given"):
-        read(RankingSettings, birds, two, by="model")
-    by_name = read(PromptsSettings, birds, [f"m:short={guesses}", f"m:long:er={guesses}", f"n:short={guesses}"])
-    assert {model: list(prompts) for model, prompts in by_name.items()} == {"m": ["short", "long:er"], "n": ["short"]}
-    by_column = read(PromptsSettings, birds, [str(guesses)], model_column="model", prompt_column="prompt")
-    assert {model: list(prompts) for model, prompts in by_column.items()} == {"m": ["p"]}
-    by_guess = read(PromptsSettings, birds, [f"x={guesses}"], guess=["1", "all"])
-    assert {model: list(prompts) for model, prompts in by_guess.items()} == {"x": ["guess 1", "all guesses"]}
-    for wrong, message in (
-        ({"files": [f"m={guesses}"]}, "does not say which model and prompt"),
-        ({"files": [f"m={guesses}"], "model_column": "model"}, "needs --prompt-column"),
-        ({"files": [str(guesses)], "prompt_column": "prompt", "guess": ["1"]}, "exclude each other"),
-    ):
-        with pytest.raises(DataError, match=message):
-            read(PromptsSettings, birds, **wrong)
+    assert read(birds, two) == [("a", ""), ("b", "")]
+    assert read(birds, two, by="model") == [("a", "m"), ("b", "m")]
+    both = [("a", "guess 1"), ("a", "all guesses"), ("b", "guess 1"), ("b", "all guesses")]
+    assert read(birds, two, guess=["1", "all", "1"]) == both
+    with pytest.raises(DataError, match="exclude each other"):
+        read(birds, two, by="model", guess=["1"])
+
+
+def test_text_scores_are_those_of_each_answer_and_missing_ones_have_none(birds: Taxonomy) -> None:
+    rows = [("mallard", 8, ""), ("a duck", 8, ""), (None, 8, ""), ("mallard", 4, ""), ("mallard", 8, "")]
+    answers = pd.DataFrame(rows, columns=["answer", "target", "question"], index=[7, 5, 3, 1, 0], dtype=object)
+    compared: list[tuple[str, str]] = []
+
+    def same(answer: str, name: str) -> float:
+        compared.append((answer, name))
+        return float(answer == name)
+
+    scores = text_scores(answers, FunctionMeasure("same", "same", same), birds, "common-name")
+    assert scores.fillna(-1).to_dict() == {7: 1, 5: 0, 3: -1, 1: 0, 0: 1}
+    assert len(compared) == 3

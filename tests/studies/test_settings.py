@@ -30,7 +30,7 @@ class Made(Base):
     files: Annotated[tuple[Path, ...], typer.Argument(metavar="FILE...")]
     how: Annotated[Literal["near", "far"], Shared] = "near"
     where: Annotated[Mapping[str, str] | None, typer.Option("--where")] = None
-    answer_column: Annotated[str, typer.Option(), Recorded("columns.answer")] = "answer"
+    answer_column: Annotated[str, typer.Option(), Recorded("answers_in")] = "answer"
 
 
 def test_required_fields_come_first_then_own_ones_and_the_record_leaves_out_devices() -> None:
@@ -40,8 +40,8 @@ def test_required_fields_come_first_then_own_ones_and_the_record_leaves_out_devi
     made = Made(files="a.csv", where=["x=1", "y="], n=3)  # type: ignore[arg-type]
     assert made.files == ("a.csv",)
     assert made.where == {"x": "1", "y": ""}
-    columns = {"answer": "answer"}
-    assert made.record() == {"files": ("a.csv",), "how": "near", "where": made.where, "columns": columns, "n": 3}
+    record = {"files": ("a.csv",), "how": "near", "where": made.where, "answers_in": "answer", "n": 3}
+    assert made.record() == record
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_run_is_the_command_and_names_what_there_is() -> None:
     report = run("correlation", taxonomy="builtin:fieldguide", measure="rouge-1", pairs=50)
     assert report.settings["pairs"] == 50
     assert [row["measure"] for row in report.tables[0].records()] == ["ROUGE"]
-    with pytest.raises(DataError, match=r"no such study.*'corelation'.*'correlation'"):
+    with pytest.raises(DataError, match=r"no such study.*'corelation'.*correlation, encoder"):
         run("corelation")
-    with pytest.raises(DataError, match=r"no such setting of the study correlation.*Did you mean 'measure'"):
+    with pytest.raises(DataError, match=r"no such setting of the study correlation.*'measures'.*taxonomy, "):
         run("correlation", taxonomy="builtin:fieldguide", measures=["rouge-1"])

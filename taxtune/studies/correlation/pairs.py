@@ -39,17 +39,15 @@ class PairSampler:
         self._keys = keys[self._by_key]
 
     def _run(self, ancestors: IntArray, depth: IntArray) -> tuple[IntArray, IntArray]:
-        """Returns start and length of the run of descendants at a depth, among the nodes sorted by depth and walk."""
+        """Start and length of the run of descendants at a depth, among the nodes sorted by depth and walk."""
         base = depth * (len(self.taxonomy) + 1)
         start = np.searchsorted(self._keys, base + self._first[ancestors])
         return start, np.searchsorted(self._keys, base + self._last[ancestors]) - start
 
     def _branches(self, nodes: IntArray, distance: int) -> tuple[IntArray, IntArray, IntArray]:
-        """Returns the runs that hold the nodes at a distance, by steps up.
+        """The runs that hold the nodes at a distance, by steps up, each of shape (nodes, distance + 1).
 
-        Returns:
-            Start of each run, its length without the node's own branch, and start and length of that branch within it:
-            shapes (nodes, distance + 1), (nodes, distance + 1) and (nodes, distance + 1, 2).
+        They are the start of each run, its length without the node's own branch, and that branch's start and length.
         """
         depth, lineage = self.taxonomy.depth[nodes], self.taxonomy.lineage[nodes]
         starts, counts = np.zeros((2, len(nodes), distance + 1), dtype=np.int64)
@@ -102,21 +100,19 @@ class PairSampler:
             possible = np.stack([self.count(kinds, distance) > 0 for distance in distances.tolist()], axis=1)
         lonely = kinds[~possible.any(axis=1)]
         if len(lonely):
-            raise TaxonomyError(
-                f"{len(lonely):,} of the leaves drawn, such as {self.taxonomy.labels[lonely[0]]!r}, have no "
-                f"{'ancestor' if ancestors else 'node'} at a distance of {nearest} to {farthest}.",
-                file=self.taxonomy.source,
-                remedy="Use a wider range of distances, or a larger tree.",
-            )
+            what, leaf = "ancestor" if ancestors else "node", self.taxonomy.labels[lonely[0]]
+            message = f"A leaf has no {what} at a distance of {nearest} to {farthest}."
+            remedy = "Use a wider range of distances, or a larger tree."
+            raise TaxonomyError(message, file=self.taxonomy.source, value=leaf, remedy=remedy)
         choice = rng.integers(0, possible.sum(axis=1)[kind])
         distance = distances[(np.cumsum(possible, axis=1)[kind] > choice[:, np.newaxis]).argmax(axis=1)]
         if ancestors:
             nodes = self.taxonomy.lineage[leaves, self.taxonomy.depth[leaves] - distance]
         else:
             nodes = np.empty(n, dtype=np.int64)
-            for each in np.unique(distance).tolist():
-                rows = distance == each
-                nodes[rows] = self._nodes(leaves[rows], each, rng, draw)
+            for steps in np.unique(distance).tolist():
+                rows = distance == steps
+                nodes[rows] = self._nodes(leaves[rows], steps, rng, draw)
         return pd.DataFrame({"leaf": leaves, "node": nodes, "distance": distance})
 
     def _nodes(self, leaves: IntArray, distance: int, rng: np.random.Generator, draw: str) -> IntArray:

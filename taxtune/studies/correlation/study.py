@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,16 +19,20 @@ from taxtune import atomic
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure, split_spec
-from taxtune.report.output import Cell, StudyReport, Table
-from taxtune.studies.correlation.figure import draw_correlation
+from taxtune.report.output import StudyReport, Table
 from taxtune.studies.correlation.pairs import PairSampler
-from taxtune.studies.correlation.settings import CorrelationSettings
+from taxtune.studies.figures import draw_curves
 from taxtune.studies.output import frame_table
 from taxtune.studies.published import published
 from taxtune.studies.settings import needs_of
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["LEAST_P", "correlate", "correlation", "draw_pairs", "kendall", "score_pairs"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from taxtune.studies.correlation import CorrelationSettings
+
+__all__ = ["LEAST_P", "correlate", "correlation", "draw_pairs", "kendall", "score_curves", "score_pairs"]
 
 FloatArray = NDArray[np.float64]
 
@@ -59,10 +63,9 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
         written = pairs.assign(leaf=pairs["leaf"].map(paths), node=pairs["node"].map(paths))
         atomic.make_folder(settings.save_pairs.parent)
         atomic.write_text(settings.save_pairs, written.to_csv(index=False, lineterminator="\n"))
-    found = correlate(pairs, measures)
+    taus, curves = correlate(pairs, measures), score_curves(pairs, measures)
     labels = [measure.label for measure in measures]
     names = {m.name: m.label if labels.count(m.label) == 1 else m.name for m in measures}
-    curves = {shown: _of(found, name) for name, shown in names.items() if any(one["curve"] for one in _of(found, name))}
     return StudyReport(
         study="correlation",
         title="Do text measures reflect how close two labels are on the tree? (paper 1, §5)",
@@ -74,10 +77,10 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
             "nodes_with_common_name": sum(len(taxonomy.names(v)) > 1 for v in range(len(taxonomy))),
             "measures": [measure.identity() for measure in measures],
         },
-        tables=_tables(taxonomy, pairs, measures, names, found),
-        figures={"correlation": partial(draw_correlation, curves)} if curves else {},
-        notes=_notes(pairs, measures, found),
-        data={"correlations": found},
+        tables=_tables(taxonomy, pairs, measures, names, taus),
+        figures={"correlation": partial(_draw, curves, taus, names)} if len(curves) else {},
+        notes=_notes(pairs, measures, taus),
+        data={"correlations": taus.to_dict("records"), "curves": curves.to_dict("records")},
     )
 
 
@@ -119,27 +122,38 @@ def score_pairs(pairs: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFram
     return pd.concat([pairs, scored.set_axis(pairs.index)], axis=1)
 
 
-def correlate(pairs: pd.DataFrame, measures: Sequence[Measure]) -> list[dict[str, Any]]:
-    """Returns Kendall's τ, its interval and the curve of each measure and metric, over the pairs that are scored.
+def correlate(pairs: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFrame:
+    """Returns Kendall's τ of each measure and metric over the pairs that are scored.
 
-    The curve has the value of the metric, the number of pairs, and mean and standard deviation of their scores.
+    Returns:
+        The columns measure, metric, those of `kendall`, and unscored, the number of pairs that are left out.
     """
-    correlations = []
+    rows = []
     for measure in measures:
-        for metric in _METRICS:
-            own = pairs.loc[pairs["metric"] == metric, ["value", measure.name]].set_axis(["value", "score"], axis=1)
-            scored = own.dropna()
-            tau = kendall(scored["value"], scored["score"])
-            curve = scored.groupby("value")["score"].agg(n="count", mean="mean", std=partial(np.std, ddof=0))
-            correlations.append(
-                {"measure": measure.name, "metric": metric, **tau, "p_value_is_a_bound": tau["p_value"] <= LEAST_P}
-                | {"unscored": len(own) - len(scored), "curve": curve.reset_index().to_dict("records")}
-            )
-    return correlations
+        for metric, own in pairs.groupby("metric", sort=False):
+            scored = own.dropna(subset=measure.name)
+            tau = kendall(scored["value"], scored[measure.name])
+            rows.append({"measure": measure.name, "metric": metric, **tau, "unscored": len(own) - len(scored)})
+    return pd.DataFrame(rows)
 
 
-def _of(correlations: Sequence[dict[str, Any]], measure: str) -> list[dict[str, Any]]:
-    return [one for one in correlations if one["measure"] == measure]
+def score_curves(pairs: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFrame:
+    """Returns n, mean and standard deviation of the scores by measure, metric and value of the metric."""
+    names = [measure.name for measure in measures]
+    scores = pairs.melt(["metric", "value"], names, var_name="measure", value_name="score").dropna(subset="score")
+    by = scores.groupby(["measure", "metric", "value"], sort=False)["score"]
+    return by.agg(n="count", mean="mean", std=partial(np.std, ddof=0)).reset_index().sort_values("value", kind="stable")
+
+
+def _draw(curves: pd.DataFrame, taus: pd.DataFrame, names: Mapping[str, str]) -> Figure:
+    """The mean of each measure over hP and over hR, with a fifth of the standard deviation as in the paper."""
+    by = taus.set_index(["measure", "metric"])["tau"].unstack().reindex(columns=list(_METRICS))
+    texts = by.map(lambda tau: "–" if np.isnan(tau) else f"{tau:.2f}")
+    shown = {name: f"{label}  τ-hP {texts['hp'][name]}, τ-hR {texts['hr'][name]}" for name, label in names.items()}
+    panels = {"hp": "hP (any node)", "hr": "hR (ancestors only, hP = 1)"}
+    drawn = curves.assign(panel=curves["metric"].map(panels), series=curves["measure"].map(shown), way="")
+    ends = {"low": drawn["mean"] - drawn["std"] / 5, "high": drawn["mean"] + drawn["std"] / 5}
+    return draw_curves(drawn.assign(x=drawn["value"], estimate=drawn["mean"], **ends), "score: mean, bars ± std/5")
 
 
 # -- Kendall's τ ------------------------------------------------------------------------------------------------------
@@ -198,72 +212,57 @@ def _p_text(p: float) -> str | None:
 
 
 def _tables(
-    taxonomy: Taxonomy,
-    pairs: pd.DataFrame,
-    measures: Sequence[Measure],
-    names: Mapping[str, str],
-    found: Sequence[dict[str, Any]],
+    taxonomy: Taxonomy, pairs: pd.DataFrame, measures: Sequence[Measure], names: Mapping[str, str], taus: pd.DataFrame
 ) -> tuple[Table, ...]:
-    printed = {row["measure"]: row for row in published("paper1-table1")}
-    columns = [f"τ-{metric}{of}" for metric in _METRICS.values() for of in ("", " paper, iNat21", " paper, OVEN")]
-    taus: list[tuple[Cell, ...]] = []
-    for measure in measures:
-        paper = printed.get(measure.label, {})
-        cells: list[Cell] = [names[measure.name]]
-        for one in _of(found, measure.name):
-            cells += [one["tau"], paper.get(f"inat21_{one['metric']}"), paper.get(f"oven_{one['metric']}")]
-        taus.append(tuple(cells))
-    intervals: list[tuple[Cell, ...]] = [
-        (
-            _METRICS[one["metric"]],
-            names[one["measure"]],
-            *(one["tau"], one["low"], one["high"], _p_text(one["p_value"]), one["n"], one["unscored"]),
-        )
-        for one in sorted(found, key=lambda one: list(_METRICS).index(one["metric"]))
-    ]
+    printed = published("paper1-table1").set_index("measure").reindex([measure.label for measure in measures])
+    by = taus.set_index(["measure", "metric"])["tau"]
+    beside = pd.DataFrame({"measure": names.values()})
+    for metric, shown in _METRICS.items():
+        beside[f"τ-{shown}"] = [by[name, metric] for name in names]
+        for data, column in (("iNat21", f"inat21_{metric}"), ("OVEN", f"oven_{metric}")):
+            beside[f"τ-{shown} paper, {data}"] = printed[column].to_numpy()
+    cells = taus.assign(measure=taus["measure"].map(names), metric=taus["metric"].map(_METRICS))
+    cells["p_value"] = [_p_text(p) for p in taus["p_value"]]
     above, pair = taxonomy.is_ancestor(pairs["node"], pairs["leaf"]), pairs["leaf"] * len(taxonomy) + pairs["node"]
-    by = pairs.assign(above=above, pair=pair, **{"for": pairs["metric"].map(_METRICS)}).groupby(["for", "distance"])
-    shown = {
+    drawn = pairs.assign(above=above, pair=pair, metric=pairs["metric"].map(_METRICS)).groupby(["metric", "distance"])
+    shown_pairs = {
         "pairs": ("value", "size"),
         "different pairs": ("pair", "nunique"),
         "share of ancestors": ("above", "mean"),
+        "mean hP or hR": ("value", "mean"),
     }
-    drawn = by.agg(**shown, **{"mean hP or hR": ("value", "mean")}).reset_index()
     undefined = "A measure or metric with the same value for all pairs has no correlation (–)."
     return (
-        Table(
+        frame_table(
             "correlation",
             "Kendall's τ of measures with hP and hR, and Table 1 of the paper",
-            ("measure", *columns),
-            tuple(taus),
-            dict.fromkeys(columns, 2),
-            (undefined,) if any(np.isnan(one["tau"]) for one in found) else (),
+            beside,
+            *([undefined] if taus["tau"].isna().any() else []),
+            digits=dict.fromkeys(beside.columns[1:], 2),
         ),
-        Table(
+        frame_table(
             "intervals",
             "The same with 95 % intervals of the sampling and p-values",
-            ("metric", "measure", "τ", "low", "high", "p", "pairs", "unscored"),
-            tuple(intervals),
-            notes=("The intervals cover other draws of pairs from the same tree, not other trees.",),
+            cells.sort_values("metric", kind="stable").rename(columns={"tau": "τ", "p_value": "p", "n": "pairs"}),
+            "The intervals cover other draws of pairs from the same tree, not other trees.",
         ),
-        frame_table("pairs", "The pairs drawn", drawn),
+        frame_table("pairs", "The pairs drawn", drawn.agg(**shown_pairs).reset_index()),
     )
 
 
-def _notes(pairs: pd.DataFrame, measures: Sequence[Measure], found: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+def _notes(pairs: pd.DataFrame, measures: Sequence[Measure], taus: pd.DataFrame) -> tuple[str, ...]:
     notes = [note for measure in measures for note in measure.notes]
-    for one in found:
-        if one["unscored"]:
-            pairs_of = f"{one['unscored']:,} of {one['unscored'] + one['n']:,} pairs for {_METRICS[one['metric']]}"
-            notes.append(f"{one['measure']}: {pairs_of} are unscored and left out.")
+    for one in taus[taus["unscored"] > 0].to_dict("records"):
+        pairs_of = f"{one['unscored']:,} of {one['unscored'] + one['n']:,} pairs for {_METRICS[one['metric']]}"
+        notes.append(f"{one['measure']}: {pairs_of} are unscored and left out.")
     for metric, values in pairs.groupby("metric")["value"]:
-        constant = [one["measure"] for one in found if one["metric"] == metric and np.isnan(one["tau"])]
+        constant = taus.loc[(taus["metric"] == metric) & taus["tau"].isna(), "measure"]
         shown = _METRICS[str(metric)]
         if values.nunique() == 1:
             notes.append(f"{shown} is {values.iloc[0]:.3f} for all pairs drawn, so nothing can correlate with it.")
-        elif constant:
+        elif len(constant):
             notes.append(f"No correlation with {shown}: all pairs have the same score under {', '.join(constant)}.")
-    printed = {row["measure"] for row in published("paper1-table1")}
+    printed = set(published("paper1-table1")["measure"])
     for measure in measures:
         kind, model = split_spec(measure.name)
         if measure.label in printed and kind.default_model not in (None, model):

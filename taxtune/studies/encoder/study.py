@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,8 +21,6 @@ from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.encoder.figure import draw_language, draw_levels
-from taxtune.studies.encoder.settings import EncoderSettings
 from taxtune.studies.encoder.texts import (
     HELD_OUT,
     Levels,
@@ -31,6 +29,7 @@ from taxtune.studies.encoder.texts import (
     tree_levels,
     without_names,
 )
+from taxtune.studies.figures import draw_curves
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
 from taxtune.studies.mapping.scorers import (
     Scorer,
@@ -43,6 +42,9 @@ from taxtune.studies.mapping.scorers import (
 from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from taxtune.studies.encoder import EncoderSettings
 
 __all__ = [
     "ALL",
@@ -64,17 +66,12 @@ NO_EVIDENCE = "no evidence"
 _LANGUAGE = "language only"
 _CONFIDENCE = 0.95
 _NAMES = {"hf": "hF", "hp": "hP", "hr": "hR", "accuracy": "accuracy"}
-_KEYS = ["kind", "way", "level"]
 
 
 def encoder(settings: EncoderSettings) -> StudyReport:
     """Reads the tree and the placed answers, compares the encoders and returns the report."""
     taxonomy, part = settings.read_tree()
-    answers = None
-    if settings.answers is not None:
-        how = {"no_node": settings.no_node, "missing": settings.missing}
-        columns = {"answer": settings.answer_column, "node": settings.node_column}
-        answers = read_annotated(settings.answers, taxonomy, part=part, **columns, **how)
+    answers = None if settings.answers is None else read_annotated(settings.answers, taxonomy, part)
     return compare_encoders(taxonomy, settings, answers, part)
 
 
@@ -100,10 +97,10 @@ def place_all(
         raise DataError("The taxonomy has only a root.", file=taxonomy.source)
     levels = tree_levels(taxonomy, settings.by)
     drawing, choosing, leafing = np.random.default_rng(settings.seed).spawn(3)
-    held_out, hidden = held_out_texts(taxonomy, levels, settings.per_level, drawing)
-    named = template_texts(taxonomy, levels, settings.template, settings.per_level, choosing)
+    held_out, hidden, notes = held_out_texts(taxonomy, levels, settings.per_level, drawing)
+    named, more = template_texts(taxonomy, levels, settings.template, settings.per_level, choosing)
     tasks = language_tasks(taxonomy, levels, settings.per_level, leafing)
-    sets, notes = [held_out.frame, named.frame], [*held_out.notes, *named.notes]
+    sets, notes = [held_out, named], notes + more
     if answers is not None:
         placed = answers.frame[["answer", "target"]].rename(columns={"answer": "text"})
         sets.append(placed.assign(kind="placed answers"))
@@ -129,12 +126,8 @@ def place_all(
         part = _placed(reduced, replace(scorer, names=kept), texts[texts["kind"] == HELD_OUT])
         parts.append(pd.concat([part, whole, language]).assign(encoder=scorer.name))
     frame = pd.concat(parts, ignore_index=True).astype({"node": np.int64, "target": np.int64})
-    frame = frame.sort_values("kind", key=_order, kind="stable")
+    frame = frame.sort_values("kind", key=lambda kind: pd.factorize(kind)[0], kind="stable")
     return frame, levels, {scorer.name: scorer.spec for scorer in scorers}, notes
-
-
-def _order(column: pd.Series) -> pd.Series:
-    return pd.Series(pd.factorize(column)[0], column.index)
 
 
 def _placed(taxonomy: Taxonomy, scorer: Scorer, texts: pd.DataFrame) -> pd.DataFrame:
@@ -215,9 +208,9 @@ def compare_encoders(
         rows = {f"{kind} ({way}, {e})": (some["node"], some["target"]) for (kind, way, e), some in by}
         tables.append(both_trees_table(part, rows, "text (placed by, encoder)"))
     tables.append(_language_table(language))
-    figures: dict[str, Any] = {"encoder-levels": partial(draw_levels, own, order, NEAREST)}
+    figures = {"encoder-levels": partial(draw_curves, _drawn(own, "hf", order), "hF")}
     if len(language):
-        figures["encoder-language"] = partial(draw_language, language, order)
+        figures["encoder-language"] = partial(draw_curves, _drawn(language, "accuracy", order), "accuracy")
     return StudyReport(
         study="encoder",
         title="Which encoder places text best at each level of the taxonomy",
@@ -300,15 +293,22 @@ def _recommendation(verdicts: pd.DataFrame, encoders: Mapping[str, str], metric:
         return None, "There is only one encoder; add another with --encoder to compare."
     overall = verdicts[(verdicts["way"] == MAPPER) & (verdicts["level"] == ALL)].set_index("kind")["best"]
     winners = overall[overall != NO_EVIDENCE]
-    if not len(winners):
-        cheap = " lexical needs no model." if "lexical" in encoders.values() else ""
-        return None, f"For a recipe: no evidence that the mapper's similarity matters on this tree.{cheap}"
+    if winners.empty:
+        return None, "For a recipe: no evidence that the mapper's similarity matters on this tree."
+    by_kind = "; ".join(f"{best} on {kind}" for kind, best in winners.items())
     if winners.nunique() > 1:
-        split = "; ".join(f"{best} on {kind}" for kind, best in winners.items())
-        return None, f"For a recipe: the kinds of text disagree ({split}); choose the kind most like your answers."
-    best, rest = str(winners.iloc[0]), ", ".join(map(repr, overall.index[overall == NO_EVIDENCE]))
-    told = f"For a recipe: {best} has the higher {_NAMES[metric]} over all levels on {', '.join(winners.index)}"
-    return encoders[best], told + (f"; no evidence on {rest}." if rest else ".")
+        return None, f"For a recipe: the kinds of text disagree ({by_kind}); choose the kind most like your answers."
+    return encoders[winners.iloc[0]], f"For a recipe, higher {_NAMES[metric]} over all levels: {by_kind}."
+
+
+def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFrame:
+    """One metric by level, as `draw_curves` takes it; "language only" with the share of the most frequent class."""
+    shown = scores[(scores["metric"] == metric) & scores["level"].isin(order)].rename(columns={"encoder": "series"})
+    largest = shown.dropna(subset="largest").drop_duplicates(["way", "level"])
+    share = pd.DataFrame({**largest, "series": "always the most frequent class", "estimate": largest["largest"]})
+    shown = pd.concat([shown, share.assign(low=np.nan, high=np.nan)], ignore_index=True)
+    shown = shown.sort_values("level", key=lambda level: level.map(order.index), kind="stable")
+    return shown.rename(columns={"kind": "panel", "level": "x"})
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -328,20 +328,15 @@ def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], settings: Enco
     )
 
 
-def _wide(scores: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
-    """A row per level and encoder, with some values of some metrics as columns: name → (metric, value)."""
-    keys = [*_KEYS, "n", "classes", "largest", "encoder"]
-    by = scores.groupby(keys, sort=False, dropna=False)
-    rows = [(*key, *(some.set_index("metric").loc[m, v] for m, v in columns.values())) for key, some in by]
-    return pd.DataFrame(rows, columns=[*keys, *columns]).rename(columns={"way": "placed by"})
-
-
 def _kind_table(name: str, kind: str, scores: pd.DataFrame) -> Table:
-    columns = {"hP": ("hp", "estimate"), "hR": ("hr", "estimate")}
+    keys = ["way", "level", "n", "encoder"]
+    wide = scores[scores["kind"] == kind].pivot(index=keys, columns="metric", values=["estimate", "low", "high"])
+    cells = {shown: wide["estimate", metric] for metric, shown in _NAMES.items() if metric in ("hp", "hr")}
     for metric, shown, short in (("hf", "hF", "hF"), ("accuracy", "accuracy", "acc.")):
-        columns |= {shown: (metric, "estimate"), f"{short} low": (metric, "low"), f"{short} high": (metric, "high")}
-    cells = _wide(scores[scores["kind"] == kind], columns)
-    return frame_table(name, f"Text: {kind}", cells[["placed by", "level", "n", "encoder", *columns]])
+        cells |= {shown: wide["estimate", metric]} | {f"{short} {end}": wide[end, metric] for end in ("low", "high")}
+    order = pd.MultiIndex.from_frame(scores.loc[scores["kind"] == kind, keys].drop_duplicates())
+    table = pd.DataFrame(cells).reindex(order).reset_index().rename(columns={"way": "placed by"})
+    return frame_table(name, f"Text: {kind}", table)
 
 
 def _language_table(scores: pd.DataFrame) -> Table:

@@ -7,8 +7,8 @@ people have placed. A level is a rank where the tree has ranks, else a depth.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from string import Formatter
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +19,13 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.studies.embedding import plural
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["HELD_OUT", "Levels", "Texts", "held_out_texts", "template_texts", "tree_levels", "without_names"]
+__all__ = ["HELD_OUT", "Levels", "held_out_texts", "template_texts", "tree_levels", "without_names"]
 
 #: The kind of text whose name is taken off the tree.
 HELD_OUT = "held-out name"
 
 _UNRANKED = "without a rank"
+_COLUMNS = ["kind", "text", "target"]
 
 
 class Levels(NamedTuple):
@@ -38,13 +39,6 @@ class Levels(NamedTuple):
         """Returns the nodes of a level."""
         nodes: list[int] = self.of.index[self.of == level].tolist()
         return nodes
-
-
-class Texts(NamedTuple):
-    """A row per text: kind (`HELD_OUT`, or the template), text, target (the node that it names); and notes."""
-
-    frame: pd.DataFrame
-    notes: list[str]
 
 
 def tree_levels(taxonomy: Taxonomy, by: str = "auto") -> Levels:
@@ -66,14 +60,14 @@ def tree_levels(taxonomy: Taxonomy, by: str = "auto") -> Levels:
 
 def held_out_texts(
     taxonomy: Taxonomy, levels: Levels, per_level: int, rng: np.random.Generator
-) -> tuple[Texts, dict[int, set[str]]]:
+) -> tuple[pd.DataFrame, dict[int, set[str]], list[str]]:
     """Draws nodes of each level and takes an alias of each off the tree.
 
     An alias can be held out if no other node has it and the node's label is not the same but for case, plural, spelling
     and spaces; the node's other aliases that are the same in this way ("seastar" beside "sea stars") go with it.
 
     Returns:
-        The texts, and the names taken off the tree, by node.
+        A row per text (kind, text, target), the names taken off the tree by node, and notes.
     """
     owners = _owners(taxonomy)
     rows: list[tuple[str, str, int]] = []
@@ -96,7 +90,7 @@ def held_out_texts(
             rows.append((HELD_OUT, alias, v))
             hidden[v] = {name for name in taxonomy.names(v)[1:] if _word(name) == _word(alias)}
     notes = [f"{HELD_OUT}: nodes with an alias that can be held out: {', '.join(few)}"] if few else []
-    return _texts(rows, notes), hidden
+    return pd.DataFrame(rows, columns=_COLUMNS), hidden, notes
 
 
 def without_names(taxonomy: Taxonomy, hidden: Mapping[int, set[str]]) -> Taxonomy:
@@ -110,17 +104,21 @@ def without_names(taxonomy: Taxonomy, hidden: Mapping[int, set[str]]) -> Taxonom
 
 def template_texts(
     taxonomy: Taxonomy, levels: Levels, templates: Sequence[str], per_level: int, rng: np.random.Generator
-) -> Texts:
+) -> tuple[pd.DataFrame, list[str]]:
     """Draws nodes of each level and puts a name of each into templates, the same nodes for every template.
 
     The name is the first of a node's common name, its other aliases and its label that no other node has. A plural is
     made of an alias where the tree has aliases at all, since its labels may be Latin then.
 
+    Returns:
+        A row per text (kind: the template, text, target), and notes.
+
     Raises:
         DataError: If a template contains neither {name} nor {plural}, or another field.
     """
     for template in templates:
-        _check_template(template)
+        if set(re.findall(r"\{.*?\}|[{}]", template)) not in ({"{name}"}, {"{plural}"}, {"{name}", "{plural}"}):
+            raise DataError("A template must contain {name} or {plural} and no other field.", value=template)
     owners = _owners(taxonomy)
     aliased = any(len(taxonomy.names(v)) > 1 for v in range(len(taxonomy)))
     drawn: list[tuple[int, str]] = []
@@ -140,11 +138,7 @@ def template_texts(
         rows += [(template, template.format(name=n, plural=plural(n)), v) for v, n in used]
         if len(used) < len(drawn):
             notes.append(f"{template!r}: {len(drawn) - len(used):,} nodes have only a label, which is not pluralised")
-    return _texts(rows, notes)
-
-
-def _texts(rows: list[tuple[str, str, int]], notes: list[str]) -> Texts:
-    return Texts(pd.DataFrame(rows, columns=["kind", "text", "target"]).astype({"target": np.int64}), notes)
+    return pd.DataFrame(rows, columns=_COLUMNS), notes
 
 
 def _word(name: str) -> str:
@@ -164,13 +158,3 @@ def _drawn(items: Sequence[int], count: int, rng: np.random.Generator) -> list[i
     if len(items) <= count:
         return list(items)
     return sorted(int(items[i]) for i in rng.choice(len(items), size=count, replace=False))
-
-
-def _check_template(template: str) -> None:
-    try:
-        fields = {field for _, field, _, _ in Formatter().parse(template) if field is not None}
-    except ValueError as error:
-        raise DataError(f"The template cannot be read: {error}.", value=template) from None
-    if not fields or fields - {"name", "plural"}:
-        wrong = "A template must contain {name} or {plural} and no other field."
-        raise DataError(wrong, value=template, remedy="Write 'A: {name}.'")

@@ -7,18 +7,19 @@ answer correct, 0.5 where two or three do, and 0.0 otherwise. A numeric column i
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FiniteFloat, ValidationError
 
 from taxtune.answers import read_records
 from taxtune.errors import DataError
-from taxtune.studies.judge.settings import JudgeSettings
+
+if TYPE_CHECKING:
+    from taxtune.studies.judge import JudgeSettings
 
 __all__ = ["krippendorff_alpha", "quality", "read_rated_answers"]
 
@@ -43,6 +44,35 @@ def krippendorff_alpha(ratings: NDArray[np.integer | np.floating]) -> float:
     return float(1.0 - observed / expected) if expected else float("nan")
 
 
+def _listed(cell: Any) -> list[Any]:
+    """A list, the JSON list of a text, or anything else as a list of one; without what is blank."""
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        cell = json.loads(cell)
+    items = cell if isinstance(cell, list) else [cell]
+    # VQA's own files hold {"answer": "yes", "answer_confidence": ...} for each reference.
+    items = [item.get("answer") if isinstance(item, dict) else item for item in items]
+    return [item for item in items if str(item).strip().lower() not in ("none", "", "nan")]
+
+
+def _binary(ratings: list[float]) -> list[float]:
+    if len(ratings) > 1 and not (len(ratings) == _RATERS and {*ratings} <= {0, 1}):
+        raise ValueError(f"give one number, or {_RATERS} ratings of 0 and 1")
+    return ratings
+
+
+class _RatedAnswer(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    id: str | None = None
+    answer: str | None = None
+    question: str | None = None
+    references: Annotated[list[str], BeforeValidator(_listed)] = []
+    human: Annotated[list[FiniteFloat], BeforeValidator(_listed), AfterValidator(_binary)] = []
+    caption: str | None = None
+    group: str | None = None
+    category: str | None = None
+
+
 def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]]:
     """Reads a file of rated answers; rows without an answer, a reference or a rating are left out and counted.
 
@@ -56,74 +86,43 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
         DataError: If the file cannot be read, a column is missing, a rating is neither a number nor five binary
             ratings, both kinds occur, or no row is left.
     """
-    path, human = settings.file, settings.human_column
-    records = read_records(path, what="rated answers")
-    optional = {"caption": settings.caption_column, "group": settings.by, "category": settings.category}
-    columns = sorted({name for _, record in records for name in record})
-    for name in (settings.answer_column, settings.references_column, human, *filter(None, optional.values())):
-        if name not in columns:
-            raise DataError(f"There is no column {name!r}.", file=path, remedy=f"There are: {', '.join(columns)}.")
-    rows, left_out = [], Counter[str]()
+    records = read_records(settings.file, what="rated answers")
+    columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "references", "human", "caption")}
+    columns |= {"group": settings.by, "category": settings.category}
+    there = sorted({name for _, record in records for name in record})
+    if lacking := next((name for name in columns.values() if name is not None and name not in there), None):
+        remedy = f"There are: {', '.join(there)}."
+        raise DataError(f"There is no column {lacking!r}.", file=settings.file, remedy=remedy)
+    columns |= {"id": settings.id_column, "question": settings.question_column}
+    rows = []
     for line, record in records:
-        wrong = partial(DataError, file=path, row=line)
-        answer, ratings = record.get(settings.answer_column), _ratings(record.get(human), wrong)
-        references = _references(record.get(settings.references_column), wrong)
-        missing = {"no answer": answer is None, "no rating": not ratings, "no reference": not references}
-        if reason := next((reason for reason, lacking in missing.items() if lacking), None):
-            left_out[reason] += 1
-            continue
-        row = {"row": line, "id": str(record.get(settings.id_column) or line), "answer": _text(answer)}
-        row |= {"question": _text(record.get(settings.question_column)), "references": references, "ratings": ratings}
-        rows.append(row | {key: _text(record.get(name or "")).strip() for key, name in optional.items()})
-    if not rows:
-        raise DataError("No answers with human ratings are left.", file=path, value=dict(left_out))
+        try:
+            rated = _RatedAnswer.model_validate({name: record.get(column or "") for name, column in columns.items()})
+        except ValidationError as error:
+            first = error.errors()[0]
+            message = f"{columns[str(first['loc'][0])]}: {first['msg']}."
+            raise DataError(message, file=settings.file, row=line, value=first["input"]) from None
+        rows.append({"row": line, **rated.model_dump()})
     answers = pd.DataFrame(rows)
-    given = answers.pop("ratings")
+    lacking = [answers["answer"].isna(), ~answers["human"].map(bool), ~answers["references"].map(bool)]
+    reasons = pd.Series(np.select(lacking, ["no answer", "no rating", "no reference"], ""))
+    counts = reasons[reasons != ""].value_counts().sort_index()
+    notes = [f"{n:,} {'row' if n == 1 else 'rows'} left out: {reason}." for reason, n in counts.items()]
+    answers = answers[reasons == ""].reset_index(drop=True)
+    if answers.empty:
+        raise DataError("No answers with human ratings are left.", file=settings.file, value=notes)
+    given = answers["human"]
     binary = given.map(len) > 1
     if binary.any() and not binary.all():
         message = f"{int(binary.sum()):,} answers have five ratings and {int((~binary).sum()):,} have one number."
-        raise DataError(message, file=path, remedy="Give every answer the same kind of rating.")
+        raise DataError(message, file=settings.file, remedy="Give every answer the same kind of rating.")
     answers["human"] = given.map(quality if binary.all() else lambda one: one[0])
-    notes = [f"{n:,} {'row' if n == 1 else 'rows'} left out: {reason}." for reason, n in sorted(left_out.items())]
+    answers["id"] = answers["id"].fillna(answers["row"].astype(str))
+    texts = ["question", "caption", "group", "category"]
+    answers[texts] = answers[texts].fillna("")
+    answers["references"] = answers["references"].map(tuple)
     if binary.all():
         alpha = krippendorff_alpha(np.array(given.tolist()))
         shown = "undefined because all ratings are the same" if np.isnan(alpha) else f"{alpha:.3f}"
         notes.append(f"Krippendorff's alpha of the five ratings: {shown} (paper 4: 0.620).")
     return answers, notes
-
-
-def _ratings(cell: Any, wrong: Callable[..., DataError]) -> list[float]:
-    """Returns one number or five of 0 and 1; none where the answer is not rated."""
-    cells = _listed(cell, wrong)
-    if all(str(one).strip().lower() in ("none", "", "nan") for one in cells):
-        return []
-    try:
-        ratings = [float(one) for one in cells]
-    except (TypeError, ValueError):
-        raise wrong("The rating is not a number.", value=cell) from None
-    if not np.isfinite(ratings).all():
-        raise wrong("The rating is not a finite number.", value=cell)
-    if len(cells) > 1 and not (len(cells) == _RATERS and {*ratings} <= {0, 1}):
-        remedy = f"Give {_RATERS} of 0 and 1, none to exclude the answer, or one number."
-        raise wrong("A list of ratings must have five binary ones.", value=cell, remedy=remedy)
-    return ratings
-
-
-def _references(cell: Any, wrong: Callable[..., DataError]) -> tuple[str, ...]:
-    # VQA's own files hold {"answer": "yes", "answer_confidence": ...} for each reference.
-    texts = [item.get("answer") if isinstance(item, Mapping) else item for item in _listed(cell, wrong)]
-    return tuple(_text(text) for text in texts if _text(text).strip())
-
-
-def _listed(cell: Any, wrong: Callable[..., DataError]) -> list[Any]:
-    """Returns a list, the JSON list of a text, or anything else as a list of one."""
-    if isinstance(cell, str) and cell.lstrip().startswith("["):
-        try:
-            cell = json.loads(cell)
-        except ValueError:
-            raise wrong("The list is not JSON.", value=cell) from None
-    return cell if isinstance(cell, list) else [cell]
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)

@@ -10,7 +10,7 @@ import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,19 +22,23 @@ from taxtune.metrics.registry import Measure, split_spec
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
 from taxtune.progress import track
 from taxtune.report.output import Cell, StudyReport, Table
-from taxtune.studies.judge.figure import draw_correlations
+from taxtune.studies.figures import draw_dots
 from taxtune.studies.judge.ratings import read_rated_answers
-from taxtune.studies.judge.settings import JudgeSettings
+from taxtune.studies.output import frame_table
 from taxtune.studies.published import published
+from taxtune.studies.settings import needs_of
 
-__all__ = ["Correlations", "Rater", "correlate", "judge", "judge_answers", "score_answers"]
+if TYPE_CHECKING:
+    from taxtune.studies.judge import JudgeSettings
+
+__all__ = ["Rater", "correlate", "judge", "judge_answers", "score_answers"]
 
 FloatArray = NDArray[np.float64]
 
 _BASELINES = ("vqa-accuracy", "soft-vqa-accuracy")
 # VQA accuracy below this misses an answer that people call correct (paper 4, "Does LAVE Fix VQA Accuracy's Failures?").
 _MISSED = 0.5
-_INTERVALS = ("Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high")
+_INTERVALS = ["Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high"]
 _CELLS = 200_000  # of a table of two columns' values; beyond, SciPy sorts each resample
 _PAPER = {
     "paper4-table1": "Paper 4, Table 1: correct answers that VQA accuracy misses, by category",
@@ -56,25 +60,6 @@ class Rater(NamedTuple):
         return self.measure.name.partition(":")[0]
 
 
-class Correlations(NamedTuple):
-    """Correlations of measures with human ratings.
-
-    Attributes:
-        answers: Number of answers.
-        values: Spearman's ρ and Kendall's τ-b, shape (2, measures); NaN where a side is constant or unscored.
-        drawn: The same in each resample, shape (resamples, 2, measures).
-    """
-
-    answers: int
-    values: FloatArray
-    drawn: FloatArray
-
-    def cells(self, i: int, which: int) -> tuple[float, float, float]:
-        """Returns ρ (0) or τ (1) of a measure with its 95 % interval."""
-        value = float(self.values[which, i])
-        return (value, *percentiles(self.drawn[:, which, i])) if np.isfinite(value) else (np.nan,) * 3
-
-
 def judge(settings: JudgeSettings) -> StudyReport:
     """Reads the answers, scores them and returns the report; see `taxtune.studies.judge.run`."""
     answers, notes = read_rated_answers(settings)
@@ -86,8 +71,8 @@ def _raters(settings: JudgeSettings) -> list[Rater]:
     shared, captions = settings.measure_settings(), settings.caption_column is not None
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
     kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
-    if "clip-i2t" in kinds:  # before its weights are fetched
-        raise DataError("clip-i2t needs images, but rated answers have none.", remedy="Remove it.")
+    if camera := next((kind for spec, kind in zip(specs, kinds, strict=True) if "image" in needs_of(spec)), None):
+        raise DataError(f"{camera} needs images, but rated answers have none.", remedy="Remove it.")
 
     def lave(model: str | None, **options: Any) -> Lave:
         made = make_lave(model, shared, LaveOptions(**options))
@@ -122,13 +107,8 @@ def score_answers(rater: Rater, answers: pd.DataFrame) -> tuple[FloatArray, Sequ
 
     A measure of one reference counts with its largest score over the references (paper 4, "Baselines"); LAVE, VQA
     accuracy and CIDEr are defined for all references at once.
-
-    Raises:
-        DataError: If the measure needs images.
     """
     measure = rater.measure
-    if measure.needs_images:
-        raise DataError(f"{rater.name} needs images, but rated answers have none.", remedy="Remove it.")
     texts, references = answers["answer"].tolist(), answers["references"].tolist()
     questions = answers["question"].tolist() if measure.needs_questions else None
     if isinstance(measure, Lave):
@@ -138,16 +118,19 @@ def score_answers(rater: Rater, answers: pd.DataFrame) -> tuple[FloatArray, Sequ
     return measure.scores_many(texts, references, questions=questions), None
 
 
-def correlate(scores: FloatArray, human: FloatArray, *, resamples: int, seed: int) -> Correlations:
-    """Returns ρ and τ-b of each measure with the human ratings, and in each resample of the answers.
+def correlate(scores: FloatArray, human: FloatArray, *, resamples: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Returns Spearman's ρ and Kendall's τ-b of each measure with the human ratings, over all and in each resample.
 
     The same draws serve every measure, which makes the differences between measures paired.
 
     Args:
         scores: Shape (measures, answers); a measure's are all NaN, or none is.
         human: Shape (answers,), without NaN.
-        resamples: Number of resamples, at least 1.
+        resamples: Number of resamples of the answers, at least 1.
         seed: Seed of the draws.
+
+    Returns:
+        Shapes (2, measures) and (resamples, 2, measures); NaN where a side is constant or unscored.
     """
     scored = ~np.isnan(scores).any(axis=1)
     codes = [np.unique(row, return_inverse=True)[1].ravel() for row in (human, *scores[scored])]
@@ -161,7 +144,7 @@ def correlate(scores: FloatArray, human: FloatArray, *, resamples: int, seed: in
 
     with track("resamples", resamples + 1) as task:
         drawn = resample(statistic, len(human), resamples=resamples, seed=seed)
-        return Correlations(len(human), statistic(np.ones((1, len(human))))[0], drawn)
+        return statistic(np.ones((1, len(human))))[0], drawn
 
 
 def _rank_correlations(x: NDArray[np.int64], y: NDArray[np.int64], counts: FloatArray) -> tuple[float, float]:
@@ -207,8 +190,9 @@ def judge_answers(
     scores = pd.DataFrame({name: values for name, (values, _) in made.items()}, index=answers.index)
     unscored = scores.isna().sum()
     # A measure without any score has no correlation; it must not leave the others without answers.
-    common = scores.loc[:, unscored < len(answers)].notna().all(axis=1)
-    if (unscored == len(answers)).all() or not common.any():
+    live = unscored < len(answers)
+    common = scores.loc[:, live].notna().all(axis=1)
+    if not live.any() or not common.any():
         raise DataError(
             "No answer was scored by all measures.",
             file=settings.file,
@@ -216,24 +200,33 @@ def judge_answers(
             remedy="Remove the measure that scored the fewest answers.",
         )
     kept, known = answers[common], scores[common]
-    found = _correlated(known, kept["human"], settings)
-    groups = {
-        group: _correlated(known[kept["group"] == group], kept.loc[kept["group"] == group, "human"], settings)
-        for group in kept["group"].unique()
+    found, drawn = _correlated(known, kept["human"], settings)
+    by_group = {
+        str(group): _correlated(known.loc[some.index], some["human"], settings)[0]
+        for group, some in kept.groupby("group", sort=False)
         if group
     }
-    categories = [name for name in answers["category"].unique() if name]
+    groups = pd.concat(by_group, names=["group"]).reset_index() if by_group else pd.DataFrame()
     tables = [_main_table(raters, found, unscored, known.mean())]
-    tables.append(_differences_table(found, names, unscored < len(answers)))
-    if groups:
-        tables.append(_groups_table(names, groups, found))
-    kinds = [rater.kind for rater in raters]
+    tables.append(_differences_table(found["Spearman ρ"], drawn, live))
+    if by_group:
+        wide = pd.DataFrame({group: one["Spearman ρ"] for group, one in by_group.items()})
+        sizes = ", ".join(f"{group}: {one['answers'].iloc[0]:,}" for group, one in by_group.items())
+        note = "Kendall's τ and the intervals of the groups are in the figure and in --json."
+        cells = wide.assign(all=found["Spearman ρ"]).reset_index()
+        tables.append(frame_table("groups", "Spearman's ρ by group", cells, f"Answers: {sizes}.", note))
+    kinds, categories = [rater.kind for rater in raters], [name for name in answers["category"].unique() if name]
     if "vqa-accuracy" in kinds and answers["human"].min() >= 0 and answers["human"].max() == 1:
         vqa = known.iloc[:, kinds.index("vqa-accuracy")]
         tables.append(_missed_table(kept, known, vqa, categories))
     paper = {"paper4-table1": bool(categories), "paper4-table2": True, "paper4-table3": settings.ablations}
-    drawn = {f"{group} ({one.answers:,})": _cells(names, one) for group, one in groups.items()}
-    rationales = {name: texts for name, (_, texts) in made.items() if texts is not None}
+    shown = answers[["id", "row", "human"]].to_dict("records")
+    records: list[dict[Any, Any]] = [
+        {**row, "scores": own} for row, own in zip(shown, scores.to_dict("records"), strict=True)
+    ]
+    for name, (_, texts) in made.items():
+        for record, text in zip(records, texts or (), strict=False):
+            record.setdefault("rationales", {})[name] = text
     return StudyReport(
         study="judge",
         title="How well measures agree with people",
@@ -242,49 +235,50 @@ def judge_answers(
             *(one for one in tables if one.rows),
             *(_paper_table(name) for name, wanted in paper.items() if wanted),
         ),
-        figures={"correlations": partial(draw_correlations, _cells(names, found), drawn)},
+        figures={
+            "correlations": partial(
+                draw_dots, _drawn(found, by_group), "correlation with human ratings (95 % interval)", zero=True
+            )
+        },
         notes=(
             *notes,
-            *_notes(names, found, unscored, common, kept["human"], settings.resamples),
+            *_notes(found["Spearman ρ"], drawn, unscored, common, kept["human"]),
             *(n if n.startswith(r.name) else f"{r.name}: {n}" for r in raters for n in r.measure.notes),
         ),
-        data={
-            "groups": {group: _numbers(names, inside) for group, inside in groups.items()},
-            "answers": [
-                {"id": row["id"], "row": row["row"], "human": row["human"], "scores": values}
-                | ({"rationales": {name: texts[i] for name, texts in rationales.items()}} if rationales else {})
-                for i, (row, values) in enumerate(
-                    zip(answers.to_dict("records"), scores.to_dict("records"), strict=True)
-                )
-            ],
-        },
+        data={"groups": groups.to_dict("records"), "answers": records},
     )
 
 
-def _correlated(scores: pd.DataFrame, human: pd.Series[float], settings: JudgeSettings) -> Correlations:
-    columns = np.vstack([human, scores.to_numpy().T])
-    return correlate(columns[1:], columns[0], resamples=settings.resamples, seed=settings.seed)
+def _correlated(
+    scores: pd.DataFrame, human: pd.Series[float], settings: JudgeSettings
+) -> tuple[pd.DataFrame, FloatArray]:
+    """A row per measure: the number of answers, ρ and τ with the ends of their intervals; and ρ in each resample."""
+    columns = np.column_stack([human, scores]).T
+    values, drawn = correlate(columns[1:], columns[0], resamples=settings.resamples, seed=settings.seed)
+    cells = [
+        [cell for which in (0, 1) for cell in (values[which, i], *percentiles(drawn[:, which, i]))]
+        for i in range(len(scores.columns))
+    ]
+    found = pd.DataFrame(cells, pd.Index(scores.columns, name="measure"), _INTERVALS)
+    found.insert(0, "answers", len(human))
+    return found, drawn[:, 0]
 
 
-def _cells(names: Sequence[str], found: Correlations) -> dict[str, list[tuple[float, float, float]]]:
-    """ρ and τ of each measure, each with the ends of its interval."""
-    return {name: [found.cells(i, which) for which in (0, 1)] for i, name in enumerate(names)}
-
-
-def _numbers(names: Sequence[str], found: Correlations) -> dict[str, Any]:
-    return {"answers": found.answers} | {
-        name: {"rho": rho[0], "rho_interval": rho[1:], "tau": tau[0], "tau_interval": tau[1:]}
-        for name, (rho, tau) in _cells(names, found).items()
-    }
+def _drawn(found: pd.DataFrame, groups: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """ρ and τ of all answers and of each group, the highest ρ first, as `draw_dots` takes them."""
+    order = found.sort_values("Spearman ρ", ascending=False).index
+    series = {"all answers": found} | {f"{name} ({one['answers'].iloc[0]:,})": one for name, one in groups.items()}
+    ends = ["estimate", "low", "high"]
+    parts = [
+        one.loc[order, columns].set_axis(ends, axis=1).assign(panel=panel, series=name)
+        for panel, columns in (("Spearman's ρ", _INTERVALS[:3]), ("Kendall's τ", _INTERVALS[3:]))
+        for name, one in series.items()
+    ]
+    return pd.concat(parts).rename_axis("name").reset_index()
 
 
 def _notes(
-    names: Sequence[str],
-    found: Correlations,
-    unscored: pd.Series[int],
-    common: pd.Series[bool],
-    human: pd.Series[float],
-    resamples: int,
+    rho: pd.Series[float], drawn: FloatArray, unscored: pd.Series[int], common: pd.Series[bool], human: pd.Series[float]
 ) -> list[str]:
     notes = []
     if not common.all():
@@ -297,90 +291,66 @@ def _notes(
     notes += [f"{name} scored no answer, so it has no correlation." for name in silent]
     if human.nunique() == 1:
         notes.append("The human ratings are all the same, so correlations are undefined.")
-    undefined = np.isnan(found.drawn[:, 0]).sum(axis=0)
-    for name, rho, times in zip(names, found.values[0], undefined, strict=True):
-        if np.isfinite(rho) and times:
-            constant = f"{name}: constant in {times:,} of {resamples:,} resamples"
+    for (name, value), times in zip(rho.items(), np.isnan(drawn).sum(axis=0), strict=True):
+        if np.isfinite(value) and times:
+            constant = f"{name}: constant in {times:,} of {len(drawn):,} resamples"
             notes.append(f"{constant}, which are left out of its interval.")
     return notes
 
 
 def _main_table(
-    raters: Sequence[Rater], found: Correlations, unscored: pd.Series[int], means: pd.Series[float]
+    raters: Sequence[Rater], found: pd.DataFrame, unscored: pd.Series[int], means: pd.Series[float]
 ) -> Table:
     # LAVE's own row depends on the language model, and none of the paper's three need be the one used here.
-    printed = {row["measure"]: row["overall"] for row in published("paper4-table2") if row["measure"] != "lave"}
-    rows: list[tuple[Cell, ...]] = []
-    for i, rater in enumerate(raters):
-        paper = printed.get(rater.kind)
-        beside = paper / 100 if isinstance(paper, float) else None
-        counts = (found.answers, int(unscored[rater.name]), float(means[rater.name]))
-        rows.append((rater.name, *counts, *found.cells(i, 0), *found.cells(i, 1), beside))
-    return Table(
+    printed = published("paper4-table2").query("measure != 'lave'").dropna(subset="measure").set_index("measure")
+    cells = found[["answers"]].assign(unscored=unscored, **{"mean score": means}).join(found[_INTERVALS])
+    cells["paper 4 ρ"] = printed["overall"].reindex([rater.kind for rater in raters]).to_numpy() / 100
+    return frame_table(
         "correlations",
         "Correlation with human ratings",
-        ("measure", "answers", "unscored", "mean score", *_INTERVALS, "paper 4 ρ"),
-        tuple(rows),
-        notes=(
-            "ρ and τ (tau-b) over the answers that every measure scored, with 95 % percentile bootstrap intervals.",
-            "paper 4 ρ: its Table 2, overall, on 22,100 rated answers to VQAv2, VG-QA and OK-VQA.",
-            "– means undefined: the scores or the ratings are all the same, or nothing was scored.",
-        ),
+        cells.reset_index(),
+        "ρ and τ (tau-b) over the answers that every measure scored, with 95 % percentile bootstrap intervals.",
+        "paper 4 ρ: its Table 2, overall, on 22,100 rated answers to VQAv2, VG-QA and OK-VQA.",
+        "– means undefined: the scores or the ratings are all the same, or nothing was scored.",
     )
 
 
-def _differences_table(found: Correlations, names: Sequence[str], live: pd.Series[bool]) -> Table:
+def _differences_table(rho: pd.Series[float], drawn: FloatArray, live: pd.Series[bool]) -> Table:
     """Returns the difference of ρ of each pair of measures with scores; without rows where there is no pair."""
     from scipy import stats
 
     rows: list[tuple[Any, ...]] = []
     for a, b in itertools.combinations(np.flatnonzero(live).tolist(), 2):
-        first, second = found.drawn[:, 0, a], found.drawn[:, 0, b]
-        both = np.isfinite(first) & np.isfinite(second)
-        change = first[both] - second[both]
-        estimate = float(found.values[0, a] - found.values[0, b])
-        low = high = p = t_test = np.nan
-        if np.isfinite(estimate) and change.size:
-            low, high, p = interval_and_p(change)
-            if np.ptp(change) > 0:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", RuntimeWarning)  # a correlation of 1 in every resample
-                    t_test = float(stats.ttest_ind(first[both], second[both], equal_var=False).pvalue)
-        rows.append((names[a], names[b], estimate, low, high, p, t_test))
-    return Table(
+        first, second = drawn[np.isfinite(drawn[:, [a, b]]).all(axis=1)][:, [a, b]].T
+        low, high, p = interval_and_p(first - second)
+        t_test = np.nan
+        if len(first) and np.ptp(first - second) > 0:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # a correlation of 1 in every resample
+                t_test = float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+        rows.append((rho.index[a], rho.index[b], rho.iloc[a] - rho.iloc[b], low, high, p, t_test))
+    columns = ["measure", "other", "difference", "low", "high", "p", "p (t-test)"]
+    differences = pd.DataFrame(rows, columns=columns)
+    differences.insert(6, "p (Holm)", _holm(differences["p"]))
+    return frame_table(
         "differences",
         "Differences of Spearman's ρ",
-        ("measure", "other", "difference", "low", "high", "p", "p (Holm)", "p (t-test)"),
-        tuple((*row[:6], holm, row[6]) for row, holm in zip(rows, _holm([row[5] for row in rows]), strict=True)),
+        differences,
+        "p: paired bootstrap, two-sided; the same resamples of the answers for both measures. Use this p value, or "
+        "its Holm adjustment over all pairs.",
+        "p (t-test): a t-test between the two sets of resampled correlations, as in paper 4. It shrinks with the "
+        "number of resamples, whatever the number of answers, and is shown for comparison only.",
         digits={"p": 4, "p (Holm)": 4, "p (t-test)": 4},
-        notes=(
-            "p: paired bootstrap, two-sided; the same resamples of the answers for both measures. Use this p value, or "
-            "its Holm adjustment over all pairs.",
-            "p (t-test): a t-test between the two sets of resampled correlations, as in paper 4. It shrinks with the "
-            "number of resamples, whatever the number of answers, and is shown for comparison only.",
-        ),
     )
 
 
-def _holm(p_values: Sequence[float]) -> list[float]:
+def _holm(p_values: pd.Series[float]) -> list[float]:
     """Returns p-values adjusted for several tests (Holm, 1979); NaN for those that are undefined."""
-    p = np.array(p_values)
+    p = p_values.to_numpy(dtype=float)
     order = np.argsort(p)[: np.isfinite(p).sum()]
     adjusted = np.full(len(p), np.nan)
     adjusted[order] = np.maximum.accumulate(np.minimum(1, p[order] * np.arange(len(order), 0, -1)))
     return adjusted.tolist()
-
-
-def _groups_table(names: Sequence[str], groups: Mapping[str, Correlations], found: Correlations) -> Table:
-    sizes = ", ".join(f"{group}: {inside.answers:,}" for group, inside in groups.items())
-    rho = [one.values[0] for one in (*groups.values(), found)]
-    return Table(
-        "groups",
-        "Spearman's ρ by group",
-        ("measure", *groups, "all"),
-        tuple((name, *(float(values[i]) for values in rho)) for i, name in enumerate(names)),
-        notes=(f"Answers: {sizes}.", "Kendall's τ and the intervals of the groups are in the figure and in --json."),
-    )
 
 
 def _missed_table(
@@ -389,7 +359,7 @@ def _missed_table(
     """Returns the mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4)."""
     missed = (answers["human"] == 1) & (vqa < _MISSED)
     lucky = int(((answers["human"] == 0) & (vqa > _MISSED)).sum())
-    printed = {str(row["category"]).casefold(): row["percent"] for row in published("paper4-table1")}
+    printed = {str(name).casefold(): share for name, share in published("paper4-table1").itertuples(index=False)}
     rows: list[tuple[Cell, ...]] = []
     for name in [*categories, ""]:
         chosen = missed & ((answers["category"] == name) | (not name))
@@ -415,8 +385,6 @@ def _missed_table(
 
 
 def _paper_table(name: str) -> Table:
-    printed = published(name)
-    columns = tuple(column for column in printed[0] if column != "measure")
-    rows = tuple(tuple(row[column] for column in columns) for row in printed)
-    notes = ("As printed in the paper; not computed here.",)
-    return Table(name, _PAPER[name], columns, rows, digits=dict.fromkeys(columns, 2), notes=notes)
+    printed = published(name).drop(columns="measure", errors="ignore")
+    notes = "As printed in the paper; not computed here."
+    return frame_table(name, _PAPER[name], printed, notes, digits=dict.fromkeys(printed.columns, 2))

@@ -33,70 +33,57 @@ class AnnotatedAnswers(NamedTuple):
     excluded: tuple[dict[str, Any], ...] = ()
 
 
-def read_annotated(
-    path: str | Path,
-    taxonomy: Taxonomy,
-    *,
-    answer: str = "answer",
-    node: str = "node",
-    also: str = "also",
-    style: str = "style",
-    no_node: str = "root",
-    missing: str = "error",
-    part: Domain | None = None,
-) -> AnnotatedAnswers:
+def read_annotated(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None) -> AnnotatedAnswers:
     """Reads answers that people have placed.
+
+    The file has the columns answer (an empty text in JSONL says nothing), node (a label, an alias or a path; an answer
+    without one names nothing on the tree, so that its target is the root) and, if it likes, also (further acceptable
+    nodes: a list, or a cell with ";" or "|" between them) and style (to group answers by).
 
     Args:
         path: The file.
-        taxonomy: The tree that they are placed on.
-        answer: Column with the text; an empty one in JSONL is an answer that says nothing.
-        node: Column with the node that it asserts: a label, an alias or a path.
-        also: Column with further acceptable nodes: a list, or a cell with ";" or "|" between them. May be absent.
-        style: Column to group answers by. May be absent.
-        no_node: What an empty node means: "root" (the answer names nothing on the tree), "error", or "leave-out".
-        missing: What to do with a row without an answer (null, or an empty CSV cell): "error" or "leave-out".
-        part: What `taxonomy` is a part of, or None. Rows whose node is elsewhere on the whole tree are left out.
+        taxonomy: The tree that the answers are placed on.
+        part: What `taxonomy` is a part of, or None.
+
+    Returns:
+        The answers. Rows without an answer, or with a node elsewhere on the whole tree, are left out and counted.
 
     Raises:
-        DataError: If the file cannot be read, lacks a column, has no row in the part, or has rows that cannot be used.
+        DataError: If the file cannot be read, lacks a column, has rows that cannot be used, or none that is left.
     """
     file, records = str(path), read_records(path, what="annotated answers")
-    columns = {name for _, record in records for name in record}
-    for name in (answer, node):
-        if name not in columns:
-            remedy = "Choose an existing column."
-            raise DataError(f"The file has no column {name!r}.", file=file, value=sorted(columns), remedy=remedy)
-    find = target_finder(taxonomy, part)
-    rows: list[tuple[int, str, int, frozenset[int], str | None]] = []
+    columns = sorted({name for _, record in records for name in record})
+    if lacking := next((name for name in ("answer", "node") if name not in columns), None):
+        raise DataError(f"The file has no column {lacking!r}.", file=file, value=columns)
+    find, label = target_finder(taxonomy, part), "" if part is None else part.label
+    rows: list[tuple[Any, ...]] = []
     problems: list[tuple[int, str]] = []
-    excluded: list[tuple[int, str]] = []
+    excluded: list[dict[str, Any]] = []
     counts: Counter[str] = Counter()
     for line, record in records:
-        empty = _is_empty(record.get(node))
-        target = Target("", node=taxonomy.root) if empty else find(record[node])
-        text, others = record.get(answer), [find(item) for item in _items(record.get(also))]
-        if target.outside and part is not None:
-            excluded.append((line, f"node outside {part.label}"))
-        elif text is None and missing == "leave-out":
-            excluded.append((line, "no answer"))
-        elif isinstance(text, str) and empty and no_node == "leave-out":
-            excluded.append((line, "no node"))
-        elif wrong := _problem(record, answer, node, also, empty and no_node == "error", target, others):
-            problems.append((line, wrong))
+        answer, style = record.get("answer"), record.get("style")
+        empty = record.get("node") in (None, []) or not str(record["node"]).strip()
+        target = Target("", node=taxonomy.root) if empty else find(record["node"])
+        others = [find(item) for item in _items(record.get("also"))]
+        if target.outside or answer is None:
+            reason = f"node outside {label}" if target.outside else "no answer"
+            excluded.append({"file": file, "row": line, "reason": reason})
+        elif not isinstance(answer, str):
+            problems.append((line, f"answer is not text: {answer!r}"))
+        elif target.problem:
+            problems.append((line, f"node{target.problem_after}"))
+        elif wrong := next((other for other in others if other.problem), None):
+            problems.append((line, f"also{wrong.problem_after}"))
         else:
             acceptable = [other.node for other in others if other.node is not None]
             counts += Counter(nothing=empty, moved=target.moved, outside=len(acceptable) < len(others))
-            own = None if _is_empty(record.get(style)) else str(record[style])
-            rows.append((line, str(text), int(target.node or 0), frozenset((int(target.node or 0), *acceptable)), own))
+            style = None if style in (None, "") else str(style)
+            rows.append((line, answer, target.node, frozenset((target.node, *acceptable)), style))
     if problems:
-        remedy = "Correct these rows, or use --missing leave-out where answers are missing."
-        raise rows_error(problems, file, len(records), remedy=remedy)
-    reasons = Counter(reason for _, reason in excluded)
+        raise rows_error(problems, file, len(records), remedy="Correct these rows.")
+    reasons = Counter(one["reason"] for one in excluded)
     if not rows:
-        left_out = ", ".join(f"{reason} in {count:,}" for reason, count in reasons.items())
-        raise DataError(f"No usable rows are left: {left_out}.", file=file, remedy="Check the file, and the root.")
-    label = "" if part is None else part.label
+        raise DataError("No usable rows are left.", file=file, value=dict(reasons))
     told = {
         "nothing": "name no node, so their target is the root" + (f", {label}" if label else ""),
         "moved": "have the path of another tree as their node; it was found by its last name",
@@ -105,27 +92,7 @@ def read_annotated(
     notes = [f"{count:,} of {len(records):,} rows are left out: {reason}" for reason, count in reasons.items()]
     notes += [f"{counts[what]:,} of {len(rows):,} answers {text}" for what, text in told.items() if counts[what]]
     frame = pd.DataFrame(rows, columns=["row", "answer", "target", "acceptable", "style"], dtype=object)
-    left_out_rows = tuple({"file": file, "row": row, "reason": reason} for row, reason in excluded)
-    return AnnotatedAnswers(frame.astype({"row": int, "target": int}), tuple(notes), left_out_rows)
-
-
-def _problem(
-    record: dict[str, Any], answer: str, node: str, also: str, unplaced: bool, target: Target, others: list[Target]
-) -> str:
-    text = record.get(answer)
-    if not isinstance(text, str):
-        return f"{answer} is missing" if text is None else f"{answer} is not text: {text!r}"
-    if node not in record:
-        return f"{node} is absent; use null for an answer that names nothing"
-    if unplaced:
-        return f"{node} is missing; --no-node sets what that means"
-    if target.problem:
-        return f"{node}{target.problem_after}"
-    return next((f"{also}{other.problem_after}" for other in others if other.problem), "")
-
-
-def _is_empty(value: object) -> bool:
-    return value is None or value == [] or (isinstance(value, str) and not value.strip())
+    return AnnotatedAnswers(frame.astype({"row": int, "target": int}), tuple(notes), tuple(excluded))
 
 
 def _items(value: object) -> list[object]:

@@ -6,13 +6,13 @@ three, none of which sees the truth.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, MapperError
@@ -65,9 +65,8 @@ class NodeNames(NamedTuple):
     @classmethod
     def of(cls, names: Sequence[Sequence[str]]) -> NodeNames:
         """The columns of the names of each node, at least one each."""
-        column = {name: i for i, name in enumerate(dict.fromkeys(name for group in names for name in group))}
-        columns = np.array([column[name] for group in names for name in group], dtype=np.int64)
-        return cls(tuple(column), columns, np.cumsum([0] + [len(group) for group in names[:-1]]))
+        codes, vocabulary = pd.factorize(np.array([name for group in names for name in group], dtype=object))
+        return cls(tuple(vocabulary), codes, np.cumsum([0] + [len(group) for group in names[:-1]]))
 
     def best(self, scores: NDArray[np.floating]) -> FloatMatrix:
         """From scores of shape (answers, vocabulary) to the best of each node, (answers, nodes); NaN where all are."""
@@ -84,28 +83,36 @@ def tree_names(taxonomy: Taxonomy, which: str = "all", form: Callable[[str], str
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """Scores answers against the nodes of a tree.
+    """A similarity that scores answers against the names of a tree's nodes.
 
     Attributes:
         name: As it is printed: "ROUGE", "all-MiniLM-L6-v2".
         spec: Its specification.
-        similarity: The same, as a mapper's similarity.
+        similarity: A mapper's similarity; a measure is a `MeasureSimilarity`.
         names: The names that it compares answers with.
-        identity: Everything that can change a score.
-        notes: A function that returns what the user should know about the scores made so far.
     """
 
     name: str
     spec: str
     similarity: Similarity
     names: NodeNames
-    identity: dict[str, Any]
-    notes: Callable[[], tuple[str, ...]]
 
     @property
     def kind(self) -> str:
         """The specification's part before the colon."""
         return self.spec.partition(":")[0]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Everything that can change a score."""
+        if isinstance(self.similarity, MeasureSimilarity):
+            return dict(self.similarity.measure.identity())
+        return {"similarity": self.spec}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about the scores made so far."""
+        return self.similarity.measure.notes if isinstance(self.similarity, MeasureSimilarity) else ()
 
     def tables(
         self, texts: Sequence[str], form: Callable[[str], str] = str
@@ -165,9 +172,9 @@ def split_name(text: str) -> tuple[str | None, str]:
 
 def unique_names(scorers: Iterable[Scorer]) -> None:
     """Raises a DataError if two scorers have the same name."""
-    for name, times in Counter(scorer.name for scorer in scorers).items():
-        if times > 1:
-            raise DataError(f"Two measures are called {name!r}.", remedy="Name them with NAME=SPEC.")
+    names = [scorer.name for scorer in scorers]
+    if doubled := next((name for name in names if names.count(name) > 1), None):
+        raise DataError(f"Two measures are called {doubled!r}.", remedy="Name them with NAME=SPEC.")
 
 
 # -- measures and similarities ----------------------------------------------------------------------------------------
@@ -205,9 +212,8 @@ class MeasureSimilarity:
         if self._names is None:
             raise MapperError("The measure has no names yet.", value=self.name, remedy="Call fit first.")
         # Names shared by several nodes are scored once.
-        column = {name: i for i, name in enumerate(dict.fromkeys(self._names))}
-        scores = np.asarray(self.measure.matrix(list(answers), list(column), images))
-        return np.asarray(scores[:, [column[name] for name in self._names]])
+        columns, distinct = pd.factorize(np.array(self._names, dtype=object))
+        return np.asarray(self.measure.matrix(list(answers), list(distinct), images))[:, columns]
 
     def scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> FloatMatrix:
         """Returns the scores, shape (answers, names), -1 where the measure has none."""
@@ -228,9 +234,8 @@ def measure_scorer(text: str, names: NodeNames, settings: MeasureSettings) -> Sc
     similarity.fit(names.vocabulary)
     # A measure's label, with its model where that is not the default one.
     kind, _, model = spec.partition(":")
-    default = MEASURES[kind].default_model if kind in MEASURES else None
-    shown = name or (measure.label if model in ("", default) else f"{measure.label} {_short(model)}")
-    return Scorer(shown, spec, similarity, names, dict(measure.identity()), lambda: measure.notes)
+    shown = measure.label if model in ("", MEASURES[kind].default_model) else f"{measure.label} {_short(model)}"
+    return Scorer(name or shown, spec, similarity, names)
 
 
 def similarity_scorer(text: str, names: NodeNames, *, device: str = "auto", cache_dir: Path | None = None) -> Scorer:
@@ -241,8 +246,7 @@ def similarity_scorer(text: str, names: NodeNames, *, device: str = "auto", cach
     similarity = make_similarity(spec, device=device, cache_dir=cache_dir)
     similarity.fit(names.vocabulary)
     kind, _, model = spec.partition(":")
-    shown = name or (f"{kind} {_short(model)}" if model else spec)
-    return Scorer(shown, spec, similarity, names, {"similarity": spec}, tuple)
+    return Scorer(name or (f"{kind} {_short(model)}" if model else spec), spec, similarity, names)
 
 
 def _short(model: str) -> str:

@@ -9,7 +9,7 @@ default mapper reads the answer as it is. Everything works on one frame with a r
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,8 @@ from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.report.output import StudyReport, Table
+from taxtune.studies.figures import draw_dots
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
-from taxtune.studies.mapping.figure import draw_agreement, draw_scores
 from taxtune.studies.mapping.scorers import (
     ALGORITHM,
     ALONE,
@@ -36,11 +36,15 @@ from taxtune.studies.mapping.scorers import (
     tree_names,
     unique_names,
 )
-from taxtune.studies.mapping.settings import MappingSettings
 from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.studies.published import published
 from taxtune.studies.scoring import place_texts
 from taxtune.taxonomy import Domain, Taxonomy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from taxtune.studies.mapping import MappingSettings
 
 __all__ = ["ALGORITHM", "ALONE", "DEFAULT", "agreement", "mapping", "mapping_report", "place_all"]
 
@@ -56,11 +60,7 @@ _STAGES = {Stage.VERBATIM: "by name", Stage.NGRAM: "by n-gram", Stage.VOTE: "by 
 def mapping(settings: MappingSettings) -> StudyReport:
     """Reads the tree and the placed answers, places them in every way and returns the report."""
     taxonomy, part = settings.read_tree()
-    columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "node", "also", "style")}
-    how = {"no_node": settings.no_node, "missing": settings.missing}
-    return mapping_report(
-        taxonomy, read_annotated(settings.file, taxonomy, part=part, **columns, **how), settings, part
-    )
+    return mapping_report(taxonomy, read_annotated(settings.file, taxonomy, part), settings, part)
 
 
 # -- placing ----------------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def place_all(
     """
     names, longest = tree_names(taxonomy, settings.names, plain_or_raw), MapperConfig().max_characters
     stripped = [text.strip() for text in answers.frame["answer"]]
-    keys = [key if any(map(str.isalnum, key)) else "" for key in (_bounded(text, longest) for text in stripped)]
+    keys = [text[:longest] if any(map(str.isalnum, text[:longest])) else "" for text in stripped]
     # Sorted, so that batches, and with them the last digits of a model's scores, do not depend on the file's order.
     texts = sorted({*keys} - {""})
     for text in settings.measure:  # before any model is loaded: it may be one of gigabytes
@@ -112,7 +112,7 @@ def place_all(
         f"answers are truncated to their first {longest:,} characters": sum(len(text) > longest for text in stripped),
     }
     notes = [f"{count:,} {what}" for what, count in counts.items() if count]
-    notes += [f"{scorer.name}: {note}" for scorer in scorers for note in scorer.notes()]
+    notes += [f"{scorer.name}: {note}" for scorer in scorers for note in scorer.notes]
     return frame, notes, {scorer.name: scorer.identity for scorer in scorers}
 
 
@@ -130,14 +130,6 @@ def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: Mapp
             rows.append((node, ties, *(cell for pair in cells for cell in pair)))
     columns = ["node", "tied", "listing", "stage", "prose", "prose_stage"]
     return pd.DataFrame(rows, index=["", *texts], columns=columns)
-
-
-def _bounded(text: str, limit: int) -> str:
-    """A text cut as the mapper cuts it: at the last space before the limit."""
-    if len(text) <= limit:
-        return text
-    kept = text[:limit]
-    return kept.rsplit(maxsplit=1)[0] if kept.strip() else ""
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -183,10 +175,6 @@ def mapping_report(
     truth = answers.frame["target"].map(paths)
     placed = [{name: paths.get(node) for name, node in one.items()} for one in nodes.to_dict("records")]
     named = pd.Series(placed, dtype=object)
-    tied = frame[frame["way"] == ALONE].groupby("mapper", sort=False)["tied"].agg(lambda some: (some > 1).mean())
-    if len(tied):
-        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in tied.items())
-        notes.append(f"answers with tied nodes, which --ties {settings.ties} decides: {told}")
     return StudyReport(
         study="mapping",
         title="How well measures place answers on the taxonomy, alone and with Algorithm 1",
@@ -200,7 +188,7 @@ def mapping_report(
         },
         tables=tuple(table for table in tables if table.rows),
         figures={
-            "mapping-scores": partial(draw_scores, scores, _CONFIDENCE),
+            "mapping-scores": partial(draw_dots, _drawn(scores), "score, 95 % interval"),
             "mapping-agreement": partial(draw_agreement, shares),
         },
         notes=(*answers.notes, *notes),
@@ -250,8 +238,8 @@ def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame)
         "mapping",
         "Placements compared with those of people",
         cells.reset_index(),
-        "tied: answers for which several nodes shared the highest score; unscored: answers that the measure did "
-        "not score, which are excluded.",
+        "tied: answers for which several nodes shared the highest score, which --ties decides; unscored: answers that "
+        "the measure did not score, which are excluded.",
         "An answer off the tree counts as placed on the root, where people place what the tree lacks: this study "
         "judges the mapper, not the answers.",
     )
@@ -350,25 +338,47 @@ def agreement(nodes: pd.DataFrame) -> pd.DataFrame:
     return nodes.where(nodes >= 0).corr(lambda a, b: float((a == b).mean()))  # type: ignore[arg-type]  # the stubs lack it
 
 
+def _drawn(scores: pd.DataFrame) -> pd.DataFrame:
+    """The metrics that the figure shows, as `draw_dots` takes them."""
+    panels = {"hf": "hF", "accuracy": "accuracy (exact node)"}
+    series = {ALONE: ALONE, ALGORITHM: f"with {ALGORITHM}", DEFAULT: "default mapper"}
+    shown = scores[scores["metric"].isin(panels)]
+    named = {"panel": shown["metric"].map(panels), "name": shown["base"], "series": shown["way"].map(series)}
+    return shown.assign(**named)
+
+
+def draw_agreement(agreement: pd.DataFrame) -> Figure:
+    """Draws the agreement of mappers, in [0, 1] or NaN, as a heat map with the share in each cell."""
+    from matplotlib.figure import Figure
+
+    n, names = len(agreement), [*map(str, agreement)]
+    figure = Figure(figsize=(2.9 + 0.46 * n, 1.9 + 0.46 * n), layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(agreement.to_numpy(), cmap="Blues", vmin=0, vmax=1)
+    for (i, j), value in np.ndenumerate(agreement.to_numpy()):
+        text = "–" if np.isnan(value) else f"{value:.2f}"
+        axes.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if value > 0.55 else "black")
+    axes.set_xticks(range(n), names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(n), names)
+    figure.colorbar(image, label="share of answers placed on the same node")
+    return figure
+
+
 def _paper_table(frame: pd.DataFrame, scores: pd.DataFrame, n: int) -> Table:
-    metrics = ("hp", "hr", "hf", "accuracy")
-    ours = frame.drop_duplicates(["kind", "way"]).set_index(["kind", "way"])["mapper"].to_dict()
-    values = _wide(scores, list(frame["mapper"].unique())).to_dict("index")
-    rows: list[tuple[Any, ...]] = []
-    for row in published("paper1-table2"):
-        name = ours.get((row["measure"], row["way"]))
-        printed = [row[column] for column in ("hP", "hR", "hF", "accuracy")]
-        label = f"{row['label']}{' + Alg. 1' if row['way'] == ALGORITHM else ''}"
-        rows.append((label, *printed, name, *(values[name][metric] if name else None for metric in metrics)))
-    return Table(
+    shown = {metric: _SHOWN[metric] for metric in ("hp", "hr", "hf")} | {"accuracy": "acc."}
+    printed = published("paper1-table2").rename(columns={"accuracy": "acc."})
+    label = printed["label"] + printed["way"].map({ALONE: "", ALGORITHM: " + Alg. 1"})
+    ours = frame.drop_duplicates(["kind", "way"])[["kind", "way", "mapper"]]
+    beside = printed.merge(ours, how="left", left_on=["measure", "way"], right_on=["kind", "way"])
+    values = _wide(scores, list(frame["mapper"].unique())).reindex(beside["mapper"])
+    cells: dict[str, Any] = {"paper's row": label} | {f"{name}, paper": printed[name] for name in shown.values()}
+    cells |= {"our row": beside["mapper"]} | {name: values[metric].to_numpy() for metric, name in shown.items()}
+    return frame_table(
         "mapping-paper",
         "The paper's Table 2 beside these results",
-        ("paper's row", "hP, paper", "hR, paper", "hF, paper", "acc., paper", "our row", "hP", "hR", "hF", "acc."),
-        tuple(rows),
+        pd.DataFrame(cells),
+        f"Not comparable: the paper placed 416 answers of its own, which are unpublished; these are {n:,} different "
+        "ones.",
+        "In the paper's rows of BLEU and CLIP-i2t, hF as printed is not the harmonic mean of hP and hR as printed.",
         digits={"hP, paper": 2, "hR, paper": 2, "hF, paper": 2},
-        notes=(
-            f"Not comparable: the paper placed 416 answers of its own, which are unpublished; these are {n:,} "
-            f"different ones.",
-            "In the paper's rows of BLEU and CLIP-i2t, hF as printed is not the harmonic mean of hP and hR as printed.",
-        ),
     )

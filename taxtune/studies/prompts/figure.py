@@ -1,21 +1,17 @@
-"""Figures of prompts: arrows in the hP-hR plane (paper 1, Figure 7), and gains of measures over the baseline prompt."""
+"""The figure of prompts: arrows in the hP-hR plane (paper 1, Figure 7)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from taxtune.metrics.statistics import Interval
-from taxtune.report.drawing import CYCLE, GREY, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
+from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
 from taxtune.report.output import cut
-from taxtune.studies.output import draw_intervals
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["draw_arrows", "draw_gains"]
+__all__ = ["draw_arrows"]
 
 _LONGEST = 40
 
@@ -46,67 +42,22 @@ def draw_arrows(arrows: pd.DataFrame) -> Figure:
         model, prompt = models.index(y["model"]), prompts.index(y["to"])
         colour = CYCLE[(model if len(models) > 1 else prompt) % len(CYCLE)]
         marker = MARKER_CYCLE[(prompt if len(prompts) > 1 else model) % len(MARKER_CYCLE)]
-        # The one start of a single model's arrows belongs to none of them.
-        for end, ink in (("start", INK if len(models) == 1 else colour), ("end", colour)):
+        hollow = INK if len(models) == 1 else colour  # the one start of a single model's arrows belongs to none of them
+        for end, ink in (("start", hollow), ("end", colour)):
             axes.hlines(y[end], x[f"{end}_low"], x[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2)
             axes.vlines(x[end], y[f"{end}_low"], y[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2)
         look = {"arrowstyle": "-|>", "color": colour, "lw": 1.5, "shrinkA": 4, "shrinkB": 5, "mutation_scale": 12}
         axes.annotate("", (x["end"], y["end"]), (x["start"], y["start"]), arrowprops=look, zorder=4)
-        hollow = INK if len(models) == 1 else colour
         axes.plot(x["start"], y["start"], marker="o", ms=6.5, mfc=PAPER, mec=hollow, mew=1.5, ls="none", zorder=5)
         size = 11 if marker == "*" else 8
         axes.plot(x["end"], y["end"], marker=marker, ms=size, mfc=colour, mec=PAPER, mew=0.9, ls="none", zorder=6)
         handles.append(Line2D([], [], marker=marker, ms=size, color=colour, mec=PAPER, lw=1.5))
-        both = f"{y['model']}: {y['to']}"
-        name = y["to"] if len(models) == 1 else y["model"] if len(prompts) == 1 else both
-        labels.append(f"{cut(name, _LONGEST)}\nhP {y['end']:.3f}, hR {x['end']:.3f}")
+        name = cut(f"{y['model']}: {y['to']}", _LONGEST)
+        labels.append(f"{name}\nhP {y['end']:.3f}, hR {x['end']:.3f}")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
         axis.set_major_formatter("{x:.2f}")
     axes.set_xlabel("hierarchical recall, hR")
     axes.set_ylabel("hierarchical precision, hP")
-    several = f"to: {prompts[0]}" if len(prompts) == 1 else "model: prompt"
-    axes.legend(
-        handles,
-        labels,
-        title=cut(models[0] if len(models) == 1 else several, _LONGEST),
-        alignment="left",
-        loc="upper left",
-        bbox_to_anchor=(1.13, 1.02),
-        borderaxespad=0,
-        labelspacing=0.75,
-    )
-    return figure
-
-
-def draw_gains(gains: pd.DataFrame) -> Figure:
-    """Draws one panel per measure: the gain of every prompt over the baseline with its interval, in points.
-
-    Args:
-        gains: A row per model, prompt and measure: difference, low, high; rows without a difference are not drawn.
-    """
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    measures = list(gains["measure"].unique())
-    drawn = gains.dropna(subset="difference")
-    prompts = list(dict.fromkeys(zip(drawn["model"], drawn["prompt"], strict=True)))
-    figure = Figure(figsize=(1.6 + 1.75 * len(measures), 0.42 * len(prompts) + 1.1), layout="constrained")
-    panels = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
-    for axes, measure in zip(panels, measures, strict=True):
-        some = drawn[drawn["measure"] == measure]
-        rows = [prompts.index(key) for key in zip(some["model"], some["prompt"], strict=True)]
-        ends = [Interval(*row) for row in some[["difference", "low", "high"]].itertuples(index=False)]
-        colour = INK if measure in ("hP", "hR") else CYCLE[0]
-        draw_intervals(axes, rows, ends, scale=100, fmt="o", color=colour, elinewidth=1.4, markersize=5)
-        axes.axvline(0, color=GREY, lw=0.8, zorder=0)
-        axes.set_title(measure, fontsize=10)
-        axes.tick_params(axis="y", length=0)
-        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-        axes.margins(x=0.12)
-    several = len({model for model, _ in prompts}) > 1
-    names = [cut(f"{m}: {p}" if several else p, _LONGEST) for m, p in prompts]
-    panels[0].set_yticks(np.arange(len(prompts)), names)
-    panels[0].set_ylim(len(prompts) - 0.5, -0.5)
-    figure.supxlabel("gain over the baseline prompt, in points of 100", fontsize=10)
+    axes.legend(handles, labels, alignment="left", loc="upper left", bbox_to_anchor=(1.13, 1.02), labelspacing=0.75)
     return figure

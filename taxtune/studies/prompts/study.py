@@ -1,9 +1,13 @@
-"""Comparing prompts in the hP-hR plane (paper 1, §7.1, Figure 7), and by measures of text (paper 2)."""
+"""Comparing prompts in the hP-hR plane (paper 1, §7.1, Figure 7), and by measures of text (paper 2).
+
+Everything works on three frames: a row per model, prompt and example (the placed answers), per model, prompt and metric
+(scores), and per model, prompt and metric beside the baseline prompt (arrows).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,170 +15,168 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from taxtune.answers.matching import align, excluded_records
+from taxtune.answers import AnswerTable
 from taxtune.answers.measured import mean_interval
+from taxtune.answers.runs import heldout_rows, split_run
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
-from taxtune.metrics.registry import Measure
-from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, paired_bootstrap
+from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, hierarchical_sample, paired_bootstrap
 from taxtune.progress import track_each
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.contestants import named_paths, read_prompts
-from taxtune.studies.output import both_trees_table, frame_table
-from taxtune.studies.prompts.figure import draw_arrows, draw_gains
-from taxtune.studies.prompts.run_folders import PromptedModel, read_run
-from taxtune.studies.prompts.settings import PromptsSettings
-from taxtune.studies.scoring import (
-    COUNTS,
-    PlacedAnswers,
+from taxtune.studies.contestants import (
+    answer_counts,
     check_headings,
     check_measures,
-    check_questions,
-    measure_notes,
-    missing_note,
-    place_rows,
+    gather,
+    named_paths,
+    place_answers,
+    read_tables,
     text_scores,
-    trivial_answer,
 )
-from taxtune.studies.settings import needs_of
-from taxtune.taxonomy import Domain
+from taxtune.studies.figures import draw_dots
+from taxtune.studies.output import both_trees_table, frame_table
+from taxtune.studies.prompts.figure import draw_arrows
+from taxtune.studies.scoring import measure_notes, missing_note, trivial_answer
+from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from taxtune.studies.prompts import PromptsSettings
 
 __all__ = ["compare_prompts", "prompts"]
 
 #: The metrics of the tables, as the paper writes them.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy"}
 _TITLE = "How the prompt affects hierarchical precision and recall"
-_CONFIDENCE = 0.95
-# The settings that the record of runs has: all others are about files of answers.
-_OF_RUNS = ("files", "taxonomy", "format", "root", "resamples", "seed", "reference", "reply")
 _OVER = "a prompt's scores are over its own answers, a difference over the examples answered under both prompts"
+_KEY = ["model", "prompt"]
 _ARROW = ["model", "from", "to", "examples"]
 
 
 def prompts(settings: PromptsSettings) -> StudyReport:
     """Reads and compares the prompts and returns the report; see `taxtune.studies.prompts.run`."""
-    record = settings.record()
-    if not settings.measure:
-        record = {key: value for key, value in record.items() if key not in ("question_column", "reference", "reply")}
-    paths = named_paths(settings.files)
-    folders = [path for path in paths.values() if Path(path).is_dir()]
-    if 0 < len(folders) < len(paths):
-        remedy = "Study runs and files separately."
-        raise DataError("Some arguments are folders of runs and some are files.", value=folders, remedy=remedy)
-    if folders:
-        if any("question" in needs_of(measure) for measure in settings.measure):
-            raise DataError("A judge needs the prompt that was asked, which runs do not record.", remedy="Remove it.")
-        options = ("taxonomy", "root", "prompt_column", "model_column", "guess", "where")
-        if given := [name for name in options if getattr(settings, name)]:
-            remedy = "A run brings its own taxonomy, answers and prompts."
-            raise DataError(f"Runs do not use --{given[0].replace('_', '-')}.", remedy=remedy)
-        models = {name: read_run(path) for name, path in paths.items()}
-        return compare_prompts(models, settings, record={k: record[k] for k in _OF_RUNS if k in record})
-    if settings.taxonomy is None:
-        raise DataError("No taxonomy was given.", remedy="Use --taxonomy.")
-    tree, part = settings.read_tree()
-    judges = check_measures(settings.measure, settings.question_column)
-    mapper = settings.mapper(tree)
-    read = read_prompts(settings, tree, part)
-    aligned = {name: align(parts, settings.rows) for name, parts in read.items()}
-    files = [file for parts in read.values() for file in parts.values()]
-    notes = [note for file in files for note in file.notes]
-    notes += [f"{name}: {note}" for name, match in aligned.items() for note in match.notes]
-    rows = {(name, prompt): some for name, match in aligned.items() for prompt, some in match.rows.items()}
-    for (name, prompt), some in rows.items() if judges else ():
-        check_questions(f"{name}:{prompt}", some, settings.question_column)
-    placed = place_rows(mapper, rows)
-    models = {}
-    for name, match in aligned.items():
-        targets = np.array([row.target for row in next(iter(match.rows.values()))], dtype=np.int64)
-        models[name] = PromptedModel(tree, targets, {prompt: placed[name, prompt] for prompt in match.rows}, match.rows)
-    record["mapper"] = mapper.identity()
-    excluded = excluded_records(files, aligned.values())
-    return compare_prompts(models, settings, part, record=record, notes=notes, excluded=excluded)
+    check_measures(settings.measure, settings.question_column)
+    taxonomy, part = settings.read_tree()
+    contest = gather(list(_by_model(settings, taxonomy, part).values()), settings)
+    mapper = settings.mapper(taxonomy)
+    report = compare_prompts(taxonomy, place_answers(mapper, contest.answers), settings, part)
+    return replace(
+        report,
+        settings={**report.settings, "mapper": mapper.identity()},
+        notes=(*contest.notes, *report.notes),
+        data={"excluded": contest.excluded},
+    )
+
+
+def _by_model(
+    settings: PromptsSettings, taxonomy: Taxonomy, part: Domain | None
+) -> dict[str, dict[tuple[str, str], AnswerTable]]:
+    """The answers of each model by model and prompt; a folder of a run holds those of all its held-out templates."""
+    files: dict[str, str] = {}
+    for name, path in named_paths(settings.files).items():
+        if split_run(path) == (Path(path), None):
+            evaluations = [evaluation for evaluation, _ in heldout_rows(Path(path) / "result.json")]
+            files |= {f"{name}:{evaluation}": f"{path}:{evaluation}" for evaluation in evaluations}
+        else:
+            files[name] = path
+    models: dict[str, dict[tuple[str, str], AnswerTable]] = {}
+    for (name, value), table in read_tables(files, settings, taxonomy, part).items():
+        model, _, prompt = (name, "", value) if value else name.partition(":")
+        if not model.strip() or not prompt.strip():
+            raise DataError(
+                "The argument does not say which model and prompt the file is for.",
+                value=f"{name}={files[name]}",
+                remedy="Give MODEL:PROMPT=FILE, or MODEL=FILE with --by COLUMN.",
+            )
+        models.setdefault(model, {})[model, prompt] = table
+    return models
 
 
 def compare_prompts(
-    models: Mapping[str, PromptedModel],
-    settings: PromptsSettings,
-    part: Domain | None = None,
-    *,
-    record: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
-    excluded: Sequence[Mapping[str, Any]] = (),
+    taxonomy: Taxonomy, placed: pd.DataFrame, settings: PromptsSettings, part: Domain | None = None
 ) -> StudyReport:
     """Scores every model under every prompt and compares each prompt with the baseline on the same examples.
 
     Args:
-        models: The models with their prompts, at least two each.
-        settings: The baseline, and how often to resample.
+        taxonomy: The tree of nodes and targets.
+        placed: The answers of `place_answers`; at least two prompts a model, each on the model's examples in one order.
+        settings: The baseline, the measures, and how often to resample.
         part: What the tree is a part of, for scores on the whole of it too; None where it is the whole.
-        record: The settings that the report records.
-        notes: What reading the files left out.
-        excluded: The rows that are left out.
 
     Raises:
         DataError: If a model has a single prompt or lacks the baseline, or no example was answered under both prompts.
     """
-    draws = {"resamples": settings.resamples, "seed": settings.seed, "confidence": _CONFIDENCE}
-    starts = {name: _baseline(name, model, settings.baseline) for name, model in models.items()}
-    placed = {(name, prompt): some for name, model in models.items() for prompt, some in model.prompts.items()}
-    scores, arrows = _scores(models, starts, draws)
+    draws = {"resamples": settings.resamples, "seed": settings.seed}
+    answers = {key: some.reset_index(drop=True) for key, some in placed.groupby(_KEY, sort=False)}
+    starts = _baselines(list(answers), settings.baseline)
+    scores, arrows = _scores(taxonomy, answers, starts, draws)
     measures = settings.measures(settings.measure)
     check_headings(measures)
-    missing = sum(int((~some.known).sum()) for some in placed.values())
+    counts = answer_counts(placed, _KEY)
     tables = [
         _prompts_table(
-            placed,
+            counts,
             scores,
-            f"Intervals are {100 * _CONFIDENCE:.0f} % bootstrap intervals over the examples.",
-            *missing_note(missing, _OVER),
-            *(trivial_answer(m.taxonomy, m.targets, name if len(models) > 1 else None) for name, m in models.items()),
+            "Intervals are 95 % bootstrap intervals over the examples.",
+            *missing_note(int(counts["missing"].sum()), _OVER),
+            *(
+                trivial_answer(taxonomy, answers[key]["target"].to_numpy(), key[0] if len(starts) > 1 else None)
+                for key in starts.items()
+            ),
         ),
         _arrows_table(arrows),
         _differences_table(arrows),
     ]
     figures: dict[str, Callable[[], Figure]] = {"arrows": partial(draw_arrows, arrows)}
     if measures:
-        gains = _gains(models, starts, scores, arrows, measures, settings, draws)
+        read = _answer if settings.reply == "answer" else str
+        texts = {m.label: text_scores(placed, m, taxonomy, settings.reference, read) for m in measures}
+        gains = _gains(placed, counts, starts, texts, scores, arrows, draws)
         tables.append(_gains_table(gains, settings.reply))
-        figures["gains"] = partial(draw_gains, gains)
+        drawn = gains.dropna(subset="difference").rename(columns={"measure": "panel", "difference": "estimate"})
+        drawn["name"] = [f"{model}: {prompt}" for model, prompt in zip(drawn["model"], drawn["prompt"], strict=True)]
+        drawn = drawn.assign(series="")
+        label = "gain over the baseline prompt, in points of 100"
+        figures["gains"] = partial(draw_dots, drawn, label, scale=100, zero=True)
     if part is not None:
-        nodes = {f"{m}: {prompt}": (some.nodes, models[m].targets) for (m, prompt), some in placed.items()}
-        off = {f"{m}: {prompt}": some.as_child for (m, prompt), some in placed.items()}
+        named = {f"{model}: {prompt}": some for (model, prompt), some in answers.items()}
+        nodes = {name: (some["node"], some["target"]) for name, some in named.items()}
+        off = {name: some["as_child"] for name, some in named.items()}
         tables.append(both_trees_table(part, nodes, "model and prompt", off_tree=off))
     return StudyReport(
         study="prompts",
         title=_TITLE,
         settings={
-            **(record or {}),
-            "models": {name: list(model.prompts) for name, model in models.items()},
+            **settings.record(),
+            "models": {model: [prompt for other, prompt in answers if other == model] for model in starts},
             "baseline": starts,
-            "confidence_level": _CONFIDENCE,
+            "confidence_level": 0.95,
             **({"measures": [measure.identity() for measure in measures]} if measures else {}),
         },
         tables=tuple(tables),
         figures=figures,
-        notes=tuple(dict.fromkeys((*notes, *measure_notes(measures)))),
-        data={"texts": {name: dict(model.texts) for name, model in models.items()}, "excluded": list(excluded)},
+        notes=tuple(measure_notes(measures)),
     )
 
 
-def _baseline(name: str, model: PromptedModel, wanted: str | None) -> str:
-    start = next(iter(model.prompts)) if wanted is None else wanted
-    if len(model.prompts) < 2:
-        remedy = "Give its answers under another prompt too."
-        raise DataError(f"{name} has a single prompt, so there is nothing to compare.", value=start, remedy=remedy)
-    if start not in model.prompts:
-        remedy = f"It has {', '.join(map(repr, model.prompts))}."
-        raise DataError(f"{name} has no prompt of the baseline's name.", value=wanted, remedy=remedy)
-    return start
+def _baselines(keys: Sequence[Any], wanted: str | None) -> dict[str, str]:
+    """The baseline prompt of each model: the one that is wanted, else the first."""
+    starts: dict[str, str] = {}
+    for model in dict.fromkeys(model for model, _ in keys):
+        own = [prompt for other, prompt in keys if other == model]
+        if len(own) < 2:
+            remedy = "Give its answers under another prompt too."
+            raise DataError(f"{model} has a single prompt, so there is nothing to compare.", value=own, remedy=remedy)
+        if wanted is not None and wanted not in own:
+            remedy = f"It has {', '.join(map(repr, own))}."
+            raise DataError(f"{model} has no prompt of the baseline's name.", value=wanted, remedy=remedy)
+        starts[model] = wanted or own[0]
+    return starts
 
 
 def _scores(
-    models: Mapping[str, PromptedModel], starts: Mapping[str, str], draws: Mapping[str, Any]
+    taxonomy: Taxonomy, answers: Mapping[Any, pd.DataFrame], starts: Mapping[str, str], draws: Mapping[str, int]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Scores of each prompt, and paired differences to the baseline.
 
@@ -183,34 +185,34 @@ def _scores(
         other prompt and metric: examples (answered under both), difference, low, high, p_value, and the two prompts'
         scores on these examples: start, start_low, start_high, end, end_low, end_high.
     """
+
+    def sample(rows: pd.DataFrame) -> Sample:
+        return hierarchical_sample(taxonomy, rows["node"], rows["target"], off_tree=rows["as_child"])
+
     scores: list[dict[str, Any]] = []
     arrows: list[dict[str, Any]] = []
-    for name, prompt in track_each([(m, p) for m, model in models.items() for p in model.prompts], "prompts scored"):
-        model, start = models[name], starts[name]
-        known = model.prompts[prompt].known
+    for model, prompt in track_each(list(answers), "prompts scored"):
+        own, start = answers[model, prompt], starts[model]
+        base, known = answers[model, start], own["node"] >= 0
+        both = known & (base["node"] >= 0)
         if not known.any():
-            raise DataError(
-                f"{name} has no answer under the prompt {prompt!r}: every call failed, or there is no such guess.",
-                remedy="Remove this prompt.",
+            message = (
+                f"{model} has no answer under the prompt {prompt!r}: every call failed, or there is no such guess."
             )
-        for metric, one in bootstrap(model.sample(prompt, known), **draws).items():
-            scores.append({"model": name, "prompt": prompt, "metric": metric, **asdict(one)})
+            raise DataError(message, remedy="Remove this prompt.")
+        if not both.any():
+            raise DataError(f"{model} has no example that was answered under both {start!r} and {prompt!r}.")
+        for metric, one in bootstrap(sample(own[known]), **draws).items():
+            scores.append({"model": model, "prompt": prompt, "metric": metric, **asdict(one)})
         if prompt == start:
             continue
-        both = known & model.prompts[start].known
-        if not both.any():
-            raise DataError(
-                f"{name} has no example that was answered under both {start!r} and {prompt!r}.",
-                remedy="Remove one of the prompts.",
-            )
-        end, here = model.sample(prompt, both), model.sample(start, both)
+        end, here = sample(own[both]), sample(base[both])
         ends, begins = bootstrap(end, **draws), bootstrap(here, **draws)
         for metric, change in paired_bootstrap((end, here), **draws).items():
-            about = {"model": name, "from": start, "to": prompt, "examples": int(both.sum()), "metric": metric}
-            a, b = begins[metric], ends[metric]
-            points = {"start": a.estimate, "start_low": a.low, "start_high": a.high}
-            points |= {"end": b.estimate, "end_low": b.low, "end_high": b.high}
-            arrows.append({**about, **asdict(change), **points})
+            arrow = {"model": model, "from": start, "to": prompt, "examples": int(both.sum()), "metric": metric}
+            for side, one in (("start", begins[metric]), ("end", ends[metric])):
+                arrow |= {side: one.estimate, f"{side}_low": one.low, f"{side}_high": one.high}
+            arrows.append({**arrow, **asdict(change)})
     return pd.DataFrame(scores), pd.DataFrame(arrows)
 
 
@@ -235,58 +237,53 @@ def _reading(arrow: pd.DataFrame) -> str:
 
 
 def _gains(
-    models: Mapping[str, PromptedModel],
+    placed: pd.DataFrame,
+    counts: pd.DataFrame,
     starts: Mapping[str, str],
+    texts: Mapping[str, pd.Series[float]],
     scores: pd.DataFrame,
     arrows: pd.DataFrame,
-    measures: Sequence[Measure],
-    settings: PromptsSettings,
-    draws: Mapping[str, Any],
+    draws: Mapping[str, int],
 ) -> pd.DataFrame:
     """Each measure under each prompt, hP and hR first, and its gain over the baseline prompt.
+
+    Args:
+        placed: The answers.
+        counts: How many there are of each model and prompt.
+        starts: The baseline prompt of each model.
+        texts: The scores of the answers under each measure of text, by its heading.
+        scores: hP and hR of each prompt.
+        arrows: Their differences to the baseline prompt.
+        draws: How to resample.
 
     Returns:
         A row per model, prompt and measure: scored, missing, unscored, mean, mean_low, mean_high, both (how many
         examples have a score under both prompts), difference, low, high, p_value; no values where there are none.
     """
-    rows: list[dict[str, Any]] = []
-    about: dict[str, Any]
     changes: dict[Any, Any] = {(one["model"], one["to"], one["metric"]): one for one in arrows.to_dict("records")}
-    for one in scores[scores["metric"].isin(["hp", "hr"])].to_dict("records"):
-        name, prompt, metric = str(one["model"]), str(one["prompt"]), str(one["metric"])
-        scored, missing, *_ = models[name].prompts[prompt].counts
-        change = changes.get((name, prompt, metric), {"examples": scored})
-        about = {"model": name, "prompt": prompt, "measure": _SHOWN[metric], "scored": scored, "missing": missing}
-        about |= {"unscored": 0, "mean": one["estimate"], "mean_low": one["low"], "mean_high": one["high"]}
-        values = {key: change.get(key) for key in ("difference", "low", "high", "p_value")}
-        rows.append({**about, "both": change["examples"], **values})
-    for measure in measures:
-        for name, model in models.items():
-            if set(model.rows) != set(model.prompts):
-                raise DataError(f"{name} has no answers as text to measure.", value=measure.name)
-            by_prompt = text_scores(
-                model.rows,
-                measure,
-                model.taxonomy,
-                reference=settings.reference,
-                question_column=settings.question_column,
-                read=_answer if settings.reply == "answer" else str,
-            )
-            start = by_prompt[starts[name]]
-            for prompt, some in by_prompt.items():
-                answered, missing, *_ = model.prompts[prompt].counts
-                scored, both = int((~np.isnan(some)).sum()), ~np.isnan(some) & ~np.isnan(start)
-                about = {"model": name, "prompt": prompt, "measure": measure.label, "scored": scored}
-                about |= {"missing": missing, "unscored": answered - scored}
-                about |= {"both": scored if prompt == starts[name] else int(both.sum())}
-                if (mean := mean_interval(some, **draws)) is not None:
-                    about |= {"mean": mean.estimate, "mean_low": mean.low, "mean_high": mean.high}
-                if prompt != starts[name] and both.any():
-                    pair = Sample.mean("gain", some[both]), Sample.mean("gain", start[both])
-                    about |= asdict(paired_bootstrap(pair, **draws)["gain"])
-                rows.append(about)
-    order: list[Any] = [(name, prompt) for name, model in models.items() for prompt in model.prompts]
-    rows.sort(key=lambda row: order.index((row["model"], row["prompt"])))
+    means: dict[Any, Any] = {(one["model"], one["prompt"], one["metric"]): one for one in scores.to_dict("records")}
+    by_prompt = placed.groupby(_KEY, sort=False).indices
+    rows: list[dict[str, Any]] = []
+    for count in counts.reset_index().to_dict("records"):
+        model, prompt = count["model"], count["prompt"]
+        shared = {"model": model, "prompt": prompt, "missing": count["missing"]}
+        for metric in ("hp", "hr"):
+            mean, change = means[model, prompt, metric], changes.get((model, prompt, metric), {})
+            about = shared | {"measure": _SHOWN[metric], "scored": count["answers"], "unscored": 0}
+            about |= {"both": change.get("examples", count["answers"])}
+            about |= {"mean": mean["estimate"], "mean_low": mean["low"], "mean_high": mean["high"]}
+            rows.append(about | {key: change.get(key) for key in ("difference", "low", "high", "p_value")})
+        for heading, values in texts.items():
+            own, start = (values.to_numpy()[by_prompt[model, name]] for name in (prompt, starts[model]))
+            scored, both = int((~np.isnan(own)).sum()), ~np.isnan(own) & ~np.isnan(start)
+            about = shared | {"measure": heading, "scored": scored, "unscored": count["answers"] - scored}
+            about |= {"both": int(both.sum())}
+            if (interval := mean_interval(own, **draws)) is not None:
+                about |= {"mean": interval.estimate, "mean_low": interval.low, "mean_high": interval.high}
+            if prompt != starts[model] and both.any():
+                pair = Sample.mean("gain", own[both]), Sample.mean("gain", start[both])
+                about |= asdict(paired_bootstrap(pair, **draws)["gain"])
+            rows.append(about)
     return pd.DataFrame(rows)
 
 
@@ -308,15 +305,13 @@ def _ends(low: pd.Series, high: pd.Series, between: str = " to ", sign: str = ""
     return [None if a != a else f"{shown(a)}{between}{shown(b)}" for a, b in zip(low, high, strict=True)]
 
 
-def _prompts_table(placed: Mapping[tuple[str, str], PlacedAnswers], scores: pd.DataFrame, *notes: str) -> Table:
-    counts = pd.DataFrame([(*key, *some.counts) for key, some in placed.items()], columns=["model", "prompt", *COUNTS])
-    by = scores.set_index(["model", "prompt"])
-    cells = counts.set_index(["model", "prompt"])
-    for metric in ("hp", "hr", "hf"):
-        some = by[by["metric"] == metric]
+def _prompts_table(counts: pd.DataFrame, scores: pd.DataFrame, *notes: str) -> Table:
+    cells = counts.copy()
+    for metric in ("hp", "hr", "hf", "accuracy"):
+        some = scores[scores["metric"] == metric].set_index(_KEY)
         cells[_SHOWN[metric]] = some["estimate"]
-        cells[f"{_SHOWN[metric]} 95 %"] = _ends(some["low"], some["high"], " – ")
-    cells["accuracy"] = by[by["metric"] == "accuracy"]["estimate"]
+        if metric != "accuracy":
+            cells[f"{_SHOWN[metric]} 95 %"] = _ends(some["low"], some["high"], " – ")
     return frame_table("prompts", _TITLE, cells.reset_index(), *notes)
 
 

@@ -7,117 +7,140 @@ is one more than the number of models that beat it, and a tie counts a half.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.answers.matching import align, excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.statistics import percentiles, resample
 from taxtune.progress import track
-from taxtune.report.output import Cell, StudyReport, Table
-from taxtune.studies.contestants import read_models
-from taxtune.studies.output import both_trees_table
-from taxtune.studies.published import published
-from taxtune.studies.ranking.figure import draw_bump
-from taxtune.studies.ranking.settings import RankingSettings
-from taxtune.studies.scoring import (
+from taxtune.report.output import StudyReport, Table
+from taxtune.studies.contestants import (
     COUNTS,
-    PlacedAnswers,
+    answer_counts,
     check_headings,
     check_measures,
-    check_questions,
-    measure_notes,
-    missing_note,
-    place_rows,
+    gather,
+    named_paths,
+    place_answers,
+    read_tables,
     text_scores,
-    trivial_answer,
 )
-from taxtune.taxonomy import Taxonomy
+from taxtune.studies.output import both_trees_table, frame_table
+from taxtune.studies.published import published
+from taxtune.studies.ranking.figure import draw_bump
+from taxtune.studies.scoring import measure_notes, missing_note, trivial_answer
 
-__all__ = ["Measured", "RankStatistics", "kendall_taus", "rank_models", "ranking", "ranking_of_table"]
+if TYPE_CHECKING:
+    from taxtune.studies.ranking import RankingSettings
+
+__all__ = ["Measured", "kendall_taus", "rank_models", "ranking", "ranking_of_table"]
 
 FloatArray = NDArray[np.float64]
 
 TITLE = "Ranking of models under text measures and taxonomy-aware metrics"
 # The metrics, after the text measures and in the order of the paper's Tables 4 and 5.
 _METRICS = ("accuracy", "hR", "hP", "hF")
-_INTERVAL = ("2.5 %", "97.5 %")
+_INTERVAL = ["2.5 %", "97.5 %"]
 # Values that differ by less are tied: sums of the same numbers in another order differ in the last digits.
 _TIE = 1e-12
 
 
 def ranking(settings: RankingSettings) -> StudyReport:
     """Reads and ranks the models and returns the report; see `taxtune.studies.ranking.run`."""
-    judges = check_measures(settings.measure, settings.question_column)
+    check_measures(settings.measure, settings.question_column)
     taxonomy, part = settings.read_tree()
-    files = read_models(settings, taxonomy, part, settings.by)
-    aligned = align(files, settings.rows)
-    rows: Mapping[str, Sequence[Any]] = aligned.rows
-    # Models are loaded once the files are known to be in order.
-    names = list(rows)
-    if len(names) < 2:
+    read = read_tables(named_paths(settings.files), settings, taxonomy, part)
+    # Parts of one file are named after what tells them apart.
+    several = len({name for name, _ in read}) > 1
+    tables = {(", ".join(filter(None, key)) if several else key[1] or key[0], ""): one for key, one in read.items()}
+    if len(tables) < 2:
         remedy = "Give several files as MODEL=FILE, or one with --by COLUMN or several --guess."
-        raise DataError("A ranking needs at least two models.", value=names, remedy=remedy)
-    if judges:
-        for name, some in rows.items():
-            check_questions(name, some, settings.question_column)
-    if all(row.answer is None for some in rows.values() for row in some):
+        raise DataError("A ranking needs at least two models.", value=[name for name, _ in tables], remedy=remedy)
+    contest = gather([tables], settings)
+    if contest.answers["answer"].isna().all():
         remedy = "Check the column with the answers, and whether every call failed."
-        raise DataError("No model has answers, so there is nothing to rank.", value=names, remedy=remedy)
-    measures = settings.measures(settings.measure)
+        raise DataError("No model has answers, so there is nothing to rank.", remedy=remedy)
+    # Models are loaded once the files are known to be in order.
+    measures, mapper = settings.measures(settings.measure), settings.mapper(taxonomy)
     check_headings(measures, ("model", *COUNTS, *_METRICS))
-    mapper = settings.mapper(taxonomy)
-    placed = place_rows(mapper, rows)
-    targets = np.array([row.target for row in rows[names[0]]], dtype=np.int64)
-    columns = []
+    placed = place_answers(mapper, contest.answers)
+    known = placed[placed["node"] >= 0]
+    hp, hr = precision_recall(taxonomy, known["node"], known["target"], off_tree=known["as_child"])
+    accuracy = ((known["node"] == known["target"]) & ~known["as_child"]).astype(float)
+    for name, values in (("accuracy", accuracy), ("hR", hr), ("hP", hp)):
+        placed[name] = pd.Series(values, index=known.index, dtype=float)
     for measure in measures:
-        scores = text_scores(
-            rows, measure, taxonomy, reference=settings.reference, question_column=settings.question_column
-        )
-        columns.append(Measured(measure.label, np.stack([scores[name] for name in names])))
-    columns += _metrics(taxonomy, placed, targets)
-    statistics = rank_models(columns, resamples=settings.resamples, seed=settings.seed)
-    headings = [one.label for one in columns]
-    remarks = (*_remarks(taxonomy, placed, targets, columns), *measure_notes(measures))
-    tables = [
-        _scores_table(placed, columns, remarks),
-        _ranks_table(names, headings, statistics.ranks),
-        _uncertainty_table(names, headings, statistics, settings.resamples),
-        _tau_table(headings, statistics),
+        placed[measure.label] = text_scores(contest.answers, measure, taxonomy, settings.reference)
+    models = list(placed["model"].unique())
+
+    def matrix(column: str) -> FloatArray:
+        return placed[column].to_numpy().reshape(len(models), -1)
+
+    columns = [Measured(measure.label, matrix(measure.label)) for measure in measures]
+    columns += [Measured(name, matrix(name)) for name in _METRICS[:-1]]
+    columns.append(Measured("hF", matrix("hP"), matrix("hR")))
+    ranks, taus = rank_models(columns, models, resamples=settings.resamples, seed=settings.seed)
+    targets = placed.loc[placed["model"] == models[0], "target"].to_numpy()
+    groups = {str(model): some for model, some in placed.groupby("model", sort=False)}
+    remarks = [
+        "Text measures and accuracy are in percent, hR, hP and hF between 0 and 1, as in the paper.",
+        *missing_note(
+            len(placed) - len(known),
+            "a value is over the model's own answers; a rank compares each pair of models on the examples that both "
+            "answered",
+        ),
+        trivial_answer(taxonomy, targets),
+    ]
+    for measure in measures:
+        lacking = placed.loc[known.index, measure.label].isna()
+        unscored = lacking.groupby(known["model"], sort=False).agg(["sum", "size"])
+        remarks += [
+            f"{measure.label}: {row['sum']:,} of {row['size']:,} answers of {model} are unscored."
+            for model, row in unscored.iterrows()
+            if row["sum"]
+        ]
+    shown = [
+        _scores_table(answer_counts(placed, ["model"]), columns, remarks),
+        _ranks_table(ranks),
+        frame_table(
+            "uncertainty",
+            "How certain the ranks are",
+            ranks,
+            f"Percentiles of the rank, and share of first places, over {settings.resamples:,} resamples of the "
+            "examples, the same for all models and measures; k models tied for first place get 1/k each.",
+            digits={**dict.fromkeys(("rank", *_INTERVAL), 1), "P(first)": 2},
+        ),
+        frame_table(
+            "tau",
+            f"Kendall's τ of each measure's ranking with that of {columns[-1].label}",
+            taus,
+            "τ-b; the interval is over the resamples in which neither ranking ties all models.",
+            digits=dict.fromkeys(("τ", *_INTERVAL), 2),
+        ),
     ]
     if part is not None:
-        both = {name: (own.nodes, targets) for name, own in placed.items()}
-        tables.append(both_trees_table(part, both, off_tree={name: own.as_child for name, own in placed.items()}))
-    draw = partial(
-        draw_bump,
-        names,
-        headings,
-        statistics.ranks,
-        low=statistics.low,
-        high=statistics.high,
-        over=f"{len(targets):,} examples",
-    )
+        both = {name: (some["node"], some["target"]) for name, some in groups.items()}
+        shown.append(both_trees_table(part, both, off_tree={name: some["as_child"] for name, some in groups.items()}))
     return StudyReport(
         study="ranking",
         title=TITLE,
         settings={
             **settings.record(),
-            "models": names,
+            "models": models,
             "examples": len(targets),
             "measures": [measure.identity() for measure in measures],
             "mapper": mapper.identity(),
         },
-        tables=tuple(tables),
-        figures={"ranks": draw},
-        # Parts of one file give the same notes once.
-        notes=tuple(dict.fromkeys([*(note for file in files.values() for note in file.notes), *aligned.notes])),
-        data={"excluded": excluded_records(files.values(), [aligned])},
+        tables=tuple(shown),
+        figures={"ranks": partial(draw_bump, ranks, f"{len(targets):,} examples")},
+        notes=(*contest.notes, *measure_notes(measures)),
+        data={"excluded": contest.excluded},
     )
 
 
@@ -130,38 +153,33 @@ def ranking_of_table(name: str) -> StudyReport:
     """
     from scipy.stats import kendalltau
 
-    scores = pd.DataFrame(published(name)).set_index("model").astype(float)
-    names, labels = list(map(str, scores.index)), list(scores.columns)
-    ranks = np.stack([Measured(label, scores[[label]].to_numpy()).ranks()[0] for label in labels])
-    taus: list[tuple[Cell, ...]] = []
-    for label, row in zip(labels[:-1], ranks[:-1], strict=True):
-        both = ~np.isnan(row + ranks[-1])
-        tau = kendalltau(row[both], ranks[-1][both])
-        taus.append((label, float(tau.statistic), float(tau.pvalue)))
+    scores = published(name).set_index("model").astype(float)
+    ranks = scores.rank(ascending=False).melt(var_name="measure", value_name="rank", ignore_index=False).reset_index()
+    last = scores.columns[-1]
+    pairs = {label: scores[[label, last]].dropna().to_numpy().T for label in scores.columns[:-1]}
+    taus = [(label, *kendalltau(*pair)) for label, pair in pairs.items()]
     notes: list[str] = []
-    if {"hP", "hR"} <= {*labels} and (below := int((scores["hP"] < scores["hR"]).sum())):
+    if {"hP", "hR"} <= {*scores} and (below := int((scores["hP"] < scores["hR"]).sum())):
         notes.append(
             f"hP is below hR in {below} of {len(scores)} rows, which takes predictions deeper than their targets, and "
             "all targets are leaves: most likely hP and hR are exchanged."
         )
-    rows = tuple((name, *row) for name, row in zip(names, scores.to_numpy().tolist(), strict=True))
     return StudyReport(
         study="ranking",
         title=TITLE,
-        settings={"scores": name, "models": names, "seed": None},
+        settings={"scores": name, "models": list(scores.index), "seed": None},
         tables=(
-            Table("scores", f"Scores in {name}", ("model", *labels), rows, notes=tuple(notes)),
-            _ranks_table(names, labels, ranks),
-            Table(
+            frame_table("scores", f"Scores in {name}", scores.reset_index(), *notes),
+            _ranks_table(ranks),
+            frame_table(
                 "tau",
-                f"Kendall's τ of each ranking with that of {labels[-1]}",
-                ("measure", "τ", "p"),
-                tuple(taus),
-                {"τ": 2, "p": 3},
-                ("The p-value is for the null hypothesis of no association between the two rankings of these models.",),
+                f"Kendall's τ of each ranking with that of {last}",
+                pd.DataFrame(taus, columns=["measure", "τ", "p"]),
+                "The p-value is for the null hypothesis of no association between the two rankings of these models.",
+                digits={"τ": 2, "p": 3},
             ),
         ),
-        figures={"ranks": partial(draw_bump, names, labels, ranks, notes=notes)},
+        figures={"ranks": partial(draw_bump, ranks, notes=notes)},
     )
 
 
@@ -220,32 +238,22 @@ class Measured(NamedTuple):
         return np.where(ranked, 1 + (lost * (ranked & ~np.eye(len(ranked), dtype=bool))).sum(axis=2), np.nan)
 
 
-class RankStatistics(NamedTuple):
-    """Ranks of the models under each measure, best first from 1.
-
-    Attributes:
-        ranks: Ranks on the examples themselves, shape (measures, models); NaN for a model without any score.
-        low: 2.5 % quantile of the rank over the resamples, same shape.
-        high: 97.5 % quantile, same shape.
-        first: Share of the resamples in which the model is first, same shape; k models tied for it get 1/k each.
-        taus: Kendall's τ-b of each measure's ranks with those of the last, with the 2.5 % and 97.5 % quantiles over the
-            resamples in which it exists, shape (measures, 3); NaN where one of the two ties all models.
-    """
-
-    ranks: FloatArray
-    low: FloatArray
-    high: FloatArray
-    first: FloatArray
-    taus: FloatArray
-
-
-def rank_models(measures: Sequence[Measured], *, resamples: int = 2000, seed: int = 0) -> RankStatistics:
+def rank_models(
+    measures: Sequence[Measured], models: Sequence[str], *, resamples: int = 2000, seed: int = 0
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Ranks models under each measure, with percentile bootstrap intervals of the ranks.
 
     Args:
         measures: One or more measures of the same models and examples; τ compares each with the last one.
+        models: The models' names.
         resamples: Number of bootstrap resamples of the examples, at least 1.
         seed: Seed of the resampling.
+
+    Returns:
+        A row per measure and model: measure, model, rank (best first from 1; NaN without any score), the 2.5 % and
+        97.5 % quantiles of the rank over the resamples, and P(first), the share of them in which the model is first (k
+        models tied for it get 1/k each). And a row per measure but the last: measure, Kendall's τ-b of its ranks with
+        those of the last, and its quantiles over the resamples in which neither ties all models.
     """
     ranks = np.stack([measure.ranks()[0] for measure in measures])
 
@@ -259,10 +267,12 @@ def rank_models(measures: Sequence[Measured], *, resamples: int = 2000, seed: in
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="inverted_cdf")
     best = drawn == np.nanmin(np.where(np.isnan(drawn), np.inf, drawn), axis=2, keepdims=True)
     first = (best / np.maximum(best.sum(axis=2, keepdims=True), 1)).mean(axis=0)
-    taus = kendall_taus(drawn, drawn[:, -1:])
-    quantiles = [percentiles(column) for column in taus.T]
-    low, high, first = (np.where(np.isnan(ranks), np.nan, array) for array in (low, high, first))
-    return RankStatistics(ranks, low, high, first, np.column_stack([kendall_taus(ranks, ranks[-1]), quantiles]))
+    names = [measure.label for measure in measures]
+    index = pd.MultiIndex.from_product([names, models], names=["measure", "model"])
+    cells = {"rank": ranks, "2.5 %": low, "97.5 %": high, "P(first)": np.where(np.isnan(ranks), np.nan, first)}
+    taus = pd.DataFrame({"measure": names, "τ": kendall_taus(ranks, ranks[-1])})
+    taus[_INTERVAL] = [percentiles(column) for column in kendall_taus(drawn, drawn[:, -1:]).T]
+    return pd.DataFrame({name: values.ravel() for name, values in cells.items()}, index).reset_index(), taus[:-1]
 
 
 def kendall_taus(a: ArrayLike, b: ArrayLike) -> FloatArray:
@@ -276,84 +286,20 @@ def kendall_taus(a: ArrayLike, b: ArrayLike) -> FloatArray:
         return np.asarray((left * right).sum(-1) / np.sqrt((left**2).sum(-1) * (right**2).sum(-1)))
 
 
-# -- scores and tables ------------------------------------------------------------------------------------------------
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _metrics(taxonomy: Taxonomy, placed: Mapping[str, PlacedAnswers], targets: NDArray[np.int64]) -> list[Measured]:
-    accuracy, hr, hp = np.full((3, len(placed), len(targets)), np.nan)
-    for i, own in enumerate(placed.values()):
-        known, nodes, off = own.known, own.nodes[own.known], own.as_child[own.known]
-        accuracy[i, known] = (nodes == targets[known]) & ~off
-        hp[i, known], hr[i, known] = precision_recall(taxonomy, nodes, targets[known], off_tree=off)
-    return [Measured("accuracy", accuracy), Measured("hR", hr), Measured("hP", hp), Measured("hF", hp, hr)]
-
-
-def _remarks(
-    taxonomy: Taxonomy, placed: Mapping[str, PlacedAnswers], targets: NDArray[np.int64], columns: Sequence[Measured]
-) -> Iterator[str]:
-    yield "Text measures and accuracy are in percent, hR, hP and hF between 0 and 1, as in the paper."
-    yield from missing_note(
-        sum(own.counts[1] for own in placed.values()),
-        "a value is over the model's own answers; a rank compares each pair of models on the examples that both "
-        "answered",
-    )
-    yield trivial_answer(taxonomy, targets)
-    for one in columns[: -len(_METRICS)]:
-        for i, (model, own) in enumerate(placed.items()):
-            if lacking := int((own.known & ~one.known[i]).sum()):
-                yield f"{one.label}: {lacking:,} of {int(own.known.sum()):,} answers of {model} are unscored."
-
-
-def _scores_table(placed: Mapping[str, PlacedAnswers], columns: Sequence[Measured], notes: tuple[str, ...]) -> Table:
+def _scores_table(counts: pd.DataFrame, columns: Sequence[Measured], notes: Sequence[str]) -> Table:
     """Returns the values of the models as paper 1 prints them (Tables 4 and 5): all but hR, hP and hF in percent."""
-    values = [one.values()[0] * (1 if one.label in _METRICS[1:] else 100) for one in columns]
-    rows: list[tuple[Cell, ...]] = [
-        (name, *own.counts, *(float(of[i]) for of in values)) for i, (name, own) in enumerate(placed.items())
-    ]
+    for one in columns:
+        counts[one.label] = one.values()[0] * (1 if one.label in _METRICS[1:] else 100)
     digits = {one.label: 3 if one.label in _METRICS[1:] else 1 for one in columns}
-    return Table("scores", TITLE, ("model", *COUNTS, *digits), tuple(rows), digits, notes)
+    return frame_table("scores", TITLE, counts.reset_index(), *notes, digits=digits)
 
 
-def _ranks_table(names: Sequence[str], headings: Sequence[str], ranks: FloatArray) -> Table:
-    return Table(
-        "ranks",
-        "Rank of each model under each measure",
-        ("model", *headings),
-        tuple((name, *map(_rank, ranks[:, j])) for j, name in enumerate(names)),
-        dict.fromkeys(headings, 1),
-        ("1 is the best. Tied models share the average of their ranks.",),
-    )
-
-
-def _rank(value: float) -> Cell:
-    return None if np.isnan(value) else int(value) if float(value).is_integer() else float(value)
-
-
-def _uncertainty_table(names: Sequence[str], headings: Sequence[str], found: RankStatistics, resamples: int) -> Table:
-    shown = (found.ranks, found.low, found.high)
-    return Table(
-        "uncertainty",
-        "How certain the ranks are",
-        ("measure", "model", "rank", *_INTERVAL, "P(first)"),
-        tuple(
-            (heading, name, *(_rank(values[i, j]) for values in shown), float(found.first[i, j]))
-            for i, heading in enumerate(headings)
-            for j, name in enumerate(names)
-        ),
-        {**dict.fromkeys(("rank", *_INTERVAL), 1), "P(first)": 2},
-        (
-            f"Percentiles of the rank, and share of first places, over {resamples:,} resamples of the examples, the "
-            "same for all models and measures; k models tied for first place get 1/k each.",
-        ),
-    )
-
-
-def _tau_table(headings: Sequence[str], found: RankStatistics) -> Table:
-    return Table(
-        "tau",
-        f"Kendall's τ of each measure's ranking with that of {headings[-1]}",
-        ("measure", "τ", *_INTERVAL),
-        tuple((heading, *row) for heading, row in zip(headings[:-1], found.taus.tolist(), strict=False)),
-        dict.fromkeys(("τ", *_INTERVAL), 2),
-        ("τ-b; the interval is over the resamples in which neither ranking ties all models.",),
-    )
+def _ranks_table(ranks: pd.DataFrame) -> Table:
+    measures, models = ranks["measure"].unique(), ranks["model"].unique()
+    wide = ranks.pivot(index="model", columns="measure", values="rank").loc[models, measures].reset_index()
+    note = "1 is the best. Tied models share the average of their ranks."
+    title = "Rank of each model under each measure"
+    return frame_table("ranks", title, wide, note, digits=dict.fromkeys(measures, 1))

@@ -20,14 +20,14 @@ life/Insecta/Apis mellifera,species,honey bee
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "tree.csv").write_text(TAXONOMY, encoding="utf-8")
-    (tmp_path / "placed.csv").write_text("said,where\na mallard,mallard\nno idea,\n", encoding="utf-8")
+    (tmp_path / "placed.csv").write_text("answer,node\na mallard,mallard\nno idea,\n", encoding="utf-8")
     return tmp_path
 
 
 def test_tables_and_files(folder: Path, study: Study) -> None:
     out, err = study.said(
         "-t", folder / "tree.csv", "-e", "lexical", "-e", "again=lexical", "--resamples", 20,
-        "--answers", folder / "placed.csv", "--answer-column", "said", "--node-column", "where",
+        "--answers", folder / "placed.csv",
         "--template", "it is a {name}", "--out", folder / "out",
     )  # fmt: skip
     for text in ("held-out name", "it is a {name}", "placed answers", "no evidence", "Language only"):

@@ -41,11 +41,12 @@ def test_two_prompts_as_table_json_and_files(folder: Path, study: Study) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("m:a=short.csv", "m:b=careful.csv"), "Missing option '--taxonomy'"),
         (("m=short.csv", "-t", "tree.csv"), "does not say which model and prompt"),
         (("m:a=short.csv", "-t", "tree.csv"), "m has a single prompt"),
         (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "--baseline", "c"), "no prompt of the baseline's name"),
         (("m:a=short.csv", "m:b=silent.csv", "-t", "tree.csv"), "every call failed"),
-        ((".",), "contains no finished run"),
+        (("m=run", "-t", "tree.csv"), "not a taxtune record"),
         (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "-m", "clip-i2t:none"), "needs images"),
         (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "-m", "lave:none"), "--question-column"),
     ],
@@ -56,6 +57,7 @@ def test_bad_input_is_one_message(
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
+    (folder / "run").mkdir()
     (folder / "silent.csv").write_text("id,answer,target\n1,,blackbird\n2,,mallard\n", encoding="utf-8")
     assert message in study.refused(*arguments)
 

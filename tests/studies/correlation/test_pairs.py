@@ -106,5 +106,5 @@ def test_a_seed_makes_a_sample_and_a_root_alone_has_no_pair() -> None:
     first, second, other = (sampler.sample(50, np.random.default_rng(seed)) for seed in (3, 3, 4))
     assert first.equals(second)
     assert not first.equals(other)
-    with pytest.raises(TaxonomyError, match="'life', have no node at a distance of 1 to 7"):
+    with pytest.raises(TaxonomyError, match=r"no node at a distance of 1 to 7.*'life'"):
         PairSampler(Taxonomy(["life"], [-1])).sample(5, np.random.default_rng(0))

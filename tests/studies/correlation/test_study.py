@@ -22,7 +22,7 @@ from taxtune.report.drawing import save_figure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
 from taxtune.studies.correlation import CorrelationSettings
-from taxtune.studies.correlation.study import LEAST_P, correlate, draw_pairs, kendall, score_pairs
+from taxtune.studies.correlation.study import LEAST_P, correlate, draw_pairs, kendall, score_curves, score_pairs
 from taxtune.taxonomy import Taxonomy
 
 
@@ -94,10 +94,10 @@ def test_no_p_value_is_zero(birds: Taxonomy) -> None:
 def test_tau_is_that_of_all_pairs_scored_one_by_one(birds: Taxonomy, labels: str) -> None:
     measures = [make_measure("rouge-1"), make_measure("meteor")]
     pairs = draw_pairs(birds, CorrelationSettings(taxonomy=birds, pairs=400, seed=5, labels=labels))  # type: ignore[arg-type]
-    found = correlate(score_pairs(pairs, measures), measures)
-    assert [(one["measure"], one["metric"]) for one in found] == [
-        (name, metric) for name in ("rouge-1", "meteor") for metric in ("hp", "hr")
-    ]
+    scored = score_pairs(pairs, measures)
+    taus = correlate(scored, measures).set_index(["measure", "metric"])["tau"]
+    curves = score_curves(scored, measures)
+    assert list(taus.index) == [(name, metric) for name in ("rouge-1", "meteor") for metric in ("hp", "hr")]
     names = [birds.common_name(i) if labels == "common" else birds.labels[i] for i in range(len(birds))]
     for metric, part in pairs.groupby("metric"):
         hp, hr = precision_recall(birds, part["node"], part["leaf"])
@@ -106,14 +106,16 @@ def test_tau_is_that_of_all_pairs_scored_one_by_one(birds: Taxonomy, labels: str
         for measure in measures:
             rows = zip(part["leaf"], part["node"], strict=True)
             scores = np.array([measure.scores([names[node]], [names[leaf]])[0] for leaf, node in rows])
-            (one,) = (one for one in found if (one["measure"], one["metric"]) == (measure.name, metric))
-            np.testing.assert_allclose(one["tau"], kendalltau(values, np.round(scores, 6)).statistic)  # NaN where both
-            for point in one["curve"]:
-                own = scores[values == point["value"]]
-                assert point["n"] == len(own)
-                assert (point["mean"], point["std"]) == pytest.approx((own.mean(), own.std()), abs=1e-6)
+            tau = kendalltau(values, np.round(scores, 6)).statistic
+            np.testing.assert_allclose(taus[measure.name, metric], tau)  # NaN where both
+            curve = curves[(curves["measure"] == measure.name) & (curves["metric"] == metric)]
+            assert curve["value"].tolist() == sorted(set(values))
+            for point in curve.itertuples():
+                own = scores[values == point.value]
+                assert point.n == len(own)
+                assert (point.mean, point.std) == pytest.approx((own.mean(), own.std()), abs=1e-6)
     # "Turdus merula" and "Turdus migratorius" share a word; "blackbird" and "American robin" share none.
-    assert math.isnan(found[0]["tau"]) == (labels == "common")
+    assert math.isnan(taus.iloc[0]) == (labels == "common")
 
 
 def test_measures_that_need_what_labels_do_not_have_are_refused(birds: Taxonomy) -> None:

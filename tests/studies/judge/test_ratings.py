@@ -72,12 +72,12 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"human": "good"}, "not a number"),
-        ({"human": float("inf")}, "not a finite number"),
-        ({"human": [1, 1, 0]}, "must have five binary ones"),
-        ({"human": [1, 1, 0, 2, 1]}, "must have five binary ones"),
-        ({"human": [1, "", 0, None, 1]}, "not a number"),
-        ({"human": "[1, 1"}, "not JSON"),
+        ({"human": "good"}, "human: Input should be a valid number"),
+        ({"human": float("inf")}, "human: Input should be a finite number"),
+        ({"human": [1, 1, 0]}, "5 ratings of 0 and 1"),
+        ({"human": [1, 1, 0, 2, 1]}, "5 ratings of 0 and 1"),
+        ({"human": [1, "", 0, None, 1]}, "5 ratings of 0 and 1"),
+        ({"human": "[1, 1"}, "human: "),
     ],
 )
 def test_bad_cells_are_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:

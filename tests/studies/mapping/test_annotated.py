@@ -35,16 +35,13 @@ def test_jsonl_with_everything(tmp_path: Path, birds: Taxonomy) -> None:
     assert "path of another tree" in read.notes[1]
 
 
-def test_csv_with_other_columns(tmp_path: Path, birds: Taxonomy) -> None:
-    path = write(tmp_path, "said,where,or\na thrush,thrush,Aves; Passeriformes\n,thrush,\nzebra,,\n")
-    columns = {"answer": "said", "node": "where", "also": "or", "style": "kind"}
-    read = read_annotated(path, birds, **columns, missing="leave-out")
+def test_csv_whose_rows_lack_an_answer_or_a_node(tmp_path: Path, birds: Taxonomy) -> None:
+    path = write(tmp_path, "answer,node,also\na thrush,thrush,Aves; Passeriformes\n,thrush,\nzebra,,\n")
+    read = read_annotated(path, birds)
     assert read.frame["acceptable"].tolist() == [{3, 1, 2}, {0}]
     assert read.frame["style"].tolist() == [None, None]
     assert "1 of 3 rows are left out: no answer" in read.notes
-    read = read_annotated(path, birds, **columns, missing="leave-out", no_node="leave-out")
-    assert read.frame["answer"].tolist() == ["a thrush"]
-    assert [(one["row"], one["reason"]) for one in read.excluded] == [(3, "no answer"), (4, "no node")]
+    assert read.excluded == ({"file": str(path), "row": 3, "reason": "no answer"},)
 
 
 def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path: Path, birds: Taxonomy) -> None:
@@ -62,8 +59,6 @@ def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path: Path, birds: Ta
     [
         ({"answer": "x", "node": "dodo"}, "row 2: node: 'dodo' is not on the taxonomy"),
         ({"answer": "x", "node": 3}, "row 2: node is not a label or a path: 3"),
-        ({"answer": "x"}, "row 2: node is absent"),
-        ({"answer": None, "node": "bird"}, "row 2: answer is missing"),
         ({"answer": ["x"], "node": "bird"}, "row 2: answer is not text"),
         ({"answer": "x", "node": "bird", "also": ["dodo"]}, "row 2: also: 'dodo'"),
         ({"answer": "x", "node": "bird", "also": 3}, "row 2: also is not a label"),
@@ -78,15 +73,14 @@ def test_bad_rows_are_named(tmp_path: Path, birds: Taxonomy, record: dict[str, o
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "said"),
+    ("text", "said"),
     [
-        ("", {}, "empty"),
-        ("answer\nx\n", {}, "no column 'node'"),
-        ("answer,node\n,bird\n", {"missing": "leave-out"}, "No usable rows are left"),
-        ("answer,node\nx,\n", {"no_node": "error"}, "node is missing; --no-node sets what that means"),
-        ("answer,node\n" + "x,dodo\n" * 50, {}, "and 45 more: node: 'dodo'"),
+        ("", "empty"),
+        ("answer\nx\n", "no column 'node'"),
+        ("answer,node\n,bird\n", "No usable rows are left"),
+        ("answer,node\n" + "x,dodo\n" * 50, "and 45 more: node: 'dodo'"),
     ],
 )
-def test_bad_files(tmp_path: Path, birds: Taxonomy, text: str, told: dict[str, str], said: str) -> None:
+def test_bad_files(tmp_path: Path, birds: Taxonomy, text: str, said: str) -> None:
     with pytest.raises(DataError, match=said):
-        read_annotated(write(tmp_path, text), birds, **told)
+        read_annotated(write(tmp_path, text), birds)

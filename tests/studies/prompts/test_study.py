@@ -6,35 +6,35 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from taxtune.answers import AnswerRow
 from taxtune.errors import DataError
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
 from taxtune.metrics.registry import FunctionMeasure
 from taxtune.report.drawing import save_figure
 from taxtune.report.output import StudyReport
 from taxtune.studies.prompts import PromptsSettings
-from taxtune.studies.prompts.run_folders import PromptedModel
 from taxtune.studies.prompts.study import compare_prompts
-from taxtune.studies.scoring import PlacedAnswers
 from taxtune.taxonomy import Taxonomy
 
 BLACKBIRD, ROBIN, MALLARD = 4, 5, 8
 
 
-def prompt(*nodes: int) -> PlacedAnswers:
-    """Answers on some nodes, none of which abstains or is off the tree."""
-    return PlacedAnswers(np.array(nodes, dtype=np.int64), np.zeros(len(nodes), dtype=bool), 0, 0)
+def model(name: str = "m", targets: tuple[int, ...] = (BLACKBIRD, MALLARD), **prompts: Any) -> pd.DataFrame:
+    """The answers of a model under prompts on some nodes, none of which abstains or is off the tree."""
+    rows = [
+        (name, prompt, None if node < 0 else f"{node}", targets[i % len(targets)], "", node, False, False, False)
+        for prompt, nodes in prompts.items()
+        for i, node in enumerate(nodes)
+    ]
+    columns = ["model", "prompt", "answer", "target", "question", "node", "as_child", "abstained", "off_tree"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def model(birds: Taxonomy, **prompts: PlacedAnswers) -> PromptedModel:
-    n = len(next(iter(prompts.values())).nodes)
-    return PromptedModel(birds, np.array([BLACKBIRD, MALLARD] * n)[:n], prompts)
-
-
-def prompts_study(models: dict[str, PromptedModel], **settings: Any) -> StudyReport:
-    return compare_prompts(models, PromptsSettings(files=(), **settings))
+def prompts_study(birds: Taxonomy, *models: pd.DataFrame, **settings: Any) -> StudyReport:
+    settings = {"files": (), "taxonomy": birds} | settings
+    return compare_prompts(birds, pd.concat(models, ignore_index=True), PromptsSettings(**settings))
 
 
 def records(report: StudyReport, name: str) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ def records(report: StudyReport, name: str) -> list[dict[str, Any]]:
 
 def test_a_hand_computed_arrow(birds: Taxonomy) -> None:
     # Bold: a blackbird and a robin; careful: a thrush and a bird (see test_ranking for the sums).
-    report = prompts_study({"m": model(birds, bold=prompt(BLACKBIRD, ROBIN), careful=prompt(3, 1))}, resamples=100)
+    report = prompts_study(birds, model(bold=(BLACKBIRD, ROBIN), careful=(3, 1)), resamples=100)
     bold, careful = records(report, "prompts")
     assert (bold["hP"], bold["hR"], bold["hF"], bold["accuracy"]) == pytest.approx((0.7, 0.7, 0.7, 0.5))
     assert (careful["hP"], careful["hR"], careful["hF"], careful["accuracy"]) == pytest.approx((1.0, 0.6, 0.75, 0.0))
@@ -56,10 +56,10 @@ def test_differences_are_the_paired_bootstrap_on_what_both_answered(birds: Taxon
     rng = np.random.default_rng(0)
     one, two = rng.integers(0, 9, 60), rng.integers(0, 9, 60)
     one[:5], two[5:8] = -1, -1
-    given = model(birds, one=prompt(*one.tolist()), two=prompt(*two.tolist()))
-    report = prompts_study({"m": given}, resamples=300, seed=4)
+    report = prompts_study(birds, model(one=one.tolist(), two=two.tolist()), resamples=300, seed=4)
+    targets = np.array([BLACKBIRD, MALLARD] * 30)
     both = (one >= 0) & (two >= 0)
-    second, first = (hierarchical_sample(birds, nodes[both], given.targets[both]) for nodes in (two, one))
+    second, first = (hierarchical_sample(birds, nodes[both], targets[both]) for nodes in (two, one))
     expected = paired_bootstrap((second, first), resamples=300, seed=4)
     shown = {row["metric"]: row for row in records(report, "differences")}
     for metric, name in (("hp", "hP"), ("hr", "hR"), ("hf", "hF"), ("accuracy", "accuracy")):
@@ -87,47 +87,40 @@ def test_differences_are_the_paired_bootstrap_on_what_both_answered(birds: Taxon
 def test_an_arrow_is_read_by_what_surely_moved(
     birds: Taxonomy, start: tuple[int, int], end: tuple[int, int], reading: str
 ) -> None:
-    report = prompts_study({"m": model(birds, a=prompt(*start * 100), b=prompt(*end * 100))}, resamples=200)
+    report = prompts_study(birds, model(a=start * 100, b=end * 100), resamples=200)
     assert records(report, "arrows")[0]["reading"] == reading
 
 
 def test_the_baseline_is_the_first_prompt_or_the_named_one(birds: Taxonomy) -> None:
-    prompts = {name: prompt(BLACKBIRD, MALLARD) for name in ("a", "b", "c")}
-    given = {"m": model(birds, **prompts)}
-    assert [row["to"] for row in records(prompts_study(given, resamples=10), "arrows")] == ["b", "c"]
-    named = prompts_study(given, baseline="b", resamples=10)
+    given = model(**dict.fromkeys("abc", (BLACKBIRD, MALLARD)))
+    assert [row["to"] for row in records(prompts_study(birds, given, resamples=10), "arrows")] == ["b", "c"]
+    named = prompts_study(birds, given, baseline="b", resamples=10)
     assert [(row["from"], row["to"]) for row in records(named, "arrows")] == [("b", "a"), ("b", "c")]
     with pytest.raises(DataError, match=r"m has no prompt of the baseline's name.*'a', 'b', 'c'"):
-        prompts_study(given, baseline="d")
+        prompts_study(birds, given, baseline="d")
 
 
-def test_what_cannot_be_compared_is_refused(birds: Taxonomy) -> None:
-    with pytest.raises(DataError, match="single prompt"):
-        prompts_study({"m": model(birds, a=prompt(BLACKBIRD))})
-    with pytest.raises(DataError, match="every call failed"):
-        prompts_study({"m": model(birds, a=prompt(-1, -1), b=prompt(3, 3))})
-    with pytest.raises(DataError, match="both 'a' and 'b'"):
-        prompts_study({"m": model(birds, a=prompt(-1, 3), b=prompt(3, -1))})
-    measure = FunctionMeasure("a", "a", lambda answer, reference: 1.0)
-    with pytest.raises(DataError, match="no answers as text"):
-        prompts_study({"m": model(birds, a=prompt(BLACKBIRD), b=prompt(ROBIN))}, measure=(measure,))
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        ({"a": [BLACKBIRD]}, "single prompt"),
+        ({"a": [-1, -1], "b": [3, 3]}, "every call failed"),
+        ({"a": [-1, 3], "b": [3, -1]}, "both 'a' and 'b'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(birds: Taxonomy, prompts: dict[str, list[int]], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        prompts_study(birds, model(**prompts))
 
 
 def test_answers_that_a_measure_cannot_score_are_counted_and_leave_no_gain(birds: Taxonomy) -> None:
     def told(answer: str, reference: str) -> float | None:
         return None if answer == "mumble" else float(answer == reference)
 
+    given = model(**dict.fromkeys("abc", (BLACKBIRD, MALLARD)))
+    given["answer"] = ["mumble", "mallard", "Turdus merula", "mumble", "x", "y"]
     measure = FunctionMeasure("told", "told", told)
-    rows = {
-        name: [
-            AnswerRow(i, str(i), said, (), node, "", {})
-            for i, (said, node) in enumerate(zip(answers, (BLACKBIRD, MALLARD), strict=True))
-        ]
-        for name, answers in {"a": ("mumble", "mallard"), "b": ("Turdus merula", "mumble"), "c": ("x", "y")}.items()
-    }
-    targets = np.array([BLACKBIRD, MALLARD])
-    given = PromptedModel(birds, targets, dict.fromkeys("abc", prompt(BLACKBIRD, MALLARD)), rows)
-    report = prompts_study({"m": given}, measure=(measure,), reference="any-name", resamples=20)
+    report = prompts_study(birds, given, measure=(measure,), reference="any-name", resamples=20)
     found = {row["prompt"]: row for row in records(report, "gains") if row["measure"] == "told"}
     keys = ("scored", "missing", "unscored", "mean", "in both", "gain")
     assert [found["a"][key] for key in keys] == [1, 0, 1, 1.0, 1, None]
@@ -141,8 +134,8 @@ def test_answers_that_a_measure_cannot_score_are_counted_and_leave_no_gain(birds
 )
 def test_an_arrow_for_each_model_and_prompt(birds: Taxonomy, names: str, prompts: str, arrows: int) -> None:
     rng = np.random.default_rng(0)
-    models = {m: model(birds, **{p: prompt(*rng.integers(1, 9, 30).tolist()) for p in prompts}) for m in names}
-    report = prompts_study(models, resamples=20)
+    models = [model(m, **{p: rng.integers(1, 9, 30).tolist() for p in prompts}) for m in names]
+    report = prompts_study(birds, *models, resamples=20)
     (axes,) = report.figures["arrows"]().axes
     assert sum(text.arrow_patch is not None for text in axes.texts if hasattr(text, "arrow_patch")) == arrows
     shown = [text.get_text() for text in axes.get_legend().get_texts()]
@@ -154,6 +147,6 @@ def test_an_arrow_for_each_model_and_prompt(birds: Taxonomy, names: str, prompts
 
 
 def test_arrows_of_no_length_draw(birds: Taxonomy, tmp_path: Path) -> None:
-    perfect = prompt(BLACKBIRD, MALLARD)
-    report = prompts_study({"m": model(birds, a=perfect, b=perfect)}, resamples=5)
+    perfect = (BLACKBIRD, MALLARD)
+    report = prompts_study(birds, model(a=perfect, b=perfect), resamples=5)
     assert save_figure(report.figures["arrows"], tmp_path / "arrows")[0].stat().st_size > 10_000

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
+import pandas as pd
 import pytest
 
 from taxtune.studies.ranking.figure import draw_bump
 
-NAN = float("nan")
+
+def frame(ranks: list[list[float]], models: str) -> pd.DataFrame:
+    """Ranks by measure and model, each with an interval."""
+    rows = [(f"M{i}", models[j], rank) for i, row in enumerate(ranks) for j, rank in enumerate(row)]
+    made = pd.DataFrame(rows, columns=["measure", "model", "rank"])
+    return made.assign(**{"2.5 %": made["rank"] - 0.5, "97.5 %": made["rank"] + 0.5})
 
 
 def test_marks_stand_at_the_ranks_and_names_at_both_ends() -> None:
-    ranks = np.array([[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]])
     notes = ["one " * 30, "two"]
-    figure = draw_bump(list("abc"), ["EM", "hF"], ranks, low=ranks - 0.5, high=ranks + 0.5, over="9 rows", notes=notes)
+    figure = draw_bump(frame([[1, 2, 3], [3, 1, 2]], "abc"), "9 rows", notes)
     (axes,) = figure.axes
     marks = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
     assert sorted(line.get_ydata().tolist() for line in marks) == [[1, 3], [2, 1], [3, 2]]
@@ -31,7 +35,7 @@ def test_marks_stand_at_the_ranks_and_names_at_both_ends() -> None:
 
 
 def test_tied_models_stand_apart_around_their_rank() -> None:
-    figure = draw_bump(["a", "b"], ["EM"], np.array([[1.5, 1.5]]))
+    figure = draw_bump(frame([[1.5, 1.5]], "ab"))
     heights = sorted({float(line.get_ydata()[0]) for line in figure.axes[0].lines if len(line.get_ydata()) == 1})
     assert len(heights) == 2
     assert sum(heights) == pytest.approx(3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,16 +14,20 @@ from taxtune.studies.ranking.study import Measured, kendall_taus, rank_models
 NAN = float("nan")
 
 
+def ranked(measured: Measured, resamples: int = 100, seed: int = 0) -> pd.DataFrame:
+    """The ranks of models under one measure."""
+    return rank_models([measured], list("abc")[: len(measured.scores)], resamples=resamples, seed=seed)[0]
+
+
 def test_ranks_and_probability_of_being_first_of_a_hand_computed_case() -> None:
     # Two examples; a resample is (0, 0), (0, 1), (1, 0) or (1, 1), each with probability 1/4.
     # Model a scores (1, 0), model b (0, 1): a is first in one of the four, b in one, and they tie in two.
     measured = Measured("m", np.array([[1.0, 0.0], [0.0, 1.0]]))
-    found = rank_models([measured], resamples=4000, seed=1)
-    assert found.ranks.tolist() == [[1.5, 1.5]]
-    assert found.first.sum() == pytest.approx(1)
-    assert found.first[0] == pytest.approx([0.5, 0.5], abs=0.03)
-    assert found.low.tolist() == [[1.0, 1.0]]
-    assert found.high.tolist() == [[2.0, 2.0]]
+    found = ranked(measured, resamples=4000, seed=1)
+    assert found["rank"].tolist() == [1.5, 1.5]
+    assert found["P(first)"].sum() == pytest.approx(1)
+    assert found["P(first)"].tolist() == pytest.approx([0.5, 0.5], abs=0.03)
+    assert found[["2.5 %", "97.5 %"]].to_numpy().tolist() == [[1.0, 2.0], [1.0, 2.0]]
 
 
 def test_a_missing_score_is_no_zero_and_costs_no_other_model_an_example() -> None:
@@ -34,16 +39,16 @@ def test_a_missing_score_is_no_zero_and_costs_no_other_model_an_example() -> Non
     measured = Measured("m", np.array([a, b, c]))
     assert measured.values()[0].tolist() == pytest.approx([0.4, 0.65, 0.25])
     # a beats b (0.4 > 0.3), b beats c (0.65 > 0.25), c beats a (0.5 > 0.4): all win once, so all share rank 2.
-    assert rank_models([measured], resamples=10).ranks.tolist() == [[2, 2, 2]]
+    assert ranked(measured)["rank"].tolist() == [2, 2, 2]
 
 
 def test_a_model_without_any_score_has_no_rank_and_takes_none() -> None:
     measured = Measured("m", np.array([[0.1, 0.2], [NAN, NAN], [0.5, 0.6]]))
-    found = rank_models([measured], resamples=20)
+    found = ranked(measured, resamples=20)
     assert np.isnan(measured.values()[0, 1])
-    assert found.ranks[0, [0, 2]].tolist() == [2, 1]
-    assert np.isnan([found.ranks[0, 1], found.low[0, 1], found.high[0, 1], found.first[0, 1]]).all()
-    assert found.first[0, [0, 2]].tolist() == [0, 1]
+    columns = ["rank", "2.5 %", "97.5 %", "P(first)"]
+    assert found[columns].to_numpy()[[0, 2]].tolist() == [[2, 2, 2, 0], [1, 1, 1, 1]]
+    assert found.loc[1, columns].isna().all()
 
 
 def test_the_harmonic_mean_is_that_of_the_means() -> None:
@@ -51,14 +56,14 @@ def test_the_harmonic_mean_is_that_of_the_means() -> None:
     measured = Measured("hF", hp, hr)
     # Means 0.75 and 0.5 for both models: hF = 0.6 for both, though the means of the examples' own hF differ.
     assert measured.values()[0].tolist() == pytest.approx([0.6, 0.6])
-    assert rank_models([measured], resamples=1).ranks.tolist() == [[1.5, 1.5]]
+    assert ranked(measured)["rank"].tolist() == [1.5, 1.5]
 
 
 def test_resampling_agrees_with_a_loop_over_plain_resamples() -> None:
     rng = np.random.default_rng(5)
     scores = rng.random((3, 25)).round(1)
     scores[1, :4] = NAN
-    found = rank_models([Measured("m", scores)], resamples=3000, seed=2)
+    found = ranked(Measured("m", scores), resamples=3000, seed=2)
     wins = np.zeros(3)
     for _ in range(3000):
         rows = scores[:, rng.integers(25, size=25)]
@@ -72,16 +77,16 @@ def test_resampling_agrees_with_a_loop_over_plain_resamples() -> None:
             ranks.append(rank)
         best = np.array(ranks) == min(ranks)
         wins += best / best.sum()
-    assert found.first[0] == pytest.approx(wins / 3000, abs=0.03)
+    assert found["P(first)"].to_numpy() == pytest.approx(wins / 3000, abs=0.03)
 
 
 def test_the_interval_is_that_of_95_percent() -> None:
     # The first model loses where 5 of 9 draws or more fall on the other's two examples: P = 0.0304 by the binomial
     # distribution, more than the 2.5 % outside the interval on either side and less than 5 %.
     first = np.array([1, 1, 1, 1, 1, 1, 1, 0, 0])
-    found = rank_models([Measured("m", np.stack([first, 1 - first]).astype(float))], resamples=20_000)
-    assert found.first[0, 1] == pytest.approx(0.0304, abs=0.005)
-    assert (found.low[0].tolist(), found.high[0].tolist()) == ([1, 1], [2, 2])
+    found = ranked(Measured("m", np.stack([first, 1 - first]).astype(float)), resamples=20_000)
+    assert found.loc[1, "P(first)"] == pytest.approx(0.0304, abs=0.005)
+    assert found[["2.5 %", "97.5 %"]].to_numpy().tolist() == [[1, 2], [1, 2]]
 
 
 @settings(max_examples=60, deadline=None)
@@ -89,5 +94,6 @@ def test_the_interval_is_that_of_95_percent() -> None:
 def test_ranks_and_tau_agree_with_scipy(values: list[int], data: st.DataObject) -> None:
     a = np.array(values, dtype=np.float64)
     b = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(a), max_size=len(a))), dtype=np.float64)
-    assert rank_models([Measured("m", a[:, np.newaxis])], resamples=1).ranks[0].tolist() == rankdata(-a).tolist()
+    ranks, _ = rank_models([Measured("m", a[:, np.newaxis])], list(map(str, range(len(a)))), resamples=1)
+    assert ranks["rank"].tolist() == rankdata(-a).tolist()
     assert kendall_taus(a, b) == pytest.approx(kendalltau(a, b).statistic, nan_ok=True)

@@ -161,6 +161,6 @@ def test_the_papers_own_tables_rank_as_its_figure_5_says() -> None:
     assert other["SigLIP (closed-world)"]["very fine TI"] is None
     # hF of the papers' tables is the harmonic mean of its hP and hR; all three are rounded to three digits.
     for name in ("paper1-table4", "paper1-table5"):
-        for row in published(name):
-            hp, hr, hf = (float(row[column] or 0) for column in ("hP", "hR", "hF"))
+        for row in published(name).to_dict("records"):
+            hp, hr, hf = (row[column] for column in ("hP", "hR", "hF"))
             assert 2 * hp * hr / (hp + hr) == pytest.approx(hf, abs=0.0021), (name, row["model"])
