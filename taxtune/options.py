@@ -124,7 +124,6 @@ ApiBaseOption = Annotated[str | None, opt("Address of an OpenAI-compatible serve
 CacheDirOption = Annotated[Path | None, opt(
     "Folder for cached replies and embeddings.", "--cache-dir", shown="the user's cache folder", file_okay=False
 )]  # fmt: skip
-ChunkerOption = Annotated[str, opt("How the measure concept finds concepts: spacy, spacy:MODEL or rules.", "--chunker")]
 FrequenciesOption = Annotated[str | None, opt(
     "Node frequencies for the information-weighted scores: a CSV with the columns node and count, or `targets` to "
     "count the true labels.", "--frequencies", shown="all leaves equally likely",

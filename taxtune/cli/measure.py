@@ -14,7 +14,6 @@ from taxtune.options import (
     ApiBaseOption,
     BatchSizeOption,
     CacheDirOption,
-    ChunkerOption,
     ConcurrencyOption,
     DeviceOption,
     JsonRowsOption,
@@ -57,7 +56,6 @@ def measure(
     cache_dir: CacheDirOption = None,
     api_base: ApiBaseOption = None,
     concurrency: ConcurrencyOption = 8,
-    chunker: ChunkerOption = "spacy",
     out: OutOption = None,
     as_json: JsonRowsOption = False,
 ) -> None:
@@ -99,7 +97,6 @@ def measure(
         cache_dir=cache_dir,
         api_base=api_base,
         concurrency=concurrency,
-        chunker=chunker,
     )
     report = measured_report(
         answers,

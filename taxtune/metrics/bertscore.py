@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.metrics.model_pairs import Advance, Pair, TextModelMeasure, load_error, version_of
+from taxtune.loading import explain_load_error
+from taxtune.metrics.model_pairs import Advance, Pair, TextModelMeasure, version_of
 from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
 
 __all__ = ["BertScoreMeasure"]
@@ -79,7 +80,7 @@ class BertScoreMeasure(TextModelMeasure):
         try:
             scorer = BERTScorer(self._model.source, num_layers=self.layer, device=self._batches.device)
         except Exception as error:  # OSError, ValueError("Not supported"), AssertionError
-            raise load_error(self._model.source, error, "weights") from error
+            raise explain_load_error(self._model.source, error, "weights") from error
         # Checkpoints in half precision are slow on a CPU, and their scores would depend on the batch.
         scorer._model, scorer._tokenizer = scorer._model.float().eval(), tokenizer
         return scorer

@@ -30,7 +30,6 @@ from hashlib import sha256
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from taxtune.errors import DataError
 from taxtune.metrics.model_pairs import Notes
 from taxtune.metrics.registry import (
     FloatArray,
@@ -40,7 +39,6 @@ from taxtune.metrics.registry import (
     MeasureSettings,
     Questions,
     Texts,
-    check_texts,
 )
 from taxtune.metrics.text import package_version, stems, tokens
 from taxtune.progress import track_each
@@ -60,7 +58,6 @@ _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
 _ARTICLES = frozenset({"a", "an", "the"})
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBER_WORDS = {word: str(number) for number, word in enumerate(_NUMBERS)} | {"none": "0"}
-_MOST_CELLS = 4_000_000_000  # longest product of two lengths whose edit distance is computed
 
 
 def _contractions() -> dict[str, str]:
@@ -100,14 +97,12 @@ def normalise_answer(text: str) -> str:
 
 
 def character_similarity(answer: str, reference: str) -> float:
-    """The similarity max(0, 1 − CER), in [0, 1]; NaN for texts too long to compare, 0 for an empty reference alone."""
+    """The similarity max(0, 1 − CER), in [0, 1]; 0 where the reference alone is empty."""
     if answer == reference:
         return 1.0
     # The distance is at least the difference of the lengths: no need to compute it for an essay.
     if not reference or abs(len(answer) - len(reference)) >= len(reference):
         return 0.0
-    if len(answer) * len(reference) > _MOST_CELLS:
-        return float("nan")
     return max(0.0, 1.0 - Levenshtein.distance(answer, reference) / len(reference))
 
 
@@ -127,7 +122,7 @@ class VQAMeasure(ManyReferencesMeasure):
         return (f"{self.label}: {few}",) if self._few else ()
 
     def likeness(self, answer: str, reference: str) -> float:
-        """The likeness of two normalised texts, in [0, 1]."""
+        """1 for equal normalised texts, else 0."""
         return float(answer == reference)
 
     def scores_many(
@@ -185,26 +180,15 @@ class Cider(ManyReferencesMeasure):
         }
 
     def fit(self, references: Sequence[Sequence[str]]) -> None:
-        """Weighs n-grams by these references, one sequence for each document, whatever is scored together later.
-
-        Raises:
-            DataError: If none of them holds a word.
-        """
-        documents, weight = self._weights(references)
-        if not documents:
-            message = f"{self.label} needs references that contain words."
-            raise DataError(message, value=f"{len(references):,} documents")
+        """Weighs n-grams by these references, one sequence for each document, whatever is scored together later."""
         content = repr([list(given) for given in references]).encode("utf-8", "surrogatepass")
-        self._fitted = weight, f"{documents}, sha256:{sha256(content).hexdigest()[:16]}"
+        self._fitted = self._weights(references), f"sha256:{sha256(content).hexdigest()[:16]}"
 
     def scores_many(
         self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
     ) -> FloatArray:
         """The mean similarity of each answer with the references that can be compared, shape (n,); NaN without any."""
-        check_texts(answers, [given if isinstance(given, str) else "" for given in references])
-        for given in references:
-            check_texts(given, (), paired=False)
-        weight = self._weights(references)[1] if self._fitted is None else self._fitted[0]
+        weight = self._weights(references) if self._fitted is None else self._fitted[0]
         vector = cache(lambda text: self._vector(text, weight))
         scores = np.full(len(answers), np.nan)
         rows = list(enumerate(zip(answers, references, strict=True)))
@@ -219,28 +203,26 @@ class Cider(ManyReferencesMeasure):
 
         Unless `fit` was called, each reference is a document, so that the answers have no part in the weights.
         """
-        check_texts(answers, references, paired=False)
-        fitted = self._fitted
-        if fitted is None:
-            self._fitted = self._weights([[reference] for reference in references])[1], "each reference"
-        try:
-            return super().matrix(answers, references)
-        finally:
-            self._fitted = fitted
+        weight = self._weights([[text] for text in references]) if self._fitted is None else self._fitted[0]
+        table = np.full((len(answers), len(references)), np.nan)
+        wanted = [self._vector(reference, weight) for reference in references]
+        for i, answer in enumerate(answers):
+            own = self._vector(answer, weight)
+            table[i] = [self._similarity(own, other) if self._comparable(other) else np.nan for other in wanted]
+        return table
 
     def _grams(self, text: str) -> list[Counter[Gram]]:
         """The n-grams of a text for each n."""
         words = tokens(text) if self._robust else stems(text)
         return [Counter(words[i : i + n] for i in range(len(words) - n + 1)) for n in range(1, _LONGEST + 1)]
 
-    def _weights(self, references: Sequence[Sequence[str]]) -> tuple[int, Weight]:
-        """The number of documents with words, and the inverse document frequency of an n-gram, at least 0."""
-        documents, having = 0, Counter[Gram]()
-        for given in references:
-            grams = {gram for text in given for counts in self._grams(text) for gram in counts}
-            documents += bool(grams)
-            having.update(grams)
-        return documents, lambda gram: math.log(max(1, documents) / max(1, having[gram]))
+    def _weights(self, references: Sequence[Sequence[str]]) -> Weight:
+        """The inverse document frequency of an n-gram, at least 0; documents without words do not count."""
+        documents = [
+            {gram for text in given for counts in self._grams(text) for gram in counts} for given in references
+        ]
+        n, having = sum(map(bool, documents)), Counter(gram for grams in documents for gram in grams)
+        return lambda gram: math.log(max(1, n) / max(1, having[gram]))
 
     def _vector(self, text: str, weight: Weight) -> Vector:
         counted = self._grams(text)
@@ -254,13 +236,11 @@ class Cider(ManyReferencesMeasure):
         length, parts = reference
         if any(norm for _, norm in parts):
             return True
-        reason = "the reference contains no words."
-        if length:
-            reason = (
-                "every n-gram of the reference is in the references of every answer and so has weight 0; CIDEr needs "
-                "answers with different references, scored together."
-            )
-        self._notes.count(f"{self.name}: {{n}} pairs unscored: {reason}")
+        reason = (
+            "every n-gram of the reference is in the references of every answer and so has weight 0; CIDEr needs "
+            "answers with different references, scored together."
+        )
+        self._notes.count(f"{self.name}: {{n}} pairs unscored: {reason if length else 'the reference has no words.'}")
         return False
 
     def _similarity(self, answer: Vector, reference: Vector) -> float:

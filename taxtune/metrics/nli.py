@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taxtune.errors import ModelError
-from taxtune.metrics.model_pairs import Advance, Pair, TextModelMeasure, load_error, version_of, whole
+from taxtune.loading import explain_load_error
+from taxtune.metrics.model_pairs import Advance, Pair, TextModelMeasure, version_of
 from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
 
 __all__ = ["WORDING", "NliBackwardMeasure", "NliMeasure", "as_sentence", "entailment_label"]
@@ -107,15 +108,14 @@ class NliMeasure(TextModelMeasure):
                 self._model.source, revision=self._model.commit or "main", dtype=torch.float32
             )
         except Exception as error:
-            raise load_error(self._model.source, error, "weights") from error
+            raise explain_load_error(self._model.source, error, "weights") from error
         if network.config.pad_token_id is None:
             network.config.pad_token_id = self._tokenizer.pad_token_id
         return network.to(device).eval()
 
-    def as_pair(self, answer: str, reference: str) -> Pair:
-        """Premise and hypothesis."""
-        premise, hypothesis = as_sentence(whole(answer)), as_sentence(whole(reference))
-        return (hypothesis, premise) if self.backward else (premise, hypothesis)
+    def prepared(self, text: str) -> str:
+        """The text as a sentence."""
+        return as_sentence(super().prepared(text))
 
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
         """Counts the pairs that are longer than the model reads."""
@@ -123,7 +123,7 @@ class NliMeasure(TextModelMeasure):
             self.note_long(*pair)
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """The probability that each premise entails its hypothesis; the longest pairs go first."""
+        """The probability that each answer entails its reference, or the reverse; the longest pairs go first."""
         order = sorted(range(len(pairs)), key=lambda i: -sum(map(len, pairs[i])))
         scores = np.empty(len(pairs))
         scores[order] = self._batches.map([pairs[i] for i in order], self._classify, advance=advance)
@@ -132,7 +132,9 @@ class NliMeasure(TextModelMeasure):
     def _classify(self, pairs: Sequence[Pair]) -> list[float]:
         import torch
 
-        texts = map(list, zip(*pairs, strict=True))
+        texts = [list(side) for side in zip(*pairs, strict=True)]
+        if self.backward:
+            texts.reverse()
         batch = self._tokenizer(*texts, truncation="longest_first", padding=True, return_tensors="pt")
         with torch.inference_mode():
             logits = self._network(**batch.to(self._network.device)).logits.float()

@@ -6,7 +6,6 @@ import random
 import numpy as np
 import pytest
 
-from taxtune.errors import DataError
 from taxtune.metrics.consensus import Cider
 from taxtune.metrics.registry import MeasureSettings, make_measure
 from taxtune.metrics.text import stems, tokens
@@ -86,7 +85,7 @@ def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
     # Three documents have words, all of them "the"; what remains of the first is its first reference.
     np.testing.assert_array_equal(scores, [0.25, np.nan, np.nan, 0])
     assert len(some.notes) == 2
-    assert some.notes[0] == "cider: 2 pairs unscored: the reference contains no words."
+    assert some.notes[0] == "cider: 2 pairs unscored: the reference has no words."
     assert some.notes[1].startswith("cider: 2 pairs unscored: every n-gram of the reference is in")
     assert np.isnan(some.scores_many(["red", "fox"], [[], ["fox"]])).all()
 
@@ -103,7 +102,7 @@ def test_a_matrix_takes_each_reference_for_a_document(kind: str) -> None:
     assert np.isnan(table[:, 20]).all()
     again = measure(kind)
     np.testing.assert_array_equal(again.matrix(answers, references), table)
-    assert again.notes == (f"{kind}: 20 pairs unscored: the reference contains no words.",)
+    assert again.notes == (f"{kind}: 20 pairs unscored: the reference has no words.",)
     assert again.matrix([], ["x"]).shape == (0, 1)
     assert again.matrix(["x"], []).shape == (1, 0)
 
@@ -122,9 +121,7 @@ def test_what_was_fitted_weighs_whatever_is_scored_together() -> None:
     assert twice == pytest.approx(np.tile(once, 2))
     identities = [str(one.identity()["documents"]) for one in (measure(), part)]
     assert identities[0] == "the references scored together"
-    assert identities[1].startswith("30, sha256:")
+    assert identities[1].startswith("sha256:")
     other = measure()
     other.fit([*documents[1:], ["x"]])
     assert other.identity() != part.identity()
-    with pytest.raises(DataError, match="needs references that contain words"):
-        part.fit([["..."], []])

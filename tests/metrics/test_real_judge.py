@@ -9,6 +9,7 @@ import pytest
 
 from taxtune.metrics.judging import Judge, read_rating, read_yes_no
 from taxtune.metrics.lave import Lave, LaveOptions, LlamaInclusion
+from taxtune.metrics.registry import MeasureSettings
 from taxtune.models import Model, ModelSettings, make_model
 from taxtune.models.text import LocalLLM
 
@@ -29,11 +30,11 @@ def llm(smollm2: Path) -> LocalLLM:
 
 
 def inclusion(llm: Model, place: Path) -> LlamaInclusion:
-    return LlamaInclusion("llama-inclusion:local:smollm2", Judge(llm, place=place))
+    return LlamaInclusion("local:smollm2", MeasureSettings(), Judge(llm, place=place))
 
 
 def lave(llm: Model, place: Path) -> Lave:
-    return Lave("lave:local:smollm2", Judge(llm, place=place), LaveOptions(shots=1))
+    return Lave("local:smollm2", MeasureSettings(), Judge(llm, place=place), LaveOptions(shots=1))
 
 
 def test_llama_inclusion_is_what_it_replies(llm: LocalLLM, tmp_path: Path) -> None:

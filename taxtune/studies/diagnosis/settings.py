@@ -11,7 +11,6 @@ import typer
 from taxtune.errors import DataError
 from taxtune.options import (
     ANSWERS_HELP,
-    ChunkerOption,
     FrequenciesOption,
     MissingOption,
     ResamplesOption,
@@ -61,7 +60,6 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
         str | None,
         typer.Option(metavar="FILE", help="What is in each image: rows with id or image, and tags or an answer."),
     ] = None
-    chunker: Annotated[ChunkerOption, NOT_RECORDED] = "spacy"
     least: Annotated[int, typer.Option(min=1, help="Smallest number of answers for a clade to be listed.")] = 5
     clades: Annotated[int, typer.Option(min=0, help="Number of clades to list.")] = 10
     examples: Annotated[int, typer.Option(min=0, help="Number of examples to show for each type.")] = 3
