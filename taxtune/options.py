@@ -196,8 +196,7 @@ def missing_answers(means: str) -> dict[str, Any]:
         DataError: If it cannot be meant so.
     """
     known = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
-    option = "--missing leave-out (the call failed) or --missing abstain (the model said nothing)"
-    return {"missing": known[choice(means, list(known), "--missing")], "missing_option": option}
+    return {"missing": known[choice(means, list(known), "--missing")]}
 
 
 def check_out(out: Path | None) -> None:

@@ -12,13 +12,14 @@ All columns that the harness wrote stay. A call that failed, as each of them mar
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from taxtune.answers.runs import read_run_rows, split_run
 from taxtune.errors import DataError
+from taxtune.record_lines import read_lines
 from taxtune.tables import read_table
 
 if TYPE_CHECKING:
@@ -94,14 +95,46 @@ def _given(source: pd.DataFrame | Iterable[Mapping[str, Any]]) -> list[tuple[int
     return [(row, {**record}) for row, record in enumerate(source, start=1)]
 
 
+def split_run(source: str | Path) -> tuple[Path, str | None] | None:
+    """The folder and the evaluation that "RUN" or "RUN:EVALUATION" names; None if it names no folder."""
+    path = Path(source)
+    if path.is_dir():
+        return path, None
+    folder, colon, evaluation = str(source).rpartition(":")
+    return (Path(folder), evaluation) if colon and not path.exists() and Path(folder).is_dir() else None
+
+
 def _run(folder: Path, evaluation: str | None) -> Records:
-    run = read_run_rows(folder, evaluation)
-    # Answers are placed again, and node numbers are those of the run's tree.
-    rows = [{key: value for key, value in row.items() if key not in ("placement", "target")} for row in run.rows]
-    for row in rows:
-        row |= {"id": str(row["example"]), "reference": str(row["truth"]).rpartition("/")[2]}
-    note = f"{folder}: the answers are those of {run.evaluation} on the {run.split} images"
-    return Records(str(run.file), list(enumerate(rows, start=1)), (note,))
+    """The answers that a run recorded to one template.
+
+    That is one on the held-out images, "winner" or "baseline", of a comparison an objective; or the number of an
+    iteration on the tuning images. None is the winner, of a comparison that of its first objective.
+    """
+    is_iteration = evaluation is not None and evaluation.isdecimal()
+    file = folder / ("history.jsonl" if is_iteration else "result.json")
+    if not file.exists():
+        remedy = "Give a folder that taxtune tune or taxtune compare finished, or an iteration of one: RUN:0."
+        raise DataError("The folder does not contain a taxtune run with such answers.", file=file, remedy=remedy)
+    try:
+        if is_iteration:
+            evaluations = {str(number): record["rows"] for number, record in read_lines(file).items() if record["rows"]}
+        else:
+            evaluations = {entry["name"]: entry["rows"] for entry in json.loads(file.read_text("utf-8"))["heldout"]}
+        name = evaluation or next((key for key in evaluations if key != "baseline"), "winner")
+        # Answers are placed again, and node numbers are those of the run's tree.
+        rows = [
+            {key: value for key, value in row.items() if key not in ("placement", "target")}
+            | {"id": str(row["example"]), "reference": row["truth"].rpartition("/")[2], "answer": row["answer"]}
+            for row in evaluations.get(name, ())
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError("This is not a taxtune record.", file=file, value=str(error)) from error
+    if not rows:
+        remedy = f"Use {', '.join(evaluations)}, or the number of an iteration."
+        raise DataError("The run has no answers of this name.", file=file, value=name, remedy=remedy)
+    split = f"iteration {name} on the tuning" if is_iteration else f"{name} on the held-out"
+    note = f"{folder}: the answers are those of {split} images"
+    return Records(str(file), list(enumerate(rows, start=1)), (note,))
 
 
 # -- other harnesses ---------------------------------------------------------------------------------------------------

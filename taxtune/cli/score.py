@@ -75,7 +75,6 @@ def score(
         id=None,
         taxonomy=tree,
         part=part,
-        off_tree_option="",
         **missing_answers(missing),
     )
     answers = read_answers(file, schema)

@@ -119,7 +119,7 @@ class VQAMeasure(ManyReferencesMeasure):
     def notes(self) -> tuple[str, ...]:
         """The number of answers with so few references that they cannot reach 1."""
         few = f"{self._few:,} of the answers have only two or three references, so their score cannot reach 1."
-        return (f"{self.label}: {few}",) if self._few else ()
+        return (few,) if self._few else ()
 
     def likeness(self, answer: str, reference: str) -> float:
         """1 for equal normalised texts, else 0."""
@@ -240,7 +240,7 @@ class Cider(ManyReferencesMeasure):
             "every n-gram of the reference is in the references of every answer and so has weight 0; CIDEr needs "
             "answers with different references, scored together."
         )
-        self._notes.count(f"{self.name}: {{n}} pairs unscored: {reason if length else 'the reference has no words.'}")
+        self._notes.count(f"{{n}} pairs unscored: {reason if length else 'the reference has no words.'}")
         return False
 
     def _similarity(self, answer: Vector, reference: Vector) -> float:

@@ -164,9 +164,7 @@ def score(
     )
 
 
-def hierarchical_precision_score(
-    y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
-) -> float:
+def hierarchical_precision_score(y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy) -> float:
     """The mean share of a prediction's path that the truth shares, in (0, 1]; paths include the root.
 
     Args:
@@ -174,43 +172,26 @@ def hierarchical_precision_score(
             labels, or a node number. Rows of a 2-D array are paths, "" filling up the short ones, as in hiclass.
         y_pred: The predicted nodes, as many.
         taxonomy: The tree.
-        sample_weight: Weight of each example, shape (n,), finite, at least 0 and not all 0; 1 each where left out.
 
     Raises:
         TaxonomyError: If a label or number is not on the tree; the message gives its position and near names.
-        ValueError: If there are no examples, the lengths differ, or weights are out of range.
+        ValueError: If there are no examples or the lengths differ.
     """
-    return _means(y_true, y_pred, taxonomy, sample_weight)[0]
+    return _score_labels(taxonomy, y_true, y_pred).hp
 
 
-def hierarchical_recall_score(
-    y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
-) -> float:
+def hierarchical_recall_score(y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy) -> float:
     """The mean share of the truth's path that the prediction shares; see `hierarchical_precision_score`."""
-    return _means(y_true, y_pred, taxonomy, sample_weight)[1]
+    return _score_labels(taxonomy, y_true, y_pred).hr
 
 
-def hierarchical_f1_score(
-    y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
-) -> float:
+def hierarchical_f1_score(y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy) -> float:
     """The harmonic mean of mean precision and mean recall, in (0, 1]; see `hierarchical_precision_score`."""
-    return harmonic_mean(*_means(y_true, y_pred, taxonomy, sample_weight))
+    return _score_labels(taxonomy, y_true, y_pred).hf
 
 
-def _means(y_true: Labels, y_pred: Labels, taxonomy: Taxonomy, sample_weight: ArrayLike | None) -> tuple[float, float]:
-    target, predicted = _nodes(taxonomy, y_true, "y_true"), _nodes(taxonomy, y_pred, "y_pred")
-    n = len(target)
-    if len(predicted) != n:
-        raise ValueError(f"y_true has {n} labels, y_pred {len(predicted)}; the numbers must be equal")
-    if n == 0:
-        raise ValueError("there are no examples to score")
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weights.shape}; there are {n} examples")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("sample_weight must be finite, not negative and not all 0")
-    hp, hr = precision_recall(taxonomy, predicted, target)
-    return float(np.average(hp, weights=weights)), float(np.average(hr, weights=weights))
+def _score_labels(taxonomy: Taxonomy, y_true: Labels, y_pred: Labels) -> HierarchicalScores:
+    return score(taxonomy, _nodes(taxonomy, y_pred, "y_pred"), _nodes(taxonomy, y_true, "y_true"))
 
 
 def _nodes(taxonomy: Taxonomy, labels: Labels, name: str) -> IntArray:

@@ -1,21 +1,14 @@
-"""Measures of pairs, each different pair computed once, and the text models of Hugging Face that some of them run."""
+"""Measures of pairs, each different pair computed once."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from taxtune.encoders.base import check_encoder, folder_digest, is_lost_folder
-from taxtune.errors import ModelError
-from taxtune.hardware import AdaptiveBatches, find_device
-from taxtune.loading import explain_load_error, look_for_hub
 from taxtune.metrics.registry import FloatArray, Images, Measure, MeasureSettings, Questions, Texts, check_texts
 from taxtune.progress import track
 
@@ -26,10 +19,6 @@ __all__ = [
     "Notes",
     "Pair",
     "PairsMeasure",
-    "TextModel",
-    "TextModelMeasure",
-    "find_text_model",
-    "token_limit",
     "version_of",
 ]
 
@@ -40,7 +29,6 @@ EMPTY_ANSWER = "Pairs with an empty answer, which score 0: {n}."
 EMPTY_REFERENCE = "Pairs left unscored because the reference is empty: {n}."
 NO_NUMBER = "Pairs left unscored because the model returned no number: {n}."
 _MAX_CHARACTERS = 100_000
-_MAX_TOKENS = 512
 
 
 class Notes:
@@ -157,112 +145,6 @@ class PairsMeasure(Measure):
             self.note_pairs(pairs)
             table[row] = self.compute(pairs, lambda done: None)
         return table
-
-
-class TextModelMeasure(PairsMeasure):
-    """A measure by a text model of Hugging Face, whose weights are loaded with the first pair.
-
-    Raises:
-        ModelError: If the model is not there.
-    """
-
-    #: The note on what is cut short, with {limit} for the model's tokens.
-    cut_note = "Texts longer than the {limit} tokens that the model reads, which are truncated: {n}."
-    blank_first = False
-
-    def __init__(self, model: str, settings: MeasureSettings, folder: str | None = None) -> None:
-        super().__init__(settings, model=model)
-        self._model = find_text_model(folder or model)
-
-    @cached_property
-    def _batches(self) -> AdaptiveBatches:
-        device = find_device(self.settings.device)
-        return AdaptiveBatches(self.settings.batch_size, model=self._model.name, device=device)
-
-    @cached_property
-    def _tokenizer(self) -> Any:
-        return load_tokenizer(self._model, blank_first=self.blank_first)
-
-    def note_long(self, *texts: str) -> None:
-        """Counts texts that the model is given together and that are longer than it reads."""
-        # A token has at least a byte of the text, but for letters that are normalised to several.
-        if sum(len(text.encode()) for text in texts) > 256:
-            limit = self._tokenizer.model_max_length
-            if len(self._tokenizer(*texts, truncation=False, verbose=False)["input_ids"]) > limit:
-                self._notes.mark(self.cut_note.replace("{limit}", str(limit)), "\0".join(texts))
-
-
-# -- text models -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TextModel:
-    """A model whose weights are not loaded.
-
-    Attributes:
-        name: The Hugging Face name, or the folder's name.
-        source: The Hugging Face name or the folder, to load it by.
-        revision: The commit, or for a folder "sha256:" and a hash of its files.
-        commit: The commit to load, or None for a folder.
-        config: The model's configuration.
-    """
-
-    name: str
-    source: str
-    revision: str | None
-    commit: str | None
-    config: Any
-
-
-def find_text_model(model: str) -> TextModel:
-    """Finds a model by its Hugging Face name or its folder.
-
-    Raises:
-        ModelError: If it is not there; the message says how to get it.
-    """
-    from transformers import AutoConfig
-
-    check_encoder(model)
-    if is_lost_folder(model):
-        raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
-    folder = Path(model).expanduser()
-    is_folder = folder.is_dir()
-    if not is_folder:
-        look_for_hub()
-    try:
-        config = AutoConfig.from_pretrained(str(folder) if is_folder else model)
-    except Exception as error:  # OSError, ValueError, HTTP errors
-        raise explain_load_error(model, error, "configuration") from error
-    if is_folder:
-        return TextModel(folder.resolve().name, str(folder), f"sha256:{folder_digest(folder)}", None, config)
-    commit = getattr(config, "_commit_hash", None)
-    return TextModel(model, model, commit, commit, config)
-
-
-def load_tokenizer(model: TextModel, *, blank_first: bool = False) -> Any:
-    """The model's tokenizer with its limit as `model_max_length` and a token for padding.
-
-    With `blank_first` RoBERTa's tokenizers put a blank before the first word, as bert-score does.
-    """
-    from transformers import AutoTokenizer
-
-    revision = model.commit or "main"
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model.source, revision=revision)
-        if blank_first and type(tokenizer).__name__.removesuffix("Fast") in ("GPT2Tokenizer", "RobertaTokenizer"):
-            tokenizer = AutoTokenizer.from_pretrained(model.source, revision=revision, add_prefix_space=True)
-    except Exception as error:
-        raise explain_load_error(model.source, error, "tokenizer") from error
-    tokenizer.model_max_length = token_limit(tokenizer, model.config)
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
-
-
-def token_limit(tokenizer: Any, config: Any) -> int:
-    """The number of tokens that a model is given, special tokens included: at most 512, which every family reads."""
-    limits = tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or 0, _MAX_TOKENS
-    return int(min(limit for limit in limits if limit > 0))
 
 
 def version_of(module: Any) -> str:

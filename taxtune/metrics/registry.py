@@ -87,11 +87,11 @@ sentence | semantic:SentenceMeasure | SentBERT | paper 1, §10; 2 | sentence-tra
     cosine of sentence embeddings; paper 2's semantic similarity
 concept | semantic:ConceptMeasure | CS | paper 2 | sentence-transformers/all-mpnet-base-v2 | measures
     the largest cosine between the reference and the answer or one of its concepts
-bertscore | bertscore:BertScoreMeasure | BERTScore | paper 1, §10 | microsoft/deberta-large-mnli | measures
+bertscore | text_models:BertScoreMeasure | BERTScore | paper 1, §10 | microsoft/deberta-large-mnli | measures
     F1 of greedily matched token embeddings
-nli-forward | nli:NliMeasure | NLI | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
+nli-forward | text_models:NliMeasure | NLI | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
     probability that the answer entails the reference
-nli-backward | nli:NliBackwardMeasure | NLI (back) | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
+nli-backward | text_models:NliBackwardMeasure | NLI (back) | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
     probability that the reference entails the answer
 clip-t2t | semantic:ClipTextMeasure | CLIP-t2t | paper 1, §10 | hf-hub:apple/DFN5B-CLIP-ViT-H-14
     cosine of CLIP's embeddings of answer and reference

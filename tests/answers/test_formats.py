@@ -214,8 +214,8 @@ def test_half_a_line_of_a_killed_run_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
     for source, message in (
-        (f"{run}:best", r"no such evaluation.*'best'.*Use baseline, winner, or the number"),
-        (f"{run}:7", r"no answers for this iteration.*'7'.*those of 0, 1"),
+        (f"{run}:best", r"no answers of this name.*'best'.*Use baseline, winner, or the number"),
+        (f"{run}:7", r"no answers of this name.*'7'.*Use 0, 1"),
         (str(tmp_path), "does not contain a taxtune run"),
         (f"{run}x:winner", "The answers file does not exist"),
     ):

@@ -109,7 +109,7 @@ def test_answers_are_placed_and_abstentions_counted(
     assert data["abstained"] == 1
     assert data["mapper"]
     assert run_command(monkeypatch, "score", "-t", taxonomy, rows) == 0
-    assert "3 examples, 1 of them abstentions" in capsys.readouterr().out
+    assert "3 examples, 1 (33.3 %) of them abstentions" in capsys.readouterr().out
 
 
 def test_every_label_that_is_not_on_the_taxonomy_is_named(

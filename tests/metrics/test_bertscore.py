@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics.bertscore import BertScoreMeasure
 from taxtune.metrics.registry import MeasureSettings, make_measure
+from taxtune.metrics.text_models import BertScoreMeasure
 from tests.tiny_text_models import make_bert
 
 pytest.importorskip("bert_score")

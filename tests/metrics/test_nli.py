@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics.nli import NliMeasure, as_sentence
 from taxtune.metrics.registry import MeasureSettings, make_measure
+from taxtune.metrics.text_models import NliMeasure, as_sentence
 from tests.tiny_text_models import make_nli
 
 ANSWERS = ["field sparrow", "A bird", "It is probably an oak.", "robin", "🐦", "field sparrow"]
