@@ -69,7 +69,7 @@ class HierarchicalScores:
 
 
 def check_nodes(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> tuple[IntArray, IntArray]:
-    """Returns predicted and target node numbers, shape (n,) each, as integer arrays.
+    """Predicted and target node numbers, shape (n,) each, as integer arrays.
 
     Raises:
         ValueError: If the shapes are not one and the same (n,), or a number is no node of the tree; -1, which NumPy
@@ -91,7 +91,7 @@ def check_nodes(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> 
 
 
 def flags(given: ArrayLike | None, n: int) -> BoolArray:
-    """Returns flags of `n` answers as an array; all False where None is given.
+    """Flags of `n` answers as an array; all False where None is given.
 
     Raises:
         ValueError: If they do not have the shape (n,), or are neither booleans nor 0 and 1.
@@ -131,13 +131,13 @@ def overlap(
 def precision_recall(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns hP and hR of each example, shape (n,) each, in (0, 1]: the root is always shared; see `overlap`."""
+    """HP and hR of each example, shape (n,) each, in (0, 1]: the root is always shared; see `overlap`."""
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
     return n_shared / n_predicted, n_shared / n_target
 
 
 def harmonic_mean(hp: float, hr: float) -> float:
-    """Returns hF of a mean hP and a mean hR (eq. 3); 0 where both are 0."""
+    """HF of a mean hP and a mean hR (eq. 3); 0 where both are 0."""
     return 0.0 if hp + hr == 0 else 2 * hp * hr / (hp + hr)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, TaxtuneError
-from taxtune.models import Answer, Model, ModelSettings, Request, ask, make_model, open_replies
+from taxtune.models import Answer, Failure, Model, ModelSettings, Request, ask, make_model, open_replies
 from taxtune.resources import prompts_dir
 
 if TYPE_CHECKING:
@@ -130,15 +130,14 @@ class Judge:
         """
         with open_replies(self._place) as store:
             requests = [Request(prompt) for prompt in prompts if prompt is not None]
-            results = ask(self.llm, requests, store, what="judging")
-        answers = [result for result in results if isinstance(result, Answer)]
-        failures = [result for result in results if not isinstance(result, Answer)]
-        queue = iter(results)
-        asked = [None if prompt is None else next(queue) for prompt in prompts]
+            results = iter(ask(self.llm, requests, store, what="judging"))
+        asked = [None if prompt is None else next(results) for prompt in prompts]
+        answers = [result for result in asked if isinstance(result, Answer)]
+        failures = [result for result in asked if isinstance(result, Failure)]
         replies = tuple(result.text if isinstance(result, Answer) else None for result in asked)
         scores = [None if reply is None else read(reply) for reply in replies]
         unread = sum(reply is not None and score is None for reply, score in zip(replies, scores, strict=True))
-        not_asked = {why_not: count} if (count := len(prompts) - len(results)) else {}
+        not_asked = {why_not: count} if (count := asked.count(None)) else {}
         self._seen.update(judged=len(prompts), unread=unread, failed=len(failures), **not_asked)
         self._reasons.update(failure.reason for failure in failures)
         new = [answer for answer in answers if not answer.cached]
@@ -147,7 +146,8 @@ class Judge:
             values=np.array([np.nan if score is None else score for score in scores], dtype=np.float64),
             replies=replies,
             problems=tuple(
-                why_not if result is None else None if isinstance(result, Answer) else result.reason for result in asked
+                why_not if result is None else result.reason if isinstance(result, Failure) else None
+                for result in asked
             ),
             unread=unread,
             failed=len(failures),

@@ -137,7 +137,7 @@ def information_sample(
 
 
 def bootstrap(*samples: Sample, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval]:
-    """Returns statistics of examples with percentile bootstrap intervals, all of a sample on the same resamples.
+    """Statistics of examples with percentile bootstrap intervals, all of a sample on the same resamples.
 
     Args:
         *samples: The samples, n ≥ 1 each; with keys, the order of the examples plays no part.

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -84,8 +83,7 @@ class TextModelMeasure(PairsMeasure):
                 self._notes.mark(self.cut_note.replace("{limit}", str(limit)), "\0".join(texts))
 
 
-@dataclass(frozen=True, slots=True)
-class TextModel:
+class TextModel(NamedTuple):
     """A model whose weights are not loaded.
 
     Attributes:
@@ -183,19 +181,14 @@ class BertScoreMeasure(TextModelMeasure):
         with_layer = re.fullmatch(r"(.+)@(\d+)", model)
         super().__init__(model, settings, with_layer[1] if with_layer else None)
         self._version = version_of(bert_score)
-        depth = getattr(self._model.config, "num_hidden_layers", None)
-        if not isinstance(depth, int) or depth < 1:
-            raise ModelError("The model's configuration does not give its number of layers.", value=self._model.name)
+        depth = self._model.config.num_hidden_layers
         layer = int(with_layer[2]) if with_layer else model2layers.get(self._model.source)
+        self.layer: int = max(1, round(0.75 * depth)) if layer is None else layer
         if layer is None:
-            layer = max(1, round(0.75 * depth))
-            self._notes.count(
-                f"bert-score knows no best layer for {self._model.name}; layer {layer} of {depth} is used "
-                "(choose another with MODEL@LAYER)."
-            )
-        if not 0 <= layer <= depth:
-            raise ModelError(f"The model {self._model.name!r} has {depth} layers.", value=layer)
-        self.layer = int(layer)
+            known = f"bert-score knows no best layer for {self._model.name}"
+            self._notes.count(f"{known}; layer {self.layer} of {depth} is used (choose another with MODEL@LAYER).")
+        if self.layer > depth:
+            raise ModelError(f"The model {self._model.name!r} has {depth} layers.", value=self.layer)
 
     def identity(self) -> Identity:
         """The model, its revision, the layer and the libraries' versions."""
@@ -269,15 +262,14 @@ def entailment_label(labels: Mapping[int, str], model: str) -> int:
     Raises:
         ModelError: If none does; the message names the labels.
     """
-    entails = ("entailment", "entail", "entails", "entailed")
-    numbers = [number for number, label in labels.items() if str(label).strip().lower() in entails]
-    if len(numbers) != 1:
-        raise ModelError(
-            f"The model {model!r} does not say which of its labels stands for entailment.",
-            value=", ".join(str(label) for label in labels.values()),
-            remedy="Use a model trained on natural language inference, with a label called 'entailment'.",
-        )
-    return int(numbers[0])
+    for number, label in labels.items():
+        if label.strip().lower() in ("entailment", "entail", "entails", "entailed"):
+            return int(number)
+    raise ModelError(
+        f"The model {model!r} does not say which of its labels stands for entailment.",
+        value=", ".join(labels.values()),
+        remedy="Use a model trained on natural language inference, with a label called 'entailment'.",
+    )
 
 
 class NliMeasure(TextModelMeasure):

@@ -66,18 +66,6 @@ def test_the_formula_pair_by_pair(kind: str) -> None:
     assert len({round(score, 6) for score in expected}) > 15
 
 
-def test_by_hand() -> None:
-    # Two documents: "bird" stands in both and weighs 0; red, blue and the pairs weigh log 2.
-    scores = measure().scores(["red bird", "red", "blue bird", "red fox"], ["red bird", "red bird", "blue bird", "x"])
-    # Of four documents now: bird log(4/3), red and "red bird" log 2, blue and "blue bird" log 4, fox unknown: log 4.
-    assert scores[0] == pytest.approx((1 + 1) / 4)  # no runs of three or four words
-    bird, red = math.log(4 / 3), LOG2
-    assert scores[1] == pytest.approx(red / math.hypot(bird, red) / 4)
-    assert scores[2] == pytest.approx(1 / 2)
-    assert scores[3] == 0
-    assert measure().scores(["red", "blue"], ["red bird", "blue bird"]).tolist() == [0.25, 0.25]
-
-
 def test_references_that_cannot_be_compared_are_left_out_and_counted() -> None:
     some = measure()
     answers, references = ["red", "red", "red", ""], [["red", "...", "the"], ["the"], ["…"], ["the fox"]]

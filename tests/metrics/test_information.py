@@ -103,19 +103,6 @@ def test_worked_out_by_hand(birds: Taxonomy) -> None:
     assert hp.tolist() == pytest.approx([1, 0.8, 1, 0.4, 1, 1, 0.5])
 
 
-def test_frequencies_worked_out_by_hand(birds: Taxonomy) -> None:
-    counts = np.zeros(9)
-    counts[[4, 5, 8, 2]] = 4, 2, 1, 1  # one bird was only known to be a perching bird
-    information = frequency_information(birds, counts)
-    assert information.content[[0, 1, 2]].tolist() == pytest.approx([0, 0, math.log2(8 / 7)])
-    assert information.content[[3, 4, 8]].tolist() == pytest.approx([math.log2(8 / 6), 1, 3])
-    assert information.weight[3] > 0  # an only child, but its parent occurs without it
-    smoothed = frequency_information(birds, counts * (np.arange(9) != 8), smoothing=1)
-    assert smoothed.content[8] == pytest.approx(math.log2(10 / 1))
-    assert smoothed.content[4] == pytest.approx(math.log2(10 / 5))
-    assert smoothed.as_dict() == {"p": "frequencies", "smoothing": 1, "off_tree_bits": smoothed.off_tree}
-
-
 def test_what_an_answer_off_the_tree_weighs() -> None:
     branching = Taxonomy(["root", "a", "b", "b1", "b2", "b3"], [-1, 0, 0, 2, 2, 2])
     information = leaf_information(branching)

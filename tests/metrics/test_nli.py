@@ -68,12 +68,6 @@ def test_probabilities_pair_by_pair_in_both_directions(folder: Path, tmp_path: P
     assert np.diag(table) == pytest.approx(forward, abs=1e-5)
 
 
-def test_the_identity_has_the_direction(folder: Path, tmp_path: Path) -> None:
-    forward, backward = measure_of(folder, tmp_path), measure_of(folder, tmp_path, "nli-backward")
-    assert forward.identity() != backward.identity()
-    assert (forward.label, backward.label) == ("NLI", "NLI (back)")
-
-
 def test_long_and_empty_texts_and_nan(folder: Path, tmp_path: Path) -> None:
     import torch
 

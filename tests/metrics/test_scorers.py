@@ -38,15 +38,6 @@ def test_parity_with_score(case: tuple[Taxonomy, list[list[int]]]) -> None:
         assert function(*paths, taxonomy=tree) == pytest.approx(expected[name])
 
 
-def test_parity_with_hiclass_on_its_own_arrays(birds: Taxonomy) -> None:
-    hiclass = pytest.importorskip("hiclass.metrics", exc_type=ImportError)
-    nodes = np.random.default_rng(3).integers(1, len(birds), (2, 200))
-    paths = [[birds.path(node) for node in row] for row in nodes.tolist()]
-    true, predicted = (np.array([[*path, *[""] * (birds.height + 1 - len(path))] for path in row]) for row in paths)
-    for function, theirs in zip((SCORES[0][0], SCORES[1][0]), (hiclass.precision, hiclass.recall), strict=True):
-        assert function(true, predicted, taxonomy=birds) == pytest.approx(theirs(true, predicted, average="macro"))
-
-
 @pytest.mark.parametrize(
     ("true", "predicted"),
     [
