@@ -181,9 +181,8 @@ def _lmms_eval(record: Record) -> Record:
             raise ValueError("likelihoods of given options and no answer; log a task of the type generate_until")
         answer = [item for item in answer if _answered(item) is not None] or None
     question = record.get("input") if isinstance(record.get("input"), str) else None
-    return {"id": str(record["doc_id"]), "question": question, "answer": _answered(answer)} | _truth(
-        record.get("target")
-    )
+    own = {"id": str(record["doc_id"]), "question": question, "answer": _answered(answer)}
+    return own | _truth(record.get("target"))
 
 
 def _vlmevalkit(record: Record) -> Record:

@@ -14,7 +14,6 @@ from taxtune.answers.read import AnswerTable
 from taxtune.mapping import Mapper, Placement
 from taxtune.metrics import (
     Information,
-    Interval,
     bootstrap,
     bootstrap_ranks,
     hierarchical_sample,
@@ -106,7 +105,7 @@ def score_answers(
     draws: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": CONFIDENCE, "seed": seed}
     information = make_information(taxonomy, frequencies, smoothing=smoothing, targets=targets, part=part)
     scores = _intervals(information, nodes, targets, **draws)
-    full: dict[str, Interval] | None = None
+    full: dict[str, Any] | None = None
     if part is not None:
         on_full = part.on_full(targets)
         bits = make_information(part.full, frequencies, smoothing=smoothing, targets=on_full)
@@ -126,8 +125,8 @@ def score_answers(
         "confidence_level": CONFIDENCE,
         "resamples": resamples,
         "seed": seed,
-        "scores": {name: asdict(interval) for name, interval in scores.items()},
-        "full_scores": None if full is None else {name: asdict(interval) for name, interval in full.items()},
+        "scores": scores,
+        "full_scores": full,
         "targets": {
             "depth": float(taxonomy.depth[targets].mean()),
             "bits": float(information.content[targets].mean()),
@@ -142,12 +141,12 @@ def score_answers(
 
 def _intervals(
     information: Information, nodes: IntArray, targets: IntArray, *, off_tree: Mask | None, **draws: Any
-) -> dict[str, Interval]:
-    return bootstrap(
+) -> dict[str, dict[str, float]]:
+    samples = (
         hierarchical_sample(information.taxonomy, nodes, targets, off_tree=off_tree),
         information_sample(information, nodes, targets, off_tree=off_tree),
-        **draws,
     )
+    return {name: asdict(interval) for name, interval in bootstrap(*samples, **draws).items()}
 
 
 def _rows(

@@ -5,17 +5,12 @@ VQA accuracy (Antol et al., 2015) of an answer with n references, each the answe
     mean over i of  min(matches among the references without the i-th / 3, 1),
 
 a match being equality after the benchmark's normalisation. The soft form (Hu et al., 2022, as paper 4 describes it)
-adds up max(0, 1 − CER) instead, with CER = edit distance / length of the reference. With a single reference the two
-are equality and similarity.
+adds up max(0, 1 − CER) instead, with CER = edit distance / length of the reference.
 
-CIDEr (Vedantam et al., 2015) counts n-grams of one to four words, each weighed by its inverse document frequency,
-
-    weight(g) = log(number of documents / max(1, documents with g)),
-
-where a document is all references of one answer. For each n the two vectors have a cosine; the score is the mean over
-the four n and over all references. CIDEr-D does not stem, counts an n-gram no oftener than the reference has it, and
-discounts answers of another length by a Gaussian of sigma = 6 words. Both lie here in [0, 1]; papers print CIDEr-D
-times ten. (pycocoevalcap has CIDEr-D alone, on English tokens, and comes with 100 MB of Java archives.)
+CIDEr (Vedantam et al., 2015) is the mean, over n-grams of n = 1 to 4 words and over all references, of the cosine of
+their counts, each weighed by log(number of documents / max(1, documents with it)), where a document is all references
+of one answer. CIDEr-D does not stem, counts an n-gram no oftener than the reference has it, and discounts answers of
+another length by a Gaussian of sigma = 6 words. Both lie here in [0, 1]; papers print CIDEr-D times ten.
 """
 
 from __future__ import annotations
@@ -26,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from hashlib import sha256
+from importlib.metadata import version
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -40,7 +36,7 @@ from taxtune.metrics.registry import (
     Questions,
     Texts,
 )
-from taxtune.metrics.text import package_version, stems, tokens
+from taxtune.metrics.text import stems, tokens
 from taxtune.progress import track_each
 
 __all__ = ["Cider", "CiderD", "SoftVQAMeasure", "VQAMeasure", "character_similarity", "normalise_answer"]
@@ -98,12 +94,8 @@ def normalise_answer(text: str) -> str:
 
 def character_similarity(answer: str, reference: str) -> float:
     """The similarity max(0, 1 − CER), in [0, 1]; 0 where the reference alone is empty."""
-    if answer == reference:
-        return 1.0
-    # The distance is at least the difference of the lengths: no need to compute it for an essay.
-    if not reference or abs(len(answer) - len(reference)) >= len(reference):
-        return 0.0
-    return max(0.0, 1.0 - Levenshtein.distance(answer, reference) / len(reference))
+    distance = Levenshtein.distance(answer, reference, score_cutoff=len(reference))
+    return max(0.0, 1.0 - distance / len(reference)) if reference else float(not answer)
 
 
 class VQAMeasure(ManyReferencesMeasure):
@@ -175,7 +167,7 @@ class Cider(ManyReferencesMeasure):
         """The name, the stemmer where words are stemmed, and the documents of the weights."""
         return {
             "measure": self.name,
-            "stemmer": None if self._robust else f"nltk {package_version('nltk')} Porter",
+            "stemmer": None if self._robust else f"nltk {version('nltk')} Porter",
             "documents": "the references scored together" if self._fitted is None else self._fitted[1],
         }
 

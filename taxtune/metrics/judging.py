@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.errors import DataError, TaxtuneError
+from taxtune.errors import DataError
 from taxtune.models import Answer, Failure, Model, ModelSettings, Request, ask, make_model, open_replies
 from taxtune.resources import prompts_dir
 
@@ -184,18 +184,15 @@ def judge_of(model: str, settings: MeasureSettings, *, max_tokens: int) -> Judge
     return Judge(make_model(model, settings.judge or in_short), place=settings.cache_dir)
 
 
-def check_questions(questions: Sequence[str] | None, count: int, whose: str) -> Sequence[str]:
+def check_questions(questions: Sequence[str] | None, whose: str) -> Sequence[str]:
     """The prompts of the answers, which a judge must be shown.
 
     Raises:
         DataError: If there are none, or one is blank.
-        TaxtuneError: If there are more or fewer than answers.
     """
     remedy = "Give the column with the questions, or one question for all rows."
     if questions is None:
         raise DataError(f"{whose} needs the prompt that was asked, but none was given.", remedy=remedy)
-    if len(questions) != count:
-        raise TaxtuneError(f"{whose} got {len(questions)} questions for {count} answers.")
     blank = [i for i, question in enumerate(questions) if not question.strip()]
     if blank:
         raise DataError(f"The prompt of answer {blank[0] + 1} is empty ({len(blank):,} are).", remedy=remedy)

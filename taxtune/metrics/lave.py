@@ -154,7 +154,7 @@ class Lave(JudgedMeasure):
             DataError: If the questions are missing.
             ModelError: If the judge cannot be asked at all.
         """
-        questions = check_questions(questions, len(answers), "LAVE")
+        questions = check_questions(questions, "LAVE")
         captions = captions if captions is not None else [None] * len(answers)
         prompts = []
         for answer, given, question, caption in zip(answers, references, questions, captions, strict=True):
@@ -207,7 +207,7 @@ class LlamaInclusion(JudgedMeasure):
 
         An answer without a label, or with a text of more than 20,000 characters, is not asked about.
         """
-        shown = check_questions(questions, len(answers), "Llama inclusion")
+        shown = check_questions(questions, "Llama inclusion")
         prompts = [
             self._prompt.render(question=question, label=label, answer=answer)
             if label.strip() and max(map(len, (answer, label, question))) <= MAX_TEXT
@@ -224,7 +224,7 @@ class LlamaInclusion(JudgedMeasure):
         1 where the judge says yes to one of them, else NaN where one is unscored, since it might be the right one, and
         0 where the judge says no to all; NaN without labels. Errors as for `verdicts`.
         """
-        questions = check_questions(questions, len(answers), "Llama inclusion")
+        questions = check_questions(questions, "Llama inclusion")
         owner = [i for i, (_, given) in enumerate(zip(answers, references, strict=True)) for _ in given]
         labels = [label for given in references for label in given]
         values = self.verdicts([answers[i] for i in owner], labels, [questions[i] for i in owner]).values

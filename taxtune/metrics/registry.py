@@ -385,11 +385,10 @@ def measure(
     needs: Sequence[Need] = (),
     default_model: str | None = None,
 ) -> Callable[[Made], Made]:
-    """Registers a measure under a name; used as a decorator, it returns what it decorates unchanged.
+    """Registers a measure under a name, as a decorator.
 
     It decorates a function `(answer, reference) -> float`, where larger is better and None or NaN leaves the pair
-    unscored; or a subclass of `Measure`, whose constructor, if it has one, takes the name of a model (or None) and the
-    settings.
+    unscored; or a subclass of `Measure`, whose constructor, if it has one, takes a model's name (or None) and settings.
 
     Args:
         name: The name, without a colon.

@@ -103,10 +103,6 @@ def _unit_or_nan(vectors: FloatMatrix) -> FloatMatrix:
 class SentenceMeasure(CosineMeasure):
     """SentBERT: the cosine of two sentence embeddings, in [-1, 1] (paper 1, §10; paper 2's semantic similarity).
 
-    Args:
-        model: A Sentence-BERT model by name, or the folder of one.
-        settings: Device, batches, cache of embeddings.
-
     Raises:
         MissingExtraError: If sentence-transformers is not installed.
         ModelError: If the model cannot be loaded.

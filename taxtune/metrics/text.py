@@ -11,9 +11,11 @@ import re
 import unicodedata
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -34,7 +36,6 @@ __all__ = [
     "StringMeasure",
     "TextInclusion",
     "glued_tokens",
-    "package_version",
     "stem",
     "stems",
     "tokens",
@@ -42,7 +43,6 @@ __all__ = [
 
 Words = tuple[str, ...]
 Glued = tuple[tuple[str, ...], tuple[bool, ...]]
-Result = TypeVar("Result")
 
 _APOSTROPHES = "'’ʼ‘`´＇"
 # Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer; and kana and Han, whose signs are words enough.
@@ -51,7 +51,7 @@ _IDEOGRAPHS = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0x
 # A word that qualifies the next: "can's", and "cat" in "cat-like". Dashes between clauses are no hyphens.
 _GLUE = re.compile(rf"(?<=\w)(?:[{_APOSTROPHES}]s(?!\w)|[-‐‑](?=\w))", re.IGNORECASE)
 _LONGEST_STEMMED = 40  # no English word is longer; the stemmer's time grows with the square of the length for some
-_KEPT_LENGTH = 1000  # the words of texts up to this length, and of few longer ones, are kept
+_KEPT = 20_000  # texts whose words are kept: a text is compared many times over
 
 
 def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
@@ -79,18 +79,7 @@ class _Letters(dict[int, str]):
 _LETTERS = _Letters()
 
 
-def _kept(function: Callable[[str], Result]) -> Callable[[str], Result]:
-    """Keeps the results of a function of texts: a text is compared many times over."""
-    short, long = lru_cache(maxsize=50_000)(function), lru_cache(maxsize=4)(function)
-
-    @wraps(function)
-    def kept(text: str) -> Result:
-        return short(text) if len(text) <= _KEPT_LENGTH else long(text)
-
-    return kept
-
-
-@_kept
+@lru_cache(maxsize=_KEPT)
 def tokens(text: str) -> tuple[str, ...]:
     """The words of a text: lower case, without punctuation.
 
@@ -113,13 +102,13 @@ def stem(word: str) -> str:
     return word if len(word) > _LONGEST_STEMMED else str(_porter().stem(word))
 
 
-@_kept
+@lru_cache(maxsize=_KEPT)
 def stems(text: str) -> tuple[str, ...]:
     """The stems of the words of a text."""
     return tuple(map(stem, tokens(text)))
 
 
-@_kept
+@lru_cache(maxsize=_KEPT)
 def glued_tokens(text: str) -> Glued:
     """The words of a text, and for each whether it only qualifies the next.
 
@@ -138,14 +127,6 @@ def glued_tokens(text: str) -> Glued:
     return (*words, *rest), (*glued, *[False] * len(rest))
 
 
-@lru_cache(maxsize=8)
-def package_version(package: str) -> str:
-    """The installed version of a package."""
-    from importlib.metadata import version
-
-    return version(package)
-
-
 class StringMeasure(PairsMeasure):
     """A measure of two texts by their words; 0 where they share none."""
 
@@ -157,7 +138,7 @@ class StringMeasure(PairsMeasure):
 
     def identity(self) -> Identity:
         """The name, and the stemmer with its version where words are stemmed."""
-        return {"measure": self.name, "stemmer": f"nltk {package_version('nltk')} Porter" if self.stemmed else None}
+        return {"measure": self.name, "stemmer": f"nltk {version('nltk')} Porter" if self.stemmed else None}
 
     def is_empty(self, text: str) -> bool:
         """Tells whether a text has no words."""
@@ -239,7 +220,7 @@ class Bleu(StringMeasure):
 
     def identity(self) -> Identity:
         """The name, the stemmer, the smoothing and nltk's version."""
-        return super().identity() | {"smoothing": "method2", "bleu": f"nltk {package_version('nltk')}"}
+        return super().identity() | {"smoothing": "method2", "bleu": f"nltk {version('nltk')}"}
 
     def _score(self, answer: str, reference: str) -> float:
         from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
@@ -259,13 +240,6 @@ class Rouge(StringMeasure):
     def _score(self, answer: str, reference: str) -> float:
         wanted = Counter(self.words(reference))
         return (wanted & Counter(self.words(answer))).total() / wanted.total()
-
-
-class _Stemmer:
-    """The stemmer with a memory that nltk is given."""
-
-    def stem(self, word: str) -> str:
-        return stem(word)
 
 
 class _Synonyms:
@@ -299,7 +273,7 @@ class Meteor(StringMeasure):
     def identity(self) -> Identity:
         """The name, nltk's version, and the WordNet that synonyms are from."""
         source = "none" if self._wordnet is None else self._wordnet.source
-        return super().identity() | {"meteor": f"nltk {package_version('nltk')}", "synonyms": source}
+        return super().identity() | {"meteor": f"nltk {version('nltk')}", "synonyms": source}
 
     def parts(self, answer: str) -> set[str]:
         """The stems of the answer and their synonyms: nltk looks these up by stem."""
@@ -310,4 +284,4 @@ class Meteor(StringMeasure):
         from nltk.translate.meteor_score import single_meteor_score
 
         words = self.words(reference), self.words(answer)
-        return float(single_meteor_score(*words, stemmer=_Stemmer(), wordnet=self._synonyms))
+        return float(single_meteor_score(*words, stemmer=SimpleNamespace(stem=stem), wordnet=self._synonyms))
