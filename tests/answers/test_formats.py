@@ -117,12 +117,6 @@ def test_files_of_other_harnesses(birds: Taxonomy, name: str, ids: list[str], an
     assert all(row.fields for row in read.rows)
 
 
-def test_an_empty_cell_of_a_table_of_one_column_is_a_row(tmp_path: Path) -> None:
-    pd.DataFrame({"answer": ["a", None, "", "b"]}).to_csv(tmp_path / "a.csv", index=False)
-    read = read_file(tmp_path / "a.csv", missing="keep")
-    assert [(row.row, row.answer) for row in read.rows] == [(2, "a"), (3, None), (4, None), (5, "b")]
-
-
 def test_several_targets_are_references_and_the_first_is_the_node(birds: Taxonomy) -> None:
     for name in ("lmms-eval.jsonl", "inspect.json"):
         read = read_file(FILES / name, birds, reference="reference", missing="keep")

@@ -150,12 +150,6 @@ def test_other_columns_and_only_some_rows(birds: Taxonomy, tmp_path: Path) -> No
         read_file(file, birds)
 
 
-def test_rows_are_chosen_by_jsons_own_words(birds: Taxonomy, jsonl: Write) -> None:
-    rows = [{"answer": "x", "target": "mallard", "seen": seen} for seen in (True, False, None, 1)]
-    for value, row in (("true", 1), ("false", 2), ("", 3), ("1", 4)):
-        assert [found.row for found in read_file(jsonl(*rows), birds, where={"seen": value}).rows] == [row]
-
-
 def test_an_id_may_come_once_for_each_model_in_the_file(birds: Taxonomy, jsonl: Write) -> None:
     rows = [{"id": "x", "answer": "duck", "target": "mallard", "model": model} for model in ("m", "n")]
     with pytest.raises(DataError, match="id 'x' is already in row 1"):

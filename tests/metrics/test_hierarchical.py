@@ -28,18 +28,6 @@ def test_equations_2_and_3_over_plain_sets(case: Case) -> None:
     assert scores.n == len(target)
 
 
-@given(tree_and_nodes())
-def test_ranges_and_when_they_are_one(case: Case) -> None:
-    tree, (predicted, target) = case
-    hp, hr = precision_recall(tree, predicted, target)
-    for values in (hp, hr):
-        assert ((values > 0) & (values <= 1)).all()
-    # Nothing wrong is said exactly where the prediction is an ancestor of the target, everything where it is below it.
-    assert (hp == 1).tolist() == tree.is_ancestor(predicted, target).tolist()
-    assert (hr == 1).tolist() == tree.is_ancestor(target, predicted).tolist()
-    assert ((hp == 1) & (hr == 1)).tolist() == [p == t for p, t in zip(predicted, target, strict=True)]
-
-
 def test_parity_with_hiclass(birds: Taxonomy) -> None:
     hiclass = pytest.importorskip("hiclass.metrics", exc_type=ImportError)
     rng = np.random.default_rng(3)

@@ -12,7 +12,6 @@ from taxtune.answers.frequencies import make_information
 from taxtune.errors import DataError
 from taxtune.metrics import precision_recall
 from taxtune.metrics.information import (
-    Information,
     frequency_information,
     information_scores,
     information_values,
@@ -71,17 +70,6 @@ def test_all_scores_over_plain_sets(case: Case, off: list[bool], data: st.DataOb
         assert ihr[i] == pytest.approx(bits(said & true) / bits(true) if bits(true) > 1e-9 else 1)
         assert remaining[i] == pytest.approx(bits(true - said), abs=1e-9)
         assert wrong[i] == pytest.approx(bits(said - true), abs=1e-9)
-
-
-@given(tree_and_nodes(), masks)
-def test_equal_weights_give_plain_hp_and_hr(case: Case, off: list[bool]) -> None:
-    tree, (predicted, target) = case
-    off = off[: len(target)]
-    ones = Information(tree, np.ones(len(tree)), off_tree=1)
-    ihp, ihr, _, _ = information_values(ones, predicted, target, off_tree=off)
-    hp, hr = precision_recall(tree, predicted, target, off_tree=off)
-    assert ihp == pytest.approx(hp)
-    assert ihr == pytest.approx(hr)
 
 
 def test_worked_out_by_hand(birds: Taxonomy) -> None:
