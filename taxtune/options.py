@@ -120,7 +120,6 @@ ApiBaseOption = Annotated[str | None, opt("Address of an OpenAI-compatible serve
 CacheDirOption = Annotated[Path | None, opt(
     "Folder for cached replies and embeddings.", "--cache-dir", shown="the user's cache folder", file_okay=False
 )]  # fmt: skip
-ChunkerOption = Annotated[str, opt("How the measure concept finds concepts: spacy, spacy:MODEL or rules.", "--chunker")]
 FrequenciesOption = Annotated[str | None, opt(
     "Node frequencies for the information-weighted scores: a CSV with the columns node and count, or `targets` to "
     "count the true labels.", "--frequencies", shown="all leaves equally likely",
@@ -193,8 +192,7 @@ def missing_answers(means: str) -> dict[str, Any]:
         DataError: If it cannot be meant so.
     """
     known = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
-    option = "--missing leave-out (the call failed) or --missing abstain (the model said nothing)"
-    return {"missing": known[choice(means, list(known), "--missing")], "missing_option": option}
+    return {"missing": known[choice(means, list(known), "--missing")]}
 
 
 def check_out(out: Path | None) -> None:

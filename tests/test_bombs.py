@@ -13,7 +13,6 @@ import pytest
 
 from taxtune.answers.records import read_records
 from taxtune.errors import DataError, ProposerError, RecipeError, TaxonomyError
-from taxtune.metrics.lave import read_demonstrations
 from taxtune.recipe import load_recipe
 from taxtune.tables import MOST_UNPACKED
 from taxtune.taxonomy import Taxonomy, read_taxonomy
@@ -32,8 +31,6 @@ def test_yaml_aliases_are_refused(text: str, tmp_path: Path) -> None:
         load_recipe(file)
     with pytest.raises(ProposerError, match="aliases"):
         FragmentsProposer(file)
-    with pytest.raises(DataError, match="aliases"):
-        read_demonstrations(file)
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

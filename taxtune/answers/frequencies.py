@@ -88,8 +88,6 @@ def make_information(
         DataError: If the file cannot be used, a node has no occurrences at or below it and there is no smoothing, or
             there is smoothing without frequencies.
     """
-    if not (math.isfinite(smoothing) and smoothing >= 0):
-        raise DataError("The smoothing must be a number of at least 0.", value=smoothing)
     if frequencies is None:
         if smoothing:
             remedy = f"Also give frequencies (a file, or {TARGETS!r}), or remove the smoothing."

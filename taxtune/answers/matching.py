@@ -38,50 +38,40 @@ def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "
         DataError: If examples do not match, or the same id has another target in another file, or none is common.
     """
     by_id = {name: {row.id: row for row in file.rows} for name, file in files.items()}
-    common = set.intersection(*map(set, by_id.values()))
-    everywhere = [row.id for row in next(iter(files.values())).rows if row.id in common]
-    surplus = {name: ids for name, part in by_id.items() if (ids := [key for key in part if key not in common])}
+    first, *others = by_id
+    ids = tuple(key for key in by_id[first] if all(key in by_id[other] for other in others))
+    common = set(ids)
+    surplus = {name: lacking for name, part in by_id.items() if (lacking := [key for key in part if key not in common])}
     if surplus and rows == "error":
         lines = [
-            f"\n  {name} ({files[name].file}): {len(ids):,} rows that another file lacks, such as "
-            + ", ".join(map(repr, ids[:5]))
-            for name, ids in surplus.items()
+            f"\n  {name} ({files[name].file}): {len(lacking):,} rows that another file lacks, such as "
+            + ", ".join(map(repr, lacking[:5]))
+            for name, lacking in surplus.items()
         ]
         raise DataError(
-            f"The files do not have the same rows; {len(everywhere):,} are in all of them.{''.join(lines)}",
+            f"The files do not have the same rows; {len(ids):,} are in all of them.{''.join(lines)}",
             remedy="\nGive files with the same examples, or use only the common ones with --rows common.",
         )
-    if not everywhere:
+    if not ids:
         raise DataError("The files have no examples in common.", value=list(files), remedy="Check their ids.")
-    first = next(iter(files))
-    for other, part in by_id.items():
-        wrong = [key for key in everywhere if _target(by_id[first][key]) != _target(part[key])]
-        if wrong:
-            raise DataError(
-                f"{len(wrong):,} examples have a different target in {other} ({files[other].file}).",
-                file=files[first].file,
-                row=by_id[first][wrong[0]].row,
-                value=wrong[0],
-                remedy="Give files with the same examples.",
-            )
-    reason = "missing for another model or prompt"
-    return Aligned(
-        tuple(everywhere),
-        {name: tuple(part[key] for key in everywhere) for name, part in by_id.items()},
-        tuple(
-            f"{len(ids):,} of {len(by_id[name]):,} rows of {name} are left out because another file lacks them"
-            for name, ids in surplus.items()
-        ),
-        tuple(
-            (files[name].file, Excluded(by_id[name][key].row, key, reason))
-            for name, ids in surplus.items()
-            for key in ids
-        ),
-    )
-
-
-def _target(row: AnswerRow) -> object:
-    return row.target, row.references
+    for key in ids:
+        row = by_id[first][key]
+        for other in others:
+            if (row.target, row.references) != (by_id[other][key].target, by_id[other][key].references):
+                message = f"The example has a different target in {other} ({files[other].file})."
+                remedy = "Give files with the same examples."
+                raise DataError(message, file=files[first].file, row=row.row, value=key, remedy=remedy)
+    notes = [
+        f"{len(lacking):,} of {len(by_id[name]):,} rows of {name} are left out because another file lacks them"
+        for name, lacking in surplus.items()
+    ]
+    excluded = [
+        (files[name].file, Excluded(by_id[name][key].row, key, "missing for another model or prompt"))
+        for name, lacking in surplus.items()
+        for key in lacking
+    ]
+    aligned = {name: tuple(part[key] for key in ids) for name, part in by_id.items()}
+    return Aligned(ids, aligned, tuple(notes), tuple(excluded))
 
 
 def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = ()) -> list[dict[str, Any]]:

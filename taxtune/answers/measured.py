@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,18 +50,13 @@ def measure_answers(measure: Measure, answers: AnswerTable) -> NDArray[np.float6
         return measure.scores_many(texts, references, **extra)
     from taxtune.data.images import load_image
 
-    by_image: dict[Path, list[int]] = {}
-    for i, row in enumerate(rows):
-        if row.image is not None:
-            by_image.setdefault(row.image, []).append(i)
     scores = np.full(len(rows), np.nan)
-    files = list(by_image)
-    for start in range(0, len(files), _IMAGES):
-        loaded = {file: load_image(file) for file in files[start : start + _IMAGES]}
-        images = {i: image for file, image in loaded.items() for i in by_image[file]}
-        block = list(images)
+    shown = sorted((row.image, i) for i, row in enumerate(rows) if row.image is not None)
+    for start in range(0, len(shown), _IMAGES):
+        files, block = map(list, zip(*shown[start : start + _IMAGES], strict=True))
+        images = {file: load_image(file) for file in set(files)}
         scores[block] = measure.scores_many(
-            [texts[i] for i in block], [references[i] for i in block], [images[i] for i in block]
+            [texts[i] for i in block], [references[i] for i in block], [images[file] for file in files]
         )
     return scores
 
@@ -106,12 +100,13 @@ def measured_report(
         rows.append((name, *cells, len(values) - unscored, unscored))
     columns = ("measure", "mean", "low", "high", "scored", "unscored")
     note = "low and high: 95 % bootstrap interval of the mean over the scored answers."
+    notes = [f"{measure.label}: {text}" for measure in measures for text in measure.notes]
     return StudyReport(
         study="measure",
         title="Text measures of answers",
         settings={**settings, "measures": [measure.identity() for measure in measures]},
         tables=(Table("measures", "Mean score", columns, tuple(rows), notes=(note,)),),
-        notes=(*answers.notes, *dict.fromkeys(note for measure in measures for note in measure.notes)),
+        notes=(*answers.notes, *notes),
         data={
             "n": len(answers.rows),
             "left_out": list(answers.unanswered),

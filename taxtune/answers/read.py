@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -48,8 +49,6 @@ class AnswerSchema:
         part: What `taxonomy` is a part of; rows whose target is elsewhere on the whole are left out and counted.
         images: The folder that image names start from; None for the file's.
         format: One of `taxtune.answers.FORMATS`.
-        missing_option: The option that says what missing answers are, for messages.
-        off_tree_option: The option that leaves out rows whose target is off the tree; "" for none.
     """
 
     answer: str = "answer"
@@ -68,8 +67,6 @@ class AnswerSchema:
     part: Domain | None = None
     images: Path | None = None
     format: str = "auto"
-    missing_option: str = "--missing leave-out"
-    off_tree_option: str = "--off-tree leave-out"
 
     @property
     def answers_alone(self) -> bool:
@@ -143,7 +140,7 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
 
     Args:
         source: A file in one of `taxtune.answers.FORMATS`, "-" for standard input, a run of taxtune (RUN, RUN:baseline
-            or RUN:N, see `taxtune.answers.runs`), a DataFrame or a list of records.
+            or RUN:N, see the files of answers in the documentation), a DataFrame or a list of records.
         schema: Which columns hold what, and what to do with rows that lack something.
 
     Raises:
@@ -153,176 +150,166 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
     """
     schema = schema or AnswerSchema()
     opened = open_table(source, format=schema.format, text=schema.answers_alone, harnesses=not schema.renamed)
-    there = {name for _, record in opened.rows for name in record}
-
-    def known(name: str | None) -> Any:
-        also = _ALSO.get(name or "")
-        return also if also in there and name not in there else name
-
-    columns = {key: known(getattr(schema, key)) for key in ("truth", "placement", "reference")}
-    schema = replace(schema, **columns)
-    reader = _Reader(source, schema, there)
-    _check_columns(opened.file, there, schema, reader.predicted)
-    wanted = [(line, record) for line, record in opened.rows if _fits(record, schema.where)]
-    if schema.where and not wanted:
-        said = ", ".join(f"{name}={value}" for name, value in schema.where.items())
-        raise DataError("No row matches the filter.", file=opened.file, value=said, remedy="Check the values.")
-    rows = tuple(row for line, record in wanted if (row := reader.read(line, record)) is not None)
+    columns = {name for _, record in opened.rows for name in record}
+    others = {name: other for name, other in _ALSO.items() if name not in columns and other in columns}
+    names = {key: getattr(schema, key) for key in ("truth", "placement", "reference")}
+    schema = replace(schema, **{key: others.get(name, name) for key, name in names.items()})
+    _check_columns(opened.file, columns, schema)
+    selected = [(line, record) for line, record in opened.rows if _fits(record, schema.where)]
+    if schema.where and not selected:
+        values = ", ".join(f"{name}={value}" for name, value in schema.where.items())
+        raise DataError("No row matches the filter.", file=opened.file, value=values, remedy="Check the values.")
+    reader = _Reader(source, schema, columns)
+    rows = tuple(row for line, record in selected if (row := reader.read(line, record)) is not None)
     if reader.problems:
-        options = {schema.off_tree_option: reader.off_tree, schema.missing_option: reader.missing}
-        offered = " or ".join(option for option, helps in options.items() if option and helps)
-        remedy = "Correct or remove these rows" + (f", or use {offered}." if offered else ".")
-        raise rows_error(reader.problems, opened.file, len(wanted), remedy=remedy)
+        remedy = (
+            "Correct or remove these rows, or use --missing leave-out (the call failed), --missing abstain (the model "
+            "said nothing) or --off-tree leave-out, where the command has it."
+        )
+        raise rows_error(reader.problems, opened.file, len(selected), remedy=remedy)
     reasons = Counter(row.reason for row in reader.excluded)
     if not rows and not schema.answers_alone:
         counted = ", ".join(f"{n:,} {reason}" for reason, n in reasons.items())
-        remedy = "Check the root." if schema.part is not None else "Check the taxonomy and the columns."
+        remedy = "Check the root, the taxonomy and the columns."
         raise DataError("No usable rows are left.", file=opened.file, value=counted, remedy=remedy)
-    left_out = [f"{opened.file}: {n:,} of {len(wanted):,} rows are left out: {reason}" for reason, n in reasons.items()]
-    notes = (*opened.notes, *left_out, *reader.notes(opened.file, rows))
-    return AnswerTable(opened.file, rows, reader.predicted is not None, tuple(reader.excluded), notes)
+    excluded = [f"{n:,} of {len(selected):,} rows are left out: {reason}" for reason, n in reasons.items()]
+    notes = [f"{opened.file}: {text}" for text in (*excluded, *reader.notes(rows))]
+    return AnswerTable(opened.file, rows, reader.predicted is not None, tuple(reader.excluded), (*opened.notes, *notes))
 
 
 class _Reader:
     """Reads one record after the other, and collects their defects and the excluded rows."""
 
-    def __init__(self, source: Source, schema: AnswerSchema, there: set[str]) -> None:
+    def __init__(self, source: Source, schema: AnswerSchema, columns: set[str]) -> None:
         self.schema = schema
-        self.predicted = schema.placement if schema.placement in there else None
+        self.predicted = schema.placement if schema.placement in columns else None
         self.problems: list[tuple[int, str]] = []
         self.excluded: list[Excluded] = []
-        self.missing = self.off_tree = False
-        self.moved = 0
+        self._moved = 0
         self._seen: dict[tuple[str, ...], int] = {}
         self._images = schema.images or (Path(source).parent if isinstance(source, str | Path) else Path())
         # A file may have both: "reference" where there is one and "references" where there are several.
-        columns = () if schema.reference is None else (schema.reference, f"{schema.reference}s")
-        self._references = [name for name in columns if name in there]
+        self._references = [name for name in (schema.reference, f"{schema.reference}s") if name in columns]
         if schema.taxonomy is not None:
             suggest = _LISTED if schema.off_tree == "error" else 0
             self._find = target_finder(schema.taxonomy, schema.part, suggest)
 
     def read(self, line: int, record: Mapping[str, Any]) -> AnswerRow | None:
         """A row; None where it is left out or cannot be used."""
-        schema, sound = self.schema, len(self.problems)
+        schema = self.schema
         given = None if schema.id is None else record.get(schema.id)
         name = str(line) if given in (None, "") else str(given)
         first = self._seen.setdefault((name, *(str(record.get(column)) for column in schema.by)), line)
-        if first != line:
-            self.problems.append((line, f"{schema.id} {name!r} is already in row {first}"))
-            return None
         target = Target("") if schema.taxonomy is None else self._find(record.get(schema.truth))
-        predicted = Target("") if self.predicted is None else self._find(record.get(self.predicted))
-        left_out = None
+        placed = Target("") if self.predicted is None else self._find(record.get(self.predicted))
+        answer, guesses, problem = self._answer(record)
+        references, no_reference = self._texts(record)
+        part = "" if schema.part is None else schema.part.label
+        excluded = ""
         if target.problem and schema.off_tree == "leave-out":
-            left_out = "target not on the tree" if target.text else "no target"
-        elif target.problem:
-            self.off_tree = True
-            self.problems.append((line, f"{schema.truth}{target.problem_after}"))
+            excluded = "target not on the tree" if target.text else "no target"
         elif target.outside and schema.part is not None:
-            left_out = f"target outside {schema.part.label}"
-        if left_out is not None:
-            self.excluded.append(Excluded(line, name, left_out))
+            excluded = f"target outside {part}"
+        problems = (
+            f"{schema.id} {name!r} is already in row {first}" if first != line else "",
+            target.problem and f"{schema.truth}{target.problem_after}",
+            placed.problem and f"{self.predicted}{placed.problem_after}",
+            f"{self.predicted}: {placed.text!r} is outside {part!r}" if placed.outside else "",
+            problem,
+            no_reference,
+        )
+        found = [] if excluded and first == line else [(line, text) for text in problems if text]
+        if not (found or excluded) and answer is None and self.predicted is None and schema.missing == "leave-out":
+            excluded = _NO_ANSWER
+        if found:
+            self.problems += found
             return None
-        if predicted.problem or predicted.outside:
-            label = None if schema.part is None else schema.part.label
-            outside = f": {predicted.text!r} is outside {label!r}"
-            self.problems.append((line, f"{self.predicted}{outside if predicted.outside else predicted.problem_after}"))
-        answer, single = (None, ()) if self.predicted else self._answer(line, record.get(schema.answer))
-        references = self._texts(line, record)
-        if len(self.problems) > sound:
+        if excluded:
+            self.excluded.append(Excluded(line, name, excluded))
             return None
-        if answer is None and self.predicted is None and schema.missing == "leave-out":
-            self.excluded.append(Excluded(line, name, _NO_ANSWER))
-            return None
-        self.moved += target.moved or predicted.moved
+        self._moved += target.moved or placed.moved
         question, image = record.get(schema.question), record.get(schema.image)
         return AnswerRow(
             line,
             name,
             answer,
-            single,
+            guesses,
             -1 if target.node is None else target.node,
             target.text,
             record,
-            predicted.node,
+            placed.node,
             references,
             None if question in (None, "") else str(question),
             None if image in (None, "") else self._images / str(image),
         )
 
-    def _answer(self, line: int, value: object) -> tuple[str | None, tuple[str, ...]]:
+    def _answer(self, record: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...], str]:
+        """The answer of a row, its guesses, and what is wrong with it; rows with a node need no answer."""
+        column = self.schema.answer
+        value = record.get(column)
+        if self.predicted is not None:
+            return None, (), ""
         if value is None:
-            if self.schema.missing == "error":
-                self.missing = True
-                self.problems.append((line, f"{self.schema.answer} is missing"))
-            return None, ()
-        single = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else None
-        if single is None or not all(isinstance(item, str) for item in single):
-            self.problems.append((line, f"{self.schema.answer} is not text: {value!r}"))
-            return None, ()
+            return None, (), f"{column} is missing" if self.schema.missing == "error" else ""
+        guesses = tuple(value) if isinstance(value, list) else (value,)
+        if not all(isinstance(guess, str) for guess in guesses):
+            return None, (), f"{column} is not text: {value!r}"
         # A model that was asked and gave no guess said nothing.
-        return (", ".join(single) if self.schema.guesses == "join" else single[0] if single else ""), single
+        return ", ".join(guesses if self.schema.guesses == "join" else guesses[:1]), guesses, ""
 
-    def _texts(self, line: int, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """The references of a row: a text, or a list of them, which a table has as JSON."""
+    def _texts(self, record: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+        """The references of a row, a text or a list of them, which a table has as JSON; and what is wrong with them."""
         if not self._references:
-            return ()
+            return (), ""
         column = next((name for name in self._references if record.get(name) is not None), self._references[0])
         value = record.get(column)
         if isinstance(value, str) and value.lstrip().startswith("["):
-            try:
-                listed = json.loads(value)
-            except (ValueError, RecursionError):
-                listed = None  # a text that begins with a bracket
-            value = listed if isinstance(listed, list) else value
+            with suppress(ValueError, RecursionError):  # a text that begins with a bracket
+                value = json.loads(value)
         texts = value if isinstance(value, list) else [value]
         if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
-            self.problems.append((line, f"{column} is not a text or a list of texts: {record.get(column)!r}"))
-            return ()
-        return tuple(texts)
+            return (), f"{column} is not a text or a list of texts: {record.get(column)!r}"
+        return tuple(texts), ""
 
-    def notes(self, file: str, rows: Sequence[AnswerRow]) -> list[str]:
-        """Returns notes on the rows for the user."""
-        notes, n = [], f"{len(rows):,}"
+    def notes(self, rows: Sequence[AnswerRow]) -> Iterator[str]:
+        """Yields notes on the rows for the user."""
+        n = f"{len(rows):,}"
         if self.predicted is not None and any(self.schema.answer in row.fields for row in rows):
-            notes.append(f"The column {self.predicted} is scored; the column {self.schema.answer} is ignored.")
+            yield f"the column {self.predicted} is scored; the column {self.schema.answer} is ignored"
         silent = sum(row.answer is not None and not row.answer.strip() for row in rows)
         if silent and not self.schema.answers_alone:
-            notes.append(f"{file}: {silent:,} of {n} answers are empty")
-        if self.moved:
-            notes.append(f"{file}: {self.moved:,} of {n} rows have paths of another tree, found by their last name")
+            yield f"{silent:,} of {n} answers are empty"
+        if self._moved:
+            yield f"{self._moved:,} of {n} rows have paths of another tree, found by their last name"
         if several := sum(len(row.references) > 1 for row in rows):
-            notes.append(
+            yield (
                 f"{several:,} of {n} answers have several references; the best one counts, except for measures defined "
-                "over all of them."
+                "over all of them"
             )
-        return notes
 
 
 def _fits(record: Mapping[str, Any], where: Mapping[str, str]) -> bool:
     """Tells whether a record has certain values: JSON's true and false in their own spelling, no value as ""."""
     values = {name: record.get(name) for name in where}
     texts = {k: "" if v is None else json.dumps(v) if isinstance(v, bool) else str(v) for k, v in values.items()}
-    return all(texts[name] == value for name, value in where.items())
+    return texts == dict(where)
 
 
-def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: str | None) -> None:
-    needed = [] if predicted is not None else [schema.answer]
-    if schema.placement not in (None, "placement"):  # a name that a user wrote is meant
-        needed = [schema.placement]
+def _check_columns(file: str, columns: set[str], schema: AnswerSchema) -> None:
+    """Raises a DataError where a column is missing that rows need or that a user named."""
+    has_nodes = schema.placement in columns or schema.placement not in (None, "placement")
+    needed = [schema.placement if has_nodes else schema.answer]
     if schema.taxonomy is not None:
         needed.append(schema.truth)
-    if schema.reference is not None and f"{schema.reference}s" not in there:
+    if f"{schema.reference}s" not in columns:
         needed.append(schema.reference)
-    # Files without ids are common.
-    named = () if schema.id in (None, "id") else (schema.id,)
-    for name in (*needed, *schema.where, *schema.by, *named) if there else ():
-        if name in there:
+    named = () if schema.id == "id" else (schema.id,)  # files without ids are common
+    for name in (*needed, *schema.where, *schema.by, *named) if columns else ():
+        if name is None or name in columns:
             continue
         # CSV headers are read in lower case, with underscores for spaces.
         near = column_key(name)
-        remedy = f"Did you mean {near!r}?" if near in there else "Give the names of existing columns."
+        remedy = f"Did you mean {near!r}?" if near in columns else "Give the names of existing columns."
         if name == schema.answer and schema.placement is not None:
             remedy = (
                 f"It needs {schema.placement} (a node) or {schema.answer} (text). Columns of other names are given "
@@ -331,7 +318,7 @@ def _check_columns(file: str, there: set[str], schema: AnswerSchema, predicted: 
         elif name in needed and not schema.renamed:
             known = "; ".join(f"{harness}: {', '.join(columns)}" for harness, (columns, _) in HARNESSES.items())
             remedy += f" It does not have the columns of another harness either ({known})."
-        raise DataError(f"The file has no column {name!r}.", file=file, value=sorted(there), remedy=remedy)
+        raise DataError(f"The file has no column {name!r}.", file=file, value=sorted(columns), remedy=remedy)
 
 
 def split_by(answers: AnswerTable, column: str) -> dict[str, AnswerTable]:
@@ -353,12 +340,12 @@ def rows_error(problems: Sequence[tuple[int, str]], file: str, total: int, *, re
     """One error for the bad rows of a file, each with its problem: their number of `total` and the first problems."""
     # One line for all rows that have the same problem: a species that the tree lacks has many photos.
     rows: dict[str, list[str]] = {}
-    for line, what in problems:
-        rows.setdefault(what[:300], []).append(str(line))
+    for line, problem in problems:
+        rows.setdefault(problem[:300], []).append(str(line))
     lines = []
-    for what, numbers in list(rows.items())[:_LISTED]:
+    for problem, numbers in list(rows.items())[:_LISTED]:
         more = f" and {len(numbers) - _LISTED:,} more" if len(numbers) > _LISTED else ""
-        lines.append(f"\n  row{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_LISTED])}{more}: {what}")
+        lines.append(f"\n  row{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_LISTED])}{more}: {problem}")
     if len(rows) > _LISTED:
         lines.append(f"\n  and {sum(map(len, list(rows.values())[_LISTED:])):,} more rows")
     bad = len({line for line, _ in problems})

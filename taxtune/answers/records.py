@@ -12,13 +12,14 @@ All columns that the harness wrote stay. A call that failed, as each of them mar
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from taxtune.answers.runs import read_run_rows, split_run
 from taxtune.errors import DataError
+from taxtune.record_lines import read_lines
 from taxtune.tables import read_table
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 #: A file, "-" or a run; or the records themselves.
 Source: TypeAlias = "str | Path | pd.DataFrame | Iterable[Mapping[str, Any]]"
+_BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)
 _FAILED = ("[LMMS_EVAL_REQUEST_FAILED", "Failed to obtain answer")
 # A table with one of these names its columns as taxtune does.
 _OWN = frozenset({"target", "truth", "predicted", "placement", "reference", "references"})
@@ -94,14 +96,57 @@ def _given(source: pd.DataFrame | Iterable[Mapping[str, Any]]) -> list[tuple[int
     return [(row, {**record}) for row, record in enumerate(source, start=1)]
 
 
+def split_run(source: str | Path) -> tuple[Path, str | None] | None:
+    """The folder and the evaluation that "RUN" or "RUN:EVALUATION" names; None if it names no folder."""
+    path = Path(source)
+    if path.is_dir():
+        return path, None
+    folder, colon, evaluation = str(source).rpartition(":")
+    return (Path(folder), evaluation) if colon and not path.exists() and Path(folder).is_dir() else None
+
+
+def run_evaluations(file: Path) -> dict[str, list[Any]]:
+    """Returns the rows of each template on a run's held-out images, or of each iteration, from the file with them.
+
+    Raises:
+        DataError: If it is no `result.json` and no `history.jsonl` of a run.
+    """
+    try:
+        if file.suffix == ".jsonl":
+            return {str(number): record["rows"] for number, record in read_lines(file).items() if record["rows"]}
+        return {str(entry["name"]): entry["rows"] for entry in json.loads(file.read_text("utf-8"))["heldout"]}
+    except _BROKEN as error:
+        raise DataError("This is not a taxtune record.", file=file, value=str(error)) from error
+
+
 def _run(folder: Path, evaluation: str | None) -> Records:
-    run = read_run_rows(folder, evaluation)
-    # Answers are placed again, and node numbers are those of the run's tree.
-    rows = [{key: value for key, value in row.items() if key not in ("placement", "target")} for row in run.rows]
-    for row in rows:
-        row |= {"id": str(row["example"]), "reference": str(row["truth"]).rpartition("/")[2]}
-    note = f"{folder}: the answers are those of {run.evaluation} on the {run.split} images"
-    return Records(str(run.file), list(enumerate(rows, start=1)), (note,))
+    """The answers that a run recorded to one template.
+
+    That is one on the held-out images, "winner" or "baseline", of a comparison an objective; or the number of an
+    iteration on the tuning images. None is the winner, of a comparison that of its first objective.
+    """
+    is_iteration = evaluation is not None and evaluation.isdecimal()
+    file = folder / ("history.jsonl" if is_iteration else "result.json")
+    if not file.exists():
+        remedy = "Give a folder that taxtune tune or taxtune compare finished, or an iteration of one: RUN:0."
+        raise DataError("The folder does not contain a taxtune run with such answers.", file=file, remedy=remedy)
+    evaluations = run_evaluations(file)
+    try:
+        name = evaluation or next((key for key in evaluations if key != "baseline"), "winner")
+        # Answers are placed again, and node numbers are those of the run's tree.
+        rows = [
+            {key: value for key, value in row.items() if key not in ("placement", "target")}
+            | {"id": str(row["example"]), "reference": row["truth"].rpartition("/")[2], "answer": row["answer"]}
+            for row in evaluations.get(name, ())
+        ]
+    except _BROKEN as error:
+        raise DataError("This is not a taxtune record.", file=file, value=str(error)) from error
+    if not rows:
+        remedy = f"Use {', '.join(evaluations)}, or the number of an iteration."
+        raise DataError("The run has no answers of this name.", file=file, value=name, remedy=remedy)
+    split = f"iteration {name} on the tuning" if is_iteration else f"{name} on the held-out"
+    note = f"{folder}: the answers are those of {split} images"
+    return Records(str(file), list(enumerate(rows, start=1)), (note,))
 
 
 # -- other harnesses ---------------------------------------------------------------------------------------------------
@@ -148,9 +193,8 @@ def _lmms_eval(record: Record) -> Record:
             raise ValueError("likelihoods of given options and no answer; log a task of the type generate_until")
         answer = [item for item in answer if _answered(item) is not None] or None
     question = record.get("input") if isinstance(record.get("input"), str) else None
-    return {"id": str(record["doc_id"]), "question": question, "answer": _answered(answer)} | _truth(
-        record.get("target")
-    )
+    own = {"id": str(record["doc_id"]), "question": question, "answer": _answered(answer)}
+    return own | _truth(record.get("target"))
 
 
 def _vlmevalkit(record: Record) -> Record:

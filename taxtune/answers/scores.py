@@ -14,7 +14,6 @@ from taxtune.answers.read import AnswerTable
 from taxtune.mapping import Mapper, Placement
 from taxtune.metrics import (
     Information,
-    Interval,
     bootstrap,
     bootstrap_ranks,
     hierarchical_sample,
@@ -22,6 +21,7 @@ from taxtune.metrics import (
     information_values,
     precision_recall,
 )
+from taxtune.metrics.names import INFORMATION, METRICS
 from taxtune.progress import track
 from taxtune.taxonomy import Domain, Taxonomy
 
@@ -32,18 +32,7 @@ Mask = NDArray[np.bool_]
 
 CONFIDENCE = 0.95
 _BLOCK = 1_000
-_SHOWN = {
-    "hp": "hP",
-    "hr": "hR",
-    "hf": "hF",
-    "accuracy": "accuracy",
-    "depth": "depth",
-    "ihp": "ihP",
-    "ihr": "ihR",
-    "ihf": "ihF",
-    "remaining_uncertainty": "remaining uncertainty, bits",
-    "misinformation": "misinformation, bits",
-}
+_SHOWN = METRICS | INFORMATION
 _TWO_DIGITS = ("depth", "remaining_uncertainty", "misinformation")
 
 
@@ -116,7 +105,7 @@ def score_answers(
     draws: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": CONFIDENCE, "seed": seed}
     information = make_information(taxonomy, frequencies, smoothing=smoothing, targets=targets, part=part)
     scores = _intervals(information, nodes, targets, **draws)
-    full: dict[str, Interval] | None = None
+    full: dict[str, Any] | None = None
     if part is not None:
         on_full = part.on_full(targets)
         bits = make_information(part.full, frequencies, smoothing=smoothing, targets=on_full)
@@ -136,8 +125,8 @@ def score_answers(
         "confidence_level": CONFIDENCE,
         "resamples": resamples,
         "seed": seed,
-        "scores": {name: asdict(interval) for name, interval in scores.items()},
-        "full_scores": None if full is None else {name: asdict(interval) for name, interval in full.items()},
+        "scores": scores,
+        "full_scores": full,
         "targets": {
             "depth": float(taxonomy.depth[targets].mean()),
             "bits": float(information.content[targets].mean()),
@@ -152,12 +141,12 @@ def score_answers(
 
 def _intervals(
     information: Information, nodes: IntArray, targets: IntArray, *, off_tree: Mask | None, **draws: Any
-) -> dict[str, Interval]:
-    return bootstrap(
+) -> dict[str, dict[str, float]]:
+    samples = (
         hierarchical_sample(information.taxonomy, nodes, targets, off_tree=off_tree),
         information_sample(information, nodes, targets, off_tree=off_tree),
-        **draws,
     )
+    return {name: asdict(interval) for name, interval in bootstrap(*samples, **draws).items()}
 
 
 def _rows(
@@ -175,55 +164,54 @@ def _rows(
         "truth": ["/".join(tree.path(node)) for node in targets.tolist()],
         "placement": ["/".join(tree.path(node)) for node in nodes.tolist()],
     }
-    scores = [
-        *precision_recall(tree, nodes, targets, off_tree=off),
-        *information_values(information, nodes, targets, off_tree=off),
-    ]
     names = ["hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation"]
+    scores = [*precision_recall(tree, nodes, targets, off_tree=off)]
+    scores += information_values(information, nodes, targets, off_tree=off)
     if part is not None:
-        scores += precision_recall(part.full, part.on_full(nodes), part.on_full(targets), off_tree=off)
         names += ["full_hp", "full_hr"]
+        scores += precision_recall(part.full, part.on_full(nodes), part.on_full(targets), off_tree=off)
     columns |= {name: values.tolist() for name, values in zip(names, scores, strict=True)}
     if placements:
-        columns["answer"] = [placed.answer for placed in placements]
         columns["stage"] = [str(placed.stage) for placed in placements]
-        for name in ("evidence", "confidence", "abstained", "off_tree"):
+        for name in ("answer", "evidence", "confidence", "abstained", "off_tree"):
             columns[name] = [getattr(placed, name) for placed in placements]
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def _lines(summary: Mapping[str, Any], part: Domain | None, counted: str) -> Iterator[str]:
+    scores, n = summary["scores"], summary["n"]
     on = "" if part is None else f" on {part.label}"
     cells = [("", "estimate", "95 % interval")]
     # Whether a node is exactly right does not depend on the root.
-    cells += [(f"{_SHOWN[k]}{on if k != 'accuracy' else ''}", *_ends(summary["scores"][k], k)) for k in _SHOWN]
+    cells += [(f"{_SHOWN[k]}{on if k != 'accuracy' else ''}", *_ends(scores[k], k)) for k in _SHOWN]
     if part is not None:
         whole = f" on {part.full_label}"
         cells += [(_SHOWN[k] + whole, *_ends(summary["full_scores"][k], k)) for k in _SHOWN if k != "accuracy"]
-    width = max(9, *(len(name) for name, _, _ in cells))
-    yield from (f"{name:<{width}} {estimate:>8}  {interval:>15}" for name, estimate, interval in cells)
-    n, silent, off = summary["n"], summary["abstained"], summary["off_tree"]
-    said = f"{n:,} example{'' if n == 1 else 's'}"
-    if silent is not None:
-        said += (
-            f", {silent:,} of them abstentions ({100 * silent / n:.1f} %), which claim nothing, and {off:,} off the "
-            f"tree ({100 * off / n:.1f} %), which claim something that the taxonomy lacks"
-        )
-    yield said
+    yield from _aligned(cells)
+    examples = f"{n:,} example{'' if n == 1 else 's'}"
+    if summary["abstained"] is not None:
+        silent, off = (f"{summary[key]:,} ({100 * summary[key] / n:.1f} %)" for key in ("abstained", "off_tree"))
+        examples += f", {silent} of them abstentions, which claim nothing, and {off} off the tree, which are wrong"
+    yield examples
     outside = "" if part is None else f"with a target outside {part.label}"
-    for rows, what in ((summary["left_out"], "without an answer"), (summary["outside"], outside)):
+    for rows, reason in ((summary["left_out"], "without an answer"), (summary["outside"], outside)):
         if rows:
             shown = ", ".join(map(str, rows[:20])) + (", …" if len(rows) > 20 else "")
-            yield f"{len(rows):,} row{'' if len(rows) == 1 else 's'} {what} left out: {shown}"
+            yield f"{len(rows):,} row{'' if len(rows) == 1 else 's'} {reason} left out: {shown}"
     depth, bits = summary["targets"]["depth"], summary["targets"]["bits"]
     yield f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({counted})"
     yield ""
-    lines = [("rank", "predicted", "precision", "95 % interval", "relevant", "recall", "95 % interval")]
+    ranks = [("rank", "predicted", "precision", "95 % interval", "relevant", "recall", "95 % interval")]
     for row in summary["ranks"]:
         precision, recall = (_ends(row[name]) if row[name] else ("–", "") for name in ("precision", "recall"))
-        lines.append((row["rank"], f"{row['n_predicted']:,}", *precision, f"{row['n_relevant']:,}", *recall))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for name, *others in lines:
+        ranks.append((row["rank"], f"{row['n_predicted']:,}", *precision, f"{row['n_relevant']:,}", *recall))
+    yield from _aligned(ranks)
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """The lines of a table: the first column to the left, all others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *others in rows:
         padded = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
         yield "  ".join([name.ljust(widths[0]), *padded])
 

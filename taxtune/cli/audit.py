@@ -106,7 +106,7 @@ def _placing(
     source: str, taxonomy: str | None, similarity: str | None
 ) -> tuple[Path, Taxonomy, Callable[[Taxonomy], Mapper]]:
     """The folder for the results, the tree, and what makes the mapper for a tree."""
-    from taxtune.answers.runs import split_run
+    from taxtune.answers.records import split_run
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy.domain import read_part
 

@@ -12,7 +12,7 @@ from taxtune import options
 from taxtune.errors import DataError
 from taxtune.report.output import StudyReport, Table
 from taxtune.shell import install_extra
-from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, Recorded
+from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize
 
 __all__ = ["TextMeasures", "run"]
 
@@ -35,14 +35,10 @@ class TextMeasures(ApiSettings):
         _DEFAULT
     )
     listed: Annotated[bool, options.opt("List the measures and exit.", "--list"), NOT_RECORDED] = False
-    answer_column: Annotated[options.AnswerColumnOption, Recorded("columns.answer")] = "answer"
-    reference_column: Annotated[
-        str, options.opt("Column with the reference or references."), Recorded("columns.reference")
-    ] = "reference"
-    question_column: Annotated[options.QuestionColumnOption, Recorded("columns.question")] = "question"
-    image_column: Annotated[str, options.opt("Column with the image, for clip-i2t."), Recorded("columns.image")] = (
-        "image"
-    )
+    answer_column: options.AnswerColumnOption = "answer"
+    reference_column: Annotated[str, options.opt("Column with the reference or references.")] = "reference"
+    question_column: options.QuestionColumnOption = "question"
+    image_column: Annotated[str, options.opt("Column with the image, for clip-i2t.")] = "image"
     images: Annotated[
         Path | None, options.opt("Folder that image names are relative to.", shown="the folder of the file")
     ] = None
@@ -50,7 +46,6 @@ class TextMeasures(ApiSettings):
     resamples: options.ResamplesOption = 2000
     seed: options.SeedOption = 0
     batch_size: BatchSize = 64
-    chunker: Annotated[options.ChunkerOption, NOT_RECORDED] = "spacy"
 
 
 def run(settings: TextMeasures) -> StudyReport:

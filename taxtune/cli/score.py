@@ -56,7 +56,6 @@ def score(
         id=None,
         taxonomy=tree,
         part=part,
-        off_tree_option="",
         **options.missing_answers(missing),
     )
     answers = read_answers(file, schema)

@@ -16,7 +16,7 @@ _CHUNK = 8_000_000  # entries of the table of resampled counts that are gathered
 
 
 def average_precision(scores: ArrayLike, positive: ArrayLike) -> FloatArray:
-    """Returns scikit-learn's average precision of each label, shape (labels,), in (0, 1]; NaN if no image shows it.
+    """Scikit-learn's average precision of each label, shape (labels,), in (0, 1]; NaN if no image shows it.
 
     Args:
         scores: The score of each image under each label, shape (images, labels), finite; larger is surer.
@@ -44,10 +44,9 @@ def resample_counts(images: int, resamples: int, seed: int) -> NDArray[np.float3
 def bootstrap_average_precision(scores: ArrayLike, positive: ArrayLike, counts: ArrayLike) -> FloatArray:
     """The average precision of each label in each bootstrap resample of the images, shape (labels, resamples).
 
-    An image that is drawn several times would help itself: its copies raise the precision at its rank, so that the mean
-    over resamples lies 0.6 to 1.7 points above the estimate for ten images of a label. To its own precision an image
-    therefore adds itself once, however often it is drawn; counts of 1 give `average_precision`. NaN where a resample
-    holds no image of the label.
+    Copies of an image would raise the precision at its rank, so that the mean over resamples lies 0.6 to 1.7 points
+    above the estimate for ten images of a label: to its own precision an image therefore adds itself once. Counts of 1
+    give `average_precision`. NaN where a resample holds no image of the label.
 
     Args:
         scores: As for `average_precision`.

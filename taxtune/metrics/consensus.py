@@ -5,17 +5,12 @@ VQA accuracy (Antol et al., 2015) of an answer with n references, each the answe
     mean over i of  min(matches among the references without the i-th / 3, 1),
 
 a match being equality after the benchmark's normalisation. The soft form (Hu et al., 2022, as paper 4 describes it)
-adds up max(0, 1 − CER) instead, with CER = edit distance / length of the reference. With a single reference the two
-are equality and similarity.
+adds up max(0, 1 − CER) instead, with CER = edit distance / length of the reference.
 
-CIDEr (Vedantam et al., 2015) counts n-grams of one to four words, each weighed by its inverse document frequency,
-
-    weight(g) = log(number of documents / max(1, documents with g)),
-
-where a document is all references of one answer. For each n the two vectors have a cosine; the score is the mean over
-the four n and over all references. CIDEr-D does not stem, counts an n-gram no oftener than the reference has it, and
-discounts answers of another length by a Gaussian of sigma = 6 words. Both lie here in [0, 1]; papers print CIDEr-D
-times ten. (pycocoevalcap has CIDEr-D alone, on English tokens, and comes with 100 MB of Java archives.)
+CIDEr (Vedantam et al., 2015) is the mean, over n-grams of n = 1 to 4 words and over all references, of the cosine of
+their counts, each weighed by log(number of documents / max(1, documents with it)), where a document is all references
+of one answer. CIDEr-D does not stem, counts an n-gram no oftener than the reference has it, and discounts answers of
+another length by a Gaussian of sigma = 6 words. Both lie here in [0, 1]; papers print CIDEr-D times ten.
 """
 
 from __future__ import annotations
@@ -26,11 +21,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from hashlib import sha256
+from importlib.metadata import version
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from taxtune.errors import DataError
 from taxtune.metrics.model_pairs import Notes
 from taxtune.metrics.registry import (
     FloatArray,
@@ -40,9 +35,8 @@ from taxtune.metrics.registry import (
     MeasureSettings,
     Questions,
     Texts,
-    check_texts,
 )
-from taxtune.metrics.text import package_version, stems, tokens
+from taxtune.metrics.text import stems, tokens
 from taxtune.progress import track_each
 
 __all__ = ["Cider", "CiderD", "SoftVQAMeasure", "VQAMeasure", "character_similarity", "normalise_answer"]
@@ -60,7 +54,6 @@ _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
 _ARTICLES = frozenset({"a", "an", "the"})
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBER_WORDS = {word: str(number) for number, word in enumerate(_NUMBERS)} | {"none": "0"}
-_MOST_CELLS = 4_000_000_000  # longest product of two lengths whose edit distance is computed
 
 
 def _contractions() -> dict[str, str]:
@@ -100,15 +93,9 @@ def normalise_answer(text: str) -> str:
 
 
 def character_similarity(answer: str, reference: str) -> float:
-    """The similarity max(0, 1 − CER), in [0, 1]; NaN for texts too long to compare, 0 for an empty reference alone."""
-    if answer == reference:
-        return 1.0
-    # The distance is at least the difference of the lengths: no need to compute it for an essay.
-    if not reference or abs(len(answer) - len(reference)) >= len(reference):
-        return 0.0
-    if len(answer) * len(reference) > _MOST_CELLS:
-        return float("nan")
-    return max(0.0, 1.0 - Levenshtein.distance(answer, reference) / len(reference))
+    """The similarity max(0, 1 − CER), in [0, 1]; 0 where the reference alone is empty."""
+    distance = Levenshtein.distance(answer, reference, score_cutoff=len(reference))
+    return max(0.0, 1.0 - distance / len(reference)) if reference else float(not answer)
 
 
 class VQAMeasure(ManyReferencesMeasure):
@@ -124,10 +111,10 @@ class VQAMeasure(ManyReferencesMeasure):
     def notes(self) -> tuple[str, ...]:
         """The number of answers with so few references that they cannot reach 1."""
         few = f"{self._few:,} of the answers have only two or three references, so their score cannot reach 1."
-        return (f"{self.label}: {few}",) if self._few else ()
+        return (few,) if self._few else ()
 
     def likeness(self, answer: str, reference: str) -> float:
-        """The likeness of two normalised texts, in [0, 1]."""
+        """1 for equal normalised texts, else 0."""
         return float(answer == reference)
 
     def scores_many(
@@ -180,31 +167,20 @@ class Cider(ManyReferencesMeasure):
         """The name, the stemmer where words are stemmed, and the documents of the weights."""
         return {
             "measure": self.name,
-            "stemmer": None if self._robust else f"nltk {package_version('nltk')} Porter",
+            "stemmer": None if self._robust else f"nltk {version('nltk')} Porter",
             "documents": "the references scored together" if self._fitted is None else self._fitted[1],
         }
 
     def fit(self, references: Sequence[Sequence[str]]) -> None:
-        """Weighs n-grams by these references, one sequence for each document, whatever is scored together later.
-
-        Raises:
-            DataError: If none of them holds a word.
-        """
-        documents, weight = self._weights(references)
-        if not documents:
-            message = f"{self.label} needs references that contain words."
-            raise DataError(message, value=f"{len(references):,} documents")
+        """Weighs n-grams by these references, one sequence for each document, whatever is scored together later."""
         content = repr([list(given) for given in references]).encode("utf-8", "surrogatepass")
-        self._fitted = weight, f"{documents}, sha256:{sha256(content).hexdigest()[:16]}"
+        self._fitted = self._weights(references), f"sha256:{sha256(content).hexdigest()[:16]}"
 
     def scores_many(
         self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
     ) -> FloatArray:
         """The mean similarity of each answer with the references that can be compared, shape (n,); NaN without any."""
-        check_texts(answers, [given if isinstance(given, str) else "" for given in references])
-        for given in references:
-            check_texts(given, (), paired=False)
-        weight = self._weights(references)[1] if self._fitted is None else self._fitted[0]
+        weight = self._weights(references) if self._fitted is None else self._fitted[0]
         vector = cache(lambda text: self._vector(text, weight))
         scores = np.full(len(answers), np.nan)
         rows = list(enumerate(zip(answers, references, strict=True)))
@@ -219,28 +195,26 @@ class Cider(ManyReferencesMeasure):
 
         Unless `fit` was called, each reference is a document, so that the answers have no part in the weights.
         """
-        check_texts(answers, references, paired=False)
-        fitted = self._fitted
-        if fitted is None:
-            self._fitted = self._weights([[reference] for reference in references])[1], "each reference"
-        try:
-            return super().matrix(answers, references)
-        finally:
-            self._fitted = fitted
+        weight = self._weights([[text] for text in references]) if self._fitted is None else self._fitted[0]
+        table = np.full((len(answers), len(references)), np.nan)
+        wanted = [self._vector(reference, weight) for reference in references]
+        for i, answer in enumerate(answers):
+            own = self._vector(answer, weight)
+            table[i] = [self._similarity(own, other) if self._comparable(other) else np.nan for other in wanted]
+        return table
 
     def _grams(self, text: str) -> list[Counter[Gram]]:
         """The n-grams of a text for each n."""
         words = tokens(text) if self._robust else stems(text)
         return [Counter(words[i : i + n] for i in range(len(words) - n + 1)) for n in range(1, _LONGEST + 1)]
 
-    def _weights(self, references: Sequence[Sequence[str]]) -> tuple[int, Weight]:
-        """The number of documents with words, and the inverse document frequency of an n-gram, at least 0."""
-        documents, having = 0, Counter[Gram]()
-        for given in references:
-            grams = {gram for text in given for counts in self._grams(text) for gram in counts}
-            documents += bool(grams)
-            having.update(grams)
-        return documents, lambda gram: math.log(max(1, documents) / max(1, having[gram]))
+    def _weights(self, references: Sequence[Sequence[str]]) -> Weight:
+        """The inverse document frequency of an n-gram, at least 0; documents without words do not count."""
+        documents = [
+            {gram for text in given for counts in self._grams(text) for gram in counts} for given in references
+        ]
+        n, having = sum(map(bool, documents)), Counter(gram for grams in documents for gram in grams)
+        return lambda gram: math.log(max(1, n) / max(1, having[gram]))
 
     def _vector(self, text: str, weight: Weight) -> Vector:
         counted = self._grams(text)
@@ -254,13 +228,11 @@ class Cider(ManyReferencesMeasure):
         length, parts = reference
         if any(norm for _, norm in parts):
             return True
-        reason = "the reference contains no words."
-        if length:
-            reason = (
-                "every n-gram of the reference is in the references of every answer and so has weight 0; CIDEr needs "
-                "answers with different references, scored together."
-            )
-        self._notes.count(f"{self.name}: {{n}} pairs unscored: {reason}")
+        reason = (
+            "every n-gram of the reference is in the references of every answer and so has weight 0; CIDEr needs "
+            "answers with different references, scored together."
+        )
+        self._notes.count(f"{{n}} pairs unscored: {reason if length else 'the reference has no words.'}")
         return False
 
     def _similarity(self, answer: Vector, reference: Vector) -> float:

@@ -69,7 +69,7 @@ class HierarchicalScores:
 
 
 def check_nodes(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> tuple[IntArray, IntArray]:
-    """Returns predicted and target node numbers, shape (n,) each, as integer arrays.
+    """Predicted and target node numbers, shape (n,) each, as integer arrays.
 
     Raises:
         ValueError: If the shapes are not one and the same (n,), or a number is no node of the tree; -1, which NumPy
@@ -91,7 +91,7 @@ def check_nodes(taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike) -> 
 
 
 def flags(given: ArrayLike | None, n: int) -> BoolArray:
-    """Returns flags of `n` answers as an array; all False where None is given.
+    """Flags of `n` answers as an array; all False where None is given.
 
     Raises:
         ValueError: If they do not have the shape (n,), or are neither booleans nor 0 and 1.
@@ -131,13 +131,13 @@ def overlap(
 def precision_recall(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns hP and hR of each example, shape (n,) each, in (0, 1]: the root is always shared; see `overlap`."""
+    """HP and hR of each example, shape (n,) each, in (0, 1]: the root is always shared; see `overlap`."""
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
     return n_shared / n_predicted, n_shared / n_target
 
 
 def harmonic_mean(hp: float, hr: float) -> float:
-    """Returns hF of a mean hP and a mean hR (eq. 3); 0 where both are 0."""
+    """HF of a mean hP and a mean hR (eq. 3); 0 where both are 0."""
     return 0.0 if hp + hr == 0 else 2 * hp * hr / (hp + hr)
 
 
@@ -164,9 +164,7 @@ def score(
     )
 
 
-def hierarchical_precision_score(
-    y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
-) -> float:
+def hierarchical_precision_score(y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy) -> float:
     """The mean share of a prediction's path that the truth shares, in (0, 1]; paths include the root.
 
     Args:
@@ -174,43 +172,26 @@ def hierarchical_precision_score(
             labels, or a node number. Rows of a 2-D array are paths, "" filling up the short ones, as in hiclass.
         y_pred: The predicted nodes, as many.
         taxonomy: The tree.
-        sample_weight: Weight of each example, shape (n,), finite, at least 0 and not all 0; 1 each where left out.
 
     Raises:
         TaxonomyError: If a label or number is not on the tree; the message gives its position and near names.
-        ValueError: If there are no examples, the lengths differ, or weights are out of range.
+        ValueError: If there are no examples or the lengths differ.
     """
-    return _means(y_true, y_pred, taxonomy, sample_weight)[0]
+    return _score_labels(taxonomy, y_true, y_pred).hp
 
 
-def hierarchical_recall_score(
-    y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
-) -> float:
+def hierarchical_recall_score(y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy) -> float:
     """The mean share of the truth's path that the prediction shares; see `hierarchical_precision_score`."""
-    return _means(y_true, y_pred, taxonomy, sample_weight)[1]
+    return _score_labels(taxonomy, y_true, y_pred).hr
 
 
-def hierarchical_f1_score(
-    y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy, sample_weight: ArrayLike | None = None
-) -> float:
+def hierarchical_f1_score(y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy) -> float:
     """The harmonic mean of mean precision and mean recall, in (0, 1]; see `hierarchical_precision_score`."""
-    return harmonic_mean(*_means(y_true, y_pred, taxonomy, sample_weight))
+    return _score_labels(taxonomy, y_true, y_pred).hf
 
 
-def _means(y_true: Labels, y_pred: Labels, taxonomy: Taxonomy, sample_weight: ArrayLike | None) -> tuple[float, float]:
-    target, predicted = _nodes(taxonomy, y_true, "y_true"), _nodes(taxonomy, y_pred, "y_pred")
-    n = len(target)
-    if len(predicted) != n:
-        raise ValueError(f"y_true has {n} labels, y_pred {len(predicted)}; the numbers must be equal")
-    if n == 0:
-        raise ValueError("there are no examples to score")
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weights.shape}; there are {n} examples")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("sample_weight must be finite, not negative and not all 0")
-    hp, hr = precision_recall(taxonomy, predicted, target)
-    return float(np.average(hp, weights=weights)), float(np.average(hr, weights=weights))
+def _score_labels(taxonomy: Taxonomy, y_true: Labels, y_pred: Labels) -> HierarchicalScores:
+    return score(taxonomy, _nodes(taxonomy, y_pred, "y_pred"), _nodes(taxonomy, y_true, "y_true"))
 
 
 def _nodes(taxonomy: Taxonomy, labels: Labels, name: str) -> IntArray:

@@ -56,9 +56,6 @@ class Information:
         off_tree: The weight of an answer off the tree; above 0.
         source: Source of p(v) for records: "leaves", "targets", "counts.csv".
         smoothing: Number that was added to each leaf's frequency.
-
-    Raises:
-        ValueError: If the weights have another shape, or one is negative or not finite.
     """
 
     def __init__(
@@ -67,24 +64,13 @@ class Information:
         self.taxonomy = taxonomy
         #: What each node adds, shape (nodes,).
         self.weight: FloatArray = np.array(weight, dtype=np.float64)
-        if self.weight.shape != (len(taxonomy),):
-            raise ValueError(f"{len(taxonomy)} nodes, but weights of shape {self.weight.shape}")
-        if not (np.isfinite(self.weight).all() and (self.weight >= 0).all()):
-            raise ValueError("weights must be finite and not negative")
-        if not (np.isfinite(off_tree) and off_tree > 0):
-            raise ValueError(f"the weight of an answer off the tree must be above 0, not {off_tree}")
-        self.off_tree = float(off_tree)
-        self.source = source
-        self.smoothing = smoothing
+        self.off_tree, self.source, self.smoothing = float(off_tree), source, smoothing
         #: The sum of the weights over each node's ancestors and itself, shape (nodes,): IC(v), in bits.
         self.content: FloatArray = self.weight.copy()
         for nodes in _levels(taxonomy):
             self.content[nodes] += self.content[taxonomy.parents[nodes]]
         for array in (self.weight, self.content):
             array.flags.writeable = False
-
-    def __repr__(self) -> str:
-        return f"Information({self.taxonomy!r}, source={self.source!r})"
 
     def as_dict(self) -> dict[str, str | float]:
         """The source of the weights, for records."""
@@ -146,11 +132,7 @@ def leaf_information(taxonomy: Taxonomy) -> Information:
 
 
 def frequency_information(
-    taxonomy: Taxonomy,
-    frequencies: ArrayLike,
-    *,
-    smoothing: float = 0.0,
-    source: str = "frequencies",
+    taxonomy: Taxonomy, frequencies: ArrayLike, *, smoothing: float = 0.0, source: str = "frequencies"
 ) -> Information:
     """The information of nodes from the frequency of each.
 
@@ -159,24 +141,18 @@ def frequency_information(
 
     Args:
         taxonomy: The tree.
-        frequencies: Occurrences of each node itself, shape (nodes,), finite and at least 0, not all 0.
+        frequencies: Occurrences of each node itself, shape (nodes,), finite and at least 0.
         smoothing: Number added to each leaf's frequency, at least 0.
         source: Name or file of the frequencies, for records and messages.
 
     Raises:
-        DataError: If a node has no occurrences at or below it and there is no smoothing, or nothing occurs at all.
-        ValueError: If the shape differs, or a number is negative or not finite.
+        DataError: If a node has no occurrences at or below it and there is no smoothing.
+        ValueError: If a number is negative or not finite.
     """
-    given = np.array(frequencies, dtype=np.float64)
-    if given.shape != (len(taxonomy),):
-        raise ValueError(f"{len(taxonomy)} nodes, but frequencies of shape {given.shape}")
-    if not (np.isfinite(given).all() and (given >= 0).all()):
-        raise ValueError("frequencies must be finite and not negative")
-    if not (np.isfinite(smoothing) and smoothing >= 0):
-        raise ValueError(f"smoothing must be at least 0, not {smoothing}")
-    if not given.any():
-        raise DataError("All frequencies are 0, so all nodes are equally likely.", file=source)
-    masses = _subtree_sums(taxonomy, given + smoothing * _leaf_mask(taxonomy))
+    counts = np.asarray(frequencies, dtype=np.float64) + smoothing * _leaf_mask(taxonomy)
+    if not (np.isfinite(counts) & (counts >= 0)).all():
+        raise ValueError("frequencies and smoothing must be finite and not negative")
+    masses = _subtree_sums(taxonomy, counts)
     unseen = np.flatnonzero(masses == 0)
     if unseen.size:
         names = ", ".join("/".join(taxonomy.path(node)) for node in unseen[:_NAMED].tolist())

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.errors import DataError, TaxtuneError
-from taxtune.models import Answer, Model, ModelSettings, Request, ask, make_model, open_replies
+from taxtune.errors import DataError
+from taxtune.models import Answer, Failure, Model, ModelSettings, Request, ask, make_model, open_replies
 from taxtune.resources import prompts_dir
 
 if TYPE_CHECKING:
@@ -130,15 +130,14 @@ class Judge:
         """
         with open_replies(self._place) as store:
             requests = [Request(prompt) for prompt in prompts if prompt is not None]
-            results = ask(self.llm, requests, store, what="judging")
-        answers = [result for result in results if isinstance(result, Answer)]
-        failures = [result for result in results if not isinstance(result, Answer)]
-        queue = iter(results)
-        asked = [None if prompt is None else next(queue) for prompt in prompts]
+            results = iter(ask(self.llm, requests, store, what="judging"))
+        asked = [None if prompt is None else next(results) for prompt in prompts]
+        answers = [result for result in asked if isinstance(result, Answer)]
+        failures = [result for result in asked if isinstance(result, Failure)]
         replies = tuple(result.text if isinstance(result, Answer) else None for result in asked)
         scores = [None if reply is None else read(reply) for reply in replies]
         unread = sum(reply is not None and score is None for reply, score in zip(replies, scores, strict=True))
-        not_asked = {why_not: count} if (count := len(prompts) - len(results)) else {}
+        not_asked = {why_not: count} if (count := asked.count(None)) else {}
         self._seen.update(judged=len(prompts), unread=unread, failed=len(failures), **not_asked)
         self._reasons.update(failure.reason for failure in failures)
         new = [answer for answer in answers if not answer.cached]
@@ -147,7 +146,8 @@ class Judge:
             values=np.array([np.nan if score is None else score for score in scores], dtype=np.float64),
             replies=replies,
             problems=tuple(
-                why_not if result is None else None if isinstance(result, Answer) else result.reason for result in asked
+                why_not if result is None else result.reason if isinstance(result, Failure) else None
+                for result in asked
             ),
             unread=unread,
             failed=len(failures),
@@ -184,18 +184,15 @@ def judge_of(model: str, settings: MeasureSettings, *, max_tokens: int) -> Judge
     return Judge(make_model(model, settings.judge or in_short), place=settings.cache_dir)
 
 
-def check_questions(questions: Sequence[str] | None, count: int, whose: str) -> Sequence[str]:
+def check_questions(questions: Sequence[str] | None, whose: str) -> Sequence[str]:
     """The prompts of the answers, which a judge must be shown.
 
     Raises:
         DataError: If there are none, or one is blank.
-        TaxtuneError: If there are more or fewer than answers.
     """
     remedy = "Give the column with the questions, or one question for all rows."
     if questions is None:
         raise DataError(f"{whose} needs the prompt that was asked, but none was given.", remedy=remedy)
-    if len(questions) != count:
-        raise TaxtuneError(f"{whose} got {len(questions)} questions for {count} answers.")
     blank = [i for i, question in enumerate(questions) if not question.strip()]
     if blank:
         raise DataError(f"The prompt of answer {blank[0] + 1} is empty ({len(blank):,} are).", remedy=remedy)
@@ -204,56 +201,30 @@ def check_questions(questions: Sequence[str] | None, count: int, whose: str) -> 
 
 # -- replies -----------------------------------------------------------------------------------------------------------
 
-# A rating: a figure or its word, the figure with decimals that are zero ("3.0"), and maybe what it is out of.
+# A rating: a figure or its word, maybe with decimals that are zero ("3.0"), in brackets, or with what it is out of.
 _VALUE = (
-    r"(?<![\w.,/+\-])(?P<value>[0-9]+(?:\.[0-9]+)?|one|two|three|[一二三])(?![\w%])"
-    r"(?:\s*(?:/|out\s+of|of|\(\s*(?:out\s+)?of|from)\s*(?P<scale>[0-9]+|three)\b\)?)?"
+    r"[\(\[<]*(?<![\w.,/+\-])(?P<value>[0-9]+(?:\.[0-9]+)?|one|two|three)(?![\w%])[\)\]>]*"
+    r"(?:\s*(?:/|\(?(?:out\s+)?of)\s*(?P<scale>[0-9]+|three)\b\)?)?"
 )
-_WORDS = {"one": 1, "two": 2, "three": 3, "一": 1, "二": 2, "三": 3}
-# What a rating is called beside its figure: "Rating: correct (3)".
-_CALLED = r"(?:fully|completely|partially|partly|correct|incorrect|right|wrong|ambiguous|incomplete)"
+_WORDS = {"one": 1, "two": 2, "three": 3}
 # "Rating:", "Final rating (1-3) =", "Rating [1, 2 or 3]:"; what stands in brackets is the scale.
-_NAMED = (
-    r"(?:\b(?:rating|ratings)\b|评分|评级|評分|評価)"
-    r"(?:\s*[\(\[][^\)\]\n]{0,40}[\)\]])?(?:\s+on\s+a\s+scale\s+(?:of|from)\s+1\s*(?:-|to)\s*3)?"
-)
-# A dash is a sign of its own only between spaces: "Rating -1" is none.
-_SIGN = r"\s*(?:is\s*)?(?:(?::|=|->|=>|→|\|)+|\s[\-–—](?=\s+\d))\s*"
-_BEFORE = (
-    rf"(?:N\s*=\s*)?(?:(?:it|this|that)(?:'s|\s+is)\s+)?(?:an?\s+)?(?:(?:{_CALLED}\s+){{1,3}}(?=[\(\[]\s*\d))?"
-    r"[\(\[{<#]*\s*"
-)
-_STRONG = re.compile(rf"{_NAMED}{_SIGN}{_BEFORE}(?:{_VALUE})?", re.I)
-_BETWEEN = (
-    r"(?:\s+(?:is|of|would|should|be|as|a|an|therefore|thus|it|this|that|the|candidate|answer|for|with|at|to|get|gets))*"
-    r"\s+"
-)
-_WEAK = re.compile(
-    rf"(?:{_NAMED}|\bI(?:'d|\s+would|\s+will)?\s+(?:give|rate|score|assign)|\b(?:rate|rated|rates)"
-    rf"|\b(?:answer|candidate|it|this)\s+(?:gets|receives|earns|deserves)(?=\s+a\s)){_BETWEEN}{_VALUE}",
-    re.I,
-)
-# What follows a weak rating ends the clause: "a rating of 3 dogs" is none.
-_CLAUSE_END = re.compile(r"\s*(?:$|[.,;:!)\]}\n]|because\b|since\b|as\b|for\b|here\b|overall\b|\()", re.I)
+_NAMED = re.compile(rf"\bratings?\b(?:\s*[\(\[][^\)\]\n]{{0,40}}[\)\]])?\s*(?:is\s|[:=|]|->)\s*(?:{_VALUE})?", re.I)
+_ALONE = re.compile(rf"(?:^|[.!?]\s|\b(?:so|therefore),?\s|^final\s+(?:answer|score):\s*)\s*{_VALUE}[.!]*$", re.I)
 # A range ("1-3", "1 or 2"), a change of mind ("3 -> 2"), "2+", and "3 would be too generous": no rating is given.
 _RANGE = re.compile(
-    r"\s*(?:(?:-|–|—|to|or|and|,|/|->|=>|→)\s*(?:[0-9]|one\b|two\b|three\b)|\+|(?:would|could|might|may|seems)\b)", re.I
+    r"\s*(?:(?:-|–|—|to|or|and|,|/|->|→)\s*(?:[0-9]|one\b|two\b|three\b)|\+|would\b|could\b|may\b)", re.I
 )
-_ALONE = re.compile(
-    rf"(?:^|(?<=[.!?;])\s|^(?:(?:final\s+)?(?:score|grade)|final\s+(?:answer|verdict))\s*[:=]|\b(?:so|therefore|thus|hence)\s*,?\s)\s*[\(\[]?\s*{_VALUE}\s*[\)\]]?\s*[.!]*\s*$",
-    re.I,
-)
-# The rating at the head of its reason: "3 - the candidate names the bird", "3 (correct)", "1: wrong".
-_HEAD = re.compile(rf"{_VALUE}(?:\s*[.!]?$|\s*[\-–—:,]\s*[^\W\d_]|\s*\(\s*{_CALLED}\b|\s+(?:because|since)\b)", re.I)
 # What the judge quotes in mid-sentence ('the candidate says "Rating: 3"') is another's.
 _QUOTED = re.compile(r"(?<=[\w,])(\s+)([\"'`])((?:\\.|(?!\2)[^\n\\])+)(?:\2|\Z)")
 _RATED = re.compile(r"\brat(?:e|ing)\b.*\d", re.I)
 # A model that writes on makes up a further example, whose rating is not this answer's.
-_NEXT_EXAMPLE = re.compile(
-    r"^\s*(?:example(?:\s+\d+)?\s*:?|question\s*:|image description\s*:|#+\s*example\b.*)", re.I | re.M
+_NEXT_EXAMPLE = re.compile(r"^\s*(?:#+\s*)?(?:example\b|question\s*:|image description\s*:)", re.I | re.M)
+_VERDICT = re.compile(
+    r"[\W\d]*(?P<named>(?:(?:the|my)\s+)?(?:final\s+)?(?:answer|verdict|agrees)\s*(?::|=|is\b)\W*)?"
+    r"(?P<verdict>yes|no)\b(?P<rest>.*)",
+    re.I,
 )
-_THOUGHT_ENDS = re.compile(r"</(?:think|thinking|reasoning)>", re.I)
-_THOUGHT_BEGINS = re.compile(r"<(?:think|thinking|reasoning)>", re.I)
+_THOUGHT = re.compile(r"</?(?:think|thinking|reasoning)>", re.I)
 # Of a reply that went out of hand, so many characters at either end are read: the verdict stands at one of them.
 _MOST = 10_000
 
@@ -261,47 +232,26 @@ _MOST = 10_000
 def read_rating(reply: str) -> int | None:
     """The rating, 1, 2 or 3, that a reply gives, or None.
 
-    1. The last "Rating: N" decides; with "Rating: N/A" or "Rating: 1-3" the reply has none.
-    2. Else the last "a rating of N", "the rating is N", "I would rate it N", where N ends its clause.
-    3. Else a figure alone as the last line or sentence, or at the head of the first ("3 - it names the bird").
-
-    N is 1, 2, 3, "3.0" or "three", maybe out of three. Other figures, ranges and conditionals ("3 would be too
-    generous") are no ratings. Thoughts before </think>, quotations in mid-sentence and a further example made up after
-    the rating are left out.
+    The last "Rating: N" decides; with "Rating: N/A" or "Rating: 1-3" the reply has none. Where there is no such line, a
+    figure alone as the last line or sentence does. N is 1, 2, 3, "3.0" or "three", maybe out of three. Other figures,
+    ranges and conditionals ("3 would be too generous") are no ratings. Thoughts before </think>, quotations in
+    mid-sentence and a further example made up after the rating are left out.
     """
     text = plain_reply(reply, quoted=False)
     if text is None:
         return None
-    strong = list(_STRONG.finditer(text))
-    if strong:
-        ends = [match.start() for match in _NEXT_EXAMPLE.finditer(text) if match.start() >= strong[0].end()]
-        last = [match for match in strong if not ends or match.start() < ends[0]][-1]
-        if last["value"] is None:  # "Rating: I would rate it 2"
-            rest = text[last.end() :].partition("\n")[0]
-            weak = _weak(rest)
-            return _rating(weak[-1], rest) if weak else None
-        return _rating(last, text)
-    weak = _weak(text)
-    if weak:
-        return _rating(weak[-1], text)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return None
-    alone = _ALONE.search(lines[-1])
-    if alone is not None:
-        return _rating(alone, lines[-1])
-    # "1: wrong" is a rating, but not where "2: in part" follows: that is the scale, or a list.
-    head = _HEAD.match(lines[0]) if sum(line[0].isdigit() for line in lines) == 1 else None
-    return None if head is None else _rating(head, lines[0])
+    named = list(_NAMED.finditer(text))
+    if named:
+        ends = [match.start() for match in _NEXT_EXAMPLE.finditer(text) if match.start() >= named[0].end()]
+        return _rating([match for match in named if not ends or match.start() < ends[0]][-1], text)
+    line = (text.strip().splitlines() or [""])[-1].strip()
+    alone = _ALONE.search(line)
+    return None if alone is None else _rating(alone, line)
 
 
-def _weak(text: str) -> list[re.Match[str]]:
-    return [match for match in _WEAK.finditer(text) if _CLAUSE_END.match(text, match.end())]
-
-
-def _rating(found: re.Match[str], text: str) -> int | None:
-    value = found["value"]
-    if value is None or found["scale"] not in (None, "3", "three") or _RANGE.match(text, found.end()):
+def _rating(match: re.Match[str], text: str) -> int | None:
+    value = match["value"]
+    if value is None or match["scale"] not in (None, "3", "three") or _RANGE.match(text, match.end()):
         return None
     number = float(_WORDS.get(value.lower(), value))
     return int(number) if number in (1, 2, 3) else None
@@ -310,44 +260,24 @@ def _rating(found: re.Match[str], text: str) -> int | None:
 def read_yes_no(reply: str) -> bool | None:
     """True for a reply that says yes, False for one that says no, None where it says neither or both.
 
-    The verdict is the reply's first word ("Yes, since ..."), or the line "Answer: yes" or "Verdict: no", or a last line
-    of that one word; several must agree. "Yes and no", "no doubt" and "Yes. But no." are no verdicts.
+    The verdict is the first word of the reply ("Yes, since ..."), or the line "Answer: yes" or "Verdict: no", or a last
+    line of that one word; several must agree. "Yes and no", "no doubt" and "Yes. But no." are no verdicts.
     """
-    text = plain_reply(reply)
-    if text is None:
-        return None
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return None
-    if len(lines) == 1 and lines[0].rstrip(".!").lower() in ("y", "n"):
-        return lines[0][0].lower() == "y"
-    verdicts: set[bool] = set()
-    named = (
-        r"(?:(?:(?:the|my)\s+)?(?:final\s+)?(?:answer|verdict|judge?ment|decision|response|output|agrees)"
-        r"\s*(?::|=|is\b)\s*)"
-    )
-    for place, line in enumerate(lines):
-        # Without bullets, numbers and the question, which small models repeat before they answer it.
-        bare = re.sub(r"^(?:\W|\d+[.)])+", "", re.sub(r"^.*\?\s+(?=(?:yes|no)[.!]*$)", "", line, flags=re.I))
-        found = re.match(rf"{named}?[\"'(\[]*(yes|no)\b(?P<rest>.*)$", bare, re.I)
-        if found is None:
+    lines = [line for line in (plain_reply(reply) or "").splitlines() if line.strip()]
+    verdicts: set[str] = set()
+    for number, line in enumerate(lines):
+        match = _VERDICT.fullmatch(line)
+        if match is None:
             continue
-        labelled = re.match(named, bare, re.I) is not None
-        rest = found["rest"].strip("\"')]} ")
-        alone = re.fullmatch(r"[.!,;:]*", rest) is not None
-        if re.match(r"(?:/|or\b|and\b|,?\s*(?:yes|no)\b)", rest, re.I):
+        verdict, rest = match["verdict"].lower(), match["rest"]
+        alone = not any(map(str.isalnum, rest))
+        if re.match(r"\s*(?:/|or\b|and\b)|.*\b(?:yes|no)\W*$", rest, re.I):
             return None
-        if re.search(rf"\b{'no' if found[1].lower() == 'yes' else 'yes'}\W*$", rest, re.I):
-            return None  # "Yes. But actually no."
-        # "No doubt it does" and "Yes men" are not verdicts; "No, ...", "No. ...", "No - ...", "Yes (...)" are.
-        ended = (
-            alone
-            or re.match(r"[^\w\s]", rest) is not None
-            or re.match(r"(?:it|the|this|that|thats|they|because|since)\b", rest, re.I)
-        )
-        if ended and (place == 0 or labelled or (place == len(lines) - 1 and alone)):
-            verdicts.add(found[1].lower() == "yes")
-    return verdicts.pop() if len(verdicts) == 1 else None
+        # "No doubt it does" and "Yes men" are not verdicts; "No, ...", "No. ...", "No - ...", "Yes it ..." are.
+        ended = alone or re.match(r"\s*[^\w\s]|\s+(?:it|the|this|that|because|since)\b", rest, re.I) is not None
+        if ended and (number == 0 or match["named"] or (number == len(lines) - 1 and alone)):
+            verdicts.add(verdict)
+    return verdicts == {"yes"} if len(verdicts) == 1 else None
 
 
 def plain_reply(reply: str, *, quoted: bool = True) -> str | None:
@@ -357,21 +287,17 @@ def plain_reply(reply: str, *, quoted: bool = True) -> str | None:
         reply: The reply.
         quoted: Whether ratings that are quoted in mid-sentence stay.
     """
-    ends = [match.end() for match in _THOUGHT_ENDS.finditer(reply)]
-    text = reply[ends[-1] :] if ends else reply
-    if _THOUGHT_BEGINS.search(text):
+    *thoughts, text = _THOUGHT.split(reply)
+    if thoughts and not _THOUGHT.findall(reply)[-1].startswith("</"):
         return None
     text = text if len(text) <= 2 * _MOST else f"{text[:_MOST]}\n{text[-_MOST:]}"
     # Full-width and circled figures, and the keycaps that emoji are made of, are figures.
     text = unicodedata.normalize("NFKC", text).replace("\ufe0f", "").replace("\u20e3", "")
-    # Figures of other scripts are figures, too.
-    text = re.sub(r"\d", lambda found: str(unicodedata.decimal(found[0])), text)
-    text = text.replace("“", '"').replace("”", '"').replace("‘", "'").replace("’", "'")
+    text = text.translate(str.maketrans("“”‘’", "\"\"''"))
     # A server may pass on the tokens that end a turn; and some models write "<rating>3</rating>".
-    text = re.sub(r"<\|[^<>|\n]{1,40}\|>|</?s>|<(?:start|end)_of_turn>", "\n", text)
-    text = re.sub(r"<(rating|score|answer|verdict)>", r"\n\1: ", text, flags=re.I)
-    text = re.sub(r"</(?:rating|score|answer|verdict)>", "\n", text, flags=re.I)
+    text = re.sub(r"<\|[^<>|\n]{1,40}\|>|</\w+>|<(?:start|end)_of_turn>", "\n", text)
+    text = re.sub(r"<(rating|answer|verdict)>", r"\n\1: ", text, flags=re.I)
     if not quoted:
-        text = _QUOTED.sub(lambda found: found[1] if _RATED.search(found[3]) else found[0], text)
+        text = _QUOTED.sub(lambda match: match[1] if _RATED.search(match[3]) else match[0], text)
     text = re.sub(r"\\(?:boxed|text|textbf|mathbf)\s*\{([^{}]*)\}", r"\1", text)
     return re.sub(r"[*`$\"~]|(?<![^\W_])_+|_+(?![^\W_])|(?<!\w)'|'(?!\w)", "", text)

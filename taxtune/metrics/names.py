@@ -34,14 +34,14 @@ _MEANING = {
 
 
 def metric_name(key: str) -> str:
-    """Returns the name of a metric or objective: "hP", a text measure's label, or the key of one of the run's own."""
+    """The name of a metric or objective: "hP", a text measure's label, or the key of one of the run's own."""
     from taxtune.metrics.registry import MEASURES
 
     return _NAMES.get(key) or (MEASURES[key].label if key in MEASURES else key)
 
 
 def meaning(key: str) -> str:
-    """Returns the name of a metric or objective in a sentence: "hierarchical precision (hP)"."""
+    """The name of a metric or objective in a sentence: "hierarchical precision (hP)"."""
     from taxtune.metrics.registry import MEASURES
 
     return _MEANING.get(key) or (f"the mean {MEASURES[key].label}" if key in MEASURES else f"{key!r}")

@@ -15,17 +15,18 @@ Other packages add theirs by entry points of the group `taxtune.measures`.
 from __future__ import annotations
 
 import importlib
-from abc import abstractmethod
+import math
+from abc import ABC, abstractmethod
 from collections import UserDict
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, SupportsFloat, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsFloat, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.errors import DataError, ModelError, TaxtuneError
+from taxtune.errors import DataError, TaxtuneError
 from taxtune.plugins import find_plugin, names_near, plugin_names
 from taxtune.progress import track_each
 
@@ -44,7 +45,6 @@ __all__ = [
     "Measure",
     "MeasureKind",
     "MeasureSettings",
-    "PairwiseMeasure",
     "Questions",
     "Texts",
     "check_texts",
@@ -62,7 +62,6 @@ Images: TypeAlias = "Sequence[Image | None] | None"
 Need = Literal["image", "question"]
 Made = TypeVar("Made", bound=Callable[..., Any])
 
-_CHUNK = 200_000  # pairs that `Measure.matrix` scores at a time, to bound the memory
 _GROUP = "taxtune.measures"
 # Name, module and class, label, source, default model, extra and need; below these the summary.
 _TABLE = """
@@ -88,19 +87,19 @@ sentence | semantic:SentenceMeasure | SentBERT | paper 1, §10; 2 | sentence-tra
     cosine of sentence embeddings; paper 2's semantic similarity
 concept | semantic:ConceptMeasure | CS | paper 2 | sentence-transformers/all-mpnet-base-v2 | measures
     the largest cosine between the reference and the answer or one of its concepts
-bertscore | bertscore:BertScoreMeasure | BERTScore | paper 1, §10 | microsoft/deberta-large-mnli | measures
+bertscore | text_models:BertScoreMeasure | BERTScore | paper 1, §10 | microsoft/deberta-large-mnli | measures
     F1 of greedily matched token embeddings
-nli-forward | nli:NliMeasure | NLI | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
+nli-forward | text_models:NliMeasure | NLI | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
     probability that the answer entails the reference
-nli-backward | nli:NliBackwardMeasure | NLI (back) | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
+nli-backward | text_models:NliBackwardMeasure | NLI (back) | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
     probability that the reference entails the answer
 clip-t2t | semantic:ClipTextMeasure | CLIP-t2t | paper 1, §10 | hf-hub:apple/DFN5B-CLIP-ViT-H-14
     cosine of CLIP's embeddings of answer and reference
 clip-i2t | semantic:ClipImageMeasure | CLIP-i2t | paper 1, §10 | hf-hub:apple/DFN5B-CLIP-ViT-H-14 | | image
     cosine of CLIP's embeddings of the answer and an image of the reference
-llama-inclusion | lave:make_llama_inclusion | LI | paper 2 | local:meta-llama/Llama-3.2-3B-Instruct | | question
+llama-inclusion | lave:LlamaInclusion | LI | paper 2 | local:meta-llama/Llama-3.2-3B-Instruct | | question
     a language model decides whether the answer agrees with the reference
-lave | lave:make_lave | LAVE | paper 4 | local:meta-llama/Llama-3.2-3B-Instruct | | question
+lave | lave:Lave | LAVE | paper 4 | local:meta-llama/Llama-3.2-3B-Instruct | | question
     a language model rates the answer from 1 to 3, given the question and the references
 vqa-accuracy | consensus:VQAMeasure | VQA accuracy | paper 4
     share of annotators' answers that it equals; three are enough for 1
@@ -144,10 +143,7 @@ class MeasureSettings:
         cache_dir: Folder of judges' replies and embeddings; None is the user's cache folder.
         api_base: Address of an OpenAI-compatible server, for judges behind an API; None is the provider's own.
         concurrency: Concurrent calls of a judge, at least 1.
-        chunker: How concept similarity finds the concepts of an answer: "spacy", "spacy:MODEL" or "rules".
         judge: Settings of a judge's model; made from the settings above where left out.
-        demonstrations: A YAML file of demonstrations for LAVE that replaces the package's own.
-        yes_no_demonstrations: The same for yes/no questions.
     """
 
     device: str = "auto"
@@ -155,27 +151,28 @@ class MeasureSettings:
     cache_dir: Path | None = None
     api_base: str | None = None
     concurrency: int = 8
-    chunker: str = "spacy"
     judge: ModelSettings | None = None
-    demonstrations: Path | None = None
-    yes_no_demonstrations: Path | None = None
 
 
-@runtime_checkable
-class Measure(Protocol):
-    """Compares answers with references. Its methods are the defaults that measures inherit.
+class Measure(ABC):
+    """Compares answers with references: subclass it and write `scores`.
 
     Attributes:
-        name: Its specification: "rouge-1", "sentence:all-mpnet-base-v2".
+        name: Its specification: "rouge-1", "sentence:all-mpnet-base-v2"; by default its kind.
         label: Its name as the papers print it: "ROUGE", "SentBERT".
         needs_images: Whether `scores` needs images.
         needs_questions: Whether `scores` needs the prompts.
+        consensus: Whether references are answers of several people, to be counted, and no alternatives as names are.
     """
 
-    name: str
-    label: str
-    needs_images: bool
-    needs_questions: bool
+    kind: ClassVar[MeasureKind]  # the registry sets it and the needs
+    needs_images = False
+    needs_questions = False
+    consensus: ClassVar[bool] = False
+
+    def __init__(self, name: str | None = None, label: str | None = None) -> None:
+        self.name = self.kind.kind if name is None else name
+        self.label = self.kind.label if label is None else label
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -215,13 +212,9 @@ class Measure(Protocol):
         `images` are those of the answers, which image measures compare with the references instead of the answer.
         """
         table = np.empty((len(answers), len(references)))
-        rows = max(1, _CHUNK // max(1, len(references)))
-        for start in range(0, len(answers), rows):
-            block = answers[start : start + rows]
-            left = [answer for answer in block for _ in references]
-            pictures = None if images is None else [image for image in images[start : start + rows] for _ in references]
-            scores = self.scores(left, list(references) * len(block), pictures)
-            table[start : start + rows] = scores.reshape(len(block), len(references))
+        for i, answer in enumerate(answers):
+            pictures = None if images is None else [images[i]] * len(references)
+            table[i] = self.scores([answer] * len(references), references, pictures)
         return table
 
     def identity(self) -> Identity:
@@ -229,35 +222,20 @@ class Measure(Protocol):
         return {"measure": self.name}
 
 
-class PairwiseMeasure(Measure):
-    """A measure that scores pairs: subclass it and write `scores`. Name and label are by default those of its kind."""
-
-    kind: ClassVar[MeasureKind]  # set by the decorator `measure`, as are these two
-    needs_images = False
-    needs_questions = False
-
-    def __init__(self, name: str | None = None, label: str | None = None) -> None:
-        self.name = self.kind.kind if name is None else name
-        self.label = self.kind.label if label is None else label
-
-
-class FunctionMeasure(PairwiseMeasure):
-    """A measure that is a function of a pair, or of lists of them. Equal pairs are scored once.
+class FunctionMeasure(Measure):
+    """A measure that is a function of a pair. Equal pairs are scored once.
 
     Args:
         name: Its name.
         label: As tables print it.
-        function: Called with answer, reference and what it needs. It returns a finite number for each pair; None or NaN
-            leaves the pair unscored.
-        batched: Whether it takes lists.
+        function: Called with answer, reference and what it needs. It returns a finite number, or None or NaN to leave
+            the pair unscored.
         needs: Its further arguments, in this order: "question", "image".
     """
 
-    def __init__(
-        self, name: str, label: str, function: Callable[..., Any], *, batched: bool = False, needs: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, name: str, label: str, function: Callable[..., Any], *, needs: Sequence[str] = ()) -> None:
         super().__init__(name, label)
-        self._function, self._batched, self._needs = function, batched, needs
+        self._function, self._needs = function, needs
         self.needs_images, self.needs_questions = "image" in needs, "question" in needs
 
     def identity(self) -> Identity:
@@ -272,7 +250,7 @@ class FunctionMeasure(PairwiseMeasure):
 
         Raises:
             DataError: If numbers of answers and references differ, or an argument of the function is missing.
-            TaxtuneError: If the function returns something other than a number for each pair.
+            TaxtuneError: If the function returns no finite number for a pair.
         """
         check_texts(answers, references)
         columns: list[Sequence[Any]] = [answers, references]
@@ -285,31 +263,25 @@ class FunctionMeasure(PairwiseMeasure):
         rows = list(zip(*columns, strict=True))
         keys = [tuple(cell if isinstance(cell, str) else id(cell) for cell in row) for row in rows]
         distinct = dict(zip(keys, rows, strict=True))
-        if self._batched:
-            values = list(self._function(*map(list, zip(*distinct.values(), strict=True)))) if distinct else []
-            if len(values) != len(distinct):
-                raise TaxtuneError(f"The measure {self.name} returned {len(values)} scores for {len(distinct)} pairs.")
-        else:
-            values = [self._function(*row) for row in track_each(list(distinct.values()), self.label)]
-        scores: dict[Any, float] = {}
-        for (key, (answer, reference, *_)), value in zip(distinct.items(), values, strict=True):
-            is_number = isinstance(value, SupportsFloat) and not isinstance(value, str)
-            scores[key] = np.nan if value is None else float(value) if is_number else np.inf
-            if np.isinf(scores[key]):
-                raise TaxtuneError(
-                    f"The measure {self.name} did not return a finite number for the answer {answer!r:.120} and the "
-                    f"reference {reference!r:.120}.",
-                    value=value,
-                    remedy="Return None for a pair that cannot be scored.",
-                )
+        scores = {key: self._score(*distinct[key]) for key in track_each(list(distinct), self.label)}
         return np.array([scores[key] for key in keys], dtype=np.float64)
 
+    def _score(self, answer: str, reference: str, *more: Any) -> float:
+        value = self._function(answer, reference, *more)
+        is_number = isinstance(value, SupportsFloat) and not isinstance(value, str)
+        score = float("nan") if value is None else float(value) if is_number else float("inf")
+        if math.isinf(score):
+            raise TaxtuneError(
+                f"The measure {self.name} did not return a finite number for the answer {answer!r:.120} and the "
+                f"reference {reference!r:.120}.",
+                value=value,
+                remedy="Return None for a pair that cannot be scored.",
+            )
+        return score
 
-class ManyReferencesMeasure(PairwiseMeasure):
+
+class ManyReferencesMeasure(Measure):
     """A measure that is defined for all references of an answer at once: subclass it and write `scores_many`."""
-
-    #: Whether references are the answers of several people, to be counted, and no alternatives as names are.
-    consensus: ClassVar[bool] = False
 
     @abstractmethod
     def scores_many(
@@ -325,19 +297,14 @@ class ManyReferencesMeasure(PairwiseMeasure):
 
 
 def name_scores(
-    measure: Measure,
-    answers: Texts,
-    names: Sequence[Texts],
-    images: Images = None,
-    *,
-    questions: Questions = None,
+    measure: Measure, answers: Texts, names: Sequence[Texts], images: Images = None, *, questions: Questions = None
 ) -> FloatArray:
     """The score of each answer with the names of its target, any of which is right, shape (n,).
 
     Measures of consensus take each name as a reference of its own, and the best one counts: under VQA accuracy an
     answer that gives one of a target's two names would otherwise score 1/6.
     """
-    if isinstance(measure, ManyReferencesMeasure) and measure.consensus:
+    if measure.consensus:
         return Measure.scores_many(measure, answers, names, images, questions=questions)
     return measure.scores_many(answers, names, images, questions=questions)
 
@@ -379,9 +346,6 @@ class _Registry(UserDict[str, MeasureKind]):
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self.data, *plugin_names(_GROUP)]))
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
 
 #: All measures by kind, in the order in which they are listed.
 MEASURES: MutableMapping[str, MeasureKind] = _Registry()
@@ -394,10 +358,13 @@ def _own(row: str, summary: str) -> MeasureKind:
     module, _, attribute = made_by.partition(":")
 
     def make(model: str | None, settings: MeasureSettings) -> Measure:
-        maker = getattr(importlib.import_module(f"taxtune.metrics.{module}"), attribute)
-        if isinstance(maker, type):
-            maker.kind, maker.needs_images, maker.needs_questions = MEASURES[name], need == "image", need == "question"  # type: ignore[attr-defined]
-        made: Measure = maker(model, settings)
+        made_of = getattr(importlib.import_module(f"taxtune.metrics.{module}"), attribute)
+        made_of.kind, made_of.needs_images, made_of.needs_questions = (
+            MEASURES[name],
+            need == "image",
+            need == "question",
+        )
+        made: Measure = made_of(model, settings)
         return made
 
     needs: Any = () if need is None else (need,)
@@ -415,28 +382,21 @@ def measure(
     label: str | None = None,
     summary: str = "",
     source: str = "",
-    batched: bool = False,
     needs: Sequence[Need] = (),
     default_model: str | None = None,
-    extra: str | None = None,
-    factory: bool = False,
 ) -> Callable[[Made], Made]:
-    """Registers a measure under a name; used as a decorator, it returns what it decorates unchanged.
+    """Registers a measure under a name, as a decorator.
 
     It decorates a function `(answer, reference) -> float`, where larger is better and None or NaN leaves the pair
-    unscored; a subclass of `PairwiseMeasure`, whose constructor, if it has one, takes the name of a model (or None) and
-    the settings; or a function that makes a measure from these.
+    unscored; or a subclass of `Measure`, whose constructor, if it has one, takes a model's name (or None) and settings.
 
     Args:
         name: The name, without a colon.
         label: As tables print it; by default the name.
         summary: Its definition in one line; by default the first line of the docstring.
         source: Paper and section.
-        batched: Whether the function takes lists, and returns as many numbers.
         needs: Further arguments of the function, "question", "image" or both, in this order.
         default_model: The model where the specification names none, for measures with a model.
-        extra: The extra of taxtune that its packages come with.
-        factory: Whether the function makes a measure rather than being one.
 
     Raises:
         TaxtuneError: If the name has a colon or is that of one of taxtune's own measures.
@@ -448,17 +408,16 @@ def measure(
 
     def register(made: Made) -> Made:
         described = summary or (made.__doc__ or "").strip().partition("\n")[0]
-        is_class = isinstance(made, type)
 
         def make(model: str | None, settings: MeasureSettings) -> Measure:
-            if not is_class and not factory:
-                return FunctionMeasure(name, label or name, made, batched=batched, needs=needs)
-            bare = is_class and getattr(made, "__init__", None) is PairwiseMeasure.__init__
+            if not isinstance(made, type):
+                return FunctionMeasure(name, label or name, made, needs=needs)
+            bare = getattr(made, "__init__", None) is Measure.__init__
             measure: Measure = made() if bare else made(model, settings)
             return measure
 
-        kind = MeasureKind(name, label or name, described, source, make, default_model, extra, tuple(needs))
-        if is_class:
+        kind = MeasureKind(name, label or name, described, source, make, default_model, None, tuple(needs))
+        if isinstance(made, type):
             made.kind, made.needs_images, made.needs_questions = kind, "image" in needs, "question" in needs  # type: ignore[attr-defined]
         MEASURES[name] = kind
         return made
@@ -496,14 +455,10 @@ def make_measure(spec: str | Measure | Callable[[str, str], float], settings: Me
         ModelError: If its model cannot be loaded.
         MissingExtraError: If a package that it needs is not installed.
     """
-    settings = settings or MeasureSettings()
     if isinstance(spec, Measure):
         return spec
     if not isinstance(spec, str):
         name = getattr(spec, "__name__", type(spec).__name__)
         return FunctionMeasure(name, name, spec)
     kind, model = split_spec(spec)
-    for name in ("batch_size", "concurrency"):
-        if getattr(settings, name) < 1:
-            raise ModelError(f"{name} must be at least 1.", value=getattr(settings, name))
-    return kind.factory(model, settings)
+    return kind.factory(model, settings or MeasureSettings())

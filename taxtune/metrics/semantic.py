@@ -16,7 +16,7 @@ from taxtune.encoders import FloatMatrix, TextEncoder
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import DataError
 from taxtune.metrics.chunks import MAX_CHARACTERS, make_chunker
-from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair, is_empty, version_of, whole
+from taxtune.metrics.model_pairs import EMPTY_ANSWER, NO_NUMBER, Advance, Pair, PairsMeasure, version_of
 from taxtune.metrics.registry import FloatArray, Identity, Images, MeasureSettings, Questions, Texts, check_texts
 from taxtune.progress import track
 
@@ -26,7 +26,7 @@ __all__ = ["MPNET", "ClipImageMeasure", "ClipTextMeasure", "ConceptMeasure", "Co
 MPNET = "sentence-transformers/all-mpnet-base-v2"
 
 
-class CosineMeasure(ModelMeasure):
+class CosineMeasure(PairsMeasure):
     """Cosine of the unit vectors of answer and reference, in [-1, 1]; of several parts of an answer the largest.
 
     Args:
@@ -39,7 +39,7 @@ class CosineMeasure(ModelMeasure):
     cut_note = "Texts longer than the model's limit of {limit} tokens, which are truncated"
 
     def __init__(self, model: str, encoder: TextEncoder, settings: MeasureSettings) -> None:
-        super().__init__(model, settings)
+        super().__init__(settings, model=model)
         self.encoder = encoder
 
     def identity(self) -> Identity:
@@ -53,71 +53,45 @@ class CosineMeasure(ModelMeasure):
             if cut:
                 self._notes.mark(self.cut_note.format(limit=encoder.token_limit) + ": {n}.", text)
 
-    def note_pairs(self, pairs: Sequence[Pair]) -> None:
-        """Counts the texts of the pairs that the encoder cuts short."""
-        self.note_texts(list(dict.fromkeys(text for pair in pairs for text in pair)))
-
     def parts(self, answers: Sequence[str]) -> list[tuple[str, ...]]:
         """The parts of each answer that are compared, at least one each; here the whole."""
         return [(answer,) for answer in answers]
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
         """The cosines; each different text is encoded once."""
-        answers = list(dict.fromkeys(answer for answer, _ in pairs))
-        parts = dict(zip(answers, self.parts(answers), strict=True))
-        texts = list(dict.fromkeys([text for some in parts.values() for text in some] + [r for _, r in pairs]))
-        vectors = dict(zip(texts, self.vectors(texts), strict=True))
-        sides = {answer: np.array([vectors[text] for text in some], dtype=float) for answer, some in parts.items()}
+        answers, references = ([*dict.fromkeys(texts)] for texts in zip(*pairs, strict=True))
+        self.note_texts([*dict.fromkeys(answers + references)])
+        sides, vectors = self._encoded(answers, references)
         # Not nanmax: an answer with a part that has no vector is unscored.
-        scores = [np.max(sides[answer] @ vectors[reference].astype(float)) for answer, reference in pairs]
+        scores = [np.max(sides[answer] @ vectors[reference]) for answer, reference in pairs]
         advance(len(pairs))
         return np.clip(np.array(scores, dtype=np.float64), -1, 1)
+
+    def table(self, answers: Sequence[str], references: Sequence[str]) -> FloatArray:
+        """The cosines of all pairs; the vectors of the references are kept on disk for this list of them."""
+        self.note_texts([*dict.fromkeys([*answers, *references])])
+        names = stored_embeddings(self.encoder.identity, references, self.vectors, self.settings.cache_dir)
+        sides, _ = self._encoded(answers, [])
+        return np.stack([np.clip((sides[answer] @ names.T).max(axis=0), -1, 1) for answer in answers])
+
+    def _encoded(
+        self, answers: Sequence[str], references: Sequence[str]
+    ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+        """The vectors of each answer's parts, shape (parts, dimensions), and those of all texts."""
+        parts = self.parts(answers)
+        texts = [*dict.fromkeys([*(text for some in parts for text in some), *references])]
+        vectors = dict(zip(texts, self.vectors(texts).astype(float), strict=True))
+        return {a: np.array([vectors[t] for t in some]) for a, some in zip(answers, parts, strict=True)}, vectors
 
     def vectors(self, texts: Sequence[str]) -> FloatMatrix:
         """The unit vectors of different texts, the longest encoded first; NaN where the model gives none."""
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         step = self.settings.batch_size
         batches = [[texts[i] for i in order[start : start + step]] for start in range(0, len(order), step)]
-        parts = [self.encoder.texts(batch) for batch in batches]
-        vectors = np.empty((len(texts), parts[0].shape[1] if parts else 1), dtype=np.float32)
-        vectors[order] = np.concatenate(parts) if parts else vectors
+        found = np.concatenate([self.encoder.texts(batch) for batch in batches])
+        vectors = np.empty_like(found)
+        vectors[order] = found
         return _unit_or_nan(vectors)
-
-    def matrix(self, answers: Texts, references: Texts, images: Images = None) -> FloatArray:
-        """Every answer's score against every reference, shape (answers, references).
-
-        Each different answer is encoded once; the vectors of the references are kept on disk for this list of them.
-        """
-        names = self._names(references)
-        distinct = [text for text in dict.fromkeys(map(whole, answers)) if not is_empty(text)]
-        self.note_texts(distinct)
-        parts = self.parts(distinct)
-        texts = list(dict.fromkeys(text for some in parts for text in some))
-        vectors = dict(zip(texts, self.vectors(texts), strict=True))
-        rows = {
-            answer: np.clip((np.array([vectors[text] for text in some]) @ names.T).max(axis=0), -1, 1)
-            for answer, some in zip(distinct, parts, strict=True)
-        }
-        table = np.zeros((len(answers), len(references)))
-        for i, answer in enumerate(map(whole, answers)):
-            table[i] = rows.get(answer, 0.0)
-        self._notes.count("Empty answers, which score 0: {n}.", sum(map(is_empty, answers)))
-        return self._without_blank(table, references)
-
-    def _names(self, references: Sequence[str]) -> FloatMatrix:
-        """The unit vectors of a list of references, from disk where it was encoded before."""
-        names = [whole(reference) for reference in references]
-        self.note_texts(names)
-        return stored_embeddings(self.encoder.identity, names, self.vectors, self.settings.cache_dir)
-
-    def _without_blank(self, table: FloatArray, references: Sequence[str]) -> FloatArray:
-        """NaN in the columns of empty references, which are counted as are other pairs without a number."""
-        blank = np.array([is_empty(reference) for reference in references], dtype=bool)
-        unscored = int(np.isnan(table[:, ~blank]).sum())
-        table[:, blank] = np.nan
-        self._notes.count("Empty references, whose pairs are left unscored: {n}.", int(blank.sum()))
-        self._notes.count("Pairs left unscored because the model returned no number: {n}.", unscored)
-        return table
 
 
 def _unit_or_nan(vectors: FloatMatrix) -> FloatMatrix:
@@ -128,10 +102,6 @@ def _unit_or_nan(vectors: FloatMatrix) -> FloatMatrix:
 
 class SentenceMeasure(CosineMeasure):
     """SentBERT: the cosine of two sentence embeddings, in [-1, 1] (paper 1, §10; paper 2's semantic similarity).
-
-    Args:
-        model: A Sentence-BERT model by name, or the folder of one.
-        settings: Device, batches, cache of embeddings.
 
     Raises:
         MissingExtraError: If sentence-transformers is not installed.
@@ -154,8 +124,8 @@ class SentenceMeasure(CosineMeasure):
 class ConceptMeasure(SentenceMeasure):
     """The largest cosine of the reference with a noun chunk, a named entity or all of the answer, in [-1, 1].
 
-    The chunker of the settings cuts the answer: "spacy" as in the paper, "spacy:MODEL" or "rules". "@CHUNKER" behind
-    the model goes before the settings: "concept:MODEL@rules", or "concept:@rules" with the default model.
+    "@CHUNKER" behind the model chooses what cuts the answer: "spacy" as in the paper (the default), "spacy:MODEL" or
+    "rules"; "concept:@rules" is that with the default model.
 
     Raises:
         MissingExtraError: If sentence-transformers or spaCy is not installed.
@@ -165,7 +135,7 @@ class ConceptMeasure(SentenceMeasure):
     def __init__(self, model: str, settings: MeasureSettings) -> None:
         named = re.fullmatch(r"(.*)@(rules|spacy(?::.+)?)", model)
         # First, as its pipeline is absent more often than the encoder.
-        self.chunker = make_chunker(named[2] if named else settings.chunker)
+        self.chunker = make_chunker(named[2] if named else "spacy")
         super().__init__((named[1] if named else model) or MPNET, settings)
         self.name = f"concept:{model}"
 
@@ -178,16 +148,12 @@ class ConceptMeasure(SentenceMeasure):
         """The source of the concepts, and what was truncated or left unscored."""
         return (f"Concepts are found by {self.chunker.source}.", *super().notes)
 
-    def note_texts(self, texts: Sequence[str]) -> None:
-        """Counts the texts that the encoder or the chunker cuts short."""
-        super().note_texts(texts)
-        what = f"Texts longer than {MAX_CHARACTERS:,} characters, of which only the beginning is searched for concepts"
-        for text in texts:
-            if len(text) > MAX_CHARACTERS:
-                self._notes.mark(f"{what}: {{n}}.", text)
-
     def parts(self, answers: Sequence[str]) -> list[tuple[str, ...]]:
         """Each answer with its chunks."""
+        for answer in answers:
+            if len(answer) > MAX_CHARACTERS:
+                searched = f"Answers of which only the first {MAX_CHARACTERS:,} characters are searched for concepts"
+                self._notes.mark(f"{searched}: {{n}}.", answer)
         chunks = self.chunker.chunks(answers)
         return [tuple(dict.fromkeys([answer, *some])) for answer, some in zip(answers, chunks, strict=True)]
 
@@ -234,16 +200,15 @@ class ClipImageMeasure(ClipTextMeasure):
         """
         check_texts(answers, references)
         pictures = self._image_vectors(images, len(answers))
-        texts = list(dict.fromkeys(whole(answer) for answer in answers if not is_empty(answer)))
+        texts = [*dict.fromkeys(self.prepared(answers[row]) for row in pictures if not self.is_empty(answers[row]))]
         self.note_texts(texts)
-        vectors = dict(zip(texts, self.vectors(texts), strict=True))
+        vectors = dict(zip(texts, self.vectors(texts), strict=True)) if texts else {}
         scores = np.full(len(answers), np.nan)
-        for i, picture in pictures.items():
-            blank = is_empty(answers[i])
-            scores[i] = 0.0 if blank else np.clip(vectors[whole(answers[i])] @ picture, -1, 1)
-            self._notes.count("Pairs with an empty answer, which score 0: {n}.", int(blank))
-        unscored = int(np.isnan(scores[list(pictures)]).sum())
-        self._notes.count("Pairs left unscored because the model returned no number: {n}.", unscored)
+        for row, picture in pictures.items():
+            empty = self.is_empty(answers[row])
+            scores[row] = 0.0 if empty else np.clip(vectors[self.prepared(answers[row])] @ picture, -1, 1)
+            self._notes.count(EMPTY_ANSWER, int(empty))
+        self._notes.count(NO_NUMBER, int(np.isnan(scores[list(pictures)]).sum()))
         return scores
 
     def scores_many(
@@ -259,10 +224,13 @@ class ClipImageMeasure(ClipTextMeasure):
             DataError: If there are not as many images as answers, or none at all.
         """
         table = np.full((len(answers), len(references)), np.nan)
-        rows = self._image_vectors(images, len(answers))
-        if rows:
-            cosines = np.clip(np.stack(list(rows.values())) @ self._names(references).T, -1, 1)
-            table[list(rows)] = self._without_blank(cosines, references)
+        pictures = self._image_vectors(images, len(answers))
+        columns = [i for i, reference in enumerate(references) if not self.is_empty(reference)]
+        names = [self.prepared(references[i]) for i in columns]
+        if pictures and names:
+            self.note_texts(names)
+            vectors = stored_embeddings(self.encoder.identity, names, self.vectors, self.settings.cache_dir)
+            table[np.ix_(list(pictures), columns)] = np.clip(np.stack(list(pictures.values())) @ vectors.T, -1, 1)
         return table
 
     def _image_vectors(self, images: Images, n: int) -> dict[int, FloatMatrix]:
@@ -271,15 +239,19 @@ class ClipImageMeasure(ClipTextMeasure):
         Raises:
             DataError: If there are no images at all, or not as many as rows.
         """
-        if images is not None and len(images) != n:
+        if n and (images is None or all(image is None for image in images)):
+            remedy = "Give images, or use clip-t2t, which compares texts."
+            raise DataError(f"{self.label} needs images, but no row has one.", remedy=remedy)
+        images = images or []
+        if len(images) != n:
             raise DataError("There must be one image per row.", value=f"{len(images)} images for {n} rows")
         keys: dict[int, str] = {}
         step = self.settings.batch_size
         with track(self.label, n) as task:
-            for start in range(0, n if images is not None else 0, step):
+            for start in range(0, n, step):
                 fresh: dict[str, Any] = {}
                 for row in range(start, min(start + step, n)):
-                    if images is not None and (image := images[row]) is not None:
+                    if (image := images[row]) is not None:
                         pixels = image.convert("RGB")
                         keys[row] = hashlib.sha256(f"{pixels.size}".encode() + pixels.tobytes()).hexdigest()
                         if keys[row] not in self._pictures:
@@ -287,11 +259,5 @@ class ClipImageMeasure(ClipTextMeasure):
                 encoded = _unit_or_nan(self._clip.images(list(fresh.values())))
                 self._pictures.update(zip(fresh, encoded, strict=True))
                 task.advance(min(step, n - start))
-        missing = [row + 1 for row in range(n) if row not in keys]
-        if n and len(missing) == n:
-            which = "row 1 has none" if n == 1 else f"rows 1 to {n:,} have none"
-            remedy = "Give images, or use clip-t2t, which compares texts."
-            raise DataError(f"{self.label} needs images, but {which}.", remedy=remedy)
-        first = ", ".join(map(str, missing[:10])) + (", …" if len(missing) > 10 else "")
-        self._notes.count(f"Rows left unscored because they have no image (row {first}): {{n}}.", len(missing))
+        self._notes.count("Rows left unscored because they have no image: {n}.", n - len(keys))
         return {row: self._pictures[key] for row, key in keys.items()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,7 @@ def information_sample(
 
 
 def bootstrap(*samples: Sample, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval]:
-    """Returns statistics of examples with percentile bootstrap intervals, all of a sample on the same resamples.
+    """Statistics of examples with percentile bootstrap intervals, all of a sample on the same resamples.
 
     Args:
         *samples: The samples, n ≥ 1 each; with keys, the order of the examples plays no part.
@@ -190,11 +191,7 @@ def paired_bootstrap(
             a, b = Sample.mean(name, a.parts[name] - b.parts[name]), Sample.mean(name, np.zeros(a.n))
         keys = None if a.keys is None or b.keys is None else (*a.keys, *b.keys, *a.common)
         rows, counts = _distinct_rows(a.n, keys)
-        first, second = _statistic(a, rows), _statistic(b, rows)
-
-        def change(drawn: FloatArray, first: Statistic = first, second: Statistic = second) -> FloatArray:
-            return first(drawn) - second(drawn)
-
+        change = partial(_change, _statistic(a, rows), _statistic(b, rows))
         drawn = resample(change, counts, resamples=resamples, seed=seed)
         estimate = change(_once(counts))[0]
         for i, name in enumerate(a.names or a.parts):
@@ -204,13 +201,16 @@ def paired_bootstrap(
     return differences
 
 
+def _change(first: Statistic, second: Statistic, drawn: FloatArray) -> FloatArray:
+    return first(drawn) - second(drawn)
+
+
 def resample(
     statistic: Statistic,
     examples: int | IntArray,
     *,
     resamples: int,
     seed: int,
-    strata: Sequence[int] | None = None,
 ) -> FloatArray:
     """A statistic in each bootstrap resample, shape (resamples, ...): the draws of all intervals.
 
@@ -220,7 +220,6 @@ def resample(
             distinct example, to draw as many in all.
         resamples: Number of resamples, at least 1.
         seed: The same seed gives the same draws, and so pairs whatever is computed from them.
-        strata: Sizes of consecutive groups of the n examples, each of which is resampled by itself; None for one group.
 
     Raises:
         ValueError: If there are no examples or `resamples` is below 1.
@@ -231,15 +230,10 @@ def resample(
     rng = np.random.default_rng(seed)
     blocks = []
     step = max(1, _BLOCK // kinds)
-    low: int | IntArray = 0
-    high: int | IntArray = kinds
-    if strata is not None:
-        ends = np.cumsum(strata)
-        low, high = np.repeat(ends - strata, strata), np.repeat(ends, strata)
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         if weights is None:
-            drawn = rng.integers(low, high, size=(size, kinds)) + np.arange(size)[:, np.newaxis] * kinds
+            drawn = rng.integers(0, kinds, size=(size, kinds)) + np.arange(size)[:, np.newaxis] * kinds
             counts = np.bincount(drawn.ravel(), minlength=size * kinds).reshape(size, kinds)
         else:
             n = int(weights.sum())
@@ -251,10 +245,8 @@ def resample(
 def percentiles(samples: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
     """The ends of the percentile interval of a statistic from its values (resamples,) that are not NaN; NaN without."""
     defined = samples[np.isfinite(samples)]
-    if not defined.size:
-        return float("nan"), float("nan")
     tail = (1 - confidence) / 2
-    low, high = np.quantile(defined, [tail, 1 - tail])
+    low, high = np.quantile(defined, [tail, 1 - tail]) if defined.size else (np.nan, np.nan)
     return float(low), float(high)
 
 
@@ -308,9 +300,7 @@ def _distinct_rows(n: int, keys: Sequence[AnyArray] | None) -> tuple[IntArray, i
         return np.arange(n), n
     code = np.zeros(n, dtype=np.int64)
     for column in keys:
-        place = column
-        if not np.issubdtype(column.dtype, np.integer):
-            _, place = np.unique(column, return_inverse=True)
+        _, place = np.unique(column, return_inverse=True)
         # Numbering the rows anew after each column keeps the code small.
         _, code = np.unique(code * (int(place.max()) + 1) + place, return_inverse=True)
     _, first, counts = np.unique(code, return_index=True, return_counts=True)
@@ -319,7 +309,7 @@ def _distinct_rows(n: int, keys: Sequence[AnyArray] | None) -> tuple[IntArray, i
 
 def _once(examples: int | IntArray) -> FloatArray:
     """The draw that takes every example once, shape (1, examples)."""
-    return np.ones((1, examples)) if isinstance(examples, int) else examples[np.newaxis].astype(np.float64)
+    return np.atleast_2d(np.ones(examples) if isinstance(examples, int) else examples.astype(np.float64))
 
 
 def _differs(a: Sample, b: Sample, column: str) -> NDArray[np.bool_]:
@@ -338,7 +328,6 @@ def _statistic(sample: Sample, rows: IntArray) -> Statistic:
     elif np.isnan(parts).any():
         wholes = (~np.isnan(parts)).astype(np.float64)
         parts = np.nan_to_num(parts)
-    place = {name: i for i, name in enumerate(sample.parts)}
 
     def statistic(drawn: FloatArray) -> FloatArray:
         sums = drawn @ parts
@@ -347,15 +336,11 @@ def _statistic(sample: Sample, rows: IntArray) -> Statistic:
         else:
             below = drawn @ wholes
             means = np.divide(sums, below, out=np.full_like(sums, np.nan), where=below > 0)
-        columns = [
-            means[:, place[name]] if name in place else _harmonic(*(means[:, place[n]] for n in _HARMONIC[name]))
-            for name in sample.names or sample.parts
-        ]
-        return np.stack(columns, axis=1)
+        columns = dict(zip(sample.parts, means.T, strict=True))
+        for name, (first, second) in _HARMONIC.items():
+            if name in sample.names:
+                total, twice = columns[first] + columns[second], 2 * columns[first] * columns[second]
+                columns[name] = np.divide(twice, total, out=np.zeros_like(total), where=total > 0)
+        return np.stack([columns[name] for name in sample.names or sample.parts], axis=1)
 
     return statistic
-
-
-def _harmonic(first: FloatArray, second: FloatArray) -> FloatArray:
-    total, twice = first + second, 2 * first * second
-    return np.divide(twice, total, out=np.zeros_like(total), where=total > 0)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cached_property, lru_cache, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from taxtune.metrics.model_pairs import Advance, Pair, PairsMeasure
-from taxtune.metrics.registry import FloatArray, Identity, Images, MeasureSettings, Texts, check_texts
+from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
 from taxtune.wordnet import INSTALL, WordNet, find_wordnet
 
 if TYPE_CHECKING:
@@ -33,7 +36,6 @@ __all__ = [
     "StringMeasure",
     "TextInclusion",
     "glued_tokens",
-    "package_version",
     "stem",
     "stems",
     "tokens",
@@ -41,7 +43,6 @@ __all__ = [
 
 Words = tuple[str, ...]
 Glued = tuple[tuple[str, ...], tuple[bool, ...]]
-Result = TypeVar("Result")
 
 _APOSTROPHES = "'’ʼ‘`´＇"
 # Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer; and kana and Han, whose signs are words enough.
@@ -50,7 +51,7 @@ _IDEOGRAPHS = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0x
 # A word that qualifies the next: "can's", and "cat" in "cat-like". Dashes between clauses are no hyphens.
 _GLUE = re.compile(rf"(?<=\w)(?:[{_APOSTROPHES}]s(?!\w)|[-‐‑](?=\w))", re.IGNORECASE)
 _LONGEST_STEMMED = 40  # no English word is longer; the stemmer's time grows with the square of the length for some
-_KEPT_LENGTH = 1000  # the words of texts up to this length, and of few longer ones, are kept
+_KEPT = 20_000  # texts whose words are kept: a text is compared many times over
 
 
 def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
@@ -78,18 +79,7 @@ class _Letters(dict[int, str]):
 _LETTERS = _Letters()
 
 
-def _kept(function: Callable[[str], Result]) -> Callable[[str], Result]:
-    """Keeps the results of a function of texts: a text is compared many times over."""
-    short, long = lru_cache(maxsize=50_000)(function), lru_cache(maxsize=4)(function)
-
-    @wraps(function)
-    def kept(text: str) -> Result:
-        return short(text) if len(text) <= _KEPT_LENGTH else long(text)
-
-    return kept
-
-
-@_kept
+@lru_cache(maxsize=_KEPT)
 def tokens(text: str) -> tuple[str, ...]:
     """The words of a text: lower case, without punctuation.
 
@@ -107,23 +97,18 @@ def _porter() -> PorterStemmer:
 
 
 @lru_cache(maxsize=200_000)
-def _stem_kept(word: str) -> str:
-    stemmed: str = _porter().stem(word)
-    return stemmed
-
-
 def stem(word: str) -> str:
     """The stem of a word in lower case by nltk's Porter stemmer; words of over 40 letters stay as they are."""
-    return word if len(word) > _LONGEST_STEMMED else _stem_kept(word)
+    return word if len(word) > _LONGEST_STEMMED else str(_porter().stem(word))
 
 
-@_kept
+@lru_cache(maxsize=_KEPT)
 def stems(text: str) -> tuple[str, ...]:
     """The stems of the words of a text."""
     return tuple(map(stem, tokens(text)))
 
 
-@_kept
+@lru_cache(maxsize=_KEPT)
 def glued_tokens(text: str) -> Glued:
     """The words of a text, and for each whether it only qualifies the next.
 
@@ -142,97 +127,44 @@ def glued_tokens(text: str) -> Glued:
     return (*words, *rest), (*glued, *[False] * len(rest))
 
 
-@lru_cache(maxsize=8)
-def package_version(package: str) -> str:
-    """The installed version of a package."""
-    from importlib.metadata import version
-
-    return version(package)
-
-
 class StringMeasure(PairsMeasure):
-    """A measure of two texts that is 0 where they share nothing."""
+    """A measure of two texts by their words; 0 where they share none."""
 
     #: Whether words are compared by their stems.
     stemmed: ClassVar[bool] = False
 
     def __init__(self, model: str | None, settings: MeasureSettings) -> None:
         super().__init__(settings)
-        self._wordless = 0
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The number of pairs whose reference has no words."""
-        if not self._wordless:
-            return ()
-        plural = "" if self._wordless == 1 else "s"
-        return (f"{self.name}: {self._wordless:,} pair{plural} unscored: the reference contains no words.",)
 
     def identity(self) -> Identity:
         """The name, and the stemmer with its version where words are stemmed."""
-        return {"measure": self.name, "stemmer": f"nltk {package_version('nltk')} Porter" if self.stemmed else None}
+        return {"measure": self.name, "stemmer": f"nltk {version('nltk')} Porter" if self.stemmed else None}
+
+    def is_empty(self, text: str) -> bool:
+        """Tells whether a text has no words."""
+        return not tokens(text)
 
     def words(self, text: str) -> Words:
         """The words of a text that are compared."""
         return stems(text) if self.stemmed else tokens(text)
 
-    def settled(self, answer: str, reference: str) -> float | None:
-        """Returns NaN for a pair whose reference has no words."""
-        if self.comparable(reference):
-            return None
-        self._wordless += 1
-        return float("nan")
-
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
-        """The scores of pairs."""
-        scores = np.empty(len(pairs))
-        for i, pair in enumerate(pairs):
-            scores[i] = self._score(*pair)
+        """The scores of pairs; most pairs of answers and labels share nothing."""
+        scores = np.zeros(len(pairs))
+        parts = {text: self.parts(text) for text in {answer for answer, _ in pairs}}
+        for i, (answer, reference) in enumerate(pairs):
+            if not parts[answer].isdisjoint(stems(reference)):
+                scores[i] = self._score(answer, reference)
             advance(1)
         return scores
 
-    def matrix(self, answers: Texts, references: Texts, images: Images = None) -> FloatArray:
-        """Every answer's score against every reference, shape (answers, references).
-
-        Only pairs that share something are compared, and repeated texts once: of 1,000 answers and 10,000 labels few
-        pairs do.
-
-        Raises:
-            TypeError: If one of them is not text.
-        """
-        check_texts(answers, references, paired=False)
-        rows, columns = ({text: i for i, text in enumerate(dict.fromkeys(texts))} for texts in (answers, references))
-        table = np.zeros((len(rows), len(columns)))
-        having: dict[str, list[str]] = {}
-        for reference, column in columns.items():
-            if not self.comparable(reference):
-                table[:, column] = np.nan
-                continue
-            for part in self.parts_of_reference(reference):
-                having.setdefault(part, []).append(reference)
-        for answer, row in rows.items():
-            for reference in {one for part in self.parts_of_answer(answer) for one in having.get(part, ())}:
-                table[row, columns[reference]] = self._score(answer, reference)
-        chosen = np.ix_([rows[text] for text in answers], [columns[text] for text in references])
-        scores: FloatArray = table[chosen] if answers and references else np.zeros((len(answers), len(references)))
-        self._wordless += int(np.isnan(scores).sum())
-        return scores
-
-    def parts_of_answer(self, answer: str) -> Collection[str]:
-        """The parts of an answer of which a reference must share one to score more than 0."""
-        return set(self.words(answer))
-
-    def parts_of_reference(self, reference: str) -> Collection[str]:
-        """The parts of a reference."""
-        return set(self.words(reference))
-
-    def comparable(self, reference: str) -> bool:
-        """Tells whether a reference holds anything to compare an answer with."""
-        return bool(self.words(reference))
+    def parts(self, answer: str) -> set[str]:
+        """The stems of which a reference must have one to score more than 0."""
+        return set(stems(answer))
 
     @abstractmethod
     def _score(self, answer: str, reference: str) -> float:
-        """The score of one pair whose reference has words."""
+        """The score of one pair that shares a stem."""
 
 
 class ExactMatch(StringMeasure):
@@ -244,38 +176,16 @@ class ExactMatch(StringMeasure):
         return float(self.words(answer) == self.words(reference))
 
 
-class _Inclusion(StringMeasure):
-    """Whether the reference's words stand in the answer in a row; unless stemmed, as a phrase of their own."""
-
-    def _parts(self, text: str) -> Glued:
-        if self.stemmed:
-            words = stems(text)
-            return words, (False,) * len(words)
-        return glued_tokens(text)
-
-    def _score(self, answer: str, reference: str) -> float:
-        words, glued = self._parts(answer)
-        wanted, wanted_glued = self._parts(reference)
-        text, phrase = f" {' '.join(words)} ", f" {' '.join(wanted)} "
-        place = text.find(phrase)
-        if place < 0 or wanted_glued[-1]:
-            return float(place >= 0)
-        ends = np.cumsum([len(word) + 1 for word in words])
-        while place >= 0:
-            # The phrase ends with the space behind its last word, which must not be glued to the next.
-            if not glued[int(np.searchsorted(ends, place + len(phrase) - 1))]:
-                return 1.0
-            place = text.find(phrase, place + 1)
-        return 0.0
-
-
-class Contained(_Inclusion):
+class Contained(StringMeasure):
     """Contained: 1 if the reference's stems stand in the answer in a row, else 0."""
 
     stemmed = True
 
+    def _score(self, answer: str, reference: str) -> float:
+        return float(f" {' '.join(self.words(reference))} " in f" {' '.join(self.words(answer))} ")
 
-class TextInclusion(_Inclusion):
+
+class TextInclusion(StringMeasure):
     """Text inclusion on word boundaries: 1 if the reference is in the answer as a phrase of its own.
 
     Words are equal as a whole, unstemmed, hyphens and spaces alike: "cat" is not in "caterpillar". A word in the
@@ -283,24 +193,24 @@ class TextInclusion(_Inclusion):
     canopy", nor "cat" in "cat-like". But "can" is in "can opener", which only grammar could tell.
     """
 
+    def _score(self, answer: str, reference: str) -> float:
+        words, glued = glued_tokens(answer)
+        wanted, wanted_glued = glued_tokens(reference)
+        ends = (i + len(wanted) for i in range(len(words)) if words[i : i + len(wanted)] == wanted)
+        # The last word of the phrase must not be glued to the next, unless the reference's is, too.
+        return float(any(wanted_glued[-1] or not glued[end - 1] for end in ends))
 
-class LiteralInclusion(StringMeasure):
+
+class LiteralInclusion(PairsMeasure):
     """Text inclusion as published: 1 if the reference is a substring of the answer, in any letter case."""
 
-    def comparable(self, reference: str) -> bool:
-        """Tells whether a reference holds anything but blanks."""
-        return bool(reference.strip())
+    def __init__(self, model: str | None, settings: MeasureSettings) -> None:
+        super().__init__(settings)
 
-    def parts_of_answer(self, answer: str) -> Collection[str]:
-        """One part for all texts: letters may stand inside of words."""
-        return ("",)
-
-    def parts_of_reference(self, reference: str) -> Collection[str]:
-        """The same part."""
-        return ("",)
-
-    def _score(self, answer: str, reference: str) -> float:
-        return float(reference.strip().lower() in answer.lower())
+    def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
+        """Whether each answer has its reference in it, also inside of a word."""
+        advance(len(pairs))
+        return np.array([float(reference.lower() in answer.lower()) for answer, reference in pairs])
 
 
 class Bleu(StringMeasure):
@@ -310,31 +220,16 @@ class Bleu(StringMeasure):
 
     def identity(self) -> Identity:
         """The name, the stemmer, the smoothing and nltk's version."""
-        return super().identity() | {"smoothing": "method2", "bleu": f"nltk {package_version('nltk')}"}
-
-    @cached_property
-    def _smoothing(self) -> Callable[..., Any]:
-        from nltk.translate.bleu_score import SmoothingFunction
-
-        method: Callable[..., Any] = SmoothingFunction().method2
-        return method
+        return super().identity() | {"smoothing": "method2", "bleu": f"nltk {version('nltk')}"}
 
     def _score(self, answer: str, reference: str) -> float:
-        words, wanted = self.words(answer), self.words(reference)
-        if not set(words) & set(wanted):
-            return 0.0
-        from nltk.translate.bleu_score import sentence_bleu
+        from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
+        words = self.words(answer)
         # An answer of one word has no pair of words: its precision is that of the word, as sacrebleu has it.
         weights = (1.0,) if len(words) == 1 else (0.5, 0.5)
-        return float(sentence_bleu([wanted], words, weights=weights, smoothing_function=self._smoothing))
-
-
-class _Splitter:
-    """The words of this module for rouge-score, which would drop all letters but a to z."""
-
-    def tokenize(self, text: str) -> Words:
-        return stems(text)
+        smoothing = SmoothingFunction().method2
+        return float(sentence_bleu([self.words(reference)], words, weights=weights, smoothing_function=smoothing))
 
 
 class Rouge(StringMeasure):
@@ -342,27 +237,9 @@ class Rouge(StringMeasure):
 
     stemmed = True
 
-    def identity(self) -> Identity:
-        """The name, the stemmer and the version of rouge-score."""
-        return super().identity() | {"rouge": f"rouge-score {package_version('rouge-score')}"}
-
-    @cached_property
-    def _scorer(self) -> Any:
-        from rouge_score.rouge_scorer import RougeScorer
-
-        return RougeScorer(["rouge1"], tokenizer=_Splitter())
-
     def _score(self, answer: str, reference: str) -> float:
-        if not set(self.words(answer)) & set(self.words(reference)):
-            return 0.0
-        return float(self._scorer.score(reference, answer)["rouge1"].recall)
-
-
-class _Stemmer:
-    """The stemmer with a memory that nltk is given."""
-
-    def stem(self, word: str) -> str:
-        return stem(word)
+        wanted = Counter(self.words(reference))
+        return (wanted & Counter(self.words(answer))).total() / wanted.total()
 
 
 class _Synonyms:
@@ -396,19 +273,15 @@ class Meteor(StringMeasure):
     def identity(self) -> Identity:
         """The name, nltk's version, and the WordNet that synonyms are from."""
         source = "none" if self._wordnet is None else self._wordnet.source
-        return super().identity() | {"meteor": f"nltk {package_version('nltk')}", "synonyms": source}
+        return super().identity() | {"meteor": f"nltk {version('nltk')}", "synonyms": source}
+
+    def parts(self, answer: str) -> set[str]:
+        """The stems of the answer and their synonyms: nltk looks these up by stem."""
+        own = super().parts(answer)
+        return own.union(*map(self._synonyms.of, own))
 
     def _score(self, answer: str, reference: str) -> float:
         from nltk.translate.meteor_score import single_meteor_score
 
         words = self.words(reference), self.words(answer)
-        return float(single_meteor_score(*words, stemmer=_Stemmer(), wordnet=self._synonyms))
-
-    def parts_of_answer(self, answer: str) -> Collection[str]:
-        """The stems of the answer and their synonyms: nltk looks these up by stem."""
-        found = set(map(stem, self.words(answer)))
-        return found.union(*map(self._synonyms.of, found))
-
-    def parts_of_reference(self, reference: str) -> Collection[str]:
-        """The stems of the reference."""
-        return set(map(stem, self.words(reference)))
+        return float(single_meteor_score(*words, stemmer=SimpleNamespace(stem=stem), wordnet=self._synonyms))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from taxtune.answers import AnswerTable, split_by
+from taxtune.answers import AnswerRow, AnswerTable, split_by
 from taxtune.answers.matching import align, excluded_records
 from taxtune.answers.scores import as_child
 from taxtune.errors import DataError
@@ -32,6 +32,7 @@ __all__ = [
     "gather",
     "named_paths",
     "place_answers",
+    "question_of",
     "read_tables",
     "text_scores",
     "with_guess",
@@ -165,11 +166,7 @@ def gather(groups: Sequence[Mapping[tuple[str, str], AnswerTable]], settings: Co
         notes += [note for table in named.values() for note in table.notes] + list(aligned.notes)
         for (model, prompt), (name, some) in zip(tables, aligned.rows.items(), strict=True):
             for row in some:
-                question = None if column is None else row.fields.get(column)
-                if column is not None and row.answer is not None and not str(question or "").strip():
-                    remedy = "Give the prompt that was asked."
-                    raise DataError(f"{name}: Row {row.row} has no {column}.", value=question, remedy=remedy)
-                rows.append((model, prompt, row.answer, row.target, "" if question is None else str(question)))
+                rows.append((model, prompt, row.answer, row.target, question_of(name, row, column)))
     answers = pd.DataFrame(rows, columns=["model", "prompt", "answer", "target", "question"], dtype=object)
     # Parts of one file have the same notes.
     return Contest(
@@ -231,6 +228,19 @@ def check_headings(measures: Sequence[Measure], reserved: Sequence[str] = ()) ->
     doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
     if doubled:
         raise DataError("Two columns have the same heading.", value=doubled, remedy="Choose one of these measures.")
+
+
+def question_of(name: str, row: AnswerRow, column: str | None) -> str:
+    """Returns the prompt that a row answers; "" where no column with it was named.
+
+    Raises:
+        DataError: If the row has an answer and no prompt in the column.
+    """
+    question = "" if column is None else str(row.fields.get(column) or "")
+    if column is not None and row.answer is not None and not question.strip():
+        remedy = "Give the prompt that was asked."
+        raise DataError(f"{name}: Row {row.row} has no {column}.", value=question, remedy=remedy)
+    return question
 
 
 def text_scores(

@@ -191,7 +191,7 @@ class ModelSettings(Settings):
         """Returns the settings that all measures share."""
         from taxtune.metrics.registry import MeasureSettings
 
-        names = ("device", "batch_size", "cache_dir", "api_base", "concurrency", "chunker")
+        names = ("device", "batch_size", "cache_dir", "api_base", "concurrency")
         return MeasureSettings(**{name: getattr(self, name) for name in names if hasattr(self, name)})
 
     def measures(self, specs: Iterable[str | Measure]) -> list[Measure]:

@@ -12,7 +12,6 @@ import pytest
 from taxtune.answers import AnswerSchema, read_answers
 from taxtune.answers.records import open_table
 from taxtune.errors import DataError
-from taxtune.record_lines import read_lines
 from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
 from tests.cli.commands import run_command
@@ -118,20 +117,6 @@ def test_files_of_other_harnesses(birds: Taxonomy, name: str, ids: list[str], an
     assert all(row.fields for row in read.rows)
 
 
-@pytest.mark.parametrize("output", [None, {}, {"choices": []}])
-def test_a_sample_of_inspect_without_an_output_has_no_answer(tmp_path: Path, output: object) -> None:
-    sample = {"id": 1, "epoch": 1, "input": "What is it?", "target": "mallard", "output": output}
-    (tmp_path / "log.json").write_text(json.dumps({"version": 2, "eval": {}, "samples": [sample]}))
-    (row,) = read_file(tmp_path / "log.json", reference="reference", missing="keep").rows
-    assert (row.answer, row.references) == (None, ("mallard",))
-
-
-def test_an_empty_cell_of_a_table_of_one_column_is_a_row(tmp_path: Path) -> None:
-    pd.DataFrame({"answer": ["a", None, "", "b"]}).to_csv(tmp_path / "a.csv", index=False)
-    read = read_file(tmp_path / "a.csv", missing="keep")
-    assert [(row.row, row.answer) for row in read.rows] == [(2, "a"), (3, None), (4, None), (5, "b")]
-
-
 def test_several_targets_are_references_and_the_first_is_the_node(birds: Taxonomy) -> None:
     for name in ("lmms-eval.jsonl", "inspect.json"):
         read = read_file(FILES / name, birds, reference="reference", missing="keep")
@@ -207,15 +192,10 @@ def test_the_answers_of_a_run(run: Path, which: str, answers: list[str | None], 
     assert [row.id for row in read.rows] == (["t"] if which == ":1" else ["a", "b"])
 
 
-def test_half_a_line_of_a_killed_run_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "history.jsonl").write_text('{"iteration": 1}\n{"iteration": 0}\n{"iteration": 2, "ro')
-    assert list(read_lines(tmp_path / "history.jsonl")) == [0, 1]
-
-
 def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
     for source, message in (
-        (f"{run}:best", r"no such evaluation.*'best'.*Use baseline, winner, or the number"),
-        (f"{run}:7", r"no answers for this iteration.*'7'.*those of 0, 1"),
+        (f"{run}:best", r"no answers of this name.*'best'.*Use baseline, winner, or the number"),
+        (f"{run}:7", r"no answers of this name.*'7'.*Use 0, 1"),
         (str(tmp_path), "does not contain a taxtune run"),
         (f"{run}x:winner", "The answers file does not exist"),
     ):

@@ -12,18 +12,18 @@ from PIL import Image
 from taxtune.answers import AnswerTable
 from taxtune.answers.measured import mean_interval, measure_answers
 from taxtune.errors import DataError
-from taxtune.metrics.registry import FloatArray, PairwiseMeasure, make_measure
+from taxtune.metrics.registry import FloatArray, Measure, make_measure
 from tests.answers.reading import read_file as read_any
 
 
-class _Bright(PairwiseMeasure):
+class _Bright(Measure):
     needs_images = True
 
     def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
         return np.array([np.asarray(image).mean() / 255 for image in images])
 
 
-class _Question(PairwiseMeasure):
+class _Question(Measure):
     needs_questions = True
 
     def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]

@@ -32,7 +32,7 @@ def test_means_with_intervals_and_what_is_unscored(file: Path) -> None:
     (rouge,) = [line.split() for line in done.output.splitlines() if line.strip().startswith("rouge-1 ")]
     # Two of three are contained in whole, one not at all; the fourth has no word to compare with.
     assert (rouge[1], rouge[-2:]) == ("0.667", ["3", "1"])
-    assert "1 pair unscored" in done.output
+    assert "the reference is empty: 1." in done.output
 
 
 def test_json_has_a_record_for_each_row_and_depends_on_the_seed(file: Path, tmp_path: Path) -> None:

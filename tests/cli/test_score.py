@@ -102,7 +102,7 @@ I cannot tell what this is.,mallard
     assert [row["abstained"] for row in data["rows"]] == [False, False, True]
     assert data["abstained"] == 1
     assert data["mapper"]
-    assert "3 examples, 1 of them abstentions" in score(rows).out
+    assert "3 examples, 1 (33.3 %) of them abstentions" in score(rows).out
 
 
 def test_every_label_that_is_not_on_the_taxonomy_is_named() -> None:

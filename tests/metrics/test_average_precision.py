@@ -31,15 +31,6 @@ def test_it_is_what_scikit_learn_computes(problem: tuple[np.ndarray, np.ndarray]
             assert np.isnan(ours[label])
 
 
-def test_by_hand() -> None:
-    # In descending order + - + -: precision 1/1 at the first positive, 2/3 at the second.
-    assert average_precision([[0.9], [0.8], [0.7], [0.1]], [[1], [0], [1], [0]]) == pytest.approx([(1 + 2 / 3) / 2])
-    # All equal: nothing is ranked, and the AP is the share of positives.
-    assert average_precision([[0.5]] * 4, [[1], [0], [0], [0]]) == pytest.approx([0.25])
-    # Every image is positive, as for the root of a tree.
-    assert average_precision([[0.1], [0.5]], [[1], [1]]) == pytest.approx([1.0])
-
-
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.integers(0, 99))
 def test_a_resample_against_its_definition(problem: tuple[np.ndarray, np.ndarray], seed: int) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics.bertscore import BertScoreMeasure
 from taxtune.metrics.registry import MeasureSettings, make_measure
+from taxtune.metrics.text_models import BertScoreMeasure
 from tests.tiny_text_models import make_bert
 
 pytest.importorskip("bert_score")
@@ -39,12 +39,6 @@ def test_f1_of_the_package_itself(folder: Path, tmp_path: Path) -> None:
     scorer._tokenizer.model_max_length = 64  # the package passes on what the tokenizer says, which is no limit here
     _, _, expected = scorer.score(ANSWERS, REFERENCES)
     assert measure_of(folder, tmp_path).scores(ANSWERS, REFERENCES) == pytest.approx(expected.numpy(), abs=1e-5)
-
-
-def test_another_layer_gives_other_scores(bert: Path, tmp_path: Path) -> None:
-    first = measure_of(bert, tmp_path).scores(ANSWERS, REFERENCES)
-    other = make_measure(f"bertscore:{bert}@2", MeasureSettings("cpu", 64, tmp_path))
-    assert other.scores(ANSWERS, REFERENCES).tolist() != first.tolist()
 
 
 def test_numbers_that_are_none_stay_none(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

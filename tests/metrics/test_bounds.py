@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from taxtune.metrics import p_value, upper_bound
 
@@ -38,23 +37,6 @@ def by_hand(losses: Losses, risk: float, level: float) -> float:
         squares += (loss - mean) ** 2
         variance = squares / (i + 1)
     return 1 / most
-
-
-def hoeffding_bentkus(losses: Losses, risk: float) -> float:
-    """The p-value that the betting one was chosen over (Bates et al. 2021, Prop. 2)."""
-    n, mean = len(losses), losses.mean()
-    if mean >= risk:
-        return 1.0
-    divergence = (1 - mean) * np.log((1 - mean) / (1 - risk))
-    if mean > 0:
-        divergence += mean * np.log(mean / risk)
-    bentkus = np.e * binom.cdf(np.ceil(n * mean - 1e-9), n, risk)
-    return float(min(1.0, np.exp(-n * divergence), bentkus))
-
-
-def hoeffding_bentkus_bound(losses: Losses, level: float) -> float:
-    grid = np.linspace(0.001, 0.999, 999)
-    return float(grid[np.argmax([hoeffding_bentkus(losses, risk) <= level for risk in grid])])
 
 
 @given(rows_of_losses, st.floats(0.0, 1.0), st.floats(0.01, 0.5))
@@ -90,15 +72,6 @@ def test_the_mean_is_above_the_bound_no_more_often_than_promised(
     mean = float(np.dot(*kind))
     refuted = np.mean([p_value(losses, mean, level=level) <= level for losses in draw(kind, n, times)])
     assert refuted <= level + 3 * np.sqrt(level * (1 - level) / times)
-
-
-@pytest.mark.parametrize(("kind", "ratio"), [(HIERARCHICAL, 0.83), (BROAD, 0.97), (BINARY, 1.05)])
-def test_it_is_narrower_than_hoeffding_bentkus_where_losses_are_fractions(
-    kind: tuple[tuple[float, ...], tuple[float, ...]], ratio: float
-) -> None:
-    samples = draw(kind, 400, 40)
-    betting = np.mean([upper_bound(losses, 0.9) for losses in samples])
-    assert betting <= ratio * np.mean([hoeffding_bentkus_bound(losses, 0.1) for losses in samples])
 
 
 @pytest.mark.parametrize("losses", [[], [0.5, 1.5], [-0.1], [float("nan")], [[0.5]]])

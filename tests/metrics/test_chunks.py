@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.metrics.chunks import RuleChunker, SpacyChunker, make_chunker
+from taxtune.metrics.chunks import RuleChunker, make_chunker
 
 
 def rules(text: str) -> list[str]:
@@ -98,11 +98,5 @@ def test_spacy_gives_noun_chunks_and_entities(pipeline: Path) -> None:
 
 def test_a_pipeline_that_is_not_installed() -> None:
     pytest.importorskip("spacy")
-    with pytest.raises(ModelError) as caught:
-        make_chunker("spacy:en_core_web_nowhere")
-    assert "python -m spacy download en_core_web_nowhere`, or use" in str(caught.value)
-    assert "--chunker rules" in str(caught.value)
-    with pytest.raises(ModelError) as caught:
-        SpacyChunker("en_nowhere", "en_core_web_nowhere")
-    assert "python -m spacy download en_nowhere` or `" in str(caught.value)
-    assert "pip install en-core-web-nowhere`, or use" in str(caught.value)
+    with pytest.raises(ModelError, match=r"python -m spacy download en_nowhere`.* or use concept:@rules"):
+        make_chunker("spacy:en_nowhere")

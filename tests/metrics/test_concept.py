@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from taxtune.errors import ModelError
 from taxtune.metrics.chunks import RuleChunker
 from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
 from tests.tiny_text_models import make_sentence_model
@@ -25,8 +23,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def measures(folder: Path, tmp_path: Path) -> tuple[Measure, Measure]:
     """Concept similarity with rules, and the similarity of whole texts by the same model."""
-    settings = MeasureSettings("cpu", 4, tmp_path, chunker="rules")
-    return make_measure(f"concept:{folder}", settings), make_measure(f"sentence:{folder}", settings)
+    settings = MeasureSettings("cpu", 4, tmp_path)
+    return make_measure(f"concept:{folder}@rules", settings), make_measure(f"sentence:{folder}", settings)
 
 
 def brute_force(whole: Measure, answers: Sequence[str], references: Sequence[str]) -> list[float]:
@@ -47,17 +45,6 @@ def test_the_largest_cosine_of_a_part_or_the_whole(
     assert (scores >= whole.scores(ANSWERS, REFERENCES) - 1e-6).all()
     assert np.diag(concepts.matrix(ANSWERS, REFERENCES)) == pytest.approx(expected, abs=1e-5)
     assert concepts.label == "CS"
-
-
-def test_the_specification_can_name_the_chunker(folder: Path, tmp_path: Path) -> None:
-    settings = MeasureSettings("cpu", 4, tmp_path)
-    named = make_measure(f"concept:{folder}@rules", settings)
-    told = make_measure(f"concept:{folder}", dataclasses.replace(settings, chunker="rules"))
-    assert named.name == f"concept:{folder}@rules"
-    assert named.identity() == told.identity()
-    assert named.scores(ANSWERS, REFERENCES).tolist() == told.scores(ANSWERS, REFERENCES).tolist()
-    with pytest.raises(ModelError, match="spaCy's pipeline 'none'"):
-        make_measure(f"concept:{folder}@spacy:none", settings)
 
 
 # -- with spaCy's English model ----------------------------------------------------------------------------------------

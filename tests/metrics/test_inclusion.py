@@ -25,7 +25,7 @@ def _litellm_is_loaded() -> None:
 def inclusion(server: OpenAIServer, tmp_path: Path, **settings: Any) -> LlamaInclusion:
     given = servers.model_settings(server, task="text-generation", **{"max_retries": 1, **settings})
     judge = Judge(make_model("openai/llama", given), place=tmp_path)
-    return LlamaInclusion("llama-inclusion:openai/llama", judge)
+    return LlamaInclusion("openai/llama", MeasureSettings(), judge)
 
 
 def test_yes_is_one_no_is_zero_and_anything_else_is_unscored(tmp_path: Path) -> None:

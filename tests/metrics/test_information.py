@@ -12,7 +12,6 @@ from taxtune.answers.frequencies import make_information
 from taxtune.errors import DataError
 from taxtune.metrics import precision_recall
 from taxtune.metrics.information import (
-    Information,
     frequency_information,
     information_scores,
     information_values,
@@ -73,17 +72,6 @@ def test_all_scores_over_plain_sets(case: Case, off: list[bool], data: st.DataOb
         assert wrong[i] == pytest.approx(bits(said - true), abs=1e-9)
 
 
-@given(tree_and_nodes(), masks)
-def test_equal_weights_give_plain_hp_and_hr(case: Case, off: list[bool]) -> None:
-    tree, (predicted, target) = case
-    off = off[: len(target)]
-    ones = Information(tree, np.ones(len(tree)), off_tree=1)
-    ihp, ihr, _, _ = information_values(ones, predicted, target, off_tree=off)
-    hp, hr = precision_recall(tree, predicted, target, off_tree=off)
-    assert ihp == pytest.approx(hp)
-    assert ihr == pytest.approx(hr)
-
-
 def test_worked_out_by_hand(birds: Taxonomy) -> None:
     # Three leaves: two thrushes and a mallard. life and Aves tell nothing.
     information = leaf_information(birds)
@@ -101,19 +89,6 @@ def test_worked_out_by_hand(birds: Taxonomy) -> None:
     # hP knows no difference of that size: 4/5 for the sister, 2/5 for the duck, 1 for the rest, 1/2 off the tree.
     hp, _ = precision_recall(birds, said, [4] * 7, off_tree=off)
     assert hp.tolist() == pytest.approx([1, 0.8, 1, 0.4, 1, 1, 0.5])
-
-
-def test_frequencies_worked_out_by_hand(birds: Taxonomy) -> None:
-    counts = np.zeros(9)
-    counts[[4, 5, 8, 2]] = 4, 2, 1, 1  # one bird was only known to be a perching bird
-    information = frequency_information(birds, counts)
-    assert information.content[[0, 1, 2]].tolist() == pytest.approx([0, 0, math.log2(8 / 7)])
-    assert information.content[[3, 4, 8]].tolist() == pytest.approx([math.log2(8 / 6), 1, 3])
-    assert information.weight[3] > 0  # an only child, but its parent occurs without it
-    smoothed = frequency_information(birds, counts * (np.arange(9) != 8), smoothing=1)
-    assert smoothed.content[8] == pytest.approx(math.log2(10 / 1))
-    assert smoothed.content[4] == pytest.approx(math.log2(10 / 5))
-    assert smoothed.as_dict() == {"p": "frequencies", "smoothing": 1, "off_tree_bits": smoothed.off_tree}
 
 
 def test_what_an_answer_off_the_tree_weighs() -> None:

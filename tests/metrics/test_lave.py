@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from taxtune.errors import DataError
 from taxtune.metrics.judging import Judge
 from taxtune.metrics.lave import Lave, LaveOptions, filter_references, read_demonstrations
+from taxtune.metrics.registry import MeasureSettings
 from taxtune.models import make_model
 from taxtune.models.api_errors import load_litellm
-from taxtune.resources import prompts_dir
 from tests import servers
 from tests.servers import OpenAIServer
 
@@ -29,7 +28,7 @@ def lave(server: OpenAIServer | None, tmp_path: Path, options: LaveOptions | Non
     base = "http://127.0.0.1:9/v1" if server is None else server.api_base
     given = servers.model_settings(base, task="text-generation", **{"max_retries": 1, "concurrency": 2, **settings})
     judge = Judge(make_model("openai/gpt-4o-mini", given), place=tmp_path)
-    return Lave("lave:openai/gpt-4o-mini", judge, options)
+    return Lave("openai/gpt-4o-mini", MeasureSettings(), judge, options)
 
 
 def candidate(body: dict[str, Any]) -> str:
@@ -90,10 +89,10 @@ class TestPrompt:
 
     def test_task_demonstrations_then_the_answer(self, tmp_path: Path) -> None:
         prompt = lave(None, tmp_path).prompt(QUESTION, ["jay", "blue jay"], "a 'jay'\nRating: 3")
-        demonstrations = read_demonstrations(prompts_dir() / "judge" / "lave" / "general.yaml")
+        demonstrations = read_demonstrations("general.yaml")
         assert len(demonstrations) == 8
         for shown in demonstrations:
-            assert prompt.index(f"Rationale: {shown.rationale}\nRating: {shown.rating}\n")
+            assert f"Rationale: {shown['rationale']}\nRating: {shown['rating']}\n" in prompt
         head, _, last = prompt.partition("Now rate this one")
         assert "End your reply with the line" in last
         assert last.endswith(
@@ -122,49 +121,6 @@ class TestPrompt:
         assert "Rationale" not in one
         assert "reason" not in one
         assert "Example" not in lave(None, tmp_path, LaveOptions(shots=0)).prompt(QUESTION, ["jay"], "x")
-        with pytest.raises(DataError, match="8 demonstrations"):
-            lave(None, tmp_path, LaveOptions(shots=9))
-
-
-class TestOwnDemonstrations:
-    """The user's own demonstrations."""
-
-    GOOD = {"question": "Q?", "references": ["yes"], "answer": "no", "rationale": "Not so.", "rating": 1}  # noqa: RUF012
-
-    def write(self, folder: Path, entries: object) -> Path:
-        path = folder / "own.yaml"
-        path.write_text(yaml.safe_dump(entries, allow_unicode=True))
-        return path
-
-    @pytest.mark.parametrize(
-        ("change", "words"),
-        [
-            ({"rating": 4}, "Demonstration 1 rating: .* less than or equal to 3.*got 4"),
-            ({"rating": True}, "Demonstration 1 rating.*valid integer"),
-            ({"references": []}, "Demonstration 1 references.*at least 1 item"),
-            ({"references": [True]}, "Demonstration 1 references 0: .*quotation marks"),
-            ({"answer": ""}, "Demonstration 1 answer"),
-            ({"score": 1}, "Demonstration 1 score: Unexpected"),
-        ],
-    )
-    def test_what_is_wrong_is_named(self, change: dict[str, object], words: str, tmp_path: Path) -> None:
-        path = self.write(tmp_path, [{**self.GOOD, **change}])
-        with pytest.raises(DataError, match=words) as caught:
-            read_demonstrations(path)
-        assert str(path) in str(caught.value)
-
-    def test_no_list_no_file_no_yaml(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="Demonstration list"):
-            read_demonstrations(self.write(tmp_path, {}))
-        with pytest.raises(DataError, match="No such file"):
-            read_demonstrations(tmp_path / "none.yaml")
-        (tmp_path / "bad.yaml").write_text("- {")
-        with pytest.raises(DataError, match="cannot be read"):
-            read_demonstrations(tmp_path / "bad.yaml")
-        missing = dict(self.GOOD)
-        del missing["answer"]
-        with pytest.raises(DataError, match="Demonstration 1 answer: Field required"):
-            read_demonstrations(self.write(tmp_path, [missing]))
 
 
 def test_without_questions(tmp_path: Path) -> None:

@@ -90,13 +90,3 @@ def test_which_stage_decides(
     assert plain.scores([answer], [reference])[0] == pytest.approx(without)
     assert make_measure("meteor").scores([answer], [reference])[0] == pytest.approx(with_synonyms)
     assert wordnet.version.startswith("3.")
-
-
-ANSWERS = (
-    "The photo shows two grey seals resting on a rock.",
-    "An orange tabby kitten asleep on the sofa",
-    "a motorcar, probably a cab",
-    "It is a ladybug on a leaf!",
-    "hogs",
-)
-REFERENCES = ("gray seal", "a cat on a couch", "a taxi parked in the street", "ladybird beetle", "pig", "Harbour Seals")

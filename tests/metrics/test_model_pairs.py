@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics.model_pairs import Advance, ModelMeasure, Pair
+from taxtune.metrics.model_pairs import Advance, Pair, PairsMeasure
 from taxtune.metrics.registry import MEASURES, FloatArray, Measure, MeasureSettings
 from tests.displays import Recorder
 
 
-class Lengths(ModelMeasure):
+class Lengths(PairsMeasure):
     kind = MEASURES["sentence"]
 
     """Scores a pair by the lengths of its texts, and remembers what it was asked."""
 
     def __init__(self, settings: MeasureSettings) -> None:
-        super().__init__("lengths", settings)
+        super().__init__(settings, model="lengths")
         self.asked: list[list[Pair]] = []
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics.nli import NliMeasure, as_sentence
 from taxtune.metrics.registry import MeasureSettings, make_measure
+from taxtune.metrics.text_models import NliMeasure, as_sentence
 from tests.tiny_text_models import make_nli
 
 ANSWERS = ["field sparrow", "A bird", "It is probably an oak.", "robin", "🐦", "field sparrow"]
@@ -66,12 +66,6 @@ def test_probabilities_pair_by_pair_in_both_directions(folder: Path, tmp_path: P
     assert np.abs(forward - backward).max() > 1e-3
     table = measure_of(folder, tmp_path / "other", batch_size=3).matrix(ANSWERS, REFERENCES)
     assert np.diag(table) == pytest.approx(forward, abs=1e-5)
-
-
-def test_the_identity_has_the_direction(folder: Path, tmp_path: Path) -> None:
-    forward, backward = measure_of(folder, tmp_path), measure_of(folder, tmp_path, "nli-backward")
-    assert forward.identity() != backward.identity()
-    assert (forward.label, backward.label) == ("NLI", "NLI (back)")
 
 
 def test_long_and_empty_texts_and_nan(folder: Path, tmp_path: Path) -> None:

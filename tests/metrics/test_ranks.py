@@ -71,14 +71,6 @@ def test_ranks_are_in_the_order_of_the_paths_and_not_of_the_depths() -> None:
     assert found == ["kingdom", "class", "order", "family", "genus", "species", "variety"]
 
 
-def test_answers_off_the_tree_have_a_row_of_their_own(birds: Taxonomy) -> None:
-    found = rank_scores(birds, [0, 4, 0], [4, 4, 4], off_tree=[True, False, False])
-    assert found[-1] == RankScores(OFF_TREE_RANK, n_predicted=1, n_relevant=0, right=0)
-    assert found[-1].precision == 0
-    assert found[-1].recall is None
-    assert [row.n_predicted for row in found[:-1]] == [1, 1, 1, 1]  # not the one that declined
-
-
 def test_intervals_are_those_of_drawing_examples(birds: Taxonomy) -> None:
     rng = np.random.default_rng(5)
     predicted, target = rng.integers(0, 9, (2, 80))

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics.registry import FloatArray, PairwiseMeasure, make_measure, name_scores
+from taxtune.metrics.registry import FloatArray, Measure, make_measure, name_scores
 
 NAMES = st.lists(st.sampled_from(["goldfinch", "finch", "red finch", "Carduelis", "owl"]), max_size=4)
 CONSENSUS = ("vqa-accuracy", "soft-vqa-accuracy", "cider", "cider-d")
 
 
-class Odd(PairwiseMeasure):
+class Odd(Measure):
     """Needs what it is given to be what belongs to the answer; unscored for an empty reference."""
 
     needs_images = needs_questions = True

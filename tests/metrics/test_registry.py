@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,9 @@ import pytest
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.registry import (
     MEASURES,
-    FloatArray,
     FunctionMeasure,
     Measure,
     MeasureKind,
-    PairwiseMeasure,
     make_measure,
     measure,
 )
@@ -50,13 +48,6 @@ def test_measures_without_a_model_keep_the_one_signature(kind: str) -> None:
 def test_what_is_no_measure(spec: str, said: str) -> None:
     with pytest.raises(DataError, match=said):
         make_measure(spec)
-
-
-class Lengths(PairwiseMeasure):
-    def scores(
-        self, answers: Sequence[str], references: Sequence[str], images: Any = None, *, questions: Any = None
-    ) -> FloatArray:
-        return np.array([len(a) + 100 * len(b) for a, b in zip(answers, references, strict=True)], dtype=float)
 
 
 def test_listing_the_measures_imports_light() -> None:
@@ -103,33 +94,25 @@ def test_a_function_is_a_measure_wherever_a_name_is(own: MutableMapping[str, Mea
     assert make_measure(made) is made
 
 
-def test_a_batched_function_gets_the_question(own: MutableMapping[str, MeasureKind]) -> None:
-    @measure("asked", batched=True, needs=("question",))
-    def asked(answers: list[str], references: list[str], questions: list[str]) -> list[float | None]:
-        return [None if not a else len(q) for a, q in zip(answers, questions, strict=True)]
+def test_a_function_gets_the_question(own: MutableMapping[str, MeasureKind]) -> None:
+    @measure("asked", needs=("question",))
+    def asked(answer: str, reference: str, question: str) -> float | None:
+        return len(question) if answer else None
 
     made = make_measure("asked")
     assert made.needs_questions
-    found = made.scores(["a", "", "a"], ["x", "y", "x"], questions=["What?", "", "Why?"])
-    np.testing.assert_array_equal(found, [5, np.nan, 4])
+    scores = made.scores(["a", "", "a"], ["x", "y", "x"], questions=["What?", "", "Why?"])
+    np.testing.assert_array_equal(scores, [5, np.nan, 4])
     assert made.scores([], [], questions=[]).shape == (0,)
     with pytest.raises(DataError, match="asked needs the question of every answer"):
         made.scores(["a"], ["x"])
 
 
-@pytest.mark.parametrize(
-    ("given", "batched", "said"),
-    [
-        (lambda a, b: "good", False, r"a finite number for the answer 'an answer' .* 'a reference'.*'good'"),
-        (lambda a, b: float("inf"), False, r"finite number.*'an answer'"),
-        (lambda a, b: [True], False, r"finite number.*\[True\]"),
-        (lambda a, b: [1.0, 2.0], True, "2 scores for 1 pairs"),
-    ],
-)
-def test_what_a_function_must_not_return(given: Callable[..., Any], batched: bool, said: str) -> None:
-    made = FunctionMeasure("own", "Own", given, batched=batched)
-    with pytest.raises(TaxtuneError, match=f"The measure own (returned|did not return) .*{said}"):
-        made.scores(["an answer"], ["a reference"])
+@pytest.mark.parametrize("value", ["good", float("inf"), [True]])
+def test_what_a_function_must_not_return(value: Any) -> None:
+    own = FunctionMeasure("own", "Own", lambda answer, reference: value)
+    with pytest.raises(TaxtuneError, match=r"own did not return a finite number for the answer 'an answer' .*'a refer"):
+        own.scores(["an answer"], ["a reference"])
 
 
 def test_other_packages_add_measures_by_entry_points(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.metrics.model_pairs import find_text_model, token_limit
+from taxtune.metrics.text_models import find_text_model, token_limit
 from tests.tiny_text_models import make_bert
 
 

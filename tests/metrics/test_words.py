@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.mapping.normalize import plain
-from taxtune.metrics.text import glued_tokens, stem, stems, tokens
+from taxtune.metrics.text import glued_tokens, tokens
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,6 @@ def test_words_are_lower_case_letters_of_any_script(text: str, words: str) -> No
 def test_words_are_the_papers_plain_text_where_punctuation_stands_beside_space(words: list[str], gap: str) -> None:
     text = gap.join(words)
     assert tokens(text) == tuple(plain(text).split())
-
-
-def test_plural_and_singular_have_one_stem() -> None:
-    assert stems("Flies, Bees and Foxes") == stems("fly bee and fox")
-    assert stem("caterpillar") != stem("cat")
 
 
 def test_words_that_qualify_others_are_glued_to_them() -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics.registry import MeasureKind, MeasureSettings, PairwiseMeasure
+from taxtune.metrics.registry import Measure, MeasureKind, MeasureSettings
 
 #: An answer that holds this word is left unscored.
 UNSCORED = "unscorable"
 
 
-class Words(PairwiseMeasure):
+class Words(Measure):
     """The share of the reference's words that the answer has."""
 
     calls = 0

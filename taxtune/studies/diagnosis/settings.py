@@ -10,7 +10,6 @@ import typer
 from taxtune.errors import DataError
 from taxtune.options import (
     ANSWERS_HELP,
-    ChunkerOption,
     FrequenciesOption,
     MissingOption,
     ResamplesOption,
@@ -49,7 +48,6 @@ class DiagnosisSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tre
         str | None,
         typer.Option(metavar="FILE", help="What each image shows: a table with the columns id (or image) and tags."),
     ] = None
-    chunker: Annotated[ChunkerOption, NOT_RECORDED] = "spacy"
     least: Annotated[int, typer.Option(min=1, help="Smallest number of answers for a clade to be listed.")] = 5
     examples: Annotated[int, typer.Option(min=1, help="Number of examples to show for each type.")] = 3
     resamples: ResamplesOption = 2000

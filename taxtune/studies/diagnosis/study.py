@@ -35,10 +35,11 @@ from taxtune.metrics.statistics import (
 )
 from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.report.scores import interval
+from taxtune.studies.contestants import check_measures, question_of, text_scores
 from taxtune.studies.diagnosis.settings import DiagnosisSettings
 from taxtune.studies.diagnosis.tags import name_tags, read_tags, tags_table
 from taxtune.studies.output import both_trees_table, draw_intervals, frame_table
-from taxtune.studies.scoring import check_measures, check_questions, measure_notes, place_texts, text_scores
+from taxtune.studies.scoring import measure_notes, place_texts
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -68,11 +69,11 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
         targets=[row.target for row in rows],
         part=part,
     )
-    if check_measures(list(settings.roles.values()), column):
-        check_questions(answers.file, rows, column)
+    check_measures(list(settings.roles.values()), column)
+    questions = [question_of(answers.file, row, column) for row in rows]
     tags, notes = read_tags(settings.tags, answers, settings.id_column) if settings.tags else (None, [])
     mapper = settings.mapper(taxonomy)
-    frame = _placed(mapper, answers)
+    frame = _placed(mapper, answers).assign(question=questions)
     types = _add_types(taxonomy, frame, information)
     # One by one, as both may be the same measure.
     measures = {role: settings.measures([spec])[0] for role, spec in settings.roles.items()}
@@ -106,8 +107,7 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
     views: dict[str, list[Any]] = {"placement": types}
     data: dict[str, Any] = {}
     if "concept" in measures:
-        how: dict[str, Any] = {"reference": settings.reference, "question_column": column}
-        values = [text_scores({"": rows}, measure, taxonomy, **how)[""] for measure in measures.values()]
+        values = [text_scores(frame, measure, taxonomy, settings.reference) for measure in measures.values()]
         views["measures"] = measured = classify_by_measures(values[0], values[1], high=settings.high)
         frame["measured"] = [str(kind) for kind in measured]
         by_measure = costs(*scored, measured, off_tree=off_tree, order=list(MeasuredType), **draws)

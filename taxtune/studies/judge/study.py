@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
-from taxtune.metrics.lave import Lave, LaveOptions, make_lave
+from taxtune.metrics.lave import Lave, LaveOptions
 from taxtune.metrics.registry import Measure, split_spec
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
 from taxtune.progress import track
@@ -74,14 +74,14 @@ def _raters(settings: JudgeSettings) -> list[Rater]:
     if camera := next((kind for spec, kind in zip(specs, kinds, strict=True) if "image" in needs_of(spec)), None):
         raise DataError(f"{camera} needs images, but rated answers have none.", remedy="Remove it.")
 
-    def lave(model: str | None, **options: Any) -> Lave:
-        made = make_lave(model, shared, LaveOptions(**options))
+    def lave(model: str, **options: Any) -> Lave:
+        made = Lave(model, shared, options=LaveOptions(**options))
         made.check()  # before a call is paid for
         return made
 
     raters = []
     for spec, kind in zip(specs, kinds, strict=True):
-        made = lave(split_spec(spec)[1]) if kind == "lave" else settings.measures([spec])[0]
+        made = lave(split_spec(spec)[1] or "") if kind == "lave" else settings.measures([spec])[0]
         name = made.label if kinds.count(kind) == 1 else f"{made.label} ({spec.partition(':')[2] or 'default'})"
         raters.append(Rater(name, made, captions and kind == "lave"))
     for model in dict.fromkeys(settings.judge):

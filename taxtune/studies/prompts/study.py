@@ -17,7 +17,7 @@ import pandas as pd
 
 from taxtune.answers import AnswerTable
 from taxtune.answers.measured import mean_interval
-from taxtune.answers.runs import heldout_rows, split_run
+from taxtune.answers.records import run_evaluations, split_run
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
 from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, hierarchical_sample, paired_bootstrap
@@ -76,8 +76,7 @@ def _by_model(
     files: dict[str, str] = {}
     for name, path in named_paths(settings.files).items():
         if split_run(path) == (Path(path), None):
-            evaluations = [evaluation for evaluation, _ in heldout_rows(Path(path) / "result.json")]
-            files |= {f"{name}:{evaluation}": f"{path}:{evaluation}" for evaluation in evaluations}
+            files |= {f"{name}:{key}": f"{path}:{key}" for key in run_evaluations(Path(path) / "result.json")}
         else:
             files[name] = path
     models: dict[str, dict[tuple[str, str], AnswerTable]] = {}

@@ -70,6 +70,7 @@ def test_bad_input_is_one_message(
     for name, text in (
         ("short.csv", "id,answer,target\n1,x,blackbird\n9,x,mallard\n"),
         ("other.csv", BOLD.replace("robin,mallard", "robin,blackbird")),
+        ("asked.csv", BOLD.replace("target", "target,asked").replace("bird\n", "bird,What?\n")),
     ):
         (folder / name).write_text(text, encoding="utf-8")
     assert message in study.refused(*arguments)

@@ -17,7 +17,7 @@ from scipy.stats import kendalltau
 
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.registry import FloatArray, Measure, PairwiseMeasure, make_measure
+from taxtune.metrics.registry import FloatArray, Measure, make_measure
 from taxtune.report.drawing import save_figure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
@@ -30,7 +30,7 @@ def reported(birds: Taxonomy, measures: Sequence[Measure | str], **more: Any) ->
     return run("correlation", taxonomy=birds, measure=measures, **{"pairs": 400, "seed": 5, **more})
 
 
-class _Constant(PairwiseMeasure):
+class _Constant(Measure):
     """One score for all pairs but those of robins, which are unscored."""
 
     def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
@@ -156,7 +156,7 @@ def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("scored", [None, "mallard"])
 def test_a_measure_without_scores_is_not_drawn(birds: Taxonomy, tmp_path: Path, scored: str | None) -> None:
-    class _Some(PairwiseMeasure):
+    class _Some(Measure):
         def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
             return np.array([0.1 if answer == scored else math.nan for answer in answers])
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from taxtune.errors import DataError
-from taxtune.metrics.registry import PairwiseMeasure, make_measure
+from taxtune.metrics.registry import Measure, make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies.judge import JudgeSettings
 from taxtune.studies.judge.study import Rater, correlate, judge_answers, score_answers
@@ -18,7 +18,7 @@ from tests.displays import Recorder
 FAST = JudgeSettings(file="rated.jsonl", resamples=200, seed=1)
 
 
-class Given(PairwiseMeasure):
+class Given(Measure):
     """Scores of the test's own: one word of the answer, as a number."""
 
     def __init__(self, name: str, word: int = 0) -> None:
@@ -47,7 +47,7 @@ def rows(texts: list[str], human: list[float], **more: list[Any]) -> pd.DataFram
     return pd.DataFrame({**columns, "answer": texts, "human": human, **empty, **more})
 
 
-def judged(texts: list[str], human: list[float], *measures: PairwiseMeasure, **more: list[Any]) -> StudyReport:
+def judged(texts: list[str], human: list[float], *measures: Measure, **more: list[Any]) -> StudyReport:
     return judge_answers(rows(texts, human, **more), [Rater(one.name, one) for one in measures], FAST)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from taxtune.errors import DataError
-from taxtune.metrics.registry import FloatArray, Measure, PairwiseMeasure, make_measure
+from taxtune.metrics.registry import FloatArray, Measure, make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
 from taxtune.studies.published import published
@@ -21,7 +21,7 @@ from taxtune.taxonomy import Taxonomy
 BLACKBIRD, MALLARD = 4, 8
 
 
-class Same(PairwiseMeasure):
+class Same(Measure):
     """1 where answer and reference are the same text; unscored where the answer is "?"."""
 
     def __init__(self) -> None:
