@@ -127,7 +127,7 @@ def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[st
 
 
 def _account(result: Result) -> dict[str, Any]:
-    facts = {"Calls": dict(account_lines(result.account)), **result.provenance.facts}
+    facts = {"Calls": dict(account_lines(result.usage)), **result.provenance.facts}
     facts.pop("Effort", None)  # the account of the time when the run was finished
     failed = failed_calls(result)
     if failed is not None:

@@ -141,7 +141,7 @@ def summarise(result: Result) -> Summary:
             )
             for name, run in runs.items()
         ),
-        cost=cost_line(result.account),
+        cost=cost_line(result.usage),
         report=result.where.get("report"),
         next=next((command("classify", run.folder, "PHOTOS", "--out", "labels.csv") for run in runs.values()), None),
     )

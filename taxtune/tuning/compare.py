@@ -104,7 +104,7 @@ def compare_objectives(
         folder=str(folder),
         where=files_shown(folder) | told.where(),
         provenance=describe(first, command),
-        seconds=sum(run.account.seconds or 0.0 for run in runs) + time.monotonic() - start,
+        seconds=sum(run.usage.seconds for run in runs) + time.monotonic() - start,
     )
     write_result(result)
     told.tell("on_written", result)

@@ -97,7 +97,6 @@ def compare_templates(
                     off_tree_as=evaluator.off_tree,
                     ranks=tuple(bootstrap_ranks(tree, nodes, target, off_tree=as_child, seed=seed)),
                     usage=evaluations[name].usage,
-                    judged=evaluations[name].judged,
                     split="held-out" if split == "heldout" else split,
                 )
             )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from taxtune.errors import DataError
@@ -12,13 +12,10 @@ from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.tuning.account import Account, account_of, sum_accounts
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from taxtune.settings import BudgetSettings
 
 __all__ = [
     "ComparisonResult",
@@ -27,7 +24,7 @@ __all__ = [
     "FullTreeScores",
     "HeldoutResult",
     "IterationRecord",
-    "Judged",
+    "ModelUsage",
     "Provenance",
     "SampleResult",
     "Selection",
@@ -35,9 +32,6 @@ __all__ = [
     "TuneResult",
     "Turn",
     "Usage",
-    "sum_faults",
-    "sum_judged",
-    "sum_usage",
 ]
 
 T = TypeVar("T")
@@ -156,101 +150,80 @@ class SampleResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What measures that ask a language model asked about a template's answers.
+class ModelUsage:
+    """Calls to one model.
 
     Attributes:
-        rated: Answers that have a rating.
-        unread: Replies that hold no rating.
-        failed: Calls that failed, and answers that the judge was not asked about.
-        asked: Replies that the judge gave now.
-        from_store: Replies that were on disk.
-        prompt_tokens: Tokens sent in new calls.
-        completion_tokens: Tokens written in new calls.
-        cost_usd: Cost of new calls in US dollars; None where the price is unknown.
-        faults: Calls that failed, those made again included, by the kind of fault.
+        calls: Answers that it gave.
+        from_store: Answers that were on disk.
+        prompt_tokens: Tokens sent in these calls.
+        completion_tokens: Tokens written in these calls.
+        cost_usd: Their price in US dollars, 0 for a model that runs here; None where no price is known.
+        faults: Calls that failed, those made again included, by the kind of fault ("rate_limit", ...).
     """
 
-    rated: int
-    unread: int
-    failed: int
-    asked: int = 0
+    calls: int = 0
     from_store: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
     faults: dict[str, int] = field(default_factory=dict, hash=False)
 
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: ModelUsage) -> ModelUsage:
+        """Returns the sum; a cost that is unknown on either side counts as nothing there."""
+        return _added(self, other)
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an iteration consumed; cost is None where the provider's price is unknown.
+    """Calls to all models, and time.
 
     Attributes:
-        proposer_prompt_tokens: Tokens sent to the proposer.
-        proposer_completion_tokens: Tokens the proposer wrote.
-        proposer_cost_usd: Cost of the proposer's calls in US dollars.
-        vlm_prompt_tokens: Tokens sent to the VLM in new calls.
-        vlm_completion_tokens: Tokens the VLM wrote in new calls.
-        vlm_cost_usd: Cost of the VLM's new calls in US dollars.
-        asked: Answers that the VLM gave in this iteration.
-        from_store: Answers that came from the answer store.
-        seconds: Wall-clock seconds of the iteration.
+        vlm: Calls to the vision-language model.
+        proposer: Calls to the proposer's model; its `calls` are templates, accepted or refused.
+        judge: Calls to the language models that rate answers.
+        seconds: Wall-clock seconds.
         tried: Images that drafts were tried on, besides those of the template that became of one.
-        vlm_faults: Calls of the VLM that failed, those made again included, by the kind of fault ("rate_limit", ...).
-        proposer_faults: The same of the proposer's model.
-        vlm_batches: How many answers of a model on this machine were computed in batches of each size.
+        batches: How many answers of a model on this machine were computed in batches of each size.
     """
 
-    proposer_prompt_tokens: int = 0
-    proposer_completion_tokens: int = 0
-    proposer_cost_usd: float | None = None
-    vlm_prompt_tokens: int = 0
-    vlm_completion_tokens: int = 0
-    vlm_cost_usd: float | None = None
-    asked: int = 0
-    from_store: int = 0
+    vlm: ModelUsage = field(default_factory=ModelUsage)
+    proposer: ModelUsage = field(default_factory=ModelUsage)
+    judge: ModelUsage = field(default_factory=ModelUsage)
     seconds: float = 0.0
     tried: int = 0
-    vlm_faults: dict[str, int] = field(default_factory=dict, hash=False)
-    proposer_faults: dict[str, int] = field(default_factory=dict, hash=False)
-    vlm_batches: dict[str, int] = field(default_factory=dict, hash=False)
+    batches: dict[str, int] = field(default_factory=dict, hash=False)
 
     def __add__(self, other: Usage) -> Usage:
         """Returns the sum; a cost that is unknown on either side counts as nothing there."""
-        return sum_usage((self, other))
+        return _added(self, other)
 
-    def exceeds(self, budget: BudgetSettings) -> bool:
-        """Tells whether a search that consumed this has used up a budget's dollars."""
-        return budget.usd is not None and (self.proposer_cost_usd or 0.0) + (self.vlm_cost_usd or 0.0) >= budget.usd
+    @property
+    def cost_usd(self) -> float | None:
+        """The price of all that has one; None where nothing has."""
+        known = [each.cost_usd for each in (self.vlm, self.proposer, self.judge) if each.cost_usd is not None]
+        return sum(known) if known else None
 
-
-def sum_faults(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Returns the sum of counts of faults, the most frequent kind first."""
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+    def new(self) -> Usage:
+        """Returns the usage without answers from the store."""
+        return replace(self, vlm=replace(self.vlm, from_store=0), judge=replace(self.judge, from_store=0))
 
 
-def sum_usage(usages: Sequence[Usage]) -> Usage:
-    """Returns the sum of several usages; a cost that is unknown counts as nothing."""
-    return _summed(Usage, usages)
-
-
-def sum_judged(accounts: Sequence[Judged | None]) -> Judged | None:
-    """Returns the sum of what several measures asked, or None where none asked anything."""
-    known = [account for account in accounts if account is not None]
-    return _summed(Judged, known) if known else None
-
-
-def _summed(kind: type[T], parts: Sequence[T]) -> T:
+def _added(one: T, other: T) -> T:
     total: dict[str, Any] = {}
-    for each in fields(kind):  # type: ignore[arg-type]
-        known = [value for part in parts if (value := getattr(part, each.name)) is not None]
-        if known:
-            total[each.name] = sum_faults(known) if isinstance(known[0], dict) else sum(known)
-    return kind(**total)
+    for each in fields(one):  # type: ignore[arg-type]
+        a, b = getattr(one, each.name), getattr(other, each.name)
+        if isinstance(a, dict):  # counts, the most frequent kind first
+            counts = Counter(a) + Counter(b)
+            total[each.name] = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        else:
+            total[each.name] = b if a is None else a if b is None else a + b
+    return type(one)(**total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,9 +260,8 @@ class IterationRecord:
         parameters: The proposer's own description of the template (the fragments it chose).
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row per image, in the order of the split.
-        usage: Tokens, cost and seconds.
+        usage: Calls, tokens, cost and seconds.
         race: What of `usage` the race took.
-        judged: What measures that ask a language model asked it; None where there are none.
         trace: What the proposer's model did and said, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
@@ -308,7 +280,6 @@ class IterationRecord:
     rows: tuple[SampleResult, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
     race: Usage = field(default_factory=Usage, repr=False)
-    judged: Judged | None = None
     trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
     policy: dict[str, Any] = field(default_factory=dict)
@@ -396,8 +367,7 @@ class HeldoutResult:
         full: The scores on the whole taxonomy; None unless the run is restricted to a part of it.
         off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or "root".
         ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
-        usage: What asking consumed.
-        judged: What measures that ask a language model asked it; None where there are none.
+        usage: Calls, tokens, cost and seconds.
         split: Which images they are: "held-out", or "tuning" where those were evaluated.
     """
 
@@ -410,7 +380,6 @@ class HeldoutResult:
     off_tree_as: str = "child"
     ranks: tuple[RankIntervals, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage, repr=False)
-    judged: Judged | None = None
     split: str = "held-out"
 
 
@@ -463,6 +432,18 @@ class _Result:
     differences: tuple[Difference, ...]
     folder: str
     provenance: Provenance
+
+    @property
+    def usage(self) -> Usage:
+        """The calls to each model, their cost and the time."""
+        raise NotImplementedError
+
+    @property
+    def faults(self) -> dict[str, dict[str, int]]:
+        """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
+        usage = self.usage
+        faults = {"model": usage.vlm.faults, "proposer": usage.proposer.faults, "judge": usage.judge.faults}
+        return {who: counts for who, counts in faults.items() if counts}
 
     def against(self, name: str, other: str) -> Difference | None:
         """Returns the differences `name` minus `other` of held-out templates, or None where they were not compared."""
@@ -571,14 +552,11 @@ class TuneResult(_Result):
         )
 
     @property
-    def faults(self) -> dict[str, dict[str, int]]:
-        """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
-        return _faults([*self.iterations, *self.heldout])
-
-    @property
-    def account(self) -> Account:
-        """The calls to each model, and their cost."""
-        return account_of(self.iterations, self.heldout, self.seconds)
+    def usage(self) -> Usage:
+        """The calls to each model, their cost and the time."""
+        total = sum((record.usage for record in self.iterations), Usage())
+        total = sum((held.usage for held in self.heldout), total)
+        return total if self.seconds is None else replace(total, seconds=self.seconds)
 
     @property
     def heldout_winner(self) -> HeldoutResult:
@@ -660,7 +638,7 @@ class TuneResult(_Result):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
-        data = asdict(self) | {"account": self.account.as_dict(), "faults": self.faults}
+        data = asdict(self) | {"usage": asdict(self.usage)}
         del data["provenance"]
         return data
 
@@ -698,17 +676,11 @@ class ComparisonResult(_Result):
         return tuple((run.objective, run) for run in self.runs)
 
     @property
-    def faults(self) -> dict[str, dict[str, int]]:
-        """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
-        iterations = [record for run in self.runs for record in run.iterations]
-        return _faults([*iterations, *(held for result in (*self.runs, self) for held in result.heldout)])
-
-    @property
-    def account(self) -> Account:
-        """The calls to each model in all runs, and their cost; given templates have none but the held-out images."""
-        if not self.runs:
-            return account_of((), self.heldout, self.seconds)
-        return sum_accounts([run.account for run in self.runs], self.seconds)
+    def usage(self) -> Usage:
+        """The calls to each model in all runs, or about the given templates, their cost and the time."""
+        asked = self.runs or self.heldout
+        total = sum((each.usage for each in asked), Usage())
+        return total if self.seconds is None else replace(total, seconds=self.seconds)
 
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: one row per template."""
@@ -730,16 +702,7 @@ class ComparisonResult(_Result):
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("provenance", "runs")}
         data |= {key: [asdict(each) for each in data[key]] for key in ("heldout", "differences")}
         data["runs"] = [run.as_dict() for run in self.runs]
-        return data | {"account": self.account.as_dict(), "faults": self.faults}
-
-
-def _faults(asked: Sequence[IterationRecord | HeldoutResult]) -> dict[str, dict[str, int]]:
-    faults = {
-        "model": sum_faults(each.usage.vlm_faults for each in asked),
-        "proposer": sum_faults(each.usage.proposer_faults for each in asked),
-        "judge": sum_faults(each.judged.faults for each in asked if each.judged is not None),
-    }
-    return {who: counts for who, counts in faults.items() if counts}
+        return data | {"usage": asdict(self.usage)}
 
 
 def _frame(rows: Sequence[SampleResult]) -> DataFrame:

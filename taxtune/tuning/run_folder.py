@@ -231,7 +231,7 @@ def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult
     from pydantic import TypeAdapter
 
     runs = data.pop("runs", None)
-    data = {key: value for key, value in data.items() if key not in ("account", "faults")} | {"folder": str(folder)}
+    data = {key: value for key, value in data.items() if key != "usage"} | {"folder": str(folder)}
     if (file := folder / "provenance.json").exists():
         data["provenance"] = _json(file)
     if runs is None:

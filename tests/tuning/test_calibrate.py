@@ -39,7 +39,7 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
     vlm = Wavering()
     result = toy_run(tmp_path, vlm, (*SMALL, *VOTE, "prompt.baseline=Which {{ domain }}?"))
     baseline = result.baseline
-    assert baseline.usage.asked == 4 * len(baseline.rows)
+    assert baseline.usage.vlm.calls == 4 * len(baseline.rows)
     for row in baseline.rows:
         murky = not row.image[:-4].endswith(("0", "1"))
         assert len(row.votes) == 4
