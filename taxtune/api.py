@@ -431,9 +431,7 @@ def calibrate(
     confidence_level: float | None = None,
     samples: int | None = None,
     temperature: float | None = None,
-    templates: int = 1,
     data: Source | None = None,
-    heldout: bool = False,
     images: int = 500,
     recipe: str | Path | None = None,
     vlm: Model | Callable[..., Any] | None = None,
@@ -447,10 +445,8 @@ def calibrate(
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
         samples: Answers per image; those of the run's policy, or 8, where left out.
         temperature: At which they are sampled; that of the run's policy, or 1, where left out.
-        templates: How many of the run's best templates are asked in turn, the winner first.
         data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left
             out. Images of the run's splits among them are passed over.
-        heldout: Calibrate on the run's held-out images as well.
         images: Most images to ask about.
         recipe: The run's recipe, where the run does not know it.
         vlm: The model, for a run with a model of one's own; it must sample.
@@ -464,9 +460,7 @@ def calibrate(
     """
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(
-        Path(run), risk, confidence_level, samples, temperature, templates, data, heldout, images, recipe, vlm
-    )
+    work = CalibrationRun(Path(run), risk, confidence_level, samples, temperature, data, images, recipe, vlm)
     with _shown(progress):
         return work.run()
 

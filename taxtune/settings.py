@@ -40,8 +40,8 @@ class TaxonomySettings(Settings):
 
     Attributes:
         path: A file, folder or zip file, or "builtin:NAME" for the tree of a recipe that comes with taxtune.
-        root: Restrict the tree to the part below this label or path ("Aves"), which becomes the root of all metrics;
-            the held-out scores are given on the whole tree too. Images of anything else are left out and counted.
+        root: Restrict the tree to the part below this label or path ("Aves"), which becomes the root of all metrics.
+            Images of anything else are left out and counted.
         domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
         frequencies: How often the nodes occur, for the information-weighted scores: a CSV with the columns node and
             count, or "targets" for the labels of the tuning split; all leaves equally likely when left out.

@@ -107,7 +107,6 @@ def _scores(result: Result) -> dict[str, Any] | None:
         "title": f"{first.split.capitalize()} scores",
         "tables": [table for table in (score_table(result), rank_table(result)) if table.rows],
         "off_tree_as": first.off_tree_as,
-        "restricted": next((held.full for held in result.heldout if held.full is not None), None),
     }
 
 

@@ -129,17 +129,14 @@ class Evaluator:
         other.policy = policy
         return other
 
-    def evaluate(
-        self, template: str | Sequence[str], examples: Sequence[Example], on_answers: OnAnswers | None = None
-    ) -> Evaluation:
+    def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
 
         A failed call gives a row without hP and hR and is left out of the means; it is never scored as zero. So is an
         answer that a metric gives no value left out of that metric's mean.
 
         Args:
-            template: The Jinja source; rendered once, as its variables are the same for every image. Several for a
-                policy that asks with several.
+            template: The Jinja source; rendered once, as its variables are the same for every image.
             examples: The images with their target nodes.
             on_answers: Called with (images answered so far, of them from the store) after every batch.
 
@@ -148,7 +145,7 @@ class Evaluator:
             ModelError: If the model cannot answer at all (no weights, no key).
             TaxtuneError: If a metric cannot be taken.
         """
-        prompts = [render(each, self.variables) for each in ([template] if isinstance(template, str) else template)]
+        prompts = [render(template, self.variables)]
         calls = self.policy.calls
         questions = [request for e in examples for request in self.policy.requests(prompts, e.image, e.sha256)]
 

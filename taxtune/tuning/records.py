@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
-from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
@@ -21,7 +20,6 @@ __all__ = [
     "ComparisonResult",
     "Difference",
     "Finalist",
-    "FullTreeScores",
     "HeldoutResult",
     "IterationRecord",
     "ModelUsage",
@@ -338,23 +336,6 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class FullTreeScores:
-    """The same placements scored on the whole taxonomy, for a run that is restricted to a part of it.
-
-    Attributes:
-        domain: Label of the root that the run is restricted to ("Aves").
-        root: Label of the whole taxonomy's root ("life").
-        scores: Scores on the whole taxonomy, over the same images.
-        intervals: Their bootstrap intervals, by name.
-    """
-
-    domain: str
-    root: str
-    scores: HierarchicalScores
-    intervals: dict[str, Interval]
-
-
-@dataclass(frozen=True, slots=True)
 class HeldoutResult:
     """One template on the held-out split, or on the images that it was evaluated on.
 
@@ -364,7 +345,6 @@ class HeldoutResult:
         scores: Scores over the images that were answered, and rated where there is a judge, for *all* templates.
         intervals: Bootstrap intervals of the scores, by name.
         rows: One row per image.
-        full: The scores on the whole taxonomy; None unless the run is restricted to a part of it.
         off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or "root".
         ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
         usage: Calls, tokens, cost and seconds.
@@ -376,7 +356,6 @@ class HeldoutResult:
     scores: TemplateScores
     intervals: dict[str, Interval] = field(repr=False)
     rows: tuple[SampleResult, ...] = field(repr=False)
-    full: FullTreeScores | None = None
     off_tree_as: str = "child"
     ranks: tuple[RankIntervals, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage, repr=False)
@@ -391,13 +370,11 @@ class Difference:
         name: The template that is compared.
         other: The template that it is compared with.
         metrics: Paired differences `name` minus `other`, by metric.
-        full: The same on the whole taxonomy; empty unless the run is restricted to a part of it.
     """
 
     name: str
     other: str
     metrics: dict[str, PairedDifference]
-    full: dict[str, PairedDifference] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -484,20 +461,6 @@ class _Result:
             rows.append({**row, "template": held.template})
         return pd.DataFrame(rows)
 
-    def _repr_html_(self) -> str:
-        """Shows the held-out scores with their 95 % intervals in a notebook: one row per score."""
-        import pandas as pd
-
-        columns = {
-            held.name: {
-                metric_name(key): f"{ends.estimate:.3f} ({ends.low:.3f} to {ends.high:.3f})"
-                for key, ends in held.intervals.items()
-            }
-            for held in self.heldout
-        }
-        images = f"{self.heldout[0].scores.n:,} held-out images" if self.heldout else "not finished"
-        return f"<p>{images}; scores with 95 % intervals</p>{pd.DataFrame(columns).to_html()}"
-
     def _described(self, *facts: str) -> str:
         """Returns the result in a line: the records that it holds would fill pages."""
         scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout) or "not finished"
@@ -577,16 +540,6 @@ class TuneResult(_Result):
     def baseline(self) -> IterationRecord:
         """The iteration of the baseline."""
         return self.iterations[0]
-
-    @property
-    def area(self) -> float:
-        """The area below the front on the held-out images: the share of the hP-hR plane that some template reaches."""
-        points = sorted(((held.scores.hr, held.scores.hp) for held in self.heldout), reverse=True)
-        area, highest = 0.0, 0.0
-        for (hr, hp), (lower, _) in zip(points, [*points[1:], (0.0, 0.0)], strict=True):
-            highest = max(highest, hp)
-            area += highest * (hr - lower)
-        return area
 
     @property
     def bounds(self) -> dict[str, float]:

@@ -10,7 +10,7 @@ from PIL import Image
 from rich.console import Console
 
 import taxtune
-from taxtune.errors import DataError, ModelError, TaxtuneError
+from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Failure
 from taxtune.policies import Vote
 from taxtune.policies.base import Places
@@ -184,19 +184,6 @@ def test_an_interrupted_calibration_goes_on(run: Path) -> None:
     again = Wavering()
     taxtune.calibrate(run, risk=0.3, samples=4, vlm=again)
     assert again.asked == 40 - 12
-
-
-def test_several_templates_are_asked_once_each(run: Path) -> None:
-    vlm = Wavering()
-    work = CalibrationRun(run, risk=0.3, templates=3, heldout=True, vlm=vlm)
-    assert work.vote.samples == 3
-    assert len(set(work.sources)) == 3
-    assert work.sources[0] == work.result.best.template
-    found = work.run()
-    assert found.templates == work.sources
-    assert found.images == 16
-    with pytest.raises(DataError, match="only 3 templates"):
-        _ = CalibrationRun(run, risk=0.3, templates=9, vlm=vlm).sources
 
 
 def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
