@@ -173,7 +173,7 @@ def _parts(
         taxonomy=None if taxonomy is None else _tree(taxonomy),
         examples=examples,
         metrics=as_metrics(metrics),
-        policies=() if policy is None else tuple(policy) if isinstance(policy, Sequence) else (policy,),
+        policy=policy,
         vlm=None if vlm is None or isinstance(vlm, str) else deploy(vlm, execution=filled.execution),
     )
     if mapper is not None:
@@ -279,7 +279,7 @@ def tune(
             replace what it says.
         settings: Any other key of a recipe, with dots, as `--set` has it: {"data.tuning": 40, "seed": 1,
             "vlm.temperature": 0.7, "tracking.mlflow": False}. "policy" and "mapper" may be objects: a
-            `taxtune.Vote` or a list of policies, a `Mapper` of this tree or a `MapperConfig`.
+            `taxtune.Vote`, a `Mapper` of this tree or a `MapperConfig`.
         out: The run's folder; "runs/tune", or "runs/" and the recipe's name, where left out.
         resume: Continue the run in the folder, if there is one.
         callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or functions of (record, best).

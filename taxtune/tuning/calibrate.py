@@ -165,7 +165,7 @@ class CalibrationRun:
     def vote(self) -> Vote:
         """The policy that asks; its share is chosen later."""
         own = self.settings.policy
-        usual = own.samples[0] if own.votes else _SAMPLES
+        usual = own.samples if own.votes else _SAMPLES
         return Vote(usual if self.samples is None else self.samples)
 
     @property

@@ -89,13 +89,8 @@ def compare_objectives(
     with AnswerStore(answers) as store:
         evaluator = first.evaluator(store)
         evaluator.metrics, evaluator.needs = tuple(every.values()), needs
-        heldout, differences = compare_templates(
-            first,
-            evaluator,
-            templates,
-            partial(told.tell, "on_heldout"),
-            policies={run.objective: first.policy_of(run.selection) for run in runs},
-        )
+        tell = partial(told.tell, "on_heldout")
+        heldout, differences = compare_templates(first, evaluator, templates, tell)
     result = ComparisonResult(
         name=first.name,
         runs=runs,

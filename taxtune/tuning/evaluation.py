@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,12 +121,6 @@ class Evaluator:
         self.off_tree = off_tree
         self.information = information or leaf_information(taxonomy)
         self.policy = policy
-
-    def at(self, policy: Policy) -> Evaluator:
-        """Returns the same evaluator with another policy."""
-        other = copy(self)
-        other.policy = policy
-        return other
 
     def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.

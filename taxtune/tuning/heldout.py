@@ -14,7 +14,6 @@ from taxtune.data import Example
 from taxtune.errors import ModelError
 from taxtune.metrics.ranks import bootstrap_ranks
 from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
-from taxtune.policies import Policy
 from taxtune.progress import track
 from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, nodes_of, template_scores
 from taxtune.tuning.experiment import Experiment
@@ -32,7 +31,6 @@ def compare_templates(
     on_heldout: OnHeldout | None = None,
     *,
     split: Literal["heldout", "tuning"] = "heldout",
-    policies: Mapping[str, Policy] | None = None,
 ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
     """Asks about the held-out images with each template and compares every later template with every earlier one.
 
@@ -45,7 +43,6 @@ def compare_templates(
         templates: Jinja sources by name, the baseline first.
         on_heldout: Called with (name, answers so far, images) after every batch.
         split: Which images to ask about.
-        policies: By a template's name, the policy that it is asked with where that is not the evaluator's own.
 
     Returns:
         The results in the order of `templates`, and their paired differences.
@@ -64,8 +61,7 @@ def compare_templates(
                 on_heldout(name, done, len(examples))
 
         start = time.monotonic()
-        asking = evaluator.at((policies or {}).get(name, evaluator.policy))
-        evaluation = asking.evaluate(template, examples, on_answers)
+        evaluation = evaluator.evaluate(template, examples, on_answers)
         seconds = time.monotonic() - start
         evaluations[name] = replace(evaluation, usage=replace(evaluation.usage, seconds=seconds))
     keep = _answered_for_all(experiment, evaluator, evaluations, examples)

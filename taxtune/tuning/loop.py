@@ -158,8 +158,7 @@ class Tuner:
         self.history.write()
 
         records = self.history.records()
-        candidates = [*records, *self._at_other_policies(evaluator, records)]
-        selection = choose(candidates, objective)
+        selection = choose(records, objective)
         if selection is None or records[0].template is None:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
@@ -170,13 +169,8 @@ class Tuner:
         if objective.front:
             on_front = [record for record in records if record.iteration in front(records) and record is not winner]
             templates |= {f"iteration {record.iteration}": record.template or "" for record in on_front}
-        heldout, differences = compare_templates(
-            experiment,
-            evaluator,
-            templates,
-            partial(self.callbacks.tell, "on_heldout"),
-            policies={"winner": experiment.policy_of(selection)},
-        )
+        tell = partial(self.callbacks.tell, "on_heldout")
+        heldout, differences = compare_templates(experiment, evaluator, templates, tell)
         heldout, seconds = self._accounted(heldout), self._clock()
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
@@ -226,20 +220,6 @@ class Tuner:
         grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
         self.history.grow(replace(grown, usage=record.usage + usage, race=record.race + usage))
         self.callbacks.tell("on_race", grown)
-
-    def _at_other_policies(self, evaluator: Evaluator, records: Sequence[IterationRecord]) -> list[IterationRecord]:
-        """Returns the finalists as the run's other policies place them, from the same answers, out of the store."""
-        complete = [record for record in records if record.state == "complete" and record.template is not None]
-        most = max((len(record.rows) for record in complete), default=0)
-        placed = []
-        for policy in self.experiment.policies[1:]:
-            for record in (record for record in complete if len(record.rows) == most):
-                examples = self.experiment.splits.tuning[:most]
-                evaluation = evaluator.at(policy).evaluate(record.template or "", examples)
-                if evaluation.scores is not None:
-                    other = replace(record, rows=evaluation.rows, policy=dict(policy.identity()))
-                    placed.append(self._valued(other, evaluation.scores))
-        return placed
 
     # -- time and calls ------------------------------------------------------------------------------------------------
 

@@ -300,7 +300,6 @@ class Finalist:
         bounds: What it is taken to reach in the measure of each constraint: a one-sided lower bound at the constraint's
             confidence, or, where it has none, the mean.
         reached: Whether it reaches every constraint.
-        policy: The policy that its answers were placed by.
     """
 
     iteration: int
@@ -308,7 +307,6 @@ class Finalist:
     low: float
     bounds: dict[str, float] = field(default_factory=dict, hash=False)
     reached: bool = True
-    policy: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +317,7 @@ class Selection:
         winner: Its iteration.
         reached: Whether it reaches every constraint; where it does not, no template does, and it is a best estimate.
         images: Tuning images that it and the other finalists were asked about.
-        finalists: The templates that were asked about most images, in the order of their iterations; where a run has
-            several policies, each template once a policy.
+        finalists: The templates that were asked about most images, in the order of their iterations.
         policy: The policy that the winner's answers are placed by.
         status: What is known of the winner where a constraint has a confidence: "certified" (its bound reaches every
             constraint, and so does that of every more cautious template), "passes-alone" (its bound does, but a more
@@ -401,19 +398,42 @@ class Provenance:
     source: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class _Result:
-    """What the results of a tuning run and of a comparison share."""
+    """What the results of a tuning run and of a comparison share.
+
+    Attributes:
+        name: The run's name.
+        heldout: Templates on the same held-out images, the baseline first.
+        differences: Paired differences of held-out scores, each later template minus each earlier one.
+        folder: The folder of the run or the comparison.
+        where: Where to look: commands and files, by what they show.
+        provenance: What was run.
+        seconds: Wall time until the held-out images were answered, of all sessions; None where it is not known.
+    """
 
     name: str
     heldout: tuple[HeldoutResult, ...]
     differences: tuple[Difference, ...]
     folder: str
-    provenance: Provenance
+    where: dict[str, str] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
+    seconds: float | None = None
+
+    def __repr__(self) -> str:
+        """Returns the result in a line: the records that it holds would fill pages."""
+        scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout) or "not finished"
+        return f"{type(self).__name__}({self.name!r}, held-out hP: {scores}, folder={self.folder!r})"
+
+    @property
+    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
+        return self.heldout
 
     @property
     def usage(self) -> Usage:
-        """The calls to each model, their cost and the time."""
-        raise NotImplementedError
+        """The calls to each model, in all runs of a comparison, their cost and the time."""
+        total = sum((each.usage for each in self._asked), Usage())
+        return total if self.seconds is None else replace(total, seconds=self.seconds)
 
     @property
     def faults(self) -> dict[str, dict[str, int]]:
@@ -447,6 +467,21 @@ class _Result:
             remedy=f"There are {', '.join(held.name for held in self.heldout) or 'none yet: the run is not finished'}.",
         )
 
+    def answers(self, which: str) -> DataFrame:
+        """Returns the answers about each held-out image, with placement and scores.
+
+        Args:
+            which: "baseline", "winner", the name of a comparison's objective or of a template.
+
+        Returns:
+            One row per image: the fields of `SampleResult`, and a column a metric. Values that a failed call lacks are
+            missing, never 0.
+
+        Raises:
+            DataError: If there are no such answers.
+        """
+        return _frame(self._held(which).rows)
+
     def heldout_frame(self) -> DataFrame:
         """Returns the held-out scores: one row per template, with columns SCORE, `SCORE_low`, `SCORE_high`."""
         import pandas as pd
@@ -461,19 +496,15 @@ class _Result:
             rows.append({**row, "template": held.template})
         return pd.DataFrame(rows)
 
-    def _described(self, *facts: str) -> str:
-        """Returns the result in a line: the records that it holds would fill pages."""
-        scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout) or "not finished"
-        parts = [repr(self.name), *facts, f"held-out hP: {scores}", f"folder={self.folder!r}"]
-        return f"{type(self).__name__}({', '.join(parts)})"
 
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TuneResult(_Result):
     """A tuning run; one that was stopped before its end, read by `taxtune.load_run`, has no held-out results yet.
 
+    The attributes not listed here are `name`, `folder`, `where`, `provenance`, `seconds`, and `heldout` and
+    `differences`: baseline and winner on the held-out split, with their paired differences.
+
     Attributes:
-        name: The run's name.
         objective: The objective's name, such as "hp".
         constraints: What a template had to reach on the tuning split to count.
         trivial_hp: hP of always answering the domain's root on the tuning split.
@@ -481,18 +512,10 @@ class TuneResult(_Result):
         winner: Number of the winning iteration.
         iterations: Every iteration, the baseline first.
         pareto: Numbers of the iterations that no other beats in both hP and hR.
-        heldout: Baseline and winner on the held-out split.
-        differences: The paired differences of each later held-out result from each earlier one, winner minus baseline
-            first.
-        folder: The run's folder.
-        where: Where to look: commands and files, by what they show.
-        provenance: What was run.
         selection: How the winner was chosen; None of a run that is not finished.
         spec: What was tuned for; None of a run that is not finished.
-        seconds: Wall time until the held-out images were answered, of all sessions where the run was resumed.
     """
 
-    name: str
     objective: str
     constraints: tuple[Constraint, ...]
     trivial_hp: float
@@ -500,26 +523,12 @@ class TuneResult(_Result):
     winner: int
     iterations: tuple[IterationRecord, ...]
     pareto: tuple[int, ...]
-    heldout: tuple[HeldoutResult, ...]
-    differences: tuple[Difference, ...]
-    folder: str
-    where: dict[str, str] = field(default_factory=dict)
-    provenance: Provenance = field(default_factory=Provenance)
     selection: Selection | None = None
     spec: ObjectiveSpec | None = None
-    seconds: float | None = None
-
-    def __repr__(self) -> str:
-        return self._described(
-            f"objective={self.objective!r}", f"iterations={len(self.iterations)}", f"winner={self.winner}"
-        )
 
     @property
-    def usage(self) -> Usage:
-        """The calls to each model, their cost and the time."""
-        total = sum((record.usage for record in self.iterations), Usage())
-        total = sum((held.usage for held in self.heldout), total)
-        return total if self.seconds is None else replace(total, seconds=self.seconds)
+    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
+        return (*self.iterations, *self.heldout)
 
     @property
     def heldout_winner(self) -> HeldoutResult:
@@ -568,20 +577,13 @@ class TuneResult(_Result):
         )
 
     def answers(self, which: str | int = "winner") -> DataFrame:
-        """Returns the answers about each image, with placement and scores.
-
-        Args:
-            which: "winner" or "baseline" for the held-out images, or an iteration's number for the tuning images.
-
-        Returns:
-            One row per image: the fields of `SampleResult`, and a column a metric. Values that a failed call lacks are
-            missing, never 0.
+        """Returns the answers about each image: held-out ones by a template's name, tuning ones by an iteration.
 
         Raises:
             DataError: If there are no such answers.
         """
         if isinstance(which, str):
-            return _frame(self._held(which).rows)
+            return super().answers(which)
         for record in self.iterations:
             if record.iteration == which:
                 return _frame(record.rows)
@@ -596,32 +598,17 @@ class TuneResult(_Result):
         return data
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ComparisonResult(_Result):
     """Templates compared on the same held-out images: winners of runs with different objectives, or given ones.
 
+    The other attributes are those of `TuneResult`; `heldout` has the baseline and each run's winner.
+
     Attributes:
-        name: The runs' name.
         runs: One tuning run an objective, in the order asked for; none where given templates are evaluated.
-        heldout: The baseline and each run's winner on the same held-out images.
-        differences: Paired differences of held-out scores, each later template against each earlier one.
-        folder: The comparison's folder.
-        where: Where to look: commands and files, by what they show.
-        provenance: What was run.
-        seconds: Wall time until the held-out images were answered; None where it is not known.
     """
 
-    name: str
     runs: tuple[TuneResult, ...]
-    heldout: tuple[HeldoutResult, ...]
-    differences: tuple[Difference, ...]
-    folder: str
-    where: dict[str, str] = field(default_factory=dict)
-    provenance: Provenance = field(default_factory=Provenance)
-    seconds: float | None = None
-
-    def __repr__(self) -> str:
-        return self._described()
 
     @property
     def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
@@ -629,26 +616,12 @@ class ComparisonResult(_Result):
         return tuple((run.objective, run) for run in self.runs)
 
     @property
-    def usage(self) -> Usage:
-        """The calls to each model in all runs, or about the given templates, their cost and the time."""
-        asked = self.runs or self.heldout
-        total = sum((each.usage for each in asked), Usage())
-        return total if self.seconds is None else replace(total, seconds=self.seconds)
+    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
+        return self.runs or self.heldout
 
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: one row per template."""
         return self.heldout_frame()
-
-    def answers(self, which: str) -> DataFrame:
-        """Returns the answers about each held-out image: see `TuneResult.answers`.
-
-        Args:
-            which: "baseline", or the name of a run's objective.
-
-        Raises:
-            DataError: If there are no such answers.
-        """
-        return _frame(self._held(which).rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""

@@ -37,7 +37,7 @@ from tests.trees import trees
 from tests.tuning.toy import PARENT, BicycleMapper, Cyclist, ToyVLM, Wavering, make_files, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
-VOTE = ("policy.samples=4", "policy.share=[0.75, 0.5]")
+VOTE = ("policy.samples=4", "policy.share=0.5")
 
 FEW = {"data.tuning": 4, "data.heldout": 6, "iterations": 1, "tracking.mlflow": False}
 
