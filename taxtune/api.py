@@ -173,7 +173,7 @@ def _parts(
         taxonomy=None if taxonomy is None else _tree(taxonomy),
         examples=examples,
         metrics=as_metrics(metrics),
-        policies=() if policy is None else tuple(policy) if isinstance(policy, Sequence) else (policy,),
+        policy=policy,
         vlm=None if vlm is None or isinstance(vlm, str) else deploy(vlm, execution=filled.execution),
     )
     if mapper is not None:
@@ -279,7 +279,7 @@ def tune(
             replace what it says.
         settings: Any other key of a recipe, with dots, as `--set` has it: {"data.tuning": 40, "seed": 1,
             "vlm.temperature": 0.7, "tracking.mlflow": False}. "policy" and "mapper" may be objects: a
-            `taxtune.Vote` or a list of policies, a `Mapper` of this tree or a `MapperConfig`.
+            `taxtune.Vote`, a `Mapper` of this tree or a `MapperConfig`.
         out: The run's folder; "runs/tune", or "runs/" and the recipe's name, where left out.
         resume: Continue the run in the folder, if there is one.
         callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or functions of (record, best).
@@ -431,9 +431,7 @@ def calibrate(
     confidence_level: float | None = None,
     samples: int | None = None,
     temperature: float | None = None,
-    templates: int = 1,
     data: Source | None = None,
-    heldout: bool = False,
     images: int = 500,
     recipe: str | Path | None = None,
     vlm: Model | Callable[..., Any] | None = None,
@@ -447,10 +445,8 @@ def calibrate(
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
         samples: Answers per image; those of the run's policy, or 8, where left out.
         temperature: At which they are sampled; that of the run's policy, or 1, where left out.
-        templates: How many of the run's best templates are asked in turn, the winner first.
         data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left
             out. Images of the run's splits among them are passed over.
-        heldout: Calibrate on the run's held-out images as well.
         images: Most images to ask about.
         recipe: The run's recipe, where the run does not know it.
         vlm: The model, for a run with a model of one's own; it must sample.
@@ -464,9 +460,7 @@ def calibrate(
     """
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(
-        Path(run), risk, confidence_level, samples, temperature, templates, data, heldout, images, recipe, vlm
-    )
+    work = CalibrationRun(Path(run), risk, confidence_level, samples, temperature, data, images, recipe, vlm)
     with _shown(progress):
         return work.run()
 

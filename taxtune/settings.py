@@ -40,8 +40,8 @@ class TaxonomySettings(Settings):
 
     Attributes:
         path: A file, folder or zip file, or "builtin:NAME" for the tree of a recipe that comes with taxtune.
-        root: Restrict the tree to the part below this label or path ("Aves"), which becomes the root of all metrics;
-            the held-out scores are given on the whole tree too. Images of anything else are left out and counted.
+        root: Restrict the tree to the part below this label or path ("Aves"), which becomes the root of all metrics.
+            Images of anything else are left out and counted.
         domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.
         frequencies: How often the nodes occur, for the information-weighted scores: a CSV with the columns node and
             count, or "targets" for the labels of the tuning split; all leaves equally likely when left out.
@@ -347,39 +347,21 @@ class JudgeSettings(Settings):
     api_base: str | None = None
 
 
-def _several(value: object) -> object:
-    return value if isinstance(value, list | tuple) else (value,)
-
-
-_Samples = Annotated[StrictInt, Field(ge=1, le=100)]
-_Share = Annotated[Number, Field(gt=0, le=1)]
-
-
 class PolicySettings(Settings):
     """How many answers are taken per image: one, or several that vote; a vote samples at a temperature of at least 1.
-
-    `samples` and `share` may be lists. The first of each, which for `samples` must be the largest, is what templates
-    are compared at; the winner is chosen among the finalists at every one of them, from the same answers.
 
     Attributes:
         samples: Answers per image, each a call of the VLM. An image goes to the deepest node that a share of them has.
         share: Share of the answers that a node needs.
     """
 
-    samples: Annotated[tuple[_Samples, ...], BeforeValidator(_several)] = Field((1,), min_length=1)
-    share: Annotated[tuple[_Share, ...], BeforeValidator(_several)] = Field((0.7,), min_length=1)
-
-    @field_validator("samples")
-    @classmethod
-    def _largest_first(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if value[0] < max(value) or (len(value) > 1 and 1 in value):
-            raise ValueError("several must each be at least 2, the largest first")
-        return value
+    samples: StrictInt = Field(1, ge=1, le=100)
+    share: Number = Field(0.7, gt=0, le=1)
 
     @property
     def votes(self) -> bool:
         """Whether several answers are taken per image."""
-        return max(self.samples) > 1
+        return self.samples > 1
 
 
 class FragmentsProposerSettings(Settings):

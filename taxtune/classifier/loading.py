@@ -102,7 +102,7 @@ def _of_run(
     given: dict[str, Any],
     same_model: bool,
 ) -> Classifier:
-    folder, templates, guarantee = Path(result.folder), [str(result.best.template)], None
+    folder, template, guarantee = Path(result.folder), str(result.best.template), None
     if not result.heldout:
         raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
     if isinstance(recipe.vlm, LocalVLMSettings) and same_model and recipe.vlm.revision is None:
@@ -112,7 +112,7 @@ def _of_run(
             recipe = recipe.changed({"vlm.revision": commit})
     if calibrated:
         calibration = read_calibration(folder)
-        templates, policy = list(calibration.templates), calibration.policy
+        template, policy = calibration.template, calibration.policy
         if policy is None:
             raise DataError("The calibration found that only always answering the root keeps the risk.", file=folder)
         guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
@@ -128,7 +128,7 @@ def _of_run(
         if then[name] != now.get(name):
             note(f"the run placed answers with {name} {then[name]}, and not {now.get(name)}: placements may differ")
     return Classifier(
-        tuple(render(template, variables) for template in templates),
+        (render(template, variables),),
         parts.taxonomy,
         parts.vlm,
         parts.mapper,

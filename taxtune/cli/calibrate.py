@@ -34,7 +34,6 @@ def calibrate(
         opt("Answers per image. Fewer than were asked before cost nothing.", shown="the run's, or 8", min=2, max=100),
     ] = None,
     temperature: Annotated[float | None, opt("Temperature of the answers.", shown="the run's, or 1")] = None,
-    templates: Annotated[int, opt("Ask this many of the run's best templates in turn.", min=1)] = 1,
     data: Annotated[
         str | None,
         opt(
@@ -42,7 +41,6 @@ def calibrate(
             shown="images of the run's data in neither split",
         ),
     ] = None,
-    heldout: Annotated[bool, opt("Calibrate on the run's held-out images as well.")] = False,
     images: Annotated[int, opt("Most images to calibrate on.", min=1)] = 500,
     recipe: Annotated[str | None, opt("The recipe of the run.", shown="the run's own")] = None,
     dry_run: Annotated[bool, opt("Say what it would cost; ask nothing.")] = False,
@@ -58,8 +56,7 @@ def calibrate(
     from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
 
-    limits: dict[str, Any] = {"heldout": heldout, "images": images, "recipe": recipe}
-    work = CalibrationRun(run, risk, confidence_level, samples, temperature, templates, data, **limits)
+    work = CalibrationRun(run, risk, confidence_level, samples, temperature, data, images, recipe)
     calls, stored = work.cost()
     note(
         f"{len(work.examples):,} images ({work.described}) × {work.vote.samples} answers = {calls:,} VLM calls, "

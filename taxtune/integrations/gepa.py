@@ -39,7 +39,7 @@ from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer, hidden_answers
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
-from taxtune.tuning.records import IterationRecord, Judged, SampleResult, TuneResult, Usage, sum_judged
+from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Usage
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
@@ -217,7 +217,6 @@ class GepaProposer(Proposer):
             "completion_tokens": sum(reply.completion_tokens for reply in reflection.replies),
             "cost_usd": None if None in costs else sum(filter(None, costs)),
             "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
-            "judged": adapter.judged,
         }
         return [(t, ", ".join(map(str, parents))) for t, parents in zip(templates, found.parents, strict=True)][1:]
 
@@ -247,7 +246,6 @@ class Adapter:
         #: Pairs of a template and an image's id that were asked and not in the store, and the usage.
         self.asked: list[tuple[str, str]] = []
         self.usage = Usage()
-        self.judged: Judged | None = None
         self._evaluator = experiment.evaluator(store)
         self._score = score or self.value
         self._numbers = {example.id: number for number, example in enumerate(self.examples, 1)}
@@ -281,8 +279,7 @@ class Adapter:
         evaluation = self._evaluator.evaluate(template, batch)
         rows = list(evaluation.rows)
         self.asked += [(template, row.example) for row in rows if row.answer is not None and not row.from_store]
-        self.usage += replace(evaluation.usage, from_store=0)
-        self.judged = sum_judged([*filter(None, (self.judged, evaluation.judged))])
+        self.usage += evaluation.usage.new()
         values = [None if row.node is None or row.unrated else float(self._score(row)) for row in rows]
         known = [value for value in values if value is not None]
         if not known and evaluation.retryable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taxtune.tuning.account import Account, Asked
+from taxtune.tuning.records import ModelUsage, Usage
 
 __all__ = ["account_lines", "cost_line", "duration"]
 
@@ -16,39 +16,37 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def cost_line(account: Account) -> str:
+def cost_line(usage: Usage) -> str:
     """Returns the calls of a run, their price and the time in a line."""
-    parties = {"": account.model, "LLM ": account.proposer, "judge ": account.judge}
-    parts = [f"{asked.calls:,} {who}call{'' if asked.calls == 1 else 's'}" for who, asked in parties.items() if asked]
-    parts.insert(1, f"{account.model.from_store:,} cached")
-    unknown = any(asked.usd is None and asked.calls for asked in parties.values() if asked)
-    if account.usd is not None or not unknown:
-        usd = account.usd or 0.0
+    asked = {"": usage.vlm, "LLM ": usage.proposer, "judge ": usage.judge}
+    asked = {who: each for who, each in asked.items() if not who or each != ModelUsage()}
+    parts = [f"{each.calls:,} {who}call{'' if each.calls == 1 else 's'}" for who, each in asked.items()]
+    parts.insert(1, f"{usage.vlm.from_store:,} cached")
+    unknown = any(each.cost_usd is None and each.calls for each in asked.values())
+    if usage.cost_usd is not None or not unknown:
+        usd = usage.cost_usd or 0.0
         parts.append(("under $0.01" if 0 < usd < 0.005 else f"${usd:,.2f}") + (" and more" if unknown else ""))
     else:
         parts.append("price unknown")
-    if account.seconds is not None:
-        parts.append(duration(account.seconds))
-    return ", ".join(parts)
+    return ", ".join([*parts, duration(usage.seconds)])
 
 
-def account_lines(account: Account) -> list[tuple[str, str]]:
+def account_lines(usage: Usage) -> list[tuple[str, str]]:
     """Returns the calls of a run and their cost as named lines, one per model."""
-    parties = (("VLM calls", account.model), ("LLM calls", account.proposer), ("judge calls", account.judge))
-    lines = [(name, _asked(each)) for name, each in parties if each is not None]
-    if account.seconds is not None:
-        lines.append(("time", duration(account.seconds)))
-    return lines
+    lines = [("VLM calls", _asked(usage.vlm))]
+    others = (("LLM calls", usage.proposer), ("judge calls", usage.judge))
+    lines += [(name, _asked(each)) for name, each in others if each != ModelUsage()]
+    return [*lines, ("time", duration(usage.seconds))]
 
 
-def _asked(asked: Asked) -> str:
-    parts = [f"{asked.calls:,}"]
-    if asked.from_store:
-        parts.append(f"{asked.from_store:,} more from the store")
-    if asked.tokens:
-        parts.append(f"{asked.tokens:,} tokens")
-    if asked.usd is None:
+def _asked(usage: ModelUsage) -> str:
+    parts = [f"{usage.calls:,}"]
+    if usage.from_store:
+        parts.append(f"{usage.from_store:,} more from the store")
+    if usage.tokens:
+        parts.append(f"{usage.tokens:,} tokens")
+    if usage.cost_usd is None:
         parts.append("price unknown")
-    elif asked.usd:
-        parts.append(f"${asked.usd:,.2f}" if asked.usd >= 0.01 else "less than $0.01")
+    elif usage.cost_usd:
+        parts.append(f"${usage.cost_usd:,.2f}" if usage.cost_usd >= 0.01 else "less than $0.01")
     return ", ".join(parts)

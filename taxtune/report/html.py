@@ -107,7 +107,6 @@ def _scores(result: Result) -> dict[str, Any] | None:
         "title": f"{first.split.capitalize()} scores",
         "tables": [table for table in (score_table(result), rank_table(result)) if table.rows],
         "off_tree_as": first.off_tree_as,
-        "restricted": next((held.full for held in result.heldout if held.full is not None), None),
     }
 
 
@@ -127,7 +126,7 @@ def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[st
 
 
 def _account(result: Result) -> dict[str, Any]:
-    facts = {"Calls": dict(account_lines(result.account)), **result.provenance.facts}
+    facts = {"Calls": dict(account_lines(result.usage)), **result.provenance.facts}
     facts.pop("Effort", None)  # the account of the time when the run was finished
     failed = failed_calls(result)
     if failed is not None:

@@ -229,11 +229,11 @@ class TuningProgress:
         """Moves the bar: images that are answered, of all that the run may ask about."""
         if self._task is None:
             return
-        from taxtune.tuning.records import sum_usage
+        from taxtune.tuning.records import Usage
 
-        usage = sum_usage([record.usage for record in self._records.values()])
-        costs = [cost for cost in (usage.vlm_cost_usd, usage.proposer_cost_usd) if cost is not None]
-        spent = f", {usage.asked:,} calls" + (f", ${sum(costs):,.2f}" if costs else "")
+        usage = sum((record.usage for record in self._records.values()), Usage())
+        cost = usage.cost_usd
+        spent = f", {usage.vlm.calls:,} calls" + ("" if cost is None else f", ${cost:,.2f}")
         searching = len(self._records) <= self._last and not self._heldout
         stage = f"iteration {len(self._records)} of {self._last}" if searching else "race"
         self._task.what = (f"held-out: {list(self._heldout)[-1]}" if self._heldout else stage) + spent

@@ -11,7 +11,6 @@ from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.table import Table
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TemplateScores, TuneResult
-from taxtune.untrusted import visible
 
 __all__ = [
     "Result",
@@ -33,8 +32,6 @@ __all__ = [
 ]
 
 Result = TuneResult | ComparisonResult
-#: The scores that depend on the choice of the root; whether an answer is exactly right does not.
-_ROOTED = ("hp", "hr", "hf", "depth")
 _MINUS = "−"
 
 
@@ -128,29 +125,16 @@ def failed_calls(result: Result) -> str | None:
 
 
 def score_table(result: Result) -> Table:
-    """Returns every held-out score of each template and every paired difference, with 95 % intervals and p values.
-
-    Scores of a run that is restricted to a part of the taxonomy come on that part first, then on the whole.
-    """
+    """Returns every held-out score of each template and every paired difference, with 95 % intervals and p values."""
     rows: list[tuple[str | float | None, ...]] = []
     keys = dict.fromkeys(key for held in result.heldout for key in _keys(held))
-    whole = next((held.full for held in result.heldout if held.full is not None), None)
     for key in keys:
-        name = metric_name(key) + (f" on {visible(whole.domain)}" if whole and key in _ROOTED else "")
+        name = metric_name(key)
         for held in result.heldout:
             ends = held.intervals.get(key)
             rows.append((name, template_name(held.name), score_of(held.scores, key), *_ends(ends), None))
         for pair in result.differences:
             if (change := pair.metrics.get(key)) is not None:
-                rows.append((name, pair_name(pair.key), *_change(change)))
-    for key in _ROOTED if whole else ():
-        name = f"{metric_name(key)} on {visible(whole.root)}" if whole else key
-        for held in result.heldout:
-            if held.full is not None:
-                value = getattr(held.full.scores, key)
-                rows.append((name, template_name(held.name), value, *_ends(held.full.intervals.get(key)), None))
-        for pair in result.differences:
-            if (change := pair.full.get(key)) is not None:
                 rows.append((name, pair_name(pair.key), *_change(change)))
     first = next(iter(result.heldout), None)
     counted = "" if first is None else f": {first.scores.n:,} {first.split} images"

@@ -141,7 +141,7 @@ def summarise(result: Result) -> Summary:
             )
             for name, run in runs.items()
         ),
-        cost=cost_line(result.account),
+        cost=cost_line(result.usage),
         report=result.where.get("report"),
         next=next((command("classify", run.folder, "PHOTOS", "--out", "labels.csv") for run in runs.values()), None),
     )
@@ -163,11 +163,7 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequen
         records: Every iteration, the baseline first.
     """
     images = _tuning_images(selection.images)
-    winner = next(
-        finalist
-        for finalist in selection.finalists
-        if finalist.iteration == selection.winner and finalist.policy == selection.policy
-    )
+    winner = next(finalist for finalist in selection.finalists if finalist.iteration == selection.winner)
     proven = " and ".join(
         f"{metric_name(held.measure)} is at least {number(winner.bounds[held.measure], held.measure)} with "
         f"{100 * held.confidence:g} % confidence"
@@ -204,8 +200,6 @@ def _wanting(missed: Constraint, winner: Finalist, selection: Selection, records
     losses = {record.iteration: 1 - values(record, missed.measure) for record in records}
     losses = {iteration: loss for iteration, loss in losses.items() if iteration in finalists}
     own = losses[winner.iteration][~np.isnan(losses[winner.iteration])]
-    if winner.policy != next(record.policy for record in records if record.iteration == winner.iteration):
-        return f"label more photos to prove {name} {goal} ({proven})"  # the record has what another policy lost
     lost = np.concatenate([loss[loss > 0] for loss in losses.values()])
     typical = float((lost**2).sum() / lost.sum()) if lost.size else ASSUMED_LOSS
     needed = images_to_certify(own, least, missed.confidence, typical=typical)

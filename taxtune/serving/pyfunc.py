@@ -27,9 +27,19 @@ from taxtune.settings import SPREAD, LocalVLMSettings, VLMSettings
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
+    from mlflow.models.model import ModelInfo
     from pandas import DataFrame
 
-__all__ = ["COLUMNS", "MAX_BYTES", "ServedClassifier", "read_image", "requirements", "save_mlflow_model", "signature"]
+__all__ = [
+    "COLUMNS",
+    "MAX_BYTES",
+    "ServedClassifier",
+    "log_mlflow_model",
+    "read_image",
+    "requirements",
+    "save_mlflow_model",
+    "signature",
+]
 
 #: The columns of the output, one row per image.
 COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure", "nodes")
@@ -179,28 +189,35 @@ def signature() -> ModelSignature:
     )
 
 
-def save_mlflow_model(classifier: Path, folder: Path, *, example: str | None = None, **known: Any) -> None:
-    """Writes a saved classifier as a model of MLflow's, to a folder and nowhere else.
-
-    Args:
-        classifier: The folder that `Classifier.save` wrote.
-        folder: The model's folder, which must not exist.
-        example: An image as a request has it, to show how the model is asked; a grey square where left out.
-        **known: What else MLflow's `save_model` takes.
-    """
+def save_mlflow_model(classifier: Path, folder: Path) -> None:
+    """Writes a saved classifier as a model of MLflow's, to a folder that must not exist."""
     import mlflow.pyfunc
     import pandas as pd
 
-    mlflow.pyfunc.save_model(
-        folder,
-        loader_module=__name__,
-        data_path=str(classifier),
-        signature=signature(),
-        input_example=pd.DataFrame({_INPUT: [example or base64.b64encode(_grey()).decode("ascii")]}),
-        pip_requirements=requirements(read_saved(classifier).vlm),
-        model_config={"content_only": False},
-        **known,
-    )
+    example = pd.DataFrame({_INPUT: [base64.b64encode(_grey()).decode("ascii")]})
+    mlflow.pyfunc.save_model(folder, input_example=example, **_as_pyfunc(classifier))
+
+
+def log_mlflow_model(classifier: Path, **known: Any) -> ModelInfo:
+    """Logs a saved classifier as a model of MLflow's active run, without an example, which MLflow would try at once.
+
+    Args:
+        classifier: The folder that `Classifier.save` wrote.
+        **known: What else MLflow's `log_model` takes, such as its name.
+    """
+    import mlflow.pyfunc
+
+    return mlflow.pyfunc.log_model(**_as_pyfunc(classifier), **known)
+
+
+def _as_pyfunc(classifier: Path) -> dict[str, Any]:
+    return {
+        "loader_module": __name__,
+        "data_path": str(classifier),
+        "signature": signature(),
+        "pip_requirements": requirements(read_saved(classifier).vlm),
+        "model_config": {"content_only": False},
+    }
 
 
 def requirements(vlm: VLMSettings) -> list[str]:

@@ -1,5 +1,5 @@
 """The record that a run leaves in MLflow. MLflow itself is loaded when a run starts, not when this is imported."""
 
-from taxtune.tracking.mlflow_tracker import MLflowTracker, Split
+from taxtune.tracking.mlflow_tracker import MLflowTracker
 
-__all__ = ["MLflowTracker", "Split"]
+__all__ = ["MLflowTracker"]

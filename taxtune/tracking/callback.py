@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from taxtune.tracking.mlflow_tracker import MLflowTracker, Split
+from taxtune.tracking.mlflow_tracker import MLflowTracker
 from taxtune.tuning.callbacks import Callback, Group
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
-    from taxtune.data import Example
-    from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.loop import Tuner
 
 __all__ = ["TrackingCallback"]
@@ -42,7 +37,6 @@ class TrackingCallback(Callback):
         self.tracker = make_tracker()
         self._lost = False
         self._thread: ThreadPoolExecutor | None = None
-        self._waiting: deque[tuple[IterationRecord, IterationRecord | None]] = deque()
 
     def where(self) -> dict[str, str]:
         """Returns where to look at what is recorded."""
@@ -61,7 +55,7 @@ class TrackingCallback(Callback):
         self._lost = not self.settled()
         self.tracker = self._make()
         experiment = tuner.experiment
-        objective = experiment.objective
+        objective, splits = experiment.objective, experiment.splits
         parameters = dict(experiment.settings)
         parameters["objective"] = {"kind": objective.name, **objective.identity()}
         # What the model turned out to be: the commit behind a branch, the dtype behind "auto".
@@ -76,20 +70,18 @@ class TrackingCallback(Callback):
             {"taxtune.recipe": experiment.name, "taxtune.objective": objective.name},
             tuner.history.note("mlflow_run"),
             group=tuner.group,
-            splits=_splits(experiment),
+            images={each.id: Path(each.image).resolve() for each in (*splits.tuning, *splits.heldout)},
             render=partial(render, variables=experiment.variables),
         )
         # Before anything is asked: of a run that is killed there would be a second record otherwise.
         tuner.history.set_note("mlflow_run", run)
         self._thread = ThreadPoolExecutor(1, "taxtune-tracking")
-        self._waiting = deque((record, None) for record in done)
-        self._then(self.tracker.data)
-        self._then(self._record)
+        for record in done:
+            self._then(self.tracker.iteration, record, None)
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """Records the iteration."""
-        self._waiting.append((record, best))
-        self._then(self._record)
+        self._then(self.tracker.iteration, record, best)
 
     def on_result(self, tuner: Tuner, result: TuneResult) -> None:
         """Records the held-out scores, the files and the templates."""
@@ -110,28 +102,3 @@ class TrackingCallback(Callback):
         """Has the thread do something after what it is doing."""
         assert self._thread is not None
         return self._thread.submit(copy_context().run, work, *arguments)  # notes go to the display in force here
-
-    def _record(self) -> None:
-        """Records all that waits by now: where a server is slow, what piles up costs one attempt."""
-        while self._waiting:
-            self.tracker.iteration(*self._waiting.popleft())
-
-
-def _splits(experiment: Experiment) -> tuple[Split, Split]:
-    """Returns the images of an experiment as a tracker takes them."""
-    path = experiment.settings.get("data", {}).get("path")
-    given = None if path is None else (experiment.source.parent if experiment.source else Path()) / path
-    if given is None:
-        source = os.path.commonpath([each.image for each in experiment.splits.heldout])
-    else:
-        source = str(given.resolve() if given.exists() else path)
-
-    def made(context: Literal["tuning", "heldout"], examples: Sequence[Example]) -> Split:
-        tree = experiment.taxonomy
-        labels = {each.id: "/".join(tree.path(each.target)) for each in examples}
-        contents = sorted(f"{each.sha256} {labels[each.id]}" for each in examples)
-        digest = hashlib.sha256("\n".join(contents).encode()).hexdigest()[:8]
-        images = {each.id: Path(each.image).resolve() for each in examples}
-        return Split(context, f"{experiment.name}-{context}", source, images, labels, digest)
-
-    return made("tuning", experiment.splits.tuning), made("heldout", experiment.splits.heldout)

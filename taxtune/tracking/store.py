@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import shlex
 import sqlite3
 from collections.abc import Iterator
@@ -28,12 +27,9 @@ __all__ = [
     "Store",
     "bring_along",
     "check_store",
-    "hushed",
     "in_force",
     "open_store",
-    "preload",
     "short_reason",
-    "sqlite_path",
     "store_uri",
     "unusable",
 ]
@@ -52,11 +48,6 @@ _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-}
-_UNREACHABLE = {
-    "Connection refused": "nothing is listening there",
-    "NameResolutionError": "the host does not exist",
-    "timed out": "it did not answer in time",
 }
 
 
@@ -80,7 +71,7 @@ class Store:
             page = redact(self.uri).rstrip("/")
             page += f"/#/experiments/{self.experiment}" if self.experiment else ""
             return page if run is None else f"{page}/runs/{run}"
-        database = sqlite_path(self.uri)
+        database = _sqlite_path(self.uri)
         if database is None:
             return f"{program('mlflow')} server --backend-store-uri {shlex.quote(redact(self.uri))}"
         file = database.relative_to(Path.cwd()) if database.is_relative_to(Path.cwd()) else database
@@ -93,9 +84,8 @@ def store_uri(folder: str | Path, tracking_uri: str | None = None) -> str:
     return chosen or f"sqlite:///{(Path(folder).resolve() / DATABASE).as_posix()}"
 
 
-def sqlite_path(uri: str) -> Path | None:
-    """Returns the file of a tracking URI that names an SQLite database, else None."""
-    if not uri.startswith("sqlite:///") or uri == "sqlite:///:memory:":
+def _sqlite_path(uri: str) -> Path | None:
+    if not uri.startswith("sqlite:///"):
         return None
     return Path(uri.removeprefix("sqlite:///").split("?")[0]).resolve()
 
@@ -105,32 +95,33 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
 
     Args:
         experiment: Name of the experiment.
-        folder: The run's folder; a local store and its artifacts lie in it by default.
+        folder: The run's folder; the artifacts of a store without a server lie in it, or beside its SQLite file.
         tracking_uri: See `store_uri`.
 
     Raises:
         TaxtuneError: If the store cannot be reached or written.
     """
     uri = store_uri(folder, tracking_uri)
-    database = sqlite_path(uri)
+    database = _sqlite_path(uri)
     if database is not None:
         _check_sqlite(database)
         bring_along(database)
     try:
-        with hushed():
+        with _quiet():
             if database is not None and not database.exists():
                 _make(database)
             client = _client(uri)
             found = client.get_experiment_by_name(experiment)
             if found is None:
-                number = client.create_experiment(experiment, artifact_location=_artifacts(uri, folder))
-            else:
-                number = found.experiment_id
-                if found.lifecycle_stage == "deleted":
-                    client.restore_experiment(number)
+                beside = Path(folder).resolve() if database is None else database.parent
+                # A server decides for itself.
+                artifacts = None if uri.startswith("http") else (beside / ARTIFACTS).as_uri()
+                return Store(client, uri, str(client.create_experiment(experiment, artifact_location=artifacts)))
+            if found.lifecycle_stage == "deleted":
+                client.restore_experiment(found.experiment_id)
     except Exception as error:
         raise unusable(uri, error) from error
-    return Store(client, uri, str(number))
+    return Store(client, uri, str(found.experiment_id))
 
 
 def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
@@ -140,17 +131,17 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
         TaxtuneError: If it cannot.
     """
     uri = store_uri(folder, tracking_uri)
-    database = sqlite_path(uri)
-    if database is None:
-        try:
-            with hushed():
-                _client(uri).search_experiments(max_results=1)
-        except Exception as error:
-            raise unusable(uri, error) from error
+    database = _sqlite_path(uri)
+    if database is not None:
+        atomic.check_folder(database.parent)  # first: a name that is too long cannot even be looked up
+        if database.exists():
+            _check_sqlite(database)
         return
-    atomic.check_folder(database.parent)  # first: a name that is too long cannot even be looked up
-    if database.exists():
-        _check_sqlite(database)
+    try:
+        with _quiet():
+            _client(uri).search_experiments(max_results=1)
+    except Exception as error:
+        raise unusable(uri, error) from error
 
 
 @contextlib.contextmanager
@@ -164,7 +155,7 @@ def in_force(store: Store) -> Iterator[Any]:
     # What `mlflow.set_experiment` of the caller has set comes before the variable, and is of another store.
     chosen, fluent._active_experiment_id = fluent._active_experiment_id, None
     try:
-        with hushed():
+        with _quiet():
             mlflow.set_tracking_uri(store.uri)
             os.environ["MLFLOW_EXPERIMENT_ID"] = store.experiment
             yield mlflow
@@ -178,12 +169,11 @@ def in_force(store: Store) -> Iterator[Any]:
 
 def unusable(uri: str, error: Exception) -> TaxtuneError:
     """Returns the error of a store that cannot be reached or written."""
-    if sqlite_path(uri) is not None:
+    if _sqlite_path(uri) is not None:
         remedy = "Free some space or repair the database, or turn recording off: --set tracking.mlflow=false"
     else:
         remedy = "Start the tracking server, correct MLFLOW_TRACKING_URI, or unset it to record in the run's folder."
-    text = str(error)
-    reason = next((words for sign, words in _UNREACHABLE.items() if sign in text), None) or short_reason(error)
+    reason = "nothing is listening there" if "Connection refused" in str(error) else short_reason(error)
     return TaxtuneError(f"MLflow cannot record at {redact(uri)}: {reason.rstrip('.')}.", remedy=remedy)
 
 
@@ -193,15 +183,8 @@ def short_reason(error: BaseException, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def preload() -> None:
-    """Imports MLflow, which takes seconds."""
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    import mlflow  # noqa: F401
-
-
 @contextlib.contextmanager
-def hushed() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Keeps log records below warnings off the terminal: MLflow's migrations set up loggers of their own."""
     before = logging.root.manager.disable
     if os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING") == "WARNING":
@@ -223,31 +206,32 @@ def bring_along(database: Path) -> None:
         return
     here = artifacts.as_uri()
     with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection, connection:
-        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        if "experiments" not in tables:
+        columns = connection.execute(
+            "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c "
+            "WHERE m.type = 'table' AND (c.type LIKE '%CHAR%' OR c.type LIKE '%TEXT%')"
+        ).fetchall()
+        if ("experiments", "artifact_location") not in columns:
             return
         for (old,) in connection.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall():
             # Others belong to experiments that were made in this database without taxtune.
-            if not (old and old.startswith("file:") and old.endswith(f"/{ARTIFACTS}")) or old == here:
-                continue
-            inside = (here, len(old) + 1, old, len(old) + 1, f"{old}/")
-            for table in tables:
-                for _, column, kind, *_ in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
-                    if re.search("CHAR|TEXT", kind.upper()):
-                        connection.execute(
-                            f'UPDATE "{table}" SET "{column}" = ? || substr("{column}", ?) '
-                            f'WHERE "{column}" = ? OR substr("{column}", 1, ?) = ?',
-                            inside,
-                        )
+            if old and old.startswith("file:") and old.endswith(f"/{ARTIFACTS}") and old != here:
+                inside = (here, len(old) + 1, old, len(old) + 1, f"{old}/")
+                for table, column in columns:
+                    connection.execute(
+                        f'UPDATE "{table}" SET "{column}" = ? || substr("{column}", ?) '
+                        f'WHERE "{column}" = ? OR substr("{column}", 1, ?) = ?',
+                        inside,
+                    )
 
 
 def _client(uri: str) -> Any:
-    preload()
+    """Imports MLflow, which takes seconds, and returns its client."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     from mlflow import MlflowClient
     from mlflow.tracking._tracking_service import utils
 
-    # The level above counts only where MLflow has not been imported before.
-    if os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":
+    if os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING":  # which counts only where MLflow has not been imported before
         logging.getLogger("mlflow").setLevel(max(logging.WARNING, logging.getLogger("mlflow").getEffectiveLevel()))
         # It writes a traceback of every error of a database, which is raised as well.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
@@ -264,17 +248,6 @@ def _make(database: Path) -> None:
         os.replace(unfinished, database)
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def _artifacts(uri: str, folder: str | Path) -> str | None:
-    """Returns where a database's artifacts go; a server decides for itself."""
-    database = sqlite_path(uri)
-    if database is not None:
-        return (database.parent / ARTIFACTS).as_uri()
-    if re.match(r"(postgresql|mysql|mssql)\b", uri):
-        # MLflow would put them into the current folder.
-        return (Path(folder).resolve() / ARTIFACTS).as_uri()
-    return None
 
 
 def _check_sqlite(path: Path) -> None:

@@ -20,12 +20,11 @@ from taxtune.tracking.store import Store
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult
 
 if TYPE_CHECKING:
-    from mlflow.entities import Assessment, Span, TraceInfo
+    from mlflow.entities import Assessment
 
 __all__ = ["log_traces", "sample"]
 
-#: A span: its name, type, inputs, outputs, further attributes, the failure, and whether it takes the trace's time.
-_Step = tuple[str, str, Any, Any, Mapping[str, Any], str | None, bool]
+_picture = lru_cache(64)(thumbnail)  # every template's traces show the same images
 
 
 def log_traces(
@@ -58,20 +57,50 @@ def log_traces(
     Returns:
         The ids of the traces.
     """
+    from mlflow.entities import Span, TraceInfo, TraceLocation, TraceState
     from mlflow.tracing.client import TracingClient
 
-    if number <= 0:
-        return []
-    began = time.time_ns() - int(asked.usage.seconds * 1e9)
     seconds = asked.usage.seconds / max(1, len(asked.rows))
-    infos: list[TraceInfo] = []
-    spans: list[Span] = []
-
+    began = time.time_ns() - int(asked.usage.seconds * 1e9)
+    ended = began + int(seconds * 1e9)
+    infos, spans = [], []
     for row in sample(asked.rows, number):
-        steps = _image_steps(row, prompt or "", model, (images or {}).get(row.example))
-        info, made = _trace(store.experiment, run, identity, row, steps, began, seconds)
-        infos.append(info)
-        spans.extend(made)
+        key = _hash(f"{identity}\0{row.example}", 32)
+        trace_id = f"tr-{key}"
+        steps = _steps(row, prompt or "", model, (images or {}).get(row.example))
+        assessments = _assessments(row)
+        for i, assessment in enumerate(assessments):
+            assessment.assessment_id = f"a-{key[:24]}{i}"
+        infos.append(
+            TraceInfo(
+                trace_id=trace_id,
+                trace_location=TraceLocation.from_experiment_id(store.experiment),
+                request_time=began // 1_000_000,
+                execution_duration=int(seconds * 1000),
+                state=TraceState.OK if row.failure is None else TraceState.ERROR,
+                request_preview=row.image,
+                response_preview=row.failure or row.placement or "",
+                trace_metadata={
+                    "mlflow.sourceRun": run,
+                    "mlflow.traceInputs": steps[0]["mlflow.spanInputs"],
+                    "mlflow.traceOutputs": steps[0].get("mlflow.spanOutputs", "null"),
+                },
+                tags={"mlflow.traceName": "classify", "taxtune.about": row.example},
+                assessments=assessments,
+            )
+        )
+        for i, (name, step) in enumerate(zip(("classify", "ask", "place", "score"), steps, strict=False)):
+            data = {
+                "trace_id": trace_id,
+                "span_id": _hash(f"{trace_id}{i}", 16),
+                "parent_span_id": _hash(f"{trace_id}0", 16) if i else None,
+                "name": name,
+                "start_time_unix_nano": began if i < 2 else ended,  # the model takes the time
+                "end_time_unix_nano": ended,
+                "status": {"code": "OK" if row.failure is None else "ERROR", "message": row.failure or ""},
+                "attributes": {"mlflow.traceRequestId": json.dumps(trace_id), **step},
+            }
+            spans.append(Span.from_dict(data))
     client = TracingClient(store.uri)
     for info in infos:
         client.start_trace(info)
@@ -82,93 +111,39 @@ def log_traces(
 
 def sample(rows: Sequence[SampleResult], number: int) -> list[SampleResult]:
     """Returns up to `number` rows, chosen by their examples alone, in the order given."""
-    drawn = sorted(rows, key=lambda row: hashlib.sha256(row.example.encode()).digest())[:number]
+    drawn = sorted(rows, key=lambda row: hashlib.sha256(row.example.encode()).digest())[: max(0, number)]
     chosen = {row.example for row in drawn}
     return [row for row in rows if row.example in chosen]
 
 
-@lru_cache(64)
-def _picture(file: Path) -> str | None:
-    """Returns an image's small copy: every template's traces show the same images."""
-    return thumbnail(file)
+def _hash(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
-def _image_steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> list[_Step]:
+def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> list[dict[str, str]]:
+    """Returns the attributes of an image's spans: all, `ask`, and where there is an answer `place` and `score`."""
+
+    def step(kind: str, inputs: Any, outputs: Any, **more: Any) -> dict[str, str]:
+        values = {"mlflow.spanType": kind, "mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs, **more}
+        return {key: json.dumps(value) for key, value in values.items() if value is not None}
+
     picture = None if file is None else _picture(file)
     content: list[Any] = [] if picture is None else [{"type": "image_url", "image_url": {"url": picture}}]
     messages = {"messages": [{"role": "user", "content": [*content, {"type": "text", "text": prompt}]}]}
-    attributes = {"mlflow.message.format": "openai", "from_store": row.from_store}
-    attributes |= {"mlflow.llm.model": model} if model else {}
-    placed = {key: getattr(row, key) for key in ("placement", "stage", "confidence", "off_tree", "abstained")}
-    inputs = {"image": row.image, "example": row.example}
+    asked = {"mlflow.message.format": "openai", "from_store": row.from_store, "mlflow.llm.model": model or None}
+    image = {"image": row.image, "example": row.example}
     if row.answer is None:
-        return [
-            ("classify", "CHAIN", inputs, None, {}, row.failure, True),
-            ("ask", "CHAT_MODEL", messages, None, attributes, row.failure, True),
-        ]
+        return [step("CHAIN", image, None), step("CHAT_MODEL", messages, None, **asked)]
     reply = {"choices": [{"message": {"role": "assistant", "content": row.answer}}]}
-    scores = {"hp": row.hp, "hr": row.hr, "ihp": row.ihp, "ihr": row.ihr, **row.measures}
-    scored = {key: value for key, value in scores.items() if value is not None}
-    remarks = row.remarks | ({} if row.unrated is None else {"unrated": row.unrated})
+    placed = {key: getattr(row, key) for key in ("placement", "stage", "confidence", "off_tree", "abstained")}
+    scores = {"hp": row.hp, "hr": row.hr, "ihp": row.ihp, "ihr": row.ihr, **row.measures, "unrated": row.unrated}
+    scored = {key: value for key, value in scores.items() if value is not None} | row.remarks
     return [
-        ("classify", "CHAIN", inputs, {"answer": row.answer, **placed}, {}, row.failure, True),
-        ("ask", "CHAT_MODEL", messages, reply, attributes, row.failure, True),
-        ("place", "PARSER", {"answer": row.answer}, placed, {}, None, False),
-        ("score", "EVALUATOR", {"placement": row.placement, "truth": row.truth}, scored | remarks, {}, None, False),
+        step("CHAIN", image, {"answer": row.answer, **placed}),
+        step("CHAT_MODEL", messages, reply, **asked),
+        step("PARSER", {"answer": row.answer}, placed),
+        step("EVALUATOR", {"placement": row.placement, "truth": row.truth}, scored),
     ]
-
-
-def _trace(
-    experiment: str, run: str, identity: str, row: SampleResult, steps: Sequence[_Step], began: int, seconds: float
-) -> tuple[TraceInfo, list[Span]]:
-    """Returns a trace and its spans: the first step is the root, the others are its children."""
-    from mlflow.entities import Span, TraceInfo, TraceLocation, TraceState
-
-    name, _, inputs, outputs, _, failure, _ = steps[0]
-    number = hashlib.sha256(f"{identity}\0{row.example}\0{name}".encode()).hexdigest()[:32]
-    ended = began + int(seconds * 1e9)
-    assessments = _assessments(row)
-    for i, assessment in enumerate(assessments):
-        assessment.assessment_id = f"a-{number[:24]}{i}"
-    metadata = {
-        "mlflow.sourceRun": run,
-        "mlflow.traceInputs": json.dumps(inputs),
-        "mlflow.traceOutputs": json.dumps(outputs),
-    }
-    info = TraceInfo(
-        trace_id=f"tr-{number}",
-        trace_location=TraceLocation.from_experiment_id(experiment),
-        request_time=began // 1_000_000,
-        execution_duration=int(seconds * 1000),
-        state=TraceState.OK if failure is None else TraceState.ERROR,
-        request_preview=row.image,
-        response_preview=row.failure or row.placement or "",
-        trace_metadata=metadata,
-        tags={"mlflow.traceName": name, "taxtune.about": row.example},
-        assessments=assessments,
-    )
-    ids = [hashlib.sha256(f"tr-{number}{i}".encode()).hexdigest()[:16] for i in range(len(steps))]
-    spans = []
-    for i, (span, kind, given, made, attributes, failed, whole) in enumerate(steps):
-        kept = {
-            "mlflow.traceRequestId": f"tr-{number}",
-            "mlflow.spanType": kind,
-            "mlflow.spanInputs": given,
-            "mlflow.spanOutputs": made,
-            **attributes,
-        }
-        data = {
-            "trace_id": f"tr-{number}",
-            "span_id": ids[i],
-            "parent_span_id": ids[0] if i else None,
-            "name": span,
-            "start_time_unix_nano": began if whole else ended,
-            "end_time_unix_nano": ended,
-            "status": {"code": "OK" if failed is None else "ERROR", "message": failed or ""},
-            "attributes": {key: json.dumps(value) for key, value in kept.items() if value is not None},
-        }
-        spans.append(Span.from_dict(data))
-    return info, spans
 
 
 def _assessments(row: SampleResult) -> list[Assessment]:
@@ -176,8 +151,8 @@ def _assessments(row: SampleResult) -> list[Assessment]:
 
     source = AssessmentSource("CODE", "taxtune")
     assessments: list[Assessment] = [Expectation("label", row.truth, source=source)]
-    for name in ("hp", "hr"):
-        if (value := getattr(row, name)) is None:
+    for name, value in (("hp", row.hp), ("hr", row.hr)):
+        if value is None:
             assessments.append(Feedback(name, error=row.failure or "There is no answer.", source=source))
         else:
             why = f"Placed on {row.placement}; true is {row.truth}."

@@ -10,20 +10,28 @@ import io
 import json
 import math
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from taxtune.metrics.names import INFORMATION, METRICS, SHARES
-from taxtune.report.scores import Result, rank_table, score_of, score_table
+from taxtune.report.account import account_lines
+from taxtune.report.outcome import EXPLAINED, change_in_words, heading
+from taxtune.report.scores import Result, number, rank_table, score_of, score_table
+from taxtune.report.summary import Summary, summarise
+from taxtune.report.table import Table
+from taxtune.shell import command
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores
 from taxtune.untrusted import redact
 
 __all__ = [
     "HEADLINE",
-    "Files",
+    "TABLES",
+    "UNFINISHED",
+    "about_iteration",
+    "about_result",
     "all_scores",
     "cut",
     "example_table",
@@ -35,27 +43,29 @@ __all__ = [
     "iteration_metrics",
     "plain",
     "result_tables",
+    "write_json",
+    "write_table",
 ]
 
 # MLflow's own limits are 6,000 characters for a parameter (500 before 2.8) and 8,000 for a tag (5,000 on some stores).
 PARAMETER_LIMIT, TAG_LIMIT = 500, 4_500
+#: Files of tables, which MLflow's pages show.
+TABLES = ("examples.json", "heldout.json", "ranks.json", "heldout_images.json")
 #: The scores that are metrics.
 HEADLINE = ("hp", "hr", "hf", "accuracy", "off_tree", "abstained")
+UNFINISHED = "*The run is not finished.*"
+_WIDTH = 96  # characters of a line of a template
 #: Longest side of a picture in a table in pixels, and its WebP quality.
 _SIDE, _QUALITY = 128, 80
 #: Columns by name, all of the same length.
 Columns = dict[str, list[Any]]
 
 
-def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def flatten(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yields parameters with dotted keys, long values cut."""
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value:
-            yield from flatten(value, f"{name}.")
-        else:
-            text = redact(value) if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
-            yield name, cut(text, PARAMETER_LIMIT)
+    for name, value in _dotted(values).items():
+        text = redact(value) if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+        yield name, cut(text, PARAMETER_LIMIT)
 
 
 def plain(value: Any) -> Any:
@@ -95,7 +105,6 @@ def headline_metrics(scores: TemplateScores | None) -> dict[str, float]:
 
 def iteration_metrics(record: IterationRecord) -> dict[str, float]:
     """Returns an iteration's metrics; those that are unknown (a price, a failed iteration's hP) are left out."""
-    costs = [cost for cost in (record.usage.proposer_cost_usd, record.usage.vlm_cost_usd) if cost is not None]
     return finite(
         {
             "objective": record.value,
@@ -103,7 +112,7 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
             "images": len(record.rows),
             "missing": record.missing,
             "seconds": record.usage.seconds,
-            "cost_usd": sum(costs) if costs else None,
+            "cost_usd": record.usage.cost_usd,
         }
     )
 
@@ -115,27 +124,22 @@ def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, f
 
 
 def all_scores(record: IterationRecord) -> dict[str, float]:
-    """Returns every number of an iteration by name, with scores by rank, calls and tokens."""
-    values: dict[str, float | None] = {**iteration_metrics(record)}
+    """Returns every number of an iteration by name, with scores by rank, calls, tokens and faults by kind."""
+    values: dict[str, Any] = {**iteration_metrics(record)}
     if record.scores is not None:
         values |= {key: getattr(record.scores, key) for key in METRICS | INFORMATION | SHARES}
         for row in record.scores.ranks:
             values |= {f"precision.{row.rank}": row.precision, f"recall.{row.rank}": row.recall}
-    values |= _counts(asdict(record.usage))
-    if record.judged is not None:
-        values |= {f"judge_{key}": value for key, value in _counts(asdict(record.judged)).items()}
-    return finite(values)
+    values |= _dotted(asdict(record.usage))
+    return finite({key: value for key, value in values.items() if value != {}})
 
 
-def _counts(usage: Mapping[str, Any]) -> dict[str, float | None]:
-    """Returns counts by name; calls that failed as `WHOSE_faults.KIND`."""
-    return {
-        name: number
-        for key, value in usage.items()
-        for name, number in (
-            ((f"{key}.{kind}", count) for kind, count in value.items()) if isinstance(value, dict) else ((key, value),)
-        )
-    }
+def _dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested values by dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) and value else {f"{prefix}{key}": value}
+    return flat
 
 
 def result_tables(result: Result) -> dict[str, Columns]:
@@ -194,70 +198,45 @@ def _worth(row: SampleResult) -> float:
     return -1.0 if row.hp is None or row.hr is None else row.hp + row.hr
 
 
-class Files:
-    """Files that are put among a run's artifacts in one call; files of the same names are replaced.
+def write_json(file: Path, value: Any) -> None:
+    """Writes a JSON file; passwords in addresses are left out."""
+    file.write_text(json.dumps(plain(value), ensure_ascii=False, indent=2), encoding="utf-8")
+
+
+def write_table(
+    folder: Path, name: str, columns: Columns, *, images: Mapping[str, Path] | None = None, pictures: int = 0
+) -> None:
+    """Writes a table with pictures, if it has rows, as MLflow's pages show it.
 
     MLflow's own `log_table` takes a call for each of two copies of each picture, and appends to a table that is there.
 
     Args:
-        images: Image files by example id, for the pictures of tables.
+        folder: A folder that becomes a run's artifacts.
+        name: The file's name; it ends in .json.
+        columns: The columns; pictures need one called "example".
+        images: Image files by example id.
+        pictures: How many rows have the image's small copy in a first column; the others have a grey square, since
+            MLflow shows a column as pictures only where all of its cells are some.
     """
-
-    def __init__(self, images: Mapping[str, Path]) -> None:
-        self._images = images
-        self._files: dict[str, bytes] = {}
-        self._tables: list[str] = []
-
-    def text(self, name: str, text: str) -> None:
-        """Adds a text file."""
-        self._files[name] = text.encode("utf-8")
-
-    def json(self, name: str, value: Any) -> None:
-        """Adds a JSON file; passwords in addresses are left out."""
-        self.text(name, json.dumps(plain(value), ensure_ascii=False, indent=2))
-
-    def copy(self, file: Path, folder: str = "") -> None:
-        """Adds a copy of a file, if there is one."""
-        if file.exists():
-            self._files[f"{folder}/{file.name}"] = file.read_bytes()
-
-    def table(self, name: str, columns: Columns, *, pictures: int = 0) -> None:
-        """Adds a table, if it has rows.
-
-        Args:
-            name: The file's name; it ends in .json.
-            columns: The columns; pictures need one called "example".
-            pictures: How many rows have the image's small copy in a first column; the others have a grey square, since
-                MLflow shows a column as pictures only where all of its cells are some.
-        """
-        if not any(columns.values()):
-            return
-        if pictures:
-            cells = []
-            for number, example in enumerate(columns["example"]):
-                path = f"table_images/{Path(name).stem}/{f'{number:03d}' if number < pictures else 'none'}.webp"
-                if path not in self._files:
-                    self._files[path] = _picture(self._images.get(example) if number < pictures else None)
-                cells.append({"type": "image", "filepath": path, "compressed_filepath": path})
-            columns = {"picture": cells, **columns}
-        rows = [
-            [None if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row]
-            for row in zip(*columns.values(), strict=True)
-        ]
-        self.text(name, json.dumps({"columns": list(columns), "data": rows}, ensure_ascii=False, default=float))
-        self._tables.append(name)
-
-    def log(self, mlflow: Any, run: str) -> None:
-        """Logs all files, and the tag by which MLflow's pages find the tables, to the active run."""
-        with tempfile.TemporaryDirectory(prefix="taxtune-") as folder:
-            for name, content in self._files.items():
-                file = Path(folder, name.lstrip("/"))
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(content)
-            mlflow.log_artifacts(folder, run_id=run)
-        if self._tables:
-            tables = [{"path": name, "type": "table"} for name in self._tables]
-            mlflow.set_tag("mlflow.loggedArtifacts", json.dumps(tables))
+    if not any(columns.values()):
+        return
+    if pictures:
+        cells = []
+        for number, example in enumerate(columns["example"]):
+            shown = number < pictures
+            path = f"table_images/{Path(name).stem}/{f'{number:03d}' if shown else 'none'}.webp"
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if not file.exists():
+                file.write_bytes(_picture((images or {}).get(example) if shown else None))
+            cells.append({"type": "image", "filepath": path, "compressed_filepath": path})
+        columns = {"picture": cells, **columns}
+    rows = [
+        [None if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row]
+        for row in zip(*columns.values(), strict=True)
+    ]
+    text = json.dumps({"columns": list(columns), "data": rows}, ensure_ascii=False, default=float)
+    (folder / name).write_text(text, encoding="utf-8")
 
 
 def _picture(file: Path | None) -> bytes:
@@ -277,3 +256,47 @@ def _picture(file: Path | None) -> bytes:
     written = io.BytesIO()
     small.save(written, "WEBP", quality=_QUALITY)
     return written.getvalue()
+
+
+# -- descriptions, as Markdown ----------------------------------------------------------------------------------------
+
+
+def about_iteration(record: IterationRecord) -> str:
+    """Returns an iteration's template, and why it has no scores where it has none."""
+    why = "" if record.reason is None else f"**{record.state}**: {record.reason}"
+    return _joined(why, _code(record.template or ""))
+
+
+def about_result(result: Result) -> str:
+    """Returns the winners with verdicts, the report's first table, the cost, and the commands to continue with."""
+    summary, parts = summarise(result), []
+    for winner in summary.winners:
+        where = f"iteration {winner.run.winner} of {len(winner.run.iterations) - 1}"
+        parts += [f"### {heading(result, winner.name, winner.run)} ({where})", _code(winner.prompt)]
+        parts += [f"**{winner.verdict}**" if winner.verdict else ""]
+    parts += [_table(summary)] if summary.columns else []
+    parts += ["### Cost", "\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage))]
+    commands = (command("classify", result.folder, "IMAGES"), command("report", result.folder))
+    return _joined(*parts, "### Next steps", _code("\n".join(commands)))
+
+
+def _table(summary: Summary) -> str:
+    rows = [(words, *(f"{column.counts[words]:,}" for column in summary.columns)) for words in summary.counts]
+    for key, name in summary.scores.items():
+        cells = []
+        for column in summary.columns:
+            change = change_in_words(column, key)
+            cells.append(number(column.scores[key], key) + (f", {change[0]} ({change[1]})" if change else ""))
+        rows.append((f"{name}: {EXPLAINED[key]}" if key in EXPLAINED else name, *cells))
+    head = (f"{summary.images:,} {summary.split} images", *(column.title for column in summary.columns))
+    return Table("summary", "Counts of answers and scores", head, tuple(rows)).markdown().strip()
+
+
+def _code(text: str) -> str:
+    """Returns a text as a Markdown code block, which shows it as it is, in lines that fit the page."""
+    lines = (part for line in text.splitlines() for part in wrap(line, _WIDTH) or [""])
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _joined(*parts: str) -> str:
+    return cut("\n\n".join(part for part in parts if part), TAG_LIMIT)

@@ -70,7 +70,7 @@ class Calibration:
 
     Attributes:
         run: Name of the run.
-        templates: The Jinja sources that are asked in turn, mostly one.
+        template: The Jinja source.
         samples: Number of answers to each image.
         temperature: At which they were sampled; None where the model says nothing of it.
         share: The share of the answers that a node needs; None where only always answering the root keeps the risk.
@@ -85,7 +85,7 @@ class Calibration:
     """
 
     run: str
-    templates: tuple[str, ...]
+    template: str
     samples: int
     temperature: float | None
     share: float | None
@@ -121,11 +121,9 @@ class CalibrationRun:
         folder: The run's folder; answers are kept there, and so is the calibration.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence: With which confidence, in (0, 1); None for in expectation.
-        samples: Answers to each image; those of the run's own policy, or 8, or one a template, where left out.
+        samples: Answers to each image; those of the run's own policy, or 8, where left out.
         temperature: At which they are sampled; that of the run's own policy, or 1, where left out.
-        templates: How many of the run's best templates are asked in turn, the winner first.
         data: Calibration images in place of those that are in neither split of the run.
-        heldout: Whether to calibrate on the run's held-out images as well.
         images: Most images to ask about.
         recipe: The run's recipe, for a run that does not know where it was.
         vlm: The model, for a run that was made with one given in Python.
@@ -136,9 +134,7 @@ class CalibrationRun:
     confidence: float | None = None
     samples: int | None = None
     temperature: float | None = None
-    templates: int = 1
     data: Source | None = None
-    heldout: bool = False
     images: int = 500
     recipe: str | Path | None = None
     vlm: Model | Callable[..., Any] | None = None
@@ -148,8 +144,6 @@ class CalibrationRun:
             raise TaxtuneError("The risk must be between 0 and 1.", value=self.risk, remedy="For example: --risk 0.02")
         if self.confidence is not None and not 0 < self.confidence < 1:
             raise TaxtuneError("The confidence must be between 0 and 1.", value=self.confidence)
-        if self.templates < 1 or self.images < 1:
-            raise TaxtuneError("There must be at least one template and one image.")
 
     @cached_property
     def result(self) -> TuneResult:
@@ -171,36 +165,21 @@ class CalibrationRun:
     def vote(self) -> Vote:
         """The policy that asks; its share is chosen later."""
         own = self.settings.policy
-        voted = own.samples[0] if own.votes else _SAMPLES
-        usual = voted if self.templates == 1 else self.templates
+        usual = own.samples if own.votes else _SAMPLES
         return Vote(usual if self.samples is None else self.samples)
 
-    @cached_property
-    def sources(self) -> tuple[str, ...]:
-        """The templates that are asked in turn: the winner, and the next best by the objective.
-
-        Raises:
-            DataError: If the run has not so many, or more than answers are wanted.
-        """
-        winner = self.result.best
-        scored = [record for record in self.result.iterations if record.value is not None and record.template]
-        scored.sort(key=lambda r: (r.iteration != winner.iteration, not r.feasible, -(r.value or 0.0), r.iteration))
-        chosen = list(dict.fromkeys(str(record.template) for record in scored))[: self.templates]
-        if len(chosen) < self.templates:
-            raise DataError(f"The run has only {len(chosen)} templates.", file=self.folder, value=self.templates)
-        if self.vote.samples < self.templates:
-            raise TaxtuneError(f"{self.templates} templates need as many answers per image.", value=self.vote.samples)
-        return tuple(chosen)
+    @property
+    def template(self) -> str:
+        """The winner's template."""
+        return str(self.result.best.template)
 
     @cached_property
     def experiment(self) -> Experiment:
         """What the run's recipe describes, with the temperature of the calibration."""
-        own, changes = self.settings.policy, {}
-        if self.templates < self.vote.samples:  # otherwise each template is asked once, as in the run
-            usual = temperature_of(self.settings) if own.votes else _TEMPERATURE
-            changes = {"vlm.temperature": usual if self.temperature is None else self.temperature}
+        usual = temperature_of(self.settings) if self.settings.policy.votes else _TEMPERATURE
+        temperature = usual if self.temperature is None else self.temperature
         model = None if self.vlm is None else make_model(self.vlm)
-        return Experiment(self.settings.changed(changes), self.folder, vlm=model)
+        return Experiment(self.settings.changed({"vlm.temperature": temperature}), self.folder, vlm=model)
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:
@@ -221,14 +200,12 @@ class CalibrationRun:
         if self.data is not None:
             images = self.folder / "images"
             pool = load_examples(self.data, experiment.taxonomy, folder=images, part=experiment.part)
-        used = splits.tuning if self.heldout else (*splits.tuning, *splits.heldout)
-        unused = remaining(pool, used, most=self.images, seed=experiment.seed)
+        unused = remaining(pool, (*splits.tuning, *splits.heldout), most=self.images, seed=experiment.seed)
         if not unused:
             raise DataError(
                 f"The run was tuned on or judged by all of the {len(pool):,} images, so none is free to calibrate on.",
                 file=self.folder,
-                remedy="Give other labelled images with --data, or use the held-out ones too with --heldout: the "
-                "guarantee holds on them, but the run's held-out scores are then no check of the calibrated policy.",
+                remedy="Give other labelled images with --data.",
             )
         return unused
 
@@ -237,8 +214,8 @@ class CalibrationRun:
         """Which images these are, in words."""
         if self.data is not None:
             name = os.fspath(self.data) if isinstance(self.data, str | Path) else "images given in Python"
-            return f"{name}, without images of the run's {'tuning split' if self.heldout else 'splits'}"
-        return "images of the run's data that are " + ("not tuned on" if self.heldout else "in neither split")
+            return f"{name}, without images of the run's splits"
+        return "images of the run's data that are in neither split"
 
     @cached_property
     def needed(self) -> int:
@@ -247,8 +224,8 @@ class CalibrationRun:
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
-        prompts = [render(source, self.experiment.variables) for source in self.sources]
-        wanted = [r for e in self.examples for r in self.vote.requests(prompts, e.image, e.sha256)]
+        prompt = render(self.template, self.experiment.variables)
+        wanted = [r for e in self.examples for r in self.vote.requests([prompt], e.image, e.sha256)]
         answers = answers_of(self.folder)
         if not answers.exists():
             return len(wanted), 0
@@ -267,28 +244,20 @@ class CalibrationRun:
         experiment, examples, max_missing = self.experiment, self.examples, self.settings.max_missing
         vlm, mapper, tree, n = experiment.vlm, experiment.mapper, experiment.taxonomy, len(self.examples)
         temperature = vlm.identity.get("temperature")
-        if self.templates < self.vote.samples and temperature == 0:
+        if temperature == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",
-                remedy="Give a temperature, or as many templates as answers.",
+                remedy="Give a temperature above 0.",
             )
         if n < self.needed:
             raise DataError(
                 f"{n:,} calibration images cannot show that the risk is kept: even if every answer were right, it "
                 f"would take {self.needed:,}.",
-                remedy="Add labelled images with --data, use the held-out ones too with --heldout, or allow more risk"
-                + (" or less confidence." if self.confidence is not None else "."),
+                remedy="Add labelled images with --data, or allow more risk or less confidence.",
             )
         with AnswerStore(answers_of(self.folder)) as store:
-            evaluator = Evaluator(
-                tree,
-                vlm,
-                mapper,
-                store=store,
-                variables=experiment.variables,
-                policy=self.vote,
-            )
-            evaluation = evaluator.evaluate(self.sources, examples, on_answers)
+            evaluator = Evaluator(tree, vlm, mapper, store=store, variables=experiment.variables, policy=self.vote)
+            evaluation = evaluator.evaluate(self.template, examples, on_answers)
         rows = [row for row in evaluation.rows if row.node is not None]
         if n - len(rows) > max_missing * n:
             raise ModelError(
@@ -302,7 +271,7 @@ class CalibrationRun:
         kept = [level for level in levels if level.kept]
         calibration = Calibration(
             run=self.result.name,
-            templates=self.sources,
+            template=self.template,
             samples=self.vote.samples,
             temperature=float(temperature) if isinstance(temperature, int | float) else None,
             share=kept[-1].share if kept else None,

@@ -89,13 +89,8 @@ def compare_objectives(
     with AnswerStore(answers) as store:
         evaluator = first.evaluator(store)
         evaluator.metrics, evaluator.needs = tuple(every.values()), needs
-        heldout, differences = compare_templates(
-            first,
-            evaluator,
-            templates,
-            partial(told.tell, "on_heldout"),
-            policies={run.objective: first.policy_of(run.selection) for run in runs},
-        )
+        tell = partial(told.tell, "on_heldout")
+        heldout, differences = compare_templates(first, evaluator, templates, tell)
     result = ComparisonResult(
         name=first.name,
         runs=runs,
@@ -104,7 +99,7 @@ def compare_objectives(
         folder=str(folder),
         where=files_shown(folder) | told.where(),
         provenance=describe(first, command),
-        seconds=sum(run.account.seconds or 0.0 for run in runs) + time.monotonic() - start,
+        seconds=sum(run.usage.seconds for run in runs) + time.monotonic() - start,
     )
     write_result(result)
     told.tell("on_written", result)

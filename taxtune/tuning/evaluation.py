@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
 from taxtune.policies import DIRECT, Direct, Policy
 from taxtune.progress import Task, following, track
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.records import Judged, SampleResult, TemplateScores, Usage, sum_judged
+from taxtune.tuning.records import ModelUsage, SampleResult, TemplateScores, Usage
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
@@ -53,16 +52,14 @@ class Evaluation:
     Attributes:
         rows: One row per image, in the order given.
         scores: Scores over the images that were answered; None where none was, or what is tuned for has no value.
-        usage: Tokens, cost and how many answers came from the store.
+        usage: Calls to the model and to judges.
         retryable: Failed calls that may succeed later (rate limits, time-outs, servers that are down), the judge's too.
-        judged: What measures asked a language model; None where none did.
     """
 
     rows: tuple[SampleResult, ...]
     scores: TemplateScores | None
     usage: Usage
     retryable: int = 0
-    judged: Judged | None = None
 
     @property
     def failures(self) -> list[str]:
@@ -125,23 +122,14 @@ class Evaluator:
         self.information = information or leaf_information(taxonomy)
         self.policy = policy
 
-    def at(self, policy: Policy) -> Evaluator:
-        """Returns the same evaluator with another policy."""
-        other = copy(self)
-        other.policy = policy
-        return other
-
-    def evaluate(
-        self, template: str | Sequence[str], examples: Sequence[Example], on_answers: OnAnswers | None = None
-    ) -> Evaluation:
+    def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
 
         A failed call gives a row without hP and hR and is left out of the means; it is never scored as zero. So is an
         answer that a metric gives no value left out of that metric's mean.
 
         Args:
-            template: The Jinja source; rendered once, as its variables are the same for every image. Several for a
-                policy that asks with several.
+            template: The Jinja source; rendered once, as its variables are the same for every image.
             examples: The images with their target nodes.
             on_answers: Called with (images answered so far, of them from the store) after every batch.
 
@@ -150,7 +138,7 @@ class Evaluator:
             ModelError: If the model cannot answer at all (no weights, no key).
             TaxtuneError: If a metric cannot be taken.
         """
-        prompts = [render(each, self.variables) for each in ([template] if isinstance(template, str) else template)]
+        prompts = [render(template, self.variables)]
         calls = self.policy.calls
         questions = [request for e in examples for request in self.policy.requests(prompts, e.image, e.sha256)]
 
@@ -175,9 +163,8 @@ class Evaluator:
         return Evaluation(
             tuple(rows),
             scores,
-            _usage(replies, faults),
+            _usage(replies, faults, [values.account for values in taken.values() if values.account is not None]),
             retryable + sum(values.retryable for values in taken.values()),
-            sum_judged([values.account for values in taken.values()]),
         )
 
     def _rows(
@@ -321,9 +308,6 @@ class DraftEvaluator:
         most: Most images to ask about, over all drafts; None for no bound.
         max_missing: Largest share of images without an answer before the run stops.
         on_answers: Called with (answers so far, of them from the store) after every batch.
-
-    Attributes:
-        judged: Calls of a judge about the drafts; None where there were none.
     """
 
     def __init__(
@@ -339,7 +323,6 @@ class DraftEvaluator:
         self._most, self._max_missing, self._on_answers = most, max_missing, on_answers
         self._images: dict[str, int] = {}
         self._usage = Usage()
-        self.judged: Judged | None = None
 
     def __call__(self, template: str, images: int) -> tuple[SampleResult, ...]:
         """Returns the rows of a checked template on the first images, fewer where the budget ends.
@@ -362,7 +345,6 @@ class DraftEvaluator:
             )
         self._images[template] = max(known, len(evaluation.rows))
         self._usage += evaluation.usage
-        self.judged = sum_judged([*filter(None, (self.judged, evaluation.judged))])
         return evaluation.rows
 
     @property
@@ -431,15 +413,16 @@ def why_unanswered(replies: Sequence[Reply]) -> str:
     return min(failures, key=lambda failure: not failure.retryable).reason
 
 
-def _usage(replies: Sequence[Reply], faults: Mapping[str, int]) -> Usage:
+def _usage(replies: Sequence[Reply], faults: Mapping[str, int], judges: Sequence[ModelUsage]) -> Usage:
     new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
     costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
-    return Usage(
-        vlm_prompt_tokens=sum(reply.prompt_tokens for reply in new),
-        vlm_completion_tokens=sum(reply.completion_tokens for reply in new),
-        vlm_cost_usd=sum(costs) if costs else None,
-        asked=len(new),
+    vlm = ModelUsage(
+        calls=len(new),
         from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
-        vlm_faults=dict(faults),
-        vlm_batches=dict(sorted(Counter(str(reply.batch) for reply in new if reply.batch is not None).items())),
+        prompt_tokens=sum(reply.prompt_tokens for reply in new),
+        completion_tokens=sum(reply.completion_tokens for reply in new),
+        cost_usd=sum(costs) if costs else None,
+        faults=dict(faults),
     )
+    batches = Counter(str(reply.batch) for reply in new if reply.batch is not None)
+    return Usage(vlm, judge=sum(judges, ModelUsage()), batches=dict(sorted(batches.items())))

@@ -38,7 +38,6 @@ from taxtune.tuning.template import check_template, labels_said, render
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.models import AnswerStore, Model
-    from taxtune.tuning.records import Selection
 
 __all__ = ["AnyObjective", "Experiment", "template_variables"]
 
@@ -87,7 +86,7 @@ class Experiment:
         objective: An objective in place of the recipe's.
         vlm: A model in place of the recipe's.
         mapper: A mapper in place of the recipe's.
-        policies: Policies in place of the recipe's; those after the first make do with the same answers.
+        policy: A policy in place of the recipe's.
         proposer: A proposer in place of the recipe's.
         taxonomy: A whole label tree in place of the recipe's.
         examples: Labelled images in place of the recipe's.
@@ -102,7 +101,7 @@ class Experiment:
         *,
         vlm: Model | None = None,
         mapper: Mapper | None = None,
-        policies: Sequence[Policy] = (),
+        policy: Policy | None = None,
         proposer: Proposer | None = None,
         taxonomy: Taxonomy | None = None,
         examples: Source | None = None,
@@ -116,7 +115,7 @@ class Experiment:
             "data": examples,
             "vlm": vlm,
             "mapper": mapper,
-            "policy": tuple(policies) or None,
+            "policy": policy,
             "proposer": proposer,
         }
         self.given: dict[str, Any] = {group: one for group, one in given.items() if one is not None}
@@ -343,20 +342,10 @@ class Experiment:
         return from_recipe.proposer_of(self.recipe) if given is None else given
 
     @property
-    def policies(self) -> tuple[Policy, ...]:
-        """How often an image is asked about and how the answers make one place; finalists are judged by each."""
-        given: tuple[Policy, ...] | None = self.given.get("policy")
-        return from_recipe.policies_of(self.recipe) if given is None else given
-
-    @property
     def policy(self) -> Policy:
-        """The policy of the search."""
-        return self.policies[0]
-
-    def policy_of(self, selection: Selection | None) -> Policy:
-        """Returns the policy that a winner was chosen with."""
-        chosen = {} if selection is None else selection.policy
-        return next((one for one in self.policies if dict(one.identity()) == chosen), self.policy)
+        """How often an image is asked about, and how the answers make one node."""
+        given: Policy | None = self.given.get("policy")
+        return from_recipe.policy_of(self.recipe) if given is None else given
 
     def evaluator(self, store: AnswerStore | None) -> Evaluator:
         """Returns the evaluator, which asks and scores a template."""
@@ -504,11 +493,6 @@ class Experiment:
                 f"of {calls} answers.",
                 remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or set policy.samples to 1.",
             )
-        if any(other.calls > calls for other in self.policies):
-            raise TaxtuneError(
-                "The first policy must take at least as many answers as any other, which make do with its answers.",
-                remedy="Put the largest number of samples first.",
-            )
         for each in (self.vlm, self.proposer, *self.metrics.values()):
             for text in getattr(each, "check", tuple)() or ():  # an object of the user's need not have it
                 note(text)
@@ -534,7 +518,6 @@ class Experiment:
         }
         return {
             **{f"{group}.{key}": value for group, values in named.items() for key, value in values.items()},
-            **{f"policy.{i}": str(dict(one.identity())) for i, one in enumerate(self.policies[1:], 2)},
             **({} if self.part is None else {"domain root": "/".join(self.full_taxonomy.path(self.part.root))}),
             "objective": self.objective.name,
             **self.objective.identity(),

@@ -36,7 +36,7 @@ __all__ = [
     "examples_of",
     "mapper_of",
     "measure_of",
-    "policies_of",
+    "policy_of",
     "proposer_of",
     "taxonomy_of",
     "temperature_of",
@@ -77,10 +77,10 @@ def examples_of(recipe: Recipe, taxonomy: Taxonomy, *, domain: int | None, part:
     return examples
 
 
-def policies_of(recipe: Recipe) -> tuple[Policy, ...]:
-    """Returns the recipe's policies: how often an image is asked about, and how the answers make one place."""
+def policy_of(recipe: Recipe) -> Policy:
+    """Returns the recipe's policy: how often an image is asked about, and how the answers make one node."""
     s = recipe.policy
-    return tuple(Vote(samples, share) for samples in s.samples for share in s.share) if s.votes else (DIRECT,)
+    return Vote(s.samples, s.share) if s.votes else DIRECT
 
 
 def temperature_of(recipe: Recipe) -> float | None:

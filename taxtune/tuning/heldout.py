@@ -12,15 +12,12 @@ import numpy as np
 
 from taxtune.data import Example
 from taxtune.errors import ModelError
-from taxtune.metrics.hierarchical import score
 from taxtune.metrics.ranks import bootstrap_ranks
 from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
-from taxtune.policies import Policy
 from taxtune.progress import track
-from taxtune.taxonomy import Domain
 from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, nodes_of, template_scores
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.records import Difference, FullTreeScores, HeldoutResult, SampleResult
+from taxtune.tuning.records import Difference, HeldoutResult, SampleResult
 
 __all__ = ["OnHeldout", "compare_templates"]
 
@@ -34,7 +31,6 @@ def compare_templates(
     on_heldout: OnHeldout | None = None,
     *,
     split: Literal["heldout", "tuning"] = "heldout",
-    policies: Mapping[str, Policy] | None = None,
 ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
     """Asks about the held-out images with each template and compares every later template with every earlier one.
 
@@ -47,7 +43,6 @@ def compare_templates(
         templates: Jinja sources by name, the baseline first.
         on_heldout: Called with (name, answers so far, images) after every batch.
         split: Which images to ask about.
-        policies: By a template's name, the policy that it is asked with where that is not the evaluator's own.
 
     Returns:
         The results in the order of `templates`, and their paired differences.
@@ -66,24 +61,18 @@ def compare_templates(
                 on_heldout(name, done, len(examples))
 
         start = time.monotonic()
-        asking = evaluator.at((policies or {}).get(name, evaluator.policy))
-        evaluation = asking.evaluate(template, examples, on_answers)
+        evaluation = evaluator.evaluate(template, examples, on_answers)
         seconds = time.monotonic() - start
         evaluations[name] = replace(evaluation, usage=replace(evaluation.usage, seconds=seconds))
     keep = _answered_for_all(experiment, evaluator, evaluations, examples)
     answered = {name: [evaluation.rows[i] for i in keep] for name, evaluation in evaluations.items()}
-    seed, part = experiment.seed, experiment.part
+    seed = experiment.seed
     with track("bootstrapping intervals"):
         samples = {name: _samples(evaluator, rows) for name, rows in answered.items()}
-        whole = {} if part is None else {name: [_full(part, evaluator, rows)] for name, rows in answered.items()}
         results = []
         for name, rows in answered.items():
             nodes, target, as_child = nodes_of(rows, evaluator.off_tree)
             tree = evaluator.taxonomy
-            full = None
-            if part is not None:
-                on_full = score(part.full, part.on_full(nodes), part.on_full(target), off_tree=as_child)
-                full = FullTreeScores(part.label, part.full_label, on_full, bootstrap(*whole[name], seed=seed))
             intervals = bootstrap(*samples[name], seed=seed)
             results.append(
                 HeldoutResult(
@@ -93,21 +82,14 @@ def compare_templates(
                     # A metric that gives no answer a value has none.
                     intervals={key: ends for key, ends in intervals.items() if not np.isnan(ends.estimate)},
                     rows=evaluations[name].rows,
-                    full=full,
                     off_tree_as=evaluator.off_tree,
                     ranks=tuple(bootstrap_ranks(tree, nodes, target, off_tree=as_child, seed=seed)),
                     usage=evaluations[name].usage,
-                    judged=evaluations[name].judged,
                     split="held-out" if split == "heldout" else split,
                 )
             )
         return tuple(results), tuple(
-            Difference(
-                later,
-                earlier,
-                paired_bootstrap(*_pairs(samples[later], samples[earlier]), seed=seed),
-                paired_bootstrap(*_pairs(whole[later], whole[earlier]), seed=seed) if whole else {},
-            )
+            Difference(later, earlier, paired_bootstrap(*_pairs(samples[later], samples[earlier]), seed=seed))
             for earlier, later in itertools.combinations(answered, 2)
         )
 
@@ -141,16 +123,6 @@ def _samples(evaluator: Evaluator, rows: Sequence[SampleResult]) -> list[Sample]
         information_sample(evaluator.information, nodes, target, off_tree=as_child),
         *(Sample.mean(key, np.array(each, dtype=np.float64)) for key, each in values.items()),
     ]
-
-
-def _full(part: Domain, evaluator: Evaluator, rows: Sequence[SampleResult]) -> Sample:
-    """Returns the sample on the whole taxonomy.
-
-    An answer off the tree is a child of *its* root there: what a part lacks may be anywhere outside of it, or nowhere,
-    so nothing on the way from the root to the part is said.
-    """
-    nodes, target, as_child = nodes_of(rows, evaluator.off_tree)
-    return hierarchical_sample(part.full, part.on_full(nodes), part.on_full(target), off_tree=as_child)
 
 
 def _pairs(a: Sequence[Sample], b: Sequence[Sample]) -> list[tuple[Sample, Sample]]:

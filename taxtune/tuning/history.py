@@ -81,14 +81,7 @@ class History:
         TaxtuneError: If the database cannot be opened.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        name: str,
-        identity: Mapping[str, Any],
-        *,
-        resume: bool,
-    ) -> None:
+    def __init__(self, folder: Path, name: str, identity: Mapping[str, Any], *, resume: bool) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -115,10 +108,11 @@ class History:
                     engine_kwargs={"connect_args": {"timeout": 60, "factory": _Connection}},
                 )
                 known = () if made else optuna.get_all_study_names(self._storage)
-                if known and name not in known:
-                    raise _changed(folder, [f"  recipe.name: was {_show(known[0])}, is {_show(name)}"])
                 self._study = optuna.create_study(
-                    study_name=name, storage=self._storage, directions=["maximize"] * 2, load_if_exists=True
+                    study_name=known[0] if known else name,  # the identity has the name, too
+                    storage=self._storage,
+                    directions=["maximize"] * 2,
+                    load_if_exists=True,
                 )
                 self._attributes: dict[str, Any] = self._study.user_attrs
                 self._check_identity(_plain(identity))
@@ -141,7 +135,12 @@ class History:
         # The model's own word for a setting of the recipe says nothing new.
         keys = [key for key in changed if f"recipe.{key}" not in changed]
         if keys:
-            raise _changed(self.folder, [f"  {key}: {_change(known.get(key), identity.get(key))}" for key in keys])
+            lines = "\n".join(f"  {key}: {_change(known.get(key), identity.get(key))}" for key in keys)
+            raise ResumeError(
+                f"The run in this folder was made with a different recipe or different data:\n{lines}\n"
+                "Undo the change, or choose another folder with --out DIR.",
+                file=self.folder,
+            )
 
     def _read(self) -> None:
         """Reads what earlier processes stored, and writes `history.jsonl` anew, which one that died left behind."""
@@ -193,7 +192,7 @@ class History:
 
     def set_note(self, key: str, value: Any) -> None:
         """Stores a JSON value under `key`, as part of the run."""
-        self._set_attribute(_NOTE + key, _plain({"": value})[""])
+        self._set_attribute(_NOTE + key, _plain(value))
         notes = {key: value for key, value in self._attributes.items() if key.startswith(_NOTE)}
         write_json(self.folder / _ATTRIBUTES, {**self._attributes["identity"], **notes})
 
@@ -296,15 +295,13 @@ class History:
 class _Connection(sqlite3.Connection):
     """A connection that waits for the disk once per iteration, in `finish`, and not at every commit.
 
-    A process that is killed loses nothing. What a power failure takes from the iteration under way is done again, with
-    the answers of the store, which does wait.
+    What a power failure takes from the iteration under way is done again, with the answers of the store.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         with contextlib.suppress(sqlite3.OperationalError):  # another program reads the file
-            if self.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",):
-                self.execute("PRAGMA synchronous = NORMAL")
+            self.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
 
 
 @contextmanager
@@ -333,9 +330,7 @@ def database_problem(error: BaseException) -> str | None:
     # Optuna and SQLAlchemy each wrap the error of the database below them; only the innermost says what happened.
     problem: str | None = None
     link: BaseException | None = error
-    seen: set[int] = set()
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
+    while link is not None:
         if isinstance(link, sqlite3.Error):
             return str(link)
         if isinstance(link, SQLAlchemyError):
@@ -409,25 +404,12 @@ def _line(record: IterationRecord) -> str:
     return json.dumps(_RECORD.dump_python(record, mode="json"), ensure_ascii=False) + "\n"
 
 
-def _changed(folder: Path, lines: Sequence[str]) -> ResumeError:
-    return ResumeError(
-        "The run in this folder was made with a different recipe or different data:\n"
-        + "\n".join(lines)
-        + "\nUndo the change, or choose another folder with --out DIR.",
-        file=folder,
-    )
-
-
 def _change(before: Any, now: Any) -> str:
     if _HASH.fullmatch(str(before)) and _HASH.fullmatch(str(now)):
         return "the content has changed"
-    return f"was {_show(before)}, is {_show(now)}"
+    texts = (json.dumps(value, ensure_ascii=False) for value in (before, now))
+    return "was {}, is {}".format(*(text if len(text) <= 80 else text[:79] + "…" for text in texts))
 
 
-def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(json.loads(json.dumps(value, default=str)))
-
-
-def _show(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:79] + "…"
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))

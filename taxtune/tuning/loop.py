@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, count_faults
@@ -23,12 +25,11 @@ from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import (
     HeldoutResult,
     IterationRecord,
+    ModelUsage,
     SampleResult,
     TemplateScores,
     TuneResult,
     Usage,
-    sum_judged,
-    sum_usage,
 )
 from taxtune.tuning.run_folder import (
     check_folder_is_for,
@@ -42,6 +43,7 @@ from taxtune.tuning.template import render
 __all__ = ["Tuner"]
 
 _SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
+_USAGE = TypeAdapter(Usage)
 _PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
 
@@ -156,8 +158,7 @@ class Tuner:
         self.history.write()
 
         records = self.history.records()
-        candidates = [*records, *self._at_other_policies(evaluator, records)]
-        selection = choose(candidates, objective)
+        selection = choose(records, objective)
         if selection is None or records[0].template is None:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
@@ -168,13 +169,8 @@ class Tuner:
         if objective.front:
             on_front = [record for record in records if record.iteration in front(records) and record is not winner]
             templates |= {f"iteration {record.iteration}": record.template or "" for record in on_front}
-        heldout, differences = compare_templates(
-            experiment,
-            evaluator,
-            templates,
-            partial(self.callbacks.tell, "on_heldout"),
-            policies={"winner": experiment.policy_of(selection)},
-        )
+        tell = partial(self.callbacks.tell, "on_heldout")
+        heldout, differences = compare_templates(experiment, evaluator, templates, tell)
         heldout, seconds = self._accounted(heldout), self._clock()
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
@@ -207,9 +203,9 @@ class Tuner:
         records, stage = self.history.records(), self.experiment.stages[0]
         if not records:
             return self.history.claim(0)
-        spent = sum_usage([record.usage for record in records])
-        new &= not spent.exceeds(self.experiment.budget)
-        if self.experiment.budget.vlm_calls is not None:  # drafts count in place of templates
+        spent, budget = sum((record.usage for record in records), Usage()), self.experiment.budget
+        new &= budget.usd is None or (spent.cost_usd or 0.0) < budget.usd
+        if budget.vlm_calls is not None:  # drafts count in place of templates
             new &= (len(records) + 1) * stage.images + spent.tried <= stage.templates * stage.images
         return self.history.claim(stage.templates - 1, new=new)
 
@@ -222,23 +218,8 @@ class Tuner:
         evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
         usage = replace(self._counted(evaluation.usage), seconds=time.monotonic() - start)
         grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
-        grown = replace(grown, judged=sum_judged([record.judged, evaluation.judged]))
         self.history.grow(replace(grown, usage=record.usage + usage, race=record.race + usage))
         self.callbacks.tell("on_race", grown)
-
-    def _at_other_policies(self, evaluator: Evaluator, records: Sequence[IterationRecord]) -> list[IterationRecord]:
-        """Returns the finalists as the run's other policies place them, from the same answers, out of the store."""
-        complete = [record for record in records if record.state == "complete" and record.template is not None]
-        most = max((len(record.rows) for record in complete), default=0)
-        placed = []
-        for policy in self.experiment.policies[1:]:
-            for record in (record for record in complete if len(record.rows) == most):
-                examples = self.experiment.splits.tuning[:most]
-                evaluation = evaluator.at(policy).evaluate(record.template or "", examples)
-                if evaluation.scores is not None:
-                    other = replace(record, rows=evaluation.rows, policy=dict(policy.identity()))
-                    placed.append(self._valued(other, evaluation.scores))
-        return placed
 
     # -- time and calls ------------------------------------------------------------------------------------------------
 
@@ -252,8 +233,8 @@ class Tuner:
 
     def _count_interrupted(self, stored: int) -> int:
         """Returns the number of `stored` answers from a killed attempt of this run that no usage counts."""
-        counted: int = sum(record.usage.asked for record in self.history.records())
-        counted += sum(int(usage["asked"]) for usage in (self.history.note("heldout usage") or {}).values())
+        counted: int = sum(record.usage.vlm.calls for record in self.history.records())
+        counted += sum(int(usage["vlm"]["calls"]) for usage in (self.history.note("heldout usage") or {}).values())
         before = self.history.note("answers before")
         if before is None:  # no attempt was killed: the rest are those of other runs, or of a calibration
             self.history.set_note("answers before", stored - counted)
@@ -262,9 +243,10 @@ class Tuner:
 
     def _counted(self, usage: Usage) -> Usage:
         """Returns a usage in which answers that an interrupted attempt got are asked, and not from the store."""
-        again = min(self._uncounted, usage.from_store)
+        vlm = usage.vlm
+        again = min(self._uncounted, vlm.from_store)
         self._uncounted -= again
-        return replace(usage, asked=usage.asked + again, from_store=usage.from_store - again)
+        return replace(usage, vlm=replace(vlm, calls=vlm.calls + again, from_store=vlm.from_store - again))
 
     def _accounted(self, heldout: Sequence[HeldoutResult]) -> tuple[HeldoutResult, ...]:
         """Returns held-out results with what they took when they were asked, where all answers are stored by now."""
@@ -273,11 +255,11 @@ class Tuner:
         for held in heldout:
             if held.template not in known:
                 known[held.template] = asdict(self._counted(held.usage))
-            elif held.usage.asked:  # of images that had no answer before
-                known[held.template] = asdict(Usage(**known[held.template]) + replace(held.usage, from_store=0))
+            elif held.usage.vlm.calls:  # of images that had no answer before
+                known[held.template] = asdict(_USAGE.validate_python(known[held.template]) + held.usage.new())
             # A baseline that won was asked once.
             again = any(earlier.template == held.template for earlier in kept)
-            kept.append(held if again else replace(held, usage=Usage(**known[held.template])))
+            kept.append(held if again else replace(held, usage=_USAGE.validate_python(known[held.template])))
         self.history.set_note("heldout usage", known)
         self.history.set_note("answers before", None)
         return tuple(kept)
@@ -294,14 +276,7 @@ class Tuner:
         except ProposalFailed as failure:
             if failure.out_of_reach:
                 self._check_within_reach(failure)
-            usage = replace(
-                drafts.usage(),
-                proposer_prompt_tokens=failure.prompt_tokens,
-                proposer_completion_tokens=failure.completion_tokens,
-                proposer_cost_usd=failure.cost_usd,
-                seconds=time.monotonic() - start,
-                proposer_faults=dict(faults),
-            )
+            usage = replace(drafts.usage(), proposer=_proposer_usage(failure, faults), seconds=time.monotonic() - start)
             record = IterationRecord(
                 claim.iteration,
                 "failed",
@@ -309,7 +284,6 @@ class Tuner:
                 reason=failure.reason,
                 rejected=failure.rejected,
                 usage=usage,
-                judged=drafts.judged,
                 trace=failure.trace,
                 out_of_reach=failure.out_of_reach,
             )
@@ -326,16 +300,9 @@ class Tuner:
             parameters=dict(proposal.parameters),
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,
-            judged=sum_judged([proposal.judged, evaluation.judged]),
             trace=tuple(proposal.trace),
             policy=dict(self.experiment.policy.identity()),
-            usage=replace(
-                proposal.trials + self._counted(evaluation.usage),
-                proposer_prompt_tokens=proposal.prompt_tokens,
-                proposer_completion_tokens=proposal.completion_tokens,
-                proposer_cost_usd=proposal.cost_usd,
-                seconds=time.monotonic() - start,
-            ),
+            usage=replace(proposal.trials + self._counted(evaluation.usage), seconds=time.monotonic() - start),
         )
         record = self._judged(record, evaluation, examples)
         if claim.iteration == 0:
@@ -446,7 +413,14 @@ class Tuner:
                 seed=experiment.seed,
                 check=lambda template: experiment.check(template, earlier),
             )
-            tried = proposal.trials + drafts.usage(proposal.template) + Usage(proposer_faults=dict(faults))
-            proposal = replace(proposal, trials=tried, judged=sum_judged([proposal.judged, drafts.judged]))
+            tried = proposal.trials + drafts.usage(proposal.template)
+            proposal = replace(proposal, trials=replace(tried, proposer=_proposer_usage(proposal, faults)))
         self.history.propose(claim, proposal)
         return proposal
+
+
+def _proposer_usage(proposed: Proposal | ProposalFailed, faults: Mapping[str, int]) -> ModelUsage:
+    """Returns the usage of a proposer's model; nothing where it has none."""
+    usage = ModelUsage(0, 0, proposed.prompt_tokens, proposed.completion_tokens, proposed.cost_usd, dict(faults))
+    templates = len(proposed.rejected) + isinstance(proposed, Proposal)
+    return replace(usage, calls=templates) if usage.tokens or usage.faults else usage

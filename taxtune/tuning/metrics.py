@@ -18,7 +18,7 @@ from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.registry import name_scores
 from taxtune.models import count_faults
 from taxtune.progress import note
-from taxtune.tuning.records import Judged, SampleResult
+from taxtune.tuning.records import ModelUsage, SampleResult
 
 if TYPE_CHECKING:
     from taxtune.data import Example
@@ -44,7 +44,7 @@ class MetricValues:
     values: NDArray[np.float64]
     remarks: tuple[str | None, ...] = ()
     reasons: tuple[str | None, ...] = ()
-    account: Judged | None = None
+    account: ModelUsage | None = None
     retryable: int = 0
 
 
@@ -177,11 +177,8 @@ class MeasureMetric:
             first = next(reason for reason in reasons if reason is not None)
             note(f"{int(missing.sum())} of {len(answers)} answers have no rating; the first: {first}")
         replies = sum(reply is not None for reply in verdicts.replies)
-        account = Judged(
-            rated=int((~missing).sum()),
-            unread=verdicts.unread,
-            failed=verdicts.unscored - verdicts.unread,
-            asked=replies - verdicts.from_store,
+        account = ModelUsage(
+            calls=replies - verdicts.from_store,
             from_store=verdicts.from_store,
             prompt_tokens=verdicts.prompt_tokens,
             completion_tokens=verdicts.completion_tokens,

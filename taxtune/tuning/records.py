@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
-from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.tuning.account import Account, account_of, sum_accounts
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from taxtune.settings import BudgetSettings
-
 __all__ = [
     "ComparisonResult",
     "Difference",
     "Finalist",
-    "FullTreeScores",
     "HeldoutResult",
     "IterationRecord",
-    "Judged",
+    "ModelUsage",
     "Provenance",
     "SampleResult",
     "Selection",
@@ -35,9 +30,6 @@ __all__ = [
     "TuneResult",
     "Turn",
     "Usage",
-    "sum_faults",
-    "sum_judged",
-    "sum_usage",
 ]
 
 T = TypeVar("T")
@@ -156,101 +148,80 @@ class SampleResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What measures that ask a language model asked about a template's answers.
+class ModelUsage:
+    """Calls to one model.
 
     Attributes:
-        rated: Answers that have a rating.
-        unread: Replies that hold no rating.
-        failed: Calls that failed, and answers that the judge was not asked about.
-        asked: Replies that the judge gave now.
-        from_store: Replies that were on disk.
-        prompt_tokens: Tokens sent in new calls.
-        completion_tokens: Tokens written in new calls.
-        cost_usd: Cost of new calls in US dollars; None where the price is unknown.
-        faults: Calls that failed, those made again included, by the kind of fault.
+        calls: Answers that it gave.
+        from_store: Answers that were on disk.
+        prompt_tokens: Tokens sent in these calls.
+        completion_tokens: Tokens written in these calls.
+        cost_usd: Their price in US dollars, 0 for a model that runs here; None where no price is known.
+        faults: Calls that failed, those made again included, by the kind of fault ("rate_limit", ...).
     """
 
-    rated: int
-    unread: int
-    failed: int
-    asked: int = 0
+    calls: int = 0
     from_store: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
     faults: dict[str, int] = field(default_factory=dict, hash=False)
 
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: ModelUsage) -> ModelUsage:
+        """Returns the sum; a cost that is unknown on either side counts as nothing there."""
+        return _added(self, other)
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an iteration consumed; cost is None where the provider's price is unknown.
+    """Calls to all models, and time.
 
     Attributes:
-        proposer_prompt_tokens: Tokens sent to the proposer.
-        proposer_completion_tokens: Tokens the proposer wrote.
-        proposer_cost_usd: Cost of the proposer's calls in US dollars.
-        vlm_prompt_tokens: Tokens sent to the VLM in new calls.
-        vlm_completion_tokens: Tokens the VLM wrote in new calls.
-        vlm_cost_usd: Cost of the VLM's new calls in US dollars.
-        asked: Answers that the VLM gave in this iteration.
-        from_store: Answers that came from the answer store.
-        seconds: Wall-clock seconds of the iteration.
+        vlm: Calls to the vision-language model.
+        proposer: Calls to the proposer's model; its `calls` are templates, accepted or refused.
+        judge: Calls to the language models that rate answers.
+        seconds: Wall-clock seconds.
         tried: Images that drafts were tried on, besides those of the template that became of one.
-        vlm_faults: Calls of the VLM that failed, those made again included, by the kind of fault ("rate_limit", ...).
-        proposer_faults: The same of the proposer's model.
-        vlm_batches: How many answers of a model on this machine were computed in batches of each size.
+        batches: How many answers of a model on this machine were computed in batches of each size.
     """
 
-    proposer_prompt_tokens: int = 0
-    proposer_completion_tokens: int = 0
-    proposer_cost_usd: float | None = None
-    vlm_prompt_tokens: int = 0
-    vlm_completion_tokens: int = 0
-    vlm_cost_usd: float | None = None
-    asked: int = 0
-    from_store: int = 0
+    vlm: ModelUsage = field(default_factory=ModelUsage)
+    proposer: ModelUsage = field(default_factory=ModelUsage)
+    judge: ModelUsage = field(default_factory=ModelUsage)
     seconds: float = 0.0
     tried: int = 0
-    vlm_faults: dict[str, int] = field(default_factory=dict, hash=False)
-    proposer_faults: dict[str, int] = field(default_factory=dict, hash=False)
-    vlm_batches: dict[str, int] = field(default_factory=dict, hash=False)
+    batches: dict[str, int] = field(default_factory=dict, hash=False)
 
     def __add__(self, other: Usage) -> Usage:
         """Returns the sum; a cost that is unknown on either side counts as nothing there."""
-        return sum_usage((self, other))
+        return _added(self, other)
 
-    def exceeds(self, budget: BudgetSettings) -> bool:
-        """Tells whether a search that consumed this has used up a budget's dollars."""
-        return budget.usd is not None and (self.proposer_cost_usd or 0.0) + (self.vlm_cost_usd or 0.0) >= budget.usd
+    @property
+    def cost_usd(self) -> float | None:
+        """The price of all that has one; None where nothing has."""
+        known = [each.cost_usd for each in (self.vlm, self.proposer, self.judge) if each.cost_usd is not None]
+        return sum(known) if known else None
 
-
-def sum_faults(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Returns the sum of counts of faults, the most frequent kind first."""
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+    def new(self) -> Usage:
+        """Returns the usage without answers from the store."""
+        return replace(self, vlm=replace(self.vlm, from_store=0), judge=replace(self.judge, from_store=0))
 
 
-def sum_usage(usages: Sequence[Usage]) -> Usage:
-    """Returns the sum of several usages; a cost that is unknown counts as nothing."""
-    return _summed(Usage, usages)
-
-
-def sum_judged(accounts: Sequence[Judged | None]) -> Judged | None:
-    """Returns the sum of what several measures asked, or None where none asked anything."""
-    known = [account for account in accounts if account is not None]
-    return _summed(Judged, known) if known else None
-
-
-def _summed(kind: type[T], parts: Sequence[T]) -> T:
+def _added(one: T, other: T) -> T:
     total: dict[str, Any] = {}
-    for each in fields(kind):  # type: ignore[arg-type]
-        known = [value for part in parts if (value := getattr(part, each.name)) is not None]
-        if known:
-            total[each.name] = sum_faults(known) if isinstance(known[0], dict) else sum(known)
-    return kind(**total)
+    for each in fields(one):  # type: ignore[arg-type]
+        a, b = getattr(one, each.name), getattr(other, each.name)
+        if isinstance(a, dict):  # counts, the most frequent kind first
+            counts = Counter(a) + Counter(b)
+            total[each.name] = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        else:
+            total[each.name] = b if a is None else a if b is None else a + b
+    return type(one)(**total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,9 +258,8 @@ class IterationRecord:
         parameters: The proposer's own description of the template (the fragments it chose).
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row per image, in the order of the split.
-        usage: Tokens, cost and seconds.
+        usage: Calls, tokens, cost and seconds.
         race: What of `usage` the race took.
-        judged: What measures that ask a language model asked it; None where there are none.
         trace: What the proposer's model did and said, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
@@ -308,7 +278,6 @@ class IterationRecord:
     rows: tuple[SampleResult, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
     race: Usage = field(default_factory=Usage, repr=False)
-    judged: Judged | None = None
     trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
     policy: dict[str, Any] = field(default_factory=dict)
@@ -331,7 +300,6 @@ class Finalist:
         bounds: What it is taken to reach in the measure of each constraint: a one-sided lower bound at the constraint's
             confidence, or, where it has none, the mean.
         reached: Whether it reaches every constraint.
-        policy: The policy that its answers were placed by.
     """
 
     iteration: int
@@ -339,7 +307,6 @@ class Finalist:
     low: float
     bounds: dict[str, float] = field(default_factory=dict, hash=False)
     reached: bool = True
-    policy: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,8 +317,7 @@ class Selection:
         winner: Its iteration.
         reached: Whether it reaches every constraint; where it does not, no template does, and it is a best estimate.
         images: Tuning images that it and the other finalists were asked about.
-        finalists: The templates that were asked about most images, in the order of their iterations; where a run has
-            several policies, each template once a policy.
+        finalists: The templates that were asked about most images, in the order of their iterations.
         policy: The policy that the winner's answers are placed by.
         status: What is known of the winner where a constraint has a confidence: "certified" (its bound reaches every
             constraint, and so does that of every more cautious template), "passes-alone" (its bound does, but a more
@@ -367,23 +333,6 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class FullTreeScores:
-    """The same placements scored on the whole taxonomy, for a run that is restricted to a part of it.
-
-    Attributes:
-        domain: Label of the root that the run is restricted to ("Aves").
-        root: Label of the whole taxonomy's root ("life").
-        scores: Scores on the whole taxonomy, over the same images.
-        intervals: Their bootstrap intervals, by name.
-    """
-
-    domain: str
-    root: str
-    scores: HierarchicalScores
-    intervals: dict[str, Interval]
-
-
-@dataclass(frozen=True, slots=True)
 class HeldoutResult:
     """One template on the held-out split, or on the images that it was evaluated on.
 
@@ -393,11 +342,9 @@ class HeldoutResult:
         scores: Scores over the images that were answered, and rated where there is a judge, for *all* templates.
         intervals: Bootstrap intervals of the scores, by name.
         rows: One row per image.
-        full: The scores on the whole taxonomy; None unless the run is restricted to a part of it.
         off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or "root".
         ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
-        usage: What asking consumed.
-        judged: What measures that ask a language model asked it; None where there are none.
+        usage: Calls, tokens, cost and seconds.
         split: Which images they are: "held-out", or "tuning" where those were evaluated.
     """
 
@@ -406,11 +353,9 @@ class HeldoutResult:
     scores: TemplateScores
     intervals: dict[str, Interval] = field(repr=False)
     rows: tuple[SampleResult, ...] = field(repr=False)
-    full: FullTreeScores | None = None
     off_tree_as: str = "child"
     ranks: tuple[RankIntervals, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage, repr=False)
-    judged: Judged | None = None
     split: str = "held-out"
 
 
@@ -422,13 +367,11 @@ class Difference:
         name: The template that is compared.
         other: The template that it is compared with.
         metrics: Paired differences `name` minus `other`, by metric.
-        full: The same on the whole taxonomy; empty unless the run is restricted to a part of it.
     """
 
     name: str
     other: str
     metrics: dict[str, PairedDifference]
-    full: dict[str, PairedDifference] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -455,14 +398,49 @@ class Provenance:
     source: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class _Result:
-    """What the results of a tuning run and of a comparison share."""
+    """What the results of a tuning run and of a comparison share.
+
+    Attributes:
+        name: The run's name.
+        heldout: Templates on the same held-out images, the baseline first.
+        differences: Paired differences of held-out scores, each later template minus each earlier one.
+        folder: The folder of the run or the comparison.
+        where: Where to look: commands and files, by what they show.
+        provenance: What was run.
+        seconds: Wall time until the held-out images were answered, of all sessions; None where it is not known.
+    """
 
     name: str
     heldout: tuple[HeldoutResult, ...]
     differences: tuple[Difference, ...]
     folder: str
-    provenance: Provenance
+    where: dict[str, str] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
+    seconds: float | None = None
+
+    def __repr__(self) -> str:
+        """Returns the result in a line: the records that it holds would fill pages."""
+        scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout) or "not finished"
+        return f"{type(self).__name__}({self.name!r}, held-out hP: {scores}, folder={self.folder!r})"
+
+    @property
+    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
+        return self.heldout
+
+    @property
+    def usage(self) -> Usage:
+        """The calls to each model, in all runs of a comparison, their cost and the time."""
+        total = sum((each.usage for each in self._asked), Usage())
+        return total if self.seconds is None else replace(total, seconds=self.seconds)
+
+    @property
+    def faults(self) -> dict[str, dict[str, int]]:
+        """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
+        usage = self.usage
+        faults = {"model": usage.vlm.faults, "proposer": usage.proposer.faults, "judge": usage.judge.faults}
+        return {who: counts for who, counts in faults.items() if counts}
 
     def against(self, name: str, other: str) -> Difference | None:
         """Returns the differences `name` minus `other` of held-out templates, or None where they were not compared."""
@@ -489,6 +467,21 @@ class _Result:
             remedy=f"There are {', '.join(held.name for held in self.heldout) or 'none yet: the run is not finished'}.",
         )
 
+    def answers(self, which: str) -> DataFrame:
+        """Returns the answers about each held-out image, with placement and scores.
+
+        Args:
+            which: "baseline", "winner", the name of a comparison's objective or of a template.
+
+        Returns:
+            One row per image: the fields of `SampleResult`, and a column a metric. Values that a failed call lacks are
+            missing, never 0.
+
+        Raises:
+            DataError: If there are no such answers.
+        """
+        return _frame(self._held(which).rows)
+
     def heldout_frame(self) -> DataFrame:
         """Returns the held-out scores: one row per template, with columns SCORE, `SCORE_low`, `SCORE_high`."""
         import pandas as pd
@@ -503,33 +496,15 @@ class _Result:
             rows.append({**row, "template": held.template})
         return pd.DataFrame(rows)
 
-    def _repr_html_(self) -> str:
-        """Shows the held-out scores with their 95 % intervals in a notebook: one row per score."""
-        import pandas as pd
 
-        columns = {
-            held.name: {
-                metric_name(key): f"{ends.estimate:.3f} ({ends.low:.3f} to {ends.high:.3f})"
-                for key, ends in held.intervals.items()
-            }
-            for held in self.heldout
-        }
-        images = f"{self.heldout[0].scores.n:,} held-out images" if self.heldout else "not finished"
-        return f"<p>{images}; scores with 95 % intervals</p>{pd.DataFrame(columns).to_html()}"
-
-    def _described(self, *facts: str) -> str:
-        """Returns the result in a line: the records that it holds would fill pages."""
-        scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout) or "not finished"
-        parts = [repr(self.name), *facts, f"held-out hP: {scores}", f"folder={self.folder!r}"]
-        return f"{type(self).__name__}({', '.join(parts)})"
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TuneResult(_Result):
     """A tuning run; one that was stopped before its end, read by `taxtune.load_run`, has no held-out results yet.
 
+    The attributes not listed here are `name`, `folder`, `where`, `provenance`, `seconds`, and `heldout` and
+    `differences`: baseline and winner on the held-out split, with their paired differences.
+
     Attributes:
-        name: The run's name.
         objective: The objective's name, such as "hp".
         constraints: What a template had to reach on the tuning split to count.
         trivial_hp: hP of always answering the domain's root on the tuning split.
@@ -537,18 +512,10 @@ class TuneResult(_Result):
         winner: Number of the winning iteration.
         iterations: Every iteration, the baseline first.
         pareto: Numbers of the iterations that no other beats in both hP and hR.
-        heldout: Baseline and winner on the held-out split.
-        differences: The paired differences of each later held-out result from each earlier one, winner minus baseline
-            first.
-        folder: The run's folder.
-        where: Where to look: commands and files, by what they show.
-        provenance: What was run.
         selection: How the winner was chosen; None of a run that is not finished.
         spec: What was tuned for; None of a run that is not finished.
-        seconds: Wall time until the held-out images were answered, of all sessions where the run was resumed.
     """
 
-    name: str
     objective: str
     constraints: tuple[Constraint, ...]
     trivial_hp: float
@@ -556,29 +523,12 @@ class TuneResult(_Result):
     winner: int
     iterations: tuple[IterationRecord, ...]
     pareto: tuple[int, ...]
-    heldout: tuple[HeldoutResult, ...]
-    differences: tuple[Difference, ...]
-    folder: str
-    where: dict[str, str] = field(default_factory=dict)
-    provenance: Provenance = field(default_factory=Provenance)
     selection: Selection | None = None
     spec: ObjectiveSpec | None = None
-    seconds: float | None = None
-
-    def __repr__(self) -> str:
-        return self._described(
-            f"objective={self.objective!r}", f"iterations={len(self.iterations)}", f"winner={self.winner}"
-        )
 
     @property
-    def faults(self) -> dict[str, dict[str, int]]:
-        """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
-        return _faults([*self.iterations, *self.heldout])
-
-    @property
-    def account(self) -> Account:
-        """The calls to each model, and their cost."""
-        return account_of(self.iterations, self.heldout, self.seconds)
+    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
+        return (*self.iterations, *self.heldout)
 
     @property
     def heldout_winner(self) -> HeldoutResult:
@@ -599,16 +549,6 @@ class TuneResult(_Result):
     def baseline(self) -> IterationRecord:
         """The iteration of the baseline."""
         return self.iterations[0]
-
-    @property
-    def area(self) -> float:
-        """The area below the front on the held-out images: the share of the hP-hR plane that some template reaches."""
-        points = sorted(((held.scores.hr, held.scores.hp) for held in self.heldout), reverse=True)
-        area, highest = 0.0, 0.0
-        for (hr, hp), (lower, _) in zip(points, [*points[1:], (0.0, 0.0)], strict=True):
-            highest = max(highest, hp)
-            area += highest * (hr - lower)
-        return area
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -637,20 +577,13 @@ class TuneResult(_Result):
         )
 
     def answers(self, which: str | int = "winner") -> DataFrame:
-        """Returns the answers about each image, with placement and scores.
-
-        Args:
-            which: "winner" or "baseline" for the held-out images, or an iteration's number for the tuning images.
-
-        Returns:
-            One row per image: the fields of `SampleResult`, and a column a metric. Values that a failed call lacks are
-            missing, never 0.
+        """Returns the answers about each image: held-out ones by a template's name, tuning ones by an iteration.
 
         Raises:
             DataError: If there are no such answers.
         """
         if isinstance(which, str):
-            return _frame(self._held(which).rows)
+            return super().answers(which)
         for record in self.iterations:
             if record.iteration == which:
                 return _frame(record.rows)
@@ -660,37 +593,22 @@ class TuneResult(_Result):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
-        data = asdict(self) | {"account": self.account.as_dict(), "faults": self.faults}
+        data = asdict(self) | {"usage": asdict(self.usage)}
         del data["provenance"]
         return data
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ComparisonResult(_Result):
     """Templates compared on the same held-out images: winners of runs with different objectives, or given ones.
 
+    The other attributes are those of `TuneResult`; `heldout` has the baseline and each run's winner.
+
     Attributes:
-        name: The runs' name.
         runs: One tuning run an objective, in the order asked for; none where given templates are evaluated.
-        heldout: The baseline and each run's winner on the same held-out images.
-        differences: Paired differences of held-out scores, each later template against each earlier one.
-        folder: The comparison's folder.
-        where: Where to look: commands and files, by what they show.
-        provenance: What was run.
-        seconds: Wall time until the held-out images were answered; None where it is not known.
     """
 
-    name: str
     runs: tuple[TuneResult, ...]
-    heldout: tuple[HeldoutResult, ...]
-    differences: tuple[Difference, ...]
-    folder: str
-    where: dict[str, str] = field(default_factory=dict)
-    provenance: Provenance = field(default_factory=Provenance)
-    seconds: float | None = None
-
-    def __repr__(self) -> str:
-        return self._described()
 
     @property
     def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
@@ -698,48 +616,19 @@ class ComparisonResult(_Result):
         return tuple((run.objective, run) for run in self.runs)
 
     @property
-    def faults(self) -> dict[str, dict[str, int]]:
-        """Calls that failed: by whom was asked ("model", "proposer", "judge"), by the kind of fault."""
-        iterations = [record for run in self.runs for record in run.iterations]
-        return _faults([*iterations, *(held for result in (*self.runs, self) for held in result.heldout)])
-
-    @property
-    def account(self) -> Account:
-        """The calls to each model in all runs, and their cost; given templates have none but the held-out images."""
-        if not self.runs:
-            return account_of((), self.heldout, self.seconds)
-        return sum_accounts([run.account for run in self.runs], self.seconds)
+    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
+        return self.runs or self.heldout
 
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: one row per template."""
         return self.heldout_frame()
-
-    def answers(self, which: str) -> DataFrame:
-        """Returns the answers about each held-out image: see `TuneResult.answers`.
-
-        Args:
-            which: "baseline", or the name of a run's objective.
-
-        Raises:
-            DataError: If there are no such answers.
-        """
-        return _frame(self._held(which).rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("provenance", "runs")}
         data |= {key: [asdict(each) for each in data[key]] for key in ("heldout", "differences")}
         data["runs"] = [run.as_dict() for run in self.runs]
-        return data | {"account": self.account.as_dict(), "faults": self.faults}
-
-
-def _faults(asked: Sequence[IterationRecord | HeldoutResult]) -> dict[str, dict[str, int]]:
-    faults = {
-        "model": sum_faults(each.usage.vlm_faults for each in asked),
-        "proposer": sum_faults(each.usage.proposer_faults for each in asked),
-        "judge": sum_faults(each.judged.faults for each in asked if each.judged is not None),
-    }
-    return {who: counts for who, counts in faults.items() if counts}
+        return data | {"usage": asdict(self.usage)}
 
 
 def _frame(rows: Sequence[SampleResult]) -> DataFrame:

@@ -231,7 +231,7 @@ def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult
     from pydantic import TypeAdapter
 
     runs = data.pop("runs", None)
-    data = {key: value for key, value in data.items() if key not in ("account", "faults")} | {"folder": str(folder)}
+    data = {key: value for key, value in data.items() if key != "usage"} | {"folder": str(folder)}
     if (file := folder / "provenance.json").exists():
         data["provenance"] = _json(file)
     if runs is None:
@@ -316,7 +316,7 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     try:
         data: dict[str, Any] = {**load_yaml(text)}
     except (yaml.YAMLError, RecursionError, TypeError) as error:
-        raise RecipeError("The run's record of its recipe cannot be read.", file=record, remedy=remedy) from error
+        raise RecipeError(f"The run's recipe cannot be read: {error}", file=record, remedy=remedy) from error
     for group, did in _GIVEN.items():
         missing = group in STAND_INS and group not in data
         if (missing or data.get(group, {}).get("kind") == "python") and group not in given:
@@ -335,8 +335,4 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     try:
         return Recipe.model_validate(data).from_file(None if source is None else Path(source))
     except ValidationError as error:
-        first = error.errors()[0]
-        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise RecipeError(
-            f"The run's record of its recipe cannot be used: {what}", file=record, remedy=remedy
-        ) from error
+        raise RecipeError(f"The run's recipe cannot be used: {error}", file=record, remedy=remedy) from error

@@ -323,7 +323,6 @@ def _choose(
                 low=float(lows[i]),
                 bounds=bounds[i],
                 reached=bool(reached[i]),
-                policy=record.policy,
             )
             for i, record in enumerate(finalists)
         ),

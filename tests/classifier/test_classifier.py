@@ -37,7 +37,7 @@ from tests.trees import trees
 from tests.tuning.toy import PARENT, BicycleMapper, Cyclist, ToyVLM, Wavering, make_files, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
-VOTE = ("policy.samples=4", "policy.share=[0.75, 0.5]")
+VOTE = ("policy.samples=4", "policy.share=0.5")
 
 FEW = {"data.tuning": 4, "data.heldout": 6, "iterations": 1, "tracking.mlflow": False}
 
@@ -91,7 +91,7 @@ def test_a_calibration_takes_the_place_of_the_runs_own_policy(tmp_path):
     toy_run(tmp_path)
     with pytest.raises(DataError, match="not calibrated"):
         taxtune.load_classifier(tmp_path / "run", calibrated=True, vlm=Wavering())
-    found = taxtune.calibrate(tmp_path / "run", risk=0.3, heldout=True, vlm=Wavering())
+    found = taxtune.calibrate(tmp_path / "run", risk=0.3, vlm=Wavering())
     classifier = taxtune.load_classifier(tmp_path / "run", calibrated=True, vlm=Wavering())
     assert classifier.policy == found.policy
     assert isinstance(classifier.policy, Vote)

@@ -60,7 +60,6 @@ def test_a_dry_run_says_the_cost_and_asks_nothing(run: Path) -> None:
     [
         (["--risk=0.01"], "28 calibration images cannot show that the risk is kept: even if every answer were right"),
         (["--risk=2"], "The risk must be between 0 and 1."),
-        (["--templates=5", "--samples=5"], "The run has only 2 templates."),
         (["--temperature=0"], "Give a temperature"),
     ],
 )
@@ -76,6 +75,6 @@ def test_a_run_can_vote_all_along(tmp_path: Path) -> None:
     done = run_captured("tune", "fieldguide", *(f"--set={each}" for each in settings), "--out=run", folder=tmp_path)
     assert done.code == 0, done.err
     records = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
-    assert records[0]["usage"]["asked"] == 2 * 6
+    assert records[0]["usage"]["vlm"]["calls"] == 2 * 6
     assert all(len(row["votes"]) == 2 for record in records for row in record["rows"])
     assert "2 answers" in calibrate(tmp_path / "run", "--dry-run").err

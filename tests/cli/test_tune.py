@@ -137,8 +137,8 @@ def test_the_comparison_asks_every_question_once(compared: tuple[Path, dict[str,
     held = {entry["template"] for entry in result["heldout"]}
     assert len(answered(out)) == TUNING * len(templates["hp"] | templates["accuracy"]) + HELDOUT * len(held)
     # The accuracy run finds the baseline, and whatever the other run has asked, in the store.
-    usage = result["runs"][1]["iterations"][0]["usage"]
-    assert (usage["asked"], usage["from_store"]) == (0, TUNING)
+    usage = result["runs"][1]["iterations"][0]["usage"]["vlm"]
+    assert (usage["calls"], usage["from_store"]) == (0, TUNING)
 
 
 def test_evaluate_finds_the_winner_as_compare_left_it(compared: tuple[Path, dict[str, Any]]) -> None:

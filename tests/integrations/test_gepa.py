@@ -198,7 +198,7 @@ def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
     assert (result.best.template, result.selection.images) == (CAREFUL, 8)
     heldout = {row.image for row in result.heldout[0].rows}
     asked = [line for line in (tmp_path / "asked").read_text().splitlines() if line.split("|")[1] not in heldout]
-    assert sum(record.usage.asked for record in result.iterations) == len(asked) <= 160
+    assert sum(record.usage.vlm.calls for record in result.iterations) == len(asked) <= 160
 
 
 def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_nothing_were(tmp_path: Path) -> None:

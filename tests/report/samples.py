@@ -16,6 +16,7 @@ from taxtune.tuning.records import (
     Difference,
     HeldoutResult,
     IterationRecord,
+    ModelUsage,
     SampleResult,
     TemplateScores,
     TuneResult,
@@ -107,7 +108,7 @@ def iteration(
             reason="three replies in a row were refused: a repeat of iteration 2",
             rejected=(("{{ ''.__class__ }}", "attribute access is refused"), (BASELINE, "a repeat of iteration 0")),
             trace=(Turn("submit", '{"template": "{{ x }}"}', '{"error": "unknown variable"}', 900, 120),),
-            usage=Usage(proposer_prompt_tokens=900, proposer_completion_tokens=120, proposer_cost_usd=0.002, seconds=3),
+            usage=Usage(proposer=ModelUsage(2, 0, 900, 120, 0.002), seconds=3),
         )
     source = template or (
         BASELINE
@@ -128,7 +129,7 @@ def iteration(
         feasible=hr >= 0.42,
         parameters={} if k == 0 else {"care": "if unsure, back off", "format": "short"},
         rows=rows(images, k),
-        usage=Usage(1200, 80, 0.0031, 500, 90, None, 15, 5, 7.5 + k),
+        usage=Usage(ModelUsage(15, 5, 500, 90), ModelUsage(1, 0, 1200, 80, 0.0031), seconds=7.5 + k),
     )
 
 

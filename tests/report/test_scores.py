@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report import scores
-from taxtune.tuning.records import Difference, FullTreeScores
+from taxtune.tuning.records import Difference
 from tests.report import samples
 
 
@@ -63,20 +62,6 @@ def test_every_score_and_every_difference_is_in_one_table() -> None:
     assert rows["hP", "accuracy-tuned − baseline"] == [-0.024, pytest.approx(-0.045), pytest.approx(-0.004), 0.0004]
     assert len([key for key in rows if key[0] == "ihP"]) == 6
     assert rows["off the tree", "baseline"] == [0.05, None, None, None]
-
-
-def test_a_restricted_run_has_the_scores_on_both_trees() -> None:
-    run = samples.tune(n=2)
-    whole = HierarchicalScores(0.98, 0.8, 0.88, 0.3, 4.0, 200)
-    full = FullTreeScores("Aves", "life", whole, dict.fromkeys(("hp", "hr"), Interval(0.5, 0.4, 0.6)))
-    held = tuple(replace(one, full=full) for one in run.heldout)
-    change = replace(run.differences[0], full=samples.differences(0.011, 0.022, 0.033))
-    rows = {row[:2]: row[2] for row in scores.score_table(replace(run, heldout=held, differences=(change,))).rows}
-    assert rows["hP on Aves", "winner"] == 0.962
-    assert rows["hP on life", "winner"] == 0.98
-    assert rows["hP on life", "winner − baseline"] == 0.011
-    assert ("accuracy", "winner") in rows
-    assert ("accuracy on life", "winner") not in rows
 
 
 def test_precision_and_recall_at_each_rank_with_their_counts() -> None:

@@ -51,7 +51,7 @@ def test_a_run_tunes_with_an_agent(tmp_path):
     # The draft's answers are in the store by the time that it is asked about all images.
     assert sum(row.from_store for row in careful.rows) >= 4
     # The other draft's two images are on the iteration's account.
-    assert (careful.usage.asked, careful.usage.tried) == (8 + 2, 2)
+    assert (careful.usage.vlm.calls, careful.usage.tried) == (8 + 2, 2)
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == len(set(asked))
     assert sum(line.startswith("Give only the family.") for line in asked) == 2

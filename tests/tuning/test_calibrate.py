@@ -10,15 +10,14 @@ from PIL import Image
 from rich.console import Console
 
 import taxtune
-from taxtune.errors import DataError, ModelError, TaxtuneError
+from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Failure
 from taxtune.policies import Vote
 from taxtune.policies.base import Places
 from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
 from taxtune.tuning.calibrate import CalibrationRun, read_calibration
-from taxtune.tuning.loop import Tuner
-from taxtune.tuning.records import TemplateScores, TuneResult
+from taxtune.tuning.records import TuneResult
 from tests.tuning.toy import ToyVLM, Wavering, make_parts, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
@@ -39,7 +38,7 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
     vlm = Wavering()
     result = toy_run(tmp_path, vlm, (*SMALL, *VOTE, "prompt.baseline=Which {{ domain }}?"))
     baseline = result.baseline
-    assert baseline.usage.asked == 4 * len(baseline.rows)
+    assert baseline.usage.vlm.calls == 4 * len(baseline.rows)
     for row in baseline.rows:
         murky = not row.image[:-4].endswith(("0", "1"))
         assert len(row.votes) == 4
@@ -54,34 +53,17 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
     assert taxtune.load_run(result.folder).iterations[0].rows == baseline.rows  # type: ignore[union-attr]
 
 
-def by_hr(scores: TemplateScores) -> float:
-    return scores.hr
-
-
-def test_the_winner_is_chosen_at_every_share_without_asking_again(tmp_path: Path) -> None:
-    def run(name: str, share: str) -> tuple[TuneResult, int]:
-        vlm = Wavering()
-        overrides = (*SMALL, *VOTE[:2], f"policy.share={share}", "data.tuning=8")
-        parts = make_parts(tmp_path / "in", tmp_path / name, vlm, overrides)
-        return Tuner(parts.tuned_for(by_hr), parts.folder).run(), vlm.asked
-
-    (one, asked), (several, asked_for_several) = run("one", "0.75"), run("several", "[0.75, 0.5]")
-    assert asked == asked_for_several
-    assert one.baseline.scores == several.baseline.scores  # templates are compared at the first share
-    assert one.selection is not None
-    assert one.selection.policy["share"] == 0.75
-    # At a half, a murky image gets a shade that half the answers name, which is the right one now and then.
-    assert several.selection is not None
-    assert several.selection.policy == {"kind": "vote", "samples": 4, "share": 0.5}
+def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
+    result = toy_run(tmp_path, None, (*SMALL, *VOTE))
+    assert result.selection is not None
+    assert result.selection.policy == {"kind": "vote", "samples": 4, "share": 0.75}
     console = Console(file=StringIO(), width=200)
-    print_result(console, several)
-    assert "Placed by vote (samples 4, share 0.5)." in console.file.getvalue()  # type: ignore[attr-defined]
-    assert "Placed by vote (samples 4, share 0.5)." in render_report(several)
-    assert len(several.selection.finalists) == 2 * len(one.selection.finalists)
-    assert several.heldout[1].scores.hr > one.heldout[1].scores.hr
-    loaded = taxtune.load_run(several.folder)
+    print_result(console, result)
+    assert "Placed by vote (samples 4, share 0.75)." in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Placed by vote (samples 4, share 0.75)." in render_report(result)
+    loaded = taxtune.load_run(result.folder)
     assert isinstance(loaded, TuneResult)
-    assert loaded.selection == several.selection
+    assert loaded.selection == result.selection
 
 
 def test_a_policy_of_ones_own_decides(tmp_path: Path) -> None:
@@ -184,19 +166,6 @@ def test_an_interrupted_calibration_goes_on(run: Path) -> None:
     again = Wavering()
     taxtune.calibrate(run, risk=0.3, samples=4, vlm=again)
     assert again.asked == 40 - 12
-
-
-def test_several_templates_are_asked_once_each(run: Path) -> None:
-    vlm = Wavering()
-    work = CalibrationRun(run, risk=0.3, templates=3, heldout=True, vlm=vlm)
-    assert work.vote.samples == 3
-    assert len(set(work.sources)) == 3
-    assert work.sources[0] == work.result.best.template
-    found = work.run()
-    assert found.templates == work.sources
-    assert found.images == 16
-    with pytest.raises(DataError, match="only 3 templates"):
-        _ = CalibrationRun(run, risk=0.3, templates=9, vlm=vlm).sources
 
 
 def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:

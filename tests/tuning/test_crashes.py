@@ -100,11 +100,11 @@ def work(folder: Path, out: Path, overrides: tuple[str, ...], moment: int | None
 
 
 def calibrate(folder: Path, out: Path, moment: int | None = None, delay: float = 0.0) -> None:
-    """Calibrates the winner of a finished run on its held-out images."""
+    """Calibrates the winner of a finished run on images of neither split."""
     from taxtune.tuning.calibrate import CalibrationRun
 
     vlm = Dying(out / "asked.log", moment, delay, out / "answers.db")
-    CalibrationRun(out, 0.4, samples=3, heldout=True, recipe=folder / "recipe.yaml", vlm=vlm).run()
+    CalibrationRun(out, 0.4, samples=3, recipe=folder / "recipe.yaml", vlm=vlm).run()
 
 
 def wait_until(ready: Callable[[], bool]) -> None:
@@ -177,13 +177,14 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_happened(
 @pytest.mark.heavy
 def test_a_calibration_that_is_killed_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     folder, whole, out = tmp_path / "in", tmp_path / "whole", tmp_path / "killed"
-    make_files(folder)
+    recipe = make_files(folder)
+    recipe.write_text(recipe.read_text().replace("tuning: 8, heldout: 12", "tuning: 4, heldout: 4"))
     assert not ended(start(work, folder, whole, ("iterations=1",)))
     shutil.copytree(whole, out)
     before = len(asked(whole))
     assert not ended(start(calibrate, folder, whole))
     once = asked(whole)[before:]
-    assert len(once) == 12 * 2, "the winner's first answers are in the store"
+    assert len(once) == 12 * 3
 
     chance = random.Random(0)
     moments = sorted(chance.sample(range(len(once)), 5))

@@ -9,8 +9,6 @@ import pytest
 
 from taxtune.errors import TaxonomyError, TaxtuneError
 from taxtune.progress import showing
-from taxtune.report.html import render_report
-from taxtune.tracking.values import result_tables
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import TuneResult
 from tests.displays import Recorder
@@ -55,43 +53,20 @@ def test_the_domain_is_the_root_and_images_outside_are_left_out_and_counted(
     assert (result.trivial_hp, result.trivial_hr) == (1.0, pytest.approx(1 / 3))
 
 
-def test_both_values_are_those_of_sets_of_ancestors(run: tuple[Experiment, TuneResult, list[str]]) -> None:
+def test_scores_are_those_of_sets_of_ancestors_below_the_root(run: tuple[Experiment, TuneResult, list[str]]) -> None:
     session, result, _ = run
     whole = session.full_taxonomy
     for held in result.heldout:
-        assert held.full is not None
-        assert (held.full.domain, held.full.root) == ("colour", "sight")
-        expected: dict[str, list[float]] = {"hp": [], "hr": [], "full_hp": [], "full_hr": []}
+        expected: dict[str, list[float]] = {"hp": [], "hr": []}
         for row in held.rows:
             placed, truth = row.placement.split("/"), row.truth.split("/")  # type: ignore[union-attr]
-            for key, above in (("", []), ("full_", ["sight", "property"])):
-                p = {tuple((above + placed)[: i + 1]) for i in range(len(above + placed))}
-                t = {tuple((above + truth)[: i + 1]) for i in range(len(above + truth))}
-                expected[f"{key}hp"].append(len(p & t) / len(p))
-                expected[f"{key}hr"].append(len(p & t) / len(t))
+            p = {tuple(placed[: i + 1]) for i in range(len(placed))}
+            t = {tuple(truth[: i + 1]) for i in range(len(truth))}
+            expected["hp"].append(len(p & t) / len(p))
+            expected["hr"].append(len(p & t) / len(t))
             assert whole.path(whole.resolve(("sight", "property", *placed)))[2:] == tuple(placed)
         for key in ("hp", "hr"):
             assert getattr(held.scores, key) == pytest.approx(np.mean(expected[key]))
-            assert getattr(held.full.scores, key) == pytest.approx(np.mean(expected[f"full_{key}"]))
-            ends = held.full.intervals[key]
-            assert ends.low <= ends.estimate <= ends.high
-        assert held.full.scores.accuracy == held.scores.accuracy
-        assert held.full.scores.depth == pytest.approx(held.scores.depth + 2)
-    before, after = (held.full.scores for held in result.heldout if held.full is not None)
-    assert result.differences[0].full["hr"].difference == pytest.approx(after.hr - before.hr)
-
-
-def test_without_a_root_nothing_is_added(tmp_path: Path) -> None:
-    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=1",))
-    result = tuned(session, tmp_path / "out")
-    assert session.part is None
-    assert all(held.full is None for held in result.heldout)
-    assert result.differences[0].full == {}
-    assert not any(" on " in name for name in result_tables(result)["heldout.json"]["score"])
-    page = render_report(result)
-    assert '<td class="left">hP</td>' in page
-    assert "restricted to" not in page
-    assert "domain root" not in session.tuned_for().identity()
 
 
 def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(tmp_path: Path) -> None:
@@ -100,7 +75,7 @@ def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(tm
     other = restricted(tmp_path / "in", tmp_path / "out", "bluish", settings)
     with pytest.raises(TaxtuneError, match=r'recipe.taxonomy.root: was "colour", is "bluish"'):
         tuned(other, tmp_path / "out", resume=True)
-    # The same part, a step further down the whole: its scores on the whole would not be comparable.
+    # The same part, a step further down the whole.
     moved = restricted(tmp_path / "in", tmp_path / "out", overrides=settings)
     tree = tmp_path / "in" / "tree.csv"
     tree.write_text(tree.read_text().replace("property,sight", "look,sight\nproperty,look"))

@@ -160,8 +160,8 @@ def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> 
     assert "returned a response without choices, after 2 attempts" in (failed.reason or "")
     assert failed.out_of_reach
     assert failed.value is None
-    assert failed.usage.proposer_faults == {"no_choices": 2}
-    assert after.usage.proposer_faults == {"no_choices": 1}
+    assert failed.usage.proposer.faults == {"no_choices": 2}
+    assert after.usage.proposer.faults == {"no_choices": 1}
     assert result.faults == {"proposer": {"no_choices": 3}}
     assert printed(result).count("Failed calls: 3 of the proposer (no choices 3)") == 1
     page = (tmp_path / "out/report.html").read_text()
@@ -218,10 +218,10 @@ def test_the_models_faults_are_counted_on_both_splits(tmp_path: Path) -> None:
         result = tuned(session(tmp_path / "in", tmp_path / "out", server, "iterations=2", max_retries=1))
     first, mute, last = result.iterations
     assert (first.state, mute.state, last.state) == ("complete", "void", "complete")
-    assert first.usage.vlm_faults == last.usage.vlm_faults == {}
+    assert first.usage.vlm.faults == last.usage.vlm.faults == {}
     assert "returned an empty answer" in (mute.reason or "")
-    assert set(mute.usage.vlm_faults) == {"empty_text"}
-    asked = mute.usage.vlm_faults["empty_text"]
+    assert set(mute.usage.vlm.faults) == {"empty_text"}
+    asked = mute.usage.vlm.faults["empty_text"]
     assert 8 < asked <= 16
-    assert result.heldout[0].usage.vlm_faults == {"web_page": 1}
+    assert result.heldout[0].usage.vlm.faults == {"web_page": 1}
     assert result.faults == {"model": {"empty_text": asked, "web_page": 1}}

@@ -15,6 +15,7 @@ from taxtune.metrics.statistics import INFORMATION_METRICS, METRICS
 from taxtune.models.api_errors import load_litellm
 from taxtune.report.html import render_report
 from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.records import ModelUsage
 from tests import servers
 from tests.servers import OpenAIServer
 from tests.tuning.toy import ToyVLM, compared, make_parts, tuned
@@ -67,8 +68,6 @@ def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
         rows = [row.measures["lave"] for row in record.rows]
         assert record.scores.measures["lave"] == pytest.approx(np.mean(rows))
         assert record.value == record.scores.measures["lave"]
-        assert record.judged is not None
-        assert (record.judged.rated, record.judged.unread, record.judged.failed) == (8, 0, 0)
         for row in record.rows:
             exact = row.answer == f"A: {row.truth.rsplit('/', 1)[-1]}."
             assert row.measures["lave"] == (1.0 if exact else 0.5 if row.answer == "A: colour." else 0.0)
@@ -124,8 +123,6 @@ def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -
     assert {row.truth for row in unrated} == {"colour/reddish/crimson"}
     assert all(row.measures["lave"] is None and row.hp is not None for row in unrated)
     assert record.missing == len(unrated) > 0
-    assert record.judged is not None
-    assert record.judged.unread == len(unrated)
     assert record.scores is not None
     assert record.scores.measures["lave"] == pytest.approx(
         np.mean([row.measures["lave"] for row in record.rows if row.measures["lave"] is not None])
@@ -176,8 +173,8 @@ def test_a_comparison_judges_every_winner(tmp_path: Path) -> None:
         run = session(tmp_path / "in", tmp_path / "out", server, "iterations=2", "objective.kind=hp")
         result = compared(run, ("hp", "lave"))
     hp, lave = result.runs
-    assert all(record.judged is None for record in hp.iterations), "a run for hP asks no judge"
-    assert all(record.judged is not None for record in lave.iterations)
+    assert all(record.usage.judge == ModelUsage() for record in hp.iterations), "a run for hP asks no judge"
+    assert all(record.usage.judge.from_store + record.usage.judge.calls > 0 for record in lave.iterations)
     assert [held.name for held in result.heldout] == ["baseline", "hp", "lave"]
     assert all("lave" in held.scores.measures for held in result.heldout)
     assert "lave" in result.against("lave", "hp").metrics

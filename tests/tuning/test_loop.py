@@ -181,7 +181,7 @@ def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
     result = compared(session, ("hp", "accuracy"))
     hp, accuracy = result.runs
     assert hp.iterations[0].rows[0].answer == accuracy.iterations[0].rows[0].answer
-    assert accuracy.iterations[0].usage.asked == 0, "the baseline was asked once"
+    assert accuracy.iterations[0].usage.vlm.calls == 0, "the baseline was asked once"
     assert [h.name for h in result.heldout] == ["baseline", "hp", "accuracy"]
     assert {each.key for each in result.differences} == {"hp - baseline", "accuracy - baseline", "accuracy - hp"}
     scores = {h.name: h.scores for h in result.heldout}
@@ -195,7 +195,7 @@ def test_runs_of_a_comparison_that_get_more_iterations_count_their_own_answers_a
     for model, overrides, resume in zip(models, (("iterations=2",), ("iterations=6",)), (False, True), strict=True):
         session = make_parts(tmp_path / "in", tmp_path / "out", model, overrides)
         result = compared(session, ("hp", "accuracy"), resume=resume)
-    assert result.account.model.calls == sum(model.asked for model in models)
+    assert result.usage.vlm.calls == sum(model.asked for model in models)
 
 
 class Lost(ToyVLM):
@@ -221,11 +221,11 @@ def test_the_account_counts_the_calls_of_attempts_that_were_interrupted(tmp_path
         tuned(make_parts(tmp_path / "in", tmp_path / "out", Interrupted()))
     model = ToyVLM()
     result = tuned(make_parts(tmp_path / "in", tmp_path / "out", model), resume=True)
-    account, expected = result.account.model, load_run(whole.folder / "out").account.model
+    account, expected = result.usage.vlm, load_run(whole.folder / "out").usage.vlm
     assert model.asked < expected.calls, "the answers are kept"
     assert (account.calls, account.from_store) == (expected.calls, expected.from_store)
     again = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.4",)), resume=True)
-    assert again.account.model == account
+    assert again.usage.vlm == account
 
 
 def test_held_out_images_that_are_answered_later_are_added_to_the_account(tmp_path):
@@ -240,7 +240,7 @@ def test_held_out_images_that_are_answered_later_are_added_to_the_account(tmp_pa
     missing = sum(row.answer is None for held in first.heldout for row in held.rows)
     assert missing > 0
     again = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides), resume=True)
-    assert again.account.model.calls == first.account.model.calls + missing
+    assert again.usage.vlm.calls == first.usage.vlm.calls + missing
 
 
 def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):

@@ -12,7 +12,6 @@ from taxtune.errors import TaxonomyError
 from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import TuneResult
-from tests.tuning.test_domain_root import restricted
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
@@ -135,27 +134,3 @@ def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: 
         assert again.vlm.asked == 0  # type: ignore[attr-defined]
     raised = cyclist(tmp_path / "in", tmp_path / "out", "max_off_tree=0.9", "iterations=2")
     assert tuned(raised, tmp_path / "out", resume=True).iterations[0].scores is not None
-
-
-def test_on_the_whole_taxonomy_it_is_a_child_of_that_ones_root(tmp_path: Path) -> None:
-    """What a part lacks may be anywhere outside of it: nothing between the two roots is said."""
-    session = restricted(tmp_path / "in", tmp_path / "out", overrides=("iterations=2", "max_off_tree=1"))
-    session.vlm = Cyclist()
-    session.mapper = session.given["mapper"] = BicycleMapper(session.taxonomy, config=session.mapper.config)
-    result = tuned(session, tmp_path / "out")
-    assert result.heldout[0].scores.off_tree > 0
-    for held in result.heldout:
-        hp, hr, depth = [], [], []
-        for row in held.rows:
-            truth = {"sight", "property", *row.truth.split("/")}
-            said = {"sight", "bicycle"} if row.off_tree else {"sight", "property", *(row.placement or "").split("/")}
-            hp.append(len(said & truth) / len(said))
-            hr.append(len(said & truth) / len(truth))
-            depth.append(len(said) - 1)
-        assert held.full is not None
-        assert held.full.scores.hp == pytest.approx(np.mean(hp))
-        assert held.full.scores.hr == pytest.approx(np.mean(hr))
-        assert held.full.scores.depth == pytest.approx(np.mean(depth))
-        assert held.full.intervals["hp"].estimate == pytest.approx(np.mean(hp))
-    before, after = (held.full.scores for held in result.heldout if held.full is not None)
-    assert result.differences[0].full["hp"].difference == pytest.approx(after.hp - before.hp)

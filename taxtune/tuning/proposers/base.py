@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from taxtune.errors import ProposerError
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Objective
-from taxtune.tuning.records import IterationRecord, Judged, SampleResult, Turn, Usage
+from taxtune.tuning.records import IterationRecord, SampleResult, Turn, Usage
 
 __all__ = ["Check", "Goal", "Proposal", "ProposalFailed", "Proposer"]
 
@@ -69,7 +69,6 @@ class Proposal:
         rejected: Templates proposed on the way and refused, each with the reason.
         trace: The turns of the proposer's model, for the record.
         trials: Usage of the drafts that were tried on the way; the loop adds what its `ask` used.
-        judged: Calls of a judge about these drafts; likewise.
     """
 
     template: str
@@ -80,7 +79,6 @@ class Proposal:
     rejected: tuple[tuple[str, str], ...] = ()
     trace: tuple[Turn, ...] = ()
     trials: Usage = field(default_factory=Usage)
-    judged: Judged | None = None
 
 
 class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not the run
