@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from taxtune.encoders.base import check_encoder, folder_digest
+from taxtune.encoders.base import folder_digest
 from taxtune.errors import ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.loading import explain_load_error, look_for_hub
@@ -225,7 +225,6 @@ def find_text_model(model: str) -> TextModel:
     """
     from transformers import AutoConfig
 
-    check_encoder(model)
     folder = Path(model).expanduser()
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ModelError(

@@ -18,7 +18,7 @@ from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
-from taxtune.models.checkpoint import Checkpoint, find_checkpoint, is_gguf
+from taxtune.models.checkpoint import Checkpoint, find_checkpoint
 from taxtune.models.weights import check_quantization, quantization_config
 from taxtune.progress import loading
 
@@ -58,8 +58,8 @@ class LocalModel(ABC):
     left, so that a batch is answered as each request alone. A subclass says how a request becomes an input.
 
     Args:
-        model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, "builtin:fieldguide", or for
-            text a GGUF file.
+        model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, or
+            "builtin:fieldguide".
         settings: How it is run.
     """
 
@@ -146,13 +146,7 @@ class LocalModel(ABC):
         """
         checkpoint, device, settings = self.checkpoint, self.device, self.settings
         if settings.quantization is not None:
-            if is_gguf(self.model):
-                raise ModelError(
-                    "The weights of a GGUF file cannot be quantized again.",
-                    value=settings.quantization,
-                    remedy="Leave out `quantization`, or give the model's folder or Hugging Face name.",
-                )
-            check_quantization(settings.quantization, device, self.dtype)
+            check_quantization(settings.quantization)
         if settings.device_map is not None and find_spec("accelerate") is None:
             raise MissingExtraError("accelerate", "sharded", f"device_map: {settings.device_map}")
         notes = [] if checkpoint.complete else [f"The weights of {checkpoint.name} will be downloaded first."]
@@ -172,8 +166,7 @@ class LocalModel(ABC):
 
     @cached_property
     def _processor(self) -> Any:
-        with quiet_progress():  # a tokenizer out of a GGUF file may be worked out first
-            processor = self._load_processor()
+        processor = self._load_processor()
         tokenizer = getattr(processor, "tokenizer", processor)
         tokenizer.padding_side = "left"
         if tokenizer.pad_token_id is None:
