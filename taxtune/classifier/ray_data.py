@@ -61,8 +61,9 @@ def classify_dataset(
     taken = next((name for name in columns if name in _COLUMNS and name != image), None)
     if taken is not None:
         raise DataError(f"The data set has a column {taken!r} already.", remedy="Rename or drop it.")
-    settings = {"execution.engine": "here"}
-    classifier = run if isinstance(run, Classifier) else load_classifier(run, settings=settings)
+    classifier = run
+    if not isinstance(classifier, Classifier):
+        classifier = load_classifier(classifier, settings={"execution.engine": "here"})
     gpus = ray.cluster_resources().get("GPU", 0.0)
     nodes = sum(bool(node["Alive"]) for node in ray.nodes())
     size = workers or int(gpus) or nodes
