@@ -116,10 +116,10 @@ def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[st
 
     runs = result_runs(result)
     # Our own drawings, in which every text has become a path.
-    drawn = Markup(inline_svg(draw_curves, result, "history", history)) if runs else None
+    drawn = Markup(inline_svg(lambda: draw_curves(result), "history", history)) if runs else None
     return {
         "title": "Curves",
-        "plane": Markup(inline_svg(draw_plane, result, "plane", plane)),
+        "plane": Markup(inline_svg(lambda: draw_plane(result), "plane", plane)),
         "history": drawn,
         "tables": [iteration_table(run) for run in runs],
         "split": result.heldout[0].split if result.heldout else "held-out",

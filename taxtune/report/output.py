@@ -97,7 +97,7 @@ class StudyReport:
 
         def drawn(stem: str) -> Markup:
             # Our own drawing, in which every text has become a path.
-            return Markup(inline_svg(lambda given: given.figures[stem](), self, stem, folder / f"{stem}.svg"))
+            return Markup(inline_svg(self.figures[stem], stem, folder / f"{stem}.svg"))
 
         settings = {name: value for name, value in self.settings.items() if value not in (None, (), [], {}, "")}
         return page(
