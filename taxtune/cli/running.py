@@ -17,7 +17,7 @@ from taxtune.cli.interrupts import ended_by_interrupt
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
-from taxtune.report.goals import goal_in_words, power_in_words
+from taxtune.report.account import goal_in_words, power_in_words
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
