@@ -20,15 +20,16 @@ from taxtune.report.scores import (
 )
 from taxtune.report.summary import Column, Summary, Winner, summarise
 from taxtune.report.table import Table
-from taxtune.tuning.records import TuneResult
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["placed_by", "print_result"]
+__all__ = ["print_result"]
 
-_WIDTH, _LINES = 80, 25
+_WIDTH = 80
+# Lines of the prompts, so that the summary fits a screen of 25.
+_PROMPT_LINES = 9
 #: The most templates that have a column each; of more, each has a row.
 _COLUMNS = 4
 
@@ -57,15 +58,6 @@ def print_result(console: Console, result: Result, *, details: bool = False) -> 
         show(line, style)
 
 
-def placed_by(run: TuneResult) -> str:
-    """Returns the policy that makes one placement of several answers of a run's winner; empty where there is one."""
-    policy = {} if run.selection is None else run.selection.policy
-    if policy.get("kind", "direct") == "direct":
-        return ""
-    settings = ", ".join(f"{key} {value}" for key, value in policy.items() if key != "kind")
-    return f"Placed by {policy['kind']}{f' ({settings})' if settings else ''}."
-
-
 def _summary_lines(result: Result, width: int) -> list[tuple[str, str | None]]:
     summary = summarise(result)
     head, *rest = _table(summary, width)
@@ -77,17 +69,15 @@ def _summary_lines(result: Result, width: int) -> list[tuple[str, str | None]]:
     pointers = [f"Report {summary.report}" if summary.report else "", f"Next: {summary.next}" if summary.next else ""]
     together = "     ".join(filter(None, pointers))
     after += [together] if len(together) <= width else pointers
-    heads = [_heading(winner, summary, width) for winner in summary.winners]
-    room = _LINES - len(before) - len(list(filter(None, after))) - sum(map(len, heads))
     lines = before
-    for winner, heading in zip(summary.winners, heads, strict=True):
+    for winner in summary.winners:
         prompt = [
             line for text in visible(winner.prompt).splitlines() for line in _wrapped(text, width, indent="  ") or [""]
         ]
-        share = max(room // len(heads), 1)
-        if len(prompt) > share:
-            prompt = [*prompt[: share - 1], f"  ... ({len(prompt) - share + 1:,} more lines)"]
-        lines += [*heading, *((line, None) for line in prompt)]
+        most = max(_PROMPT_LINES // len(summary.winners), 1)
+        if len(prompt) > most:
+            prompt = [*prompt[: most - 1], f"  ... ({len(prompt) - most + 1:,} more lines)"]
+        lines += [*_heading(winner, summary, width), *((line, None) for line in prompt)]
     return [*lines, *((line, None) for line in after if line)]
 
 
@@ -142,13 +132,12 @@ def _changes(summary: Summary) -> list[str]:
 
 def _heading(winner: Winner, summary: Summary, width: int) -> list[tuple[str, str | None]]:
     """Returns the lines above a winner's prompt: the verdict, its iteration, and how its answers are placed."""
-    run, alone = winner.run, len(summary.winners) == 1
-    what = "the baseline" if run.winner == 0 else f"iteration {run.winner} of {len(run.iterations) - 1}"
-    of = f" ({what}{'' if winner.file is None else f', {winner.file}'})"
+    alone = len(summary.winners) == 1
     heading: list[tuple[str, str | None]]
-    heading = [(line, None) for line in _wrapped(("Prompt" if alone else template_name(winner.name)) + of, width)]
+    name = "Prompt" if alone else template_name(winner.name)
+    heading = [(line, None) for line in _wrapped(f"{name} ({winner.where})", width)]
     verdict: list[tuple[str, str | None]] = [(line, "bold") for line in _wrapped(winner.verdict, width)]
-    verdict += [(line, None) for line in _wrapped(visible(placed_by(run)), width)]
+    verdict += [(line, None) for line in _wrapped(visible(winner.placed_by), width)]
     return [*verdict, *heading] if alone else [*heading, *verdict]
 
 

@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from taxtune.report.account import account_lines
 from taxtune.report.changes import state_of
-from taxtune.report.outcome import EXPLAINED, answers_to, backed_off, change_in_words, heading
+from taxtune.report.outcome import EXPLAINED, answers_to, backed_off, change_in_words
 from taxtune.report.scores import Result, number
 from taxtune.report.summary import COUNTS, Summary, summarise
 from taxtune.report.table import Table
@@ -40,8 +40,7 @@ def _summary(result: Result) -> str:
     summary = summarise(result)
     parts = []
     for winner in summary.winners:
-        where = f"iteration {winner.run.winner} of {len(winner.run.iterations) - 1}"
-        parts += [f"### {heading(result, winner.name, winner.run)} ({where})", _code(winner.prompt)]
+        parts += [f"### {winner.heading} ({winner.where})", _code(winner.prompt)]
         parts += [f"**{winner.verdict}**" if winner.verdict else ""]
     if summary.columns:
         parts.append(_table(summary))

@@ -40,9 +40,9 @@ def test_every_winner_has_its_prompt_and_its_verdict(status: Any) -> None:
     chosen = Selection(finalist.iteration, status == "certified", 20, (finalist,), status=status)
     runs = (replace(result.runs[0], selection=chosen), result.runs[1])
     found = shown(replace(result, runs=runs))
-    assert [each["heading"] for each in found["winners"]] == ["Prompt tuned for hP", "Prompt tuned for accuracy"]
-    assert [each["prompt"] for each in found["winners"]] == [run.best.template for run in runs]
-    assert found["winners"][0]["verdict"] == summarise(replace(result, runs=runs)).winners[0].verdict != ""
+    assert [each.heading for each in found["winners"]] == ["Prompt tuned for hP", "Prompt tuned for accuracy"]
+    assert [each.prompt for each in found["winners"]] == [run.best.template for run in runs]
+    assert found["winners"][0].verdict == summarise(replace(result, runs=runs)).winners[0].verdict != ""
     page = render_report(replace(result, runs=runs))
     assert f'class="verdict {status}"' in page
     assert page.index(runs[1].best.template or "-") < page.index("<nav")
