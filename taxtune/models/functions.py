@@ -93,30 +93,35 @@ class FunctionModel:
                 without ever having answered.
         """
         failed: list[Failure] = []
-
-        def check(least: int) -> None:
-            if not self._has_answered and len(failed) >= max(least, 2):
-                raise ModelError(
-                    f"The function {self.name} failed for all {len(failed)} requests; the first: {failed[0].reason}",
-                    remedy="Fix the function, then continue; the answers so far are saved.",
-                )
-
         for place, result, seconds in self._results(requests):
-            request = requests[place]
-            if isinstance(result, ImageError):
-                yield place, Failure(str(result), retryable=False)
-            elif isinstance(result, Exception):
-                count_fault(Fault.FUNCTION)
-                where = f"{request.image}: " if request.image is not None else ""
-                said = f"{type(result).__name__}: {' '.join(str(result).split())}".removesuffix(": ")
-                failed.append(Failure(f"{where}the function {self.name} raised {said}", Fault.FUNCTION.passes))
-                check(self.batch_size)
-                yield place, failed[-1]
-            else:
-                text = self._text(request, result)
+            reply = self._reply(requests[place], result, seconds)
+            if isinstance(reply, Answer):
                 self._has_answered = True
-                yield place, Answer(text, seconds=seconds)
-        check(0)
+            elif not isinstance(result, ImageError):
+                failed.append(reply)
+                if not self._has_answered and len(failed) >= max(2, min(self.batch_size, len(requests))):
+                    raise ModelError(
+                        f"The function {self.name} failed for all {len(failed)} requests, first: {failed[0].reason}",
+                        remedy="Fix the function, then continue; the answers so far are saved.",
+                    )
+            yield place, reply
+
+    def _reply(self, request: Request, result: object, seconds: float) -> Reply:
+        if isinstance(result, ImageError):
+            return Failure(str(result), retryable=False)
+        if isinstance(result, Exception):
+            count_fault(Fault.FUNCTION)
+            where = f"{request.image}: " if request.image is not None else ""
+            said = f"{type(result).__name__}: {' '.join(str(result).split())}".removesuffix(": ")
+            return Failure(f"{where}the function {self.name} raised {said}", Fault.FUNCTION.passes)
+        if not isinstance(result, str):
+            about = f"the prompt {request.prompt!r}" if request.image is None else "the image"
+            raise ModelError(
+                f"The function {self.name} gave {reprlib.repr(result)} for {about}, which is not text.",
+                file=request.image,
+                remedy="Return a str; if there is no answer, raise an exception that says why.",
+            )
+        return Answer(well_formed(result.strip()), seconds=seconds)
 
     def _image(self, request: Request) -> Image.Image | None:
         if request.image is None or "image" not in self._roles:
@@ -138,21 +143,20 @@ class FunctionModel:
 
     def _results(self, requests: Sequence[Request]) -> Generator[tuple[int, object, float]]:
         """Gives (place, what the function gives or the exception that was raised, seconds that it took)."""
-        if self._async and not self._batched:
-            for place, (result, seconds) in as_completed(requests, self._call_one, self.concurrency):
+        if not self._batched:
+            calls = as_completed(requests, self._call_one, self.concurrency) if self._async else None
+            for place, (result, seconds) in calls or enumerate(map(self._call_one, requests)):
                 yield place, result, seconds
-        elif not self._batched:
-            yield from ((place, *self._call_one(request)) for place, request in enumerate(requests))
-        else:
-            for start in range(0, len(requests), self.batch_size):
-                started = time.perf_counter()
-                part = requests[start : start + self.batch_size]
-                images = [_caught(self._image, request) for request in part]
-                good = [place for place, image in enumerate(images) if not isinstance(image, Exception)]
-                given = self._batch([(images[place], part[place].prompt, part[place].sample) for place in good])
-                results = dict(enumerate(images)) | dict(zip(good, given, strict=True))
-                seconds = (time.perf_counter() - started) / len(part)
-                yield from ((start + place, result, seconds) for place, result in results.items())
+            return
+        for start in range(0, len(requests), self.batch_size):
+            started = time.perf_counter()
+            part = requests[start : start + self.batch_size]
+            images = [_caught(self._image, request) for request in part]
+            good = [place for place, image in enumerate(images) if not isinstance(image, Exception)]
+            given = self._batch([(images[place], part[place].prompt, part[place].sample) for place in good])
+            results = dict(enumerate(images)) | dict(zip(good, given, strict=True))
+            seconds = (time.perf_counter() - started) / len(part)
+            yield from ((start + place, result, seconds) for place, result in results.items())
 
     def _batch(self, inputs: Sequence[tuple[object, str, int]]) -> list[object]:
         """Returns a result or an exception for each input; halves a batch that fails until the one at fault is left."""
@@ -171,16 +175,6 @@ class FunctionModel:
                 value=result,
             )
         return answers
-
-    def _text(self, request: Request, result: object) -> str:
-        if not isinstance(result, str):
-            about = f"the prompt {request.prompt!r}" if request.image is None else "the image"
-            raise ModelError(
-                f"The function {self.name} gave {reprlib.repr(result)} for {about}, which is not text.",
-                file=request.image,
-                remedy="Return a str; if there is no answer, raise an exception that says why.",
-            )
-        return well_formed(result.strip())
 
 
 _LOOP_LOCK = threading.Lock()
@@ -274,14 +268,12 @@ def _source(bare: Any) -> str:
 
 def _plain(value: object) -> str:
     """Returns a plain value, or code, as text; of anything else, whose text may hold its address, its type."""
-    if isinstance(value, str | bytes | int | float | bool | None):
-        return repr(value)
+    if isinstance(value, CodeType):
+        value = [value.co_code, value.co_names, value.co_consts]
+    if isinstance(value, Mapping):
+        value = list(value.items())
+    if isinstance(value, set | frozenset):
+        value = sorted(map(_plain, value))
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_plain, value))}]"
-    if isinstance(value, set | frozenset):
-        return _plain(sorted(map(_plain, value)))
-    if isinstance(value, Mapping):
-        return _plain(list(value.items()))
-    if isinstance(value, CodeType):
-        return _plain([value.co_code, value.co_names, value.co_consts])
-    return type(value).__qualname__
+    return repr(value) if isinstance(value, str | bytes | int | float | None) else type(value).__qualname__

@@ -6,7 +6,6 @@ that read image and text as one sequence (LLaVA, Qwen2.5-VL, SmolVLM, InternVL, 
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -22,8 +21,8 @@ __all__ = ["ImageFeatureCache", "Reuse", "State", "Unsupported", "reuse_for"]
 State = Mapping[str, "torch.Tensor"]
 
 
-class ImageFeatureCache:
-    """States by the key of their image, up to a limit of memory; threads may share it.
+class ImageFeatureCache(dict[str, State]):
+    """States by the key of their image, up to a limit of memory.
 
     The first to come stay: a run goes through its images in turn, so that of more images than there is room for the
     least recently used is the one that is needed next.
@@ -33,34 +32,14 @@ class ImageFeatureCache:
     """
 
     def __init__(self, memory: int) -> None:
-        self.memory = memory
-        self._lock = threading.Lock()
-        self._held: dict[str, State] = {}
-        self._bytes = 0
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._held
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def get(self, key: str) -> State | None:
-        """The state of an image; None where none is kept."""
-        return self._held.get(key)
+        self.memory, self._room = memory, memory
 
     def put(self, key: str, state: State) -> None:
         """Keeps a state, if there is room for it."""
         size = sum(tensor.nbytes for tensor in state.values())
-        with self._lock:
-            if key not in self._held and self._bytes + size <= self.memory:
-                self._held[key] = state
-                self._bytes += size
-
-    def clear(self) -> None:
-        """Drops all states."""
-        with self._lock:
-            self._held.clear()
-            self._bytes = 0
+        if key not in self and size <= self._room:
+            self[key] = state
+            self._room -= size
 
 
 class Unsupported(Exception):  # noqa: N818 - it is not shown as an error: the images are then encoded for each prompt

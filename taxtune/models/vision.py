@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalVLM"]
 
-# A limit that holds fewer images than this is of no use.
-_FEWEST_IMAGES = 16
 # The texts whose tokens are remembered: a run asks with one at a time.
 _TEXTS = 256
 # By so much, as a share of their range, the first token's logits may differ from those of the plain way.
@@ -261,12 +259,6 @@ class LocalVLM(LocalModel):
         if state is None:
             with torch.inference_mode():
                 state = self._reuse.encode(self._on_device(self._show(question)))
-            needed = sum(tensor.nbytes for tensor in state.values())
-            if self._cache.memory < needed * _FEWEST_IMAGES:
-                raise Unsupported(
-                    f"an image takes {needed / 1024**2:,.0f} MiB, of which fewer than {_FEWEST_IMAGES} fit into a "
-                    "quarter of the memory"
-                )
             self._cache.put(key, state)
             question.shown = None
         return state

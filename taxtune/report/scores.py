@@ -10,7 +10,7 @@ from taxtune.metrics.names import INFORMATION, METRICS, SHARES, metric_name
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.table import Table
-from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TemplateScores, TuneResult
+from taxtune.tuning.records import ComparisonResult, IterationRecord, TemplateScores, TuneResult
 from taxtune.untrusted import visible
 
 __all__ = [
@@ -20,8 +20,6 @@ __all__ = [
     "failed_calls",
     "interval",
     "number",
-    "p_value",
-    "pair_name",
     "paired",
     "rank_table",
     "result_runs",
@@ -59,11 +57,6 @@ def difference(value: PairedDifference, metric: str = "hp") -> str:
     return f"{signed(value.difference, metric)} ({signed(value.low, metric)} to {signed(value.high, metric)})"
 
 
-def p_value(value: float) -> str:
-    """Returns a p value with three digits; smaller ones as "< 0.001"."""
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
 def score_of(scores: TemplateScores | None, key: str) -> float | None:
     """Returns a score, or None if there is none of that name."""
     return scores.get(key) if scores is not None and key in scores.keys() else None  # noqa: SIM118 - not a mapping
@@ -78,11 +71,6 @@ def template_name(name: str) -> str:
     shown = metric_name(name)
     known = shown != name or name in METRICS or name in SHARES or name in MEASURES
     return f"{shown.replace(' ', '-')}-tuned" if known else name
-
-
-def pair_name(pair: str) -> str:
-    """Returns the name of a pair "a - b" of held-out results: "hP-tuned − baseline"."""
-    return f" {_MINUS} ".join(template_name(name) for name in pair.split(" - "))
 
 
 def result_runs(result: Result) -> tuple[TuneResult, ...]:
@@ -133,29 +121,33 @@ def score_table(result: Result) -> Table:
     Scores of a run that is restricted to a part of the taxonomy come on that part first, then on the whole.
     """
     rows: list[tuple[str | float | None, ...]] = []
-    keys = dict.fromkeys(key for held in result.heldout for key in _keys(held))
-    whole = next((held.full for held in result.heldout if held.full is not None), None)
-    for key in keys:
-        name = metric_name(key) + (f" on {visible(whole.domain)}" if whole and key in _ROOTED else "")
+    full = next((held.full for held in result.heldout if held.full is not None), None)
+
+    def add(key: str, tree: str | None = None, *, whole: bool = False) -> None:
+        name = metric_name(key) + (f" on {visible(tree)}" if tree and key in _ROOTED else "")
         for held in result.heldout:
-            ends = held.intervals.get(key)
-            rows.append((name, template_name(held.name), score_of(held.scores, key), *_ends(ends), None))
+            if not whole:
+                value, ends = score_of(held.scores, key), held.intervals.get(key)
+            elif held.full is not None:
+                value, ends = getattr(held.full.scores, key), held.full.intervals.get(key)
+            rows.append((name, template_name(held.name), value, *_ends(ends), None))
         for pair in result.differences:
-            if (change := pair.metrics.get(key)) is not None:
-                rows.append((name, pair_name(pair.key), *_change(change)))
-    for key in _ROOTED if whole else ():
-        name = f"{metric_name(key)} on {visible(whole.root)}" if whole else key
-        for held in result.heldout:
-            if held.full is not None:
-                value = getattr(held.full.scores, key)
-                rows.append((name, template_name(held.name), value, *_ends(held.full.intervals.get(key)), None))
-        for pair in result.differences:
-            if (change := pair.full.get(key)) is not None:
-                rows.append((name, pair_name(pair.key), *_change(change)))
-    first = next(iter(result.heldout), None)
-    counted = "" if first is None else f": {first.scores.n:,} {first.split} images"
+            if (change := (pair.full if whole else pair.metrics).get(key)) is not None:
+                names = f" {_MINUS} ".join(map(template_name, pair.key.split(" - ")))
+                rows.append((name, names, change.difference, change.low, change.high, change.p_value))
+
+    bits = INFORMATION if any(held.scores.ihp is not None for held in result.heldout) else {}
+    own = [key for held in result.heldout for key in held.scores.measures]
+    for key in dict.fromkeys([*METRICS, *bits, *own, *SHARES] if result.heldout else ()):
+        add(key, full.domain if full else None)
+    for key in _ROOTED if full else ():
+        add(key, full.root if full else None, whole=True)
+    counted = f": {result.heldout[0].scores.n:,} {result.heldout[0].split} images" if result.heldout else ""
+    notes = ["Differences are paired over the same images; bootstrap intervals and two-sided p values."]
+    if missing := {row.example for held in result.heldout for row in held.rows if row.failure is not None}:
+        notes.append(f"{len(missing):,} images without an answer to some template count for none of its scores.")
     columns = ("score", "template", "value", "95 % low", "95 % high", "p")
-    return Table("scores", f"Scores{counted}", columns, tuple(rows), {"p": 4}, _score_notes(result))
+    return Table("scores", f"Scores{counted}", columns, tuple(rows), {"p": 4}, tuple(notes))
 
 
 def rank_table(result: Result) -> Table:
@@ -177,25 +169,8 @@ def rank_table(result: Result) -> Table:
     return Table("ranks", "Precision and recall at each rank", columns, tuple(rows), notes=(note,))
 
 
-def _score_notes(result: Result) -> tuple[str, ...]:
-    missing = {row.example for held in result.heldout for row in held.rows if row.failure is not None}
-    notes = ["Differences are paired over the same images; bootstrap intervals and two-sided p values."]
-    if missing:
-        notes.append(f"{len(missing):,} images without an answer to some template count for none of its scores.")
-    return tuple(notes)
-
-
-def _keys(held: HeldoutResult) -> list[str]:
-    bits = INFORMATION if held.scores.ihp is not None else {}
-    return [*METRICS, *bits, *held.scores.measures, *SHARES]
-
-
 def _ends(ends: Interval | None) -> tuple[float | None, float | None]:
     return (None, None) if ends is None else (ends.low, ends.high)
-
-
-def _change(change: PairedDifference) -> tuple[float, float, float, float]:
-    return change.difference, change.low, change.high, change.p_value
 
 
 def _digits(metric: str) -> int:

@@ -156,7 +156,7 @@ def test_a_function_that_always_fails_ends_the_work(asked: list[Request]) -> Non
     def broken(image: Any, prompt: str) -> str:
         raise NameError("name 'client' is not defined")
 
-    with pytest.raises(ModelError, match=r"broken failed for all 3 requests; the first: .*0\.png.*'client'"):
+    with pytest.raises(ModelError, match=r"broken failed for all 3 requests, first: .*0\.png.*'client'"):
         FunctionModel(broken).answer(asked)
     (reply,) = FunctionModel(broken).answer(asked[:1])
     assert isinstance(reply, Failure), "one failure says nothing of the function"
