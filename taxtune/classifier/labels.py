@@ -190,9 +190,6 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
     }
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
 def check_format(path: Path) -> None:
     """Checks that the name of a file of labels tells its format.
 

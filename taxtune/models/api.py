@@ -155,8 +155,6 @@ class ApiModel:
         except Exception:  # a tokenizer that cannot be had is no reason to stop
             return len(text) // 3 + 1
 
-    # -- requests, each on its own -------------------------------------------------------------------------------------
-
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number; see `stream`."""
         replies = dict(self.stream(requests))
@@ -210,8 +208,6 @@ class ApiModel:
             content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
         return [{"role": "user", "content": content}]
 
-    # -- a conversation ------------------------------------------------------------------------------------------------
-
     def converse(
         self, messages: Sequence[Mapping[str, Any]], *, seed: int, tools: Sequence[Mapping[str, Any]] = ()
     ) -> Completion:
@@ -250,8 +246,6 @@ class ApiModel:
             remedy = "Continue with --resume when the model answers again."
             raise NoAnswerError(message, remedy=remedy, spent=completion)
         raise ModelError(message, remedy=f"Check the settings of {self._role}.")
-
-    # -- calls ---------------------------------------------------------------------------------------------------------
 
     def _complete(
         self, litellm: ModuleType, key: str | None, arguments: Mapping[str, Any], stop: threading.Event | None = None

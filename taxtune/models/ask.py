@@ -158,9 +158,6 @@ def _batches(model: Model, requests: Sequence[Request], size: int) -> Generator[
         yield from enumerate(fresh, start)
 
 
-# -- the store of answers ----------------------------------------------------------------------------------------------
-
-
 def answer_key(identity: Identity, request: Request) -> str:
     """Makes the key of an answer: a SHA-256, in hexadecimal, of everything that can change it."""
     what = {

@@ -101,8 +101,6 @@ class LocalVLM(LocalModel):
 
         return AutoModelForImageTextToText
 
-    # -- one question --------------------------------------------------------------------------------------------------
-
     def _prepare(self, request: Request) -> Question:
         """Reads the image, unless what the network made of it is kept; called from several threads."""
         if request.image is None:
@@ -178,8 +176,6 @@ class LocalVLM(LocalModel):
         content = [{"type": "image"}, {"type": "text", "text": prompt}]
         return self._render([{"role": "user", "content": content}], template)
 
-    # -- a batch -------------------------------------------------------------------------------------------------------
-
     def _collate(self, prepared: Sequence[Question]) -> Any:
         if self._keeps:
             try:
@@ -192,8 +188,6 @@ class LocalVLM(LocalModel):
 
     def _plain(self, questions: Sequence[Question]) -> Any:
         return self._on_device(self._process([q.text for q in questions], [self._read(q) for q in questions]))
-
-    # -- images that are kept ------------------------------------------------------------------------------------------
 
     @property
     def _keeps(self) -> bool:
