@@ -83,7 +83,7 @@ class Classification:
 
 @dataclass
 class Classifier:
-    """A template, a model, a mapper and a policy, as a run left them; until it is used it can be sent elsewhere.
+    """A template, a model, a mapper and a policy, as a run left them.
 
     Attributes:
         prompts: The rendered prompts that the policy asks with, mostly one.

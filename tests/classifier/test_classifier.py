@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import shutil
 import tempfile
 from dataclasses import replace
@@ -72,14 +71,6 @@ def test_images_may_be_in_no_file_and_bad_ones_fail_alone(tmp_path):
     (refused,) = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM(fail="")).classify([file])
     assert refused.failure
     assert refused.placement is None
-
-
-def test_it_can_be_sent_to_another_process(tmp_path):
-    toy_run(tmp_path)
-    file = next((tmp_path / "in").rglob("*.png"))
-    classifier = taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
-    sent: Classifier = pickle.loads(pickle.dumps(classifier))
-    assert sent.classify([file]) == classifier.classify([file])
 
 
 def test_a_calibration_takes_the_place_of_the_runs_own_policy(tmp_path):
@@ -291,10 +282,3 @@ def test_a_mapper_that_was_given_in_python_has_to_be_given_again(tmp_path):
         taxtune.load_classifier(result, vlm=Wavering())
     own = Mapper(make_parts(tmp_path / "in", tmp_path / "other").taxonomy, config=config)
     assert taxtune.load_classifier(result, vlm=Wavering(), mapper=own).mapper is own
-
-
-def test_another_wordnet_than_the_runs_is_noted(tmp_path, notes):
-    result = toy_run(tmp_path)
-    facts = {**result.provenance.facts, "Mapper": {**result.provenance.facts["Mapper"], "wordnet": "WordNet 2.1"}}
-    taxtune.load_classifier(replace(result, provenance=replace(result.provenance, facts=facts)), vlm=Wavering())
-    assert any("placed answers with wordnet WordNet 2.1, and not None" in said for said in notes)

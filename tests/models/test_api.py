@@ -110,19 +110,6 @@ def test_a_request_holds_prompt_image_and_decoding(asked: Request) -> None:
     assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_questions_are_asked_at_once_and_come_back_in_order(asked: Request) -> None:
-    def echo(body: dict[str, Any]) -> servers.Reply:
-        prompt = body["messages"][-1]["content"][1]["text"]
-        number = int(prompt.rsplit(" ", 1)[1])
-        return servers.slow(0.05 * (6 - number % 7), servers.text(prompt))
-
-    with OpenAIServer(echo) as server:
-        questions = numbered(asked, 9)
-        replies = vlm(server, concurrency=3).answer(questions)
-        assert 2 <= server.most_at_once <= 3
-    assert [r.text for r in replies if isinstance(r, Answer)] == [q.prompt for q in questions]
-
-
 def test_replies_are_streamed_and_a_slow_one_holds_up_no_other(asked: Request) -> None:
     def script(body: dict[str, Any]) -> servers.Reply | str:
         prompt = body["messages"][-1]["content"][1]["text"]
@@ -341,14 +328,6 @@ def test_a_missing_key_is_found_before_any_call(monkeypatch: pytest.MonkeyPatch,
         ApiModel("openai/gpt-4o").check()
     with pytest.raises(ModelError, match="OPENAI_API_KEY is not set"):
         ApiModel("openai/gpt-4o").answer([asked])
-
-
-def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with OpenAIServer("x") as server:
-        model = ApiModel("openai/tiny", ModelSettings(api_base=server.api_base))
-        assert model.check() == []
-        assert isinstance(model.answer([asked])[0], Answer)
 
 
 def test_the_key_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:

@@ -59,11 +59,3 @@ def test_the_example_is_the_most_specific_right_answer_to_what_the_baseline_all_
         ("tuned", "owls", "right, but general"),
     ]
     assert "no picture" in text(render_report(run))
-
-
-def test_without_an_answer_that_backed_off_rightly_there_is_no_example() -> None:
-    run = samples.answered([OWL, OWL], baseline=[OWL, FAR], winner=[FAMILY, OWL])
-    assert shown(run)["example"] is None
-    page = render_report(run)
-    check(page)
-    assert "<figure class=" not in page
