@@ -47,7 +47,7 @@ class Unsupported(Exception):  # noqa: N818 - it is not shown as an error: the i
 
 
 class Reuse(ABC):
-    """How a network is given an image that it has seen before.
+    """How a network is given an image that it has seen before; `Unsupported` if it is not of a kind that this fits.
 
     Args:
         network: The network.
@@ -55,19 +55,12 @@ class Reuse(ABC):
         pad_token: The number of the token that texts are padded with.
         room: Most tokens of an answer.
         ids: From the text of a request, as the chat template gives it, to its tokens with those of some image.
-
-    Raises:
-        Unsupported: If the network is not of a kind that this way fits.
     """
 
     def __init__(
         self, network: Any, image_token: int, pad_token: int, room: int, ids: Callable[[str], list[int]]
     ) -> None:
-        self.network = network
-        self.image_token = image_token
-        self.pad_token = pad_token
-        self.room = room
-        self.ids = ids
+        self.network, self.image_token, self.pad_token, self.room, self.ids = network, image_token, pad_token, room, ids
 
     def device(self, layer: int) -> Any:
         """Returns the device that a layer of the language model is on; several where the network is sharded."""
@@ -78,26 +71,11 @@ class Reuse(ABC):
 
     @abstractmethod
     def encode(self, inputs: Any) -> State:
-        """Encodes an image.
-
-        Args:
-            inputs: The processor's tensors of a text with the image, a batch of one on the network's device.
-
-        Raises:
-            Unsupported: If the encoded image cannot be kept.
-        """
+        """Encodes an image, of the processor's tensors of a text with it; `Unsupported` if that cannot be kept."""
 
     @abstractmethod
     def inputs(self, texts: Sequence[str], states: Sequence[State]) -> dict[str, Any]:
-        """Makes the arguments of `generate`, which hold no pixels.
-
-        Args:
-            texts: The texts of a batch.
-            states: The state of the image of each.
-
-        Raises:
-            Unsupported: If this batch cannot be put together.
-        """
+        """Makes the arguments of `generate` for texts and the states of their images; `Unsupported` if it cannot."""
 
 
 def rest(ids: Sequence[int], image_token: int) -> Sequence[int]:

@@ -10,7 +10,7 @@ from typing import Any
 from taxtune.metrics.names import metric_name
 from taxtune.report.changes import BETTER, DIFFERENT, DIRECTIONS, MISSING, UNCHANGED, WORSE, Change, state_of
 from taxtune.report.confusion import level_names
-from taxtune.report.pictures import PICTURE_BYTES, small_copies
+from taxtune.report.pictures import small_copies
 from taxtune.report.scores import Result, number, template_name
 from taxtune.report.summary import COUNTS
 from taxtune.tuning.records import SampleResult
@@ -55,17 +55,12 @@ class _Image:
         return min((_ORDER.index(change.direction) for change in self.changes.values()), default=0)
 
 
-def section(result: Result, picture_bytes: int | None = PICTURE_BYTES) -> dict[str, Any] | None:
-    """Returns all held-out images and the filters that choose among them, None where there are none.
-
-    Args:
-        result: A tuning run, or several compared.
-        picture_bytes: Bytes that the pictures may take together; None for no limit.
-    """
+def section(result: Result) -> dict[str, Any] | None:
+    """Returns all held-out images and the filters that choose among them, None where there are none."""
     images = sorted(_images(result), key=lambda image: image.order)
     if not images:
         return None
-    pictures = small_copies([image.row.example for image in images], result.provenance.images, picture_bytes)
+    pictures = small_copies([image.row.example for image in images], result.provenance.images)
     subjects = result.contenders or tuple(held.name for held in result.heldout)
     return {
         "title": f"All {result.heldout[0].split} images",
