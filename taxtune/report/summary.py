@@ -84,9 +84,8 @@ class Winner:
 
     @property
     def where(self) -> str:
-        """Its iteration and its file: "iteration 3 of 8, runs/birds/winner.txt"."""
-        which = f"iteration {self.run.winner} of {len(self.run.iterations) - 1}" if self.run.winner else "the baseline"
-        return which if self.file is None else f"{which}, {self.file}"
+        """Its iteration: "iteration 3 of 8"."""
+        return f"iteration {self.run.winner} of {len(self.run.iterations) - 1}" if self.run.winner else "the baseline"
 
     @property
     def placed_by(self) -> str:

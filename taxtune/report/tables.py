@@ -54,10 +54,11 @@ def _summary_lines(result: Result, width: int) -> list[str]:
     lines += [line for text in _changes(summary) for line in _wrapped(text, width, hanging="  ")]
     for winner in summary.winners:
         verdict = [winner.verdict, visible(winner.placed_by)]
+        where = f"({winner.where}{'' if winner.file is None else f', {winner.file}'})"
         if len(summary.winners) == 1:
-            heading = [*verdict, f"Prompt ({winner.where})"]
+            heading = [*verdict, f"Prompt {where}"]
         else:
-            heading = [f"{template_name(winner.name)} ({winner.where})", *verdict]
+            heading = [f"{template_name(winner.name)} {where}", *verdict]
         lines += [line for text in heading for line in _wrapped(text, width)]
         texts = visible(winner.prompt).splitlines()
         prompt = [line for text in texts for line in _wrapped(text, width, indent="  ") or [""]]
