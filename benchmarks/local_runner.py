@@ -92,7 +92,7 @@ def variants(folder: Path, requests: list[Request], size: int, names: list[str])
             runs["static cache" + (", compiled" if name == "compile" else "")] = partial(static.answer, requests)
     if "weights" in names:
         runs["dtype bfloat16"] = partial(made(dtype="bfloat16").answer, requests)
-        for kind in ("4bit", "8bit", "int8", "float8"):
+        for kind in ("4bit", "8bit"):
             runs[f"weights in {kind}"] = partial(made(quantization=kind).answer, requests)
     return runs
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from taxtune.api import tune as tune
     from taxtune.classifier import Classifier as Classifier
     from taxtune.classifier import load_classifier as load_classifier
-    from taxtune.classifier.ray_data import classify_dataset as classify_dataset
     from taxtune.errors import TaxtuneError as TaxtuneError
     from taxtune.mapping import Mapper as Mapper
     from taxtune.mapping import MapperConfig as MapperConfig
@@ -82,7 +81,6 @@ _HOME = {
     "TuneResult": "taxtune.tuning.records",
     "Vote": "taxtune.policies",
     "calibrate": "taxtune.api",
-    "classify_dataset": "taxtune.classifier.ray_data",
     "compare": "taxtune.api",
     "evaluate": "taxtune.api",
     "evidence": "taxtune.tuning.proposers.evidence",

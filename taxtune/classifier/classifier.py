@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from taxtune.classifier.reliability import Reliability, RiskGuarantee
 from taxtune.classifier.saved import save
 from taxtune.data.images import content_hash, is_image_data, store_image
-from taxtune.errors import DataError, ImageError, ModelError
+from taxtune.errors import DataError, ImageError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
 from taxtune.policies import DIRECT, Direct, Policy, Vote
-from taxtune.progress import note
 from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
 
 if TYPE_CHECKING:
@@ -84,10 +83,7 @@ class Classification:
 
 @dataclass
 class Classifier:
-    """A template, a model, a mapper and a policy, as a run left them; until it is used it can be sent elsewhere.
-
-    It keeps to scikit-learn's conventions: `predict`, `score`, `classes_`, `get_params`. There is nothing to fit, since
-    the run has done it.
+    """A template, a model, a mapper and a policy, as a run left them.
 
     Attributes:
         prompts: The rendered prompts that the policy asks with, mostly one.
@@ -111,8 +107,6 @@ class Classifier:
     recipe: Recipe | None = None
     name: str = "classifier"
 
-    _estimator_type: ClassVar[str] = "classifier"  # what scikit-learn before 1.6 asks for in place of tags
-
     @cached_property
     def _evaluator(self) -> Evaluator:
         return Evaluator(self.taxonomy, self.model, self.mapper, store=None, variables={}, policy=self.policy)
@@ -121,8 +115,8 @@ class Classifier:
         """Places images on the tree, in the order given.
 
         Args:
-            images: Files, PIL images, or the bytes of image files, also mixed; a data frame with a column `image`, or
-                only one column; or one image alone.
+            images: Files, PIL images, or the bytes of image files, also mixed; a data frame with a column `image`; or
+                one image alone.
             store: Where answers are kept and looked for first; None keeps none.
 
         Raises:
@@ -179,8 +173,6 @@ class Classifier:
             path=() if answer.off_tree or answer.not_subject else steps,
         )
 
-    # -- one folder ----------------------------------------------------------------------------------------------------
-
     @property
     def portable(self) -> bool:
         """Whether it can be saved: neither model nor mapper nor policy was given in Python."""
@@ -203,12 +195,6 @@ class Classifier:
         """
         return save(self, Path(folder))
 
-    # -- scikit-learn's conventions ------------------------------------------------------------------------------------
-
-    def fit(self, images: Any = None, labels: Any = None) -> Self:
-        """Does nothing: what there is to learn, the run has learnt."""
-        return self
-
     def predict(self, images: Any) -> NDArray[np.object_]:
         """Predicts the nodes of images, shape (n,): paths as text, None without an answer.
 
@@ -217,64 +203,7 @@ class Classifier:
         Args:
             images: As `classify` takes them.
         """
-        classified = self.classify(images)
-        found = np.empty(len(classified), dtype=object)
-        found[:] = [one.placement for one in classified]
-        return found
-
-    def score(self, images: Any, labels: Any, sample_weight: Any = None) -> float:
-        """Computes the accuracy: the share of the images whose node is exactly the true one, in [0, 1].
-
-        An answer that is right but general counts as wrong, so compare prompts by `taxtune.metrics`. Images without an
-        answer are left out, and counted in a note.
-
-        Args:
-            images: As `classify` takes them.
-            labels: The true node of each: a label, an alias or a path.
-            sample_weight: What each image counts, shape (n,); 1 each where left out.
-
-        Raises:
-            TaxonomyError: If a label is not on the tree.
-            DataError: If there are not as many labels as images.
-            ModelError: If there is no answer about any image.
-        """
-        found, truth = self.predict(images), [self.taxonomy.resolve(label) for label in labels]
-        if len(found) != len(truth):
-            raise DataError(f"There are {len(found)} images and {len(truth)} labels; the numbers must be equal.")
-        answered = np.array([node is not None for node in found], dtype=bool)
-        if not answered.any():
-            raise ModelError("There is no answer about any of the images.")
-        if missing := int((~answered).sum()):
-            note(f"{missing:,} of {len(found):,} images have no answer and are left out of the score")
-        right = [node == "/".join(self.taxonomy.path(true)) for node, true in zip(found, truth, strict=True)]
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[answered]
-        return float(np.average(np.array(right, dtype=np.float64)[answered], weights=weights))
-
-    @cached_property
-    def classes_(self) -> NDArray[np.object_]:
-        """The path of every node, parents before their children."""
-        return np.array(["/".join(self.taxonomy.path(node)) for node in range(len(self.taxonomy))], dtype=object)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Its parts, by name."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
-    def set_params(self, **params: Any) -> Self:
-        """Replaces parts; returns the classifier itself."""
-        for name, value in replace(self, **params).get_params().items():
-            setattr(self, name, value)
-        for made in ("_evaluator", "classes_"):
-            self.__dict__.pop(made, None)
-        return self
-
-    def __sklearn_clone__(self) -> Classifier:
-        # With the same model: another copy of the weights would answer the same.
-        return replace(self)
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, Tags, TargetTags
-
-        return Tags("classifier", TargetTags(required=False), classifier_tags=ClassifierTags(), requires_fit=False)
+        return np.array([one.placement for one in self.classify(images)], dtype=object)
 
 
 def _listed(images: Any) -> Sequence[Any]:
@@ -282,13 +211,11 @@ def _listed(images: Any) -> Sequence[Any]:
     if isinstance(images, str | PathLike) or is_image_data(images):
         return [images]
     if hasattr(images, "columns"):
-        names = list(images.columns)
-        if "image" not in names and len(names) != 1:
+        if "image" not in images.columns:
             raise DataError(
-                "It cannot be told which column of the data frame holds the images.",
-                remedy=f'Give it alone, such as classifier.predict(frame["{names[0] if names else "image"}"]).',
+                "The data frame has no column `image`.", remedy="Give the column of images, such as frame['photo']."
             )
-        images = images["image" if "image" in names else names[0]]
+        images = images["image"]
     return list(images)
 
 

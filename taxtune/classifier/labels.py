@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "no
 _ENDS = ("nodes", "again", "why")
 #: The column of the images' files.
 FILE = " file"
-FORMATS = (".csv", ".jsonl", ".parquet")
+FORMATS = (".csv", ".jsonl")
 
 _LOOKED_AT = 200  # rows of a table that tell its column of images; each value may be looked for on the disk
 _BATCH = 512  # images that a model is given at a time
@@ -47,17 +46,16 @@ def list_images(names: Sequence[str], find: Find) -> pd.DataFrame:
     """Lists the images that names stand for, in the order given; one that is named twice has two rows.
 
     Args:
-        names: Image files; folders, searched with all below them; patterns with `*`, `?`, `[...]` and `**`; tables
-            (CSV, JSONL, Parquet, XLSX) with a column of images; text files (.txt) with one path per line; and "-",
-            which is such a text on standard input.
+        names: Image files; folders, searched with all below them; tables (CSV, JSONL, Parquet, XLSX) with a column of
+            images; text files (.txt) with one path per line; and "-", which is such a text on standard input.
         find: Tells which column of a table has the images, from the file and the values of its first rows by column.
 
     Returns:
         The columns image (as it was written), `FILE` (its path) and those that the tables have besides.
 
     Raises:
-        DataError: If there is nothing of that name, a pattern or folder has no image, a table has no column of images
-            or a column of one of the labels' names, or a row names no image.
+        DataError: If there is nothing of that name, a folder has no image, a table has no column of images or a column
+            of one of the labels' names, or a row names no image.
     """
     import pandas as pd
 
@@ -79,11 +77,6 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
         if not files:
             raise DataError("There is no image in the folder or below it.", file=path, remedy=_ENDINGS)
         return [{"image": str(file), FILE: file} for file in files]
-    if has_magic(name) and not path.exists():
-        matches = sorted(glob(name, recursive=True))
-        if not matches:
-            raise DataError("No file matches this.", value=name, remedy="Check the pattern; ** stands for any folders.")
-        return [row for match in matches for row in _rows_of(match, find)]
     if suffix in _TABLES and path.is_file():
         records = read_table(path, what="list of images")
         columns: dict[str, list[str]] = {}
@@ -197,9 +190,6 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
     }
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
 def check_format(path: Path) -> None:
     """Checks that the name of a file of labels tells its format.
 
@@ -239,24 +229,5 @@ def write_labels(labels: pd.DataFrame, path: Path) -> None:
     Raises:
         TaxtuneError: If the file cannot be written whole.
     """
-    if path.suffix.lower() != ".parquet":
-        text = csv_of(labels) if path.suffix.lower() == ".csv" else jsonl_of(labels)
-        atomic.write_bytes(path, text.encode("utf-8", "backslashreplace"))
-        return
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    step = pa.struct([("label", pa.string()), ("rank", pa.string()), ("confidence", pa.float64())])
-    types = {"confidence": pa.float64(), "off_tree": pa.bool_(), "not_subject": pa.bool_(), "nodes": pa.list_(step)}
-    columns = {
-        name: pa.array(labels[name] if name in types else labels[name].map(_text), types.get(name, pa.string()))
-        for name in labels.columns
-    }
-    with atomic.writing(path) as file:
-        parquet.write_table(pa.table(columns), file)
-
-
-def _text(value: Any) -> str | None:
-    """A value of any type as text that Parquet takes."""
-    text = value if value is None or isinstance(value, str) else str(_cell(value))
-    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
+    text = csv_of(labels) if path.suffix.lower() == ".csv" else jsonl_of(labels)
+    atomic.write_bytes(path, text.encode("utf-8", "backslashreplace"))

@@ -21,13 +21,13 @@ from taxtune.taxonomy.read import as_taxonomy
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.experiment import Experiment, template_variables
 from taxtune.tuning.from_recipe import temperature_of
+from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.taxonomy import Taxonomy
-    from taxtune.tuning.records import TuneResult
 
 __all__ = ["load_classifier"]
 
@@ -62,8 +62,6 @@ def load_classifier(
         RecipeError: If the run does not know its recipe.
         TaxtuneError: If the folder names a server that is not known to be the user's own (see `taxtune.trust`).
     """
-    from taxtune.tuning.records import TuneResult
-
     if calibrated and policy is not None:
         raise DataError("A calibration has its own policy.", remedy="Leave out policy=.")
     given: dict[str, Any] = {"mapper": mapper, "taxonomy": None if taxonomy is None else as_taxonomy(taxonomy)}
@@ -77,95 +75,73 @@ def load_classifier(
             raise DataError(
                 "A saved classifier holds its recipe and its tree.", file=Path(run), remedy="Leave them out."
             )
-        return _of_saved(Path(run), calibrated, policy, changes, given)
-    result = run if isinstance(run, TuneResult) else finished_run(Path(run))
-    if recipe is None:
-        groups = {"data", *(group for group, one in (given | {"vlm": vlm}).items() if one is not None)}
-        recipe = recipe_of(result, given=groups)
-    return _of_run(
-        result,
-        recipe if isinstance(recipe, Recipe) else load_recipe(recipe),
-        calibrated,
-        policy,
-        changes,
-        given,
-        vlm is None,
+        folder = Path(run)
+        saved = read_saved(folder)
+        if calibrated and saved.guarantee is None:
+            raise DataError(
+                "The classifier was saved without a calibration.",
+                file=folder,
+                remedy="Save it from its run with load_classifier(run, calibrated=True).save(folder).",
+            )
+        groups = {"vlm": saved.vlm.model_dump(), "mapper": saved.mapper.model_dump(), "seed": saved.seed}
+        # The folder may come from anyone, so that its server needs the user's consent.
+        known = Recipe.model_validate({"name": "classifier", **STAND_INS, **groups}).from_file(folder / FILE)
+        given["taxonomy"] = read_tree(folder, saved)
+        asked = policy or _policy(saved.policy, folder)
+        parts = _parts(known, folder, asked, changes, given)
+        prompts, reliability, name = saved.prompts, saved.reliability, saved.name
+        guarantee = saved.guarantee if policy is None else None
+    else:
+        result = run if isinstance(run, TuneResult) else finished_run(Path(run))
+        folder, name = Path(result.folder), result.name
+        if recipe is None:
+            groups_given = {"data", *(group for group, one in (given | {"vlm": vlm}).items() if one is not None)}
+            recipe = recipe_of(result, given=groups_given)
+        known = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+        known, template, asked, guarantee = _winner(result, known, calibrated, policy, same_model=vlm is None)
+        parts = _parts(known, folder, asked, changes, given)
+        prompts = (render(template, template_variables(known.prompt)),)
+        reliability = _reliability(result, parts.taxonomy)
+        then, now = result.provenance.facts.get("Mapper", {}), as_texts(parts.mapper.identity())
+        for key in sorted(then):
+            if then[key] != now.get(key):
+                note(f"the run placed answers with {key} {then[key]}, and not {now.get(key)}: placements may differ")
+    return Classifier(
+        prompts,
+        parts.taxonomy,
+        parts.vlm,
+        parts.mapper,
+        asked,
+        reliability=reliability,
+        guarantee=guarantee,
+        recipe=parts.recipe if parts.given.keys().isdisjoint(("vlm", "mapper")) else None,
+        name=name,
     )
 
 
-def _of_run(
-    result: TuneResult,
-    recipe: Recipe,
-    calibrated: bool,
-    policy: Policy | None,
-    changes: list[dict[str, Any]],
-    given: dict[str, Any],
-    same_model: bool,
-) -> Classifier:
-    folder, template, guarantee = Path(result.folder), str(result.best.template), None
+def _winner(
+    result: TuneResult, recipe: Recipe, calibrated: bool, policy: Policy | None, *, same_model: bool
+) -> tuple[Recipe, str, Policy, RiskGuarantee | None]:
+    """Returns the recipe with the commit that the run asked, and the winner's template, policy and guarantee."""
+    folder = Path(result.folder)
     if not result.heldout:
         raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
     if isinstance(recipe.vlm, LocalVLMSettings) and same_model and recipe.vlm.revision is None:
-        # The commit that the run asked: what the name stands for may have changed since.
+        # What the name stands for may have changed since.
         commit = result.provenance.facts.get("Model", {}).get("revision", "")
         if commit and not commit.startswith("sha256:"):
             recipe = recipe.changed({"vlm.revision": commit})
-    if calibrated:
-        calibration = read_calibration(folder)
-        template, policy = calibration.template, calibration.policy
-        if policy is None:
-            raise DataError("The calibration found that only always answering the root keeps the risk.", file=folder)
-        guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
-        if calibration.temperature:
-            recipe = recipe.changed({"policy.samples": calibration.samples, "vlm.temperature": calibration.temperature})
-    elif policy is None and result.selection is not None and result.selection.policy:
-        policy = _policy(result.selection.policy, folder)
-    policy = policy or Experiment(recipe, folder).policy
-    variables = template_variables(recipe.prompt)
-    parts = _parts(recipe, folder, policy, changes, given)
-    then, now = result.provenance.facts.get("Mapper", {}), as_texts(parts.mapper.identity())
-    for name in sorted(then):
-        if then[name] != now.get(name):
-            note(f"the run placed answers with {name} {then[name]}, and not {now.get(name)}: placements may differ")
-    return Classifier(
-        (render(template, variables),),
-        parts.taxonomy,
-        parts.vlm,
-        parts.mapper,
-        policy,
-        reliability=_reliability(result, parts.taxonomy),
-        guarantee=guarantee,
-        recipe=parts.recipe if parts.given.keys().isdisjoint(("vlm", "mapper")) else None,
-        name=result.name,
-    )
-
-
-def _of_saved(
-    folder: Path, calibrated: bool, policy: Policy | None, changes: list[dict[str, Any]], given: dict[str, Any]
-) -> Classifier:
-    saved = read_saved(folder)
-    if calibrated and saved.guarantee is None:
-        raise DataError(
-            "The classifier was saved without a calibration.",
-            file=folder,
-            remedy="Save it from its run with load_classifier(run, calibrated=True).save(folder).",
-        )
-    groups = {"vlm": saved.vlm.model_dump(), "mapper": saved.mapper.model_dump(), "seed": saved.seed}
-    recipe = Recipe.model_validate({"name": "classifier", **STAND_INS, **groups})
-    given |= {"taxonomy": read_tree(folder, saved)}
-    # The folder may come from anyone, so that its server needs the user's consent.
-    parts = _parts(recipe.from_file(folder / FILE), folder, policy or _policy(saved.policy, folder), changes, given)
-    return Classifier(
-        saved.prompts,
-        parts.taxonomy,
-        parts.vlm,
-        parts.mapper,
-        policy or _policy(saved.policy, folder),
-        reliability=saved.reliability,
-        guarantee=saved.guarantee if policy is None else None,
-        recipe=parts.recipe if parts.given.keys().isdisjoint(("vlm", "mapper")) else None,
-        name=saved.name,
-    )
+    if not calibrated:
+        if policy is None and result.selection is not None and result.selection.policy:
+            policy = _policy(result.selection.policy, folder)
+        return recipe, str(result.best.template), policy or Experiment(recipe, folder).policy, None
+    calibration = read_calibration(folder)
+    if calibration.policy is None:
+        raise DataError("The calibration found that only always answering the root keeps the risk.", file=folder)
+    if calibration.temperature:
+        recipe = recipe.changed({"policy.samples": calibration.samples, "vlm.temperature": calibration.temperature})
+    guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
+    return recipe, calibration.template, calibration.policy, guarantee
 
 
 def _parts(

@@ -31,20 +31,7 @@ _AGAIN = "Save the classifier again from its run."
 
 
 class Saved(BaseModel):
-    """The content of `classifier.json`.
-
-    Attributes:
-        format: What the file is, with the version of the format.
-        name: What the classifier is called.
-        prompts: The rendered prompts.
-        policy: The policy's kind and settings.
-        vlm: The model's settings as a recipe has them, with the commit of its weights.
-        mapper: The mapper's settings as a recipe has them.
-        seed: The seed of the model's sampling.
-        taxonomy: The digest of the tree.
-        reliability: How often answers like these were right.
-        guarantee: What `calibrate` guarantees.
-    """
+    """The content of `classifier.json`: settings as a recipe has them, with the commit of the model's weights."""
 
     model_config = ConfigDict(extra="forbid")
 

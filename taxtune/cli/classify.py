@@ -49,17 +49,14 @@ def classify(
         list[str],
         typer.Argument(
             metavar="IMAGES...",
-            help="Image files; folders, searched with all below them; patterns such as 'photos/**/*.jpg'; CSV, JSONL, "
-            "Parquet or XLSX files with a column of images; text files (.txt) with one path per line. - reads such a "
-            "text from stdin.",
+            help="Image files; folders, searched with all below them; CSV, JSONL, Parquet or XLSX files with a column "
+            "of images; text files (.txt) with one path per line. - reads such a text from stdin.",
         ),
     ],
     image_column: Annotated[
         str | None, opt("Column of the images in a table that lists them.", shown="by its name and its values")
     ] = None,
-    out: Annotated[
-        Path | None, opt("Write the labels to this file: .csv, .jsonl or .parquet.", shown="CSV on stdout")
-    ] = None,
+    out: Annotated[Path | None, opt("Write the labels to this file: .csv or .jsonl.", shown="CSV on stdout")] = None,
     policy: PolicyOption = "run",
     review_below: Annotated[
         float | None,

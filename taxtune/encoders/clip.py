@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, check_encoder, how_to_get, hub_name
+from taxtune.encoders.base import FloatMatrix
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
-from taxtune.loading import is_out_of_reach, look_for_hub, not_here
+from taxtune.loading import explain_load_error, is_out_of_reach, look_for_hub
 from taxtune.models.base import well_formed
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ class ClipEncoder:
     ) -> None:
         import open_clip
 
-        check_encoder(model)
         self.name = f"clip:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
         self._device = find_device(device)
@@ -67,14 +66,13 @@ class ClipEncoder:
             )
             self._tokenizer = open_clip.get_tokenizer(architecture)
         except Exception as error:  # the library raises whatever its parts raise: RuntimeError, OSError, HTTP errors
-            if (called := hub_name(model)) is not None and model.startswith("hf-hub:") and is_out_of_reach(error):
-                raise not_here(called, "configuration") from error
+            if model.startswith("hf-hub:") and is_out_of_reach(error):
+                raise explain_load_error(model.removeprefix("hf-hub:"), error, "configuration") from error
             raise ModelError(
                 # Shortened, as open_clip lists every architecture that it knows.
                 f"The CLIP model cannot be loaded: {shorten(str(error), 300, placeholder=' …')}",
                 value=model,
-                remedy="Give hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS."
-                + (f" {how_to_get(model)}" if model.startswith("hf-hub:") else ""),
+                remedy="Give hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS.",
             ) from error
         self._model.eval()
         self.context_length = self.token_limit = int(getattr(self._tokenizer, "context_length", None) or 77)

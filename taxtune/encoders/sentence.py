@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, check_encoder, folder_digest, how_to_get, hub_name, is_lost_folder
+from taxtune.encoders.base import FloatMatrix, folder_digest
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
-from taxtune.loading import is_out_of_reach, look_for_hub, not_here, quiet_progress
+from taxtune.loading import explain_load_error, look_for_hub, quiet_progress
 from taxtune.models.base import well_formed
 
 __all__ = ["SentenceEncoder"]
@@ -49,26 +48,19 @@ class SentenceEncoder:
             raise MissingExtraError("sentence-transformers", "measures", f"The sentence encoder {model}") from error
         self.name = f"sentence:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
-        check_encoder(model)
-        if is_lost_folder(model):
-            raise ModelError("The folder of the sentence model does not exist.", value=model, remedy="Check the path.")
-        where = find_device(device)
+        where, folder = find_device(device), Path(model).expanduser()
         self._batches = AdaptiveBatches(batch_size, model=model, device=where)
-        is_folder = Path(model).expanduser().is_dir()
-        if not is_folder:
+        if not folder.is_dir():
+            if model.startswith((".", "/", "~")) or model.count("/") > 1:
+                raise ModelError("The folder of the sentence model does not exist.", value=model)
             look_for_hub()
         try:
             # What is on this machine is loaded at once; only a download deserves a bar.
-            with quiet_progress() if is_folder else nullcontext():
-                self._model: Any = SentenceTransformer(str(Path(model).expanduser()), device=where)
+            with quiet_progress() if folder.is_dir() else nullcontext():
+                self._model: Any = SentenceTransformer(str(folder), device=where)
         except Exception as error:  # the library raises whatever its parts raise: OSError, ValueError, HTTP errors
-            if (called := hub_name(model)) is not None and is_out_of_reach(error):
-                raise not_here(called, "configuration") from error
-            raise ModelError(
-                f"The sentence model cannot be loaded: {shorten(str(error), 200, placeholder=' …').rstrip('.')}.",
-                value=model,
-                remedy=f"Give the name of a model or its folder. {how_to_get(model)}",
-            ) from error
+            called = model if "/" in model else f"sentence-transformers/{model}"
+            raise explain_load_error(called, error, "configuration") from error
         self.identity: dict[str, str | int | None] = {
             "kind": "sentence",
             "model": model,

@@ -23,8 +23,6 @@ __all__ = ["VectorStore", "checked_images", "stored_embeddings", "stored_images"
 
 # Part of every key: to be raised when `load_image` comes to make other pixels of the same file.
 _SCHEMA = 1
-# Names whose vectors are one row: far below the largest value that SQLite holds.
-_NAMES_A_ROW = 4096
 
 
 class VectorStore(Store[str, FloatMatrix]):
@@ -80,13 +78,12 @@ def stored_embeddings(
         cache_dir: The folder; None is the user's cache folder.
     """
     store = _NameStore(cache_dir)
-    digest = hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
-    parts = {f"{digest} {start}": start for start in range(0, len(names), _NAMES_A_ROW)}
-    found = [vectors for vectors in store.get(identity, list(parts)) if vectors is not None]
-    if parts and len(found) == len(parts) and sum(map(len, found)) % len(names) == 0:
-        return np.concatenate(found).reshape(len(names), -1)
+    key = hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
+    (known,) = store.get(identity, [key])
+    if known is not None and names and known.size % len(names) == 0:
+        return known.reshape(len(names), -1)
     embeddings = np.ascontiguousarray(encode(names), dtype=np.float32)
-    store.put(identity, [(key, embeddings[start : start + _NAMES_A_ROW]) for key, start in parts.items()])
+    store.put(identity, [(key, embeddings)])
     return embeddings
 
 
@@ -104,15 +101,13 @@ def stored_images(encoder: ClipEncoder, files: Sequence[Path], *, sha256: Sequen
         ImageError: If an image is missing, cannot be read, or is not what its hash says.
     """
     store, identity = VectorStore(encoder.cache_dir), _of_images(encoder)
-    known = list(sha256) if sha256 is not None else [""] * len(files)
     parts: list[FloatMatrix] = []
     with track("encoding images", len(files)) as task:
         for start in range(0, len(files), encoder.batch_size):
-            batch = files[start : start + encoder.batch_size]
-            hashes = [
-                given or content_hash(file)
-                for file, given in zip(batch, known[start : start + encoder.batch_size], strict=True)
-            ]
+            chosen = slice(start, start + encoder.batch_size)
+            batch = files[chosen]
+            known = sha256[chosen] if sha256 is not None else [""] * len(batch)
+            hashes = [given or content_hash(file) for file, given in zip(batch, known, strict=True)]
             vectors = dict(zip(hashes, store.get(identity, hashes), strict=True))
             fresh = {key: file for key, file in zip(hashes, batch, strict=True) if vectors[key] is None}
             if fresh:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taxtune.encoders.base import check_encoder, folder_digest, is_lost_folder
+from taxtune.encoders.base import folder_digest
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.loading import explain_load_error, look_for_hub
@@ -109,11 +109,10 @@ def find_text_model(model: str) -> TextModel:
     """
     from transformers import AutoConfig
 
-    check_encoder(model)
-    if is_lost_folder(model):
-        raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
     folder = Path(model).expanduser()
     is_folder = folder.is_dir()
+    if not is_folder and (model.startswith((".", "/", "~")) or model.count("/") > 1):
+        raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
     if not is_folder:
         look_for_hub()
     try:

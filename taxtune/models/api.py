@@ -15,11 +15,8 @@ from taxtune.errors import ImageError, ModelError
 from taxtune.models.api_errors import (
     CallError,
     MessageTooLongError,
-    RetryNotes,
-    UnusableReplyError,
     classify,
     load_litellm,
-    needed_keys,
     without_credentials,
     without_secrets,
 )
@@ -32,16 +29,18 @@ from taxtune.models.base import (
     Reply,
     Request,
     count_fault,
-    retry_after,
     well_formed,
 )
 from taxtune.models.calls import as_completed, bounded
 from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls
+from taxtune.progress import note
 
-__all__ = ["CALLS", "ApiModel", "Completion", "NoAnswerError", "ToolCall"]
+__all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 
-#: Calls under way at a time where the settings say "auto".
-CALLS = 16
+# Calls under way at a time where the settings say "auto".
+_CALLS = 16
+# Seconds between two notes that calls fail and are repeated.
+_NOTES_EVERY = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +109,14 @@ class ApiModel:
     def __init__(self, model: str, settings: ModelSettings | None = None, *, role: str = "the model") -> None:
         self.model = model
         self.settings = settings or ModelSettings()
-        most = self.settings.concurrency
         #: Requests under way at a time.
-        self.batch_size = CALLS if most == "auto" else most
+        self.batch_size = _CALLS if self.settings.concurrency == "auto" else self.settings.concurrency
         self._images = ImageUrls()
         self._role = role
         self._api_base = without_credentials(self.settings.api_base)
         at = f" at {self._api_base}" if self._api_base else ""
         self._name = f"{role[0].upper()}{role[1:]} {model!r}{at}"
-        attempts = self.settings.retry.max_retries + 1
-        self._notes = RetryNotes(self._name, attempts, secrets=(self.settings.api_key,))
+        self._lock, self._noted = threading.Lock(), float("-inf")
 
     @property
     def identity(self) -> Identity:
@@ -158,8 +155,6 @@ class ApiModel:
         except Exception:  # a tokenizer that cannot be had is no reason to stop
             return len(text) // 3 + 1
 
-    # -- requests, each on its own -------------------------------------------------------------------------------------
-
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number; see `stream`."""
         replies = dict(self.stream(requests))
@@ -196,8 +191,6 @@ class ApiModel:
                 cost_usd=completion.cost_usd,
                 seconds=time.perf_counter() - started,
             )
-        if problem.fault.fatal:
-            raise self._fatal(litellm, problem)
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
         return Failure(f"{self._name} {problem.reason.rstrip('.')}{tries}.", retryable=problem.fault.passes)
 
@@ -214,8 +207,6 @@ class ApiModel:
             # The image before the text: a server's prefix cache then knows the image when the next prompt comes.
             content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
         return [{"role": "user", "content": content}]
-
-    # -- a conversation ------------------------------------------------------------------------------------------------
 
     def converse(
         self, messages: Sequence[Mapping[str, Any]], *, seed: int, tools: Sequence[Mapping[str, Any]] = ()
@@ -248,19 +239,13 @@ class ApiModel:
         if problem.fault is Fault.CONTENT_FILTER:
             return replace(completion, finish_reason="content_filter")
         if problem.fault is Fault.TOO_LONG:
-            raise MessageTooLongError(
-                f"{self._name} rejected the message as too long.", remedy="Send less text."
-            ) from None
-        if problem.fault.fatal:
-            raise self._fatal(litellm, problem) from None
+            raise MessageTooLongError(f"{self._name} rejected the message as too long.", remedy="Send less text.")
         tries = f", after {attempts} attempts" if attempts > 1 else ""
         message = f"{self._name} {problem.reason.rstrip('.')}{tries}."
         if problem.fault.retries is None:
             remedy = "Continue with --resume when the model answers again."
-            raise NoAnswerError(message, remedy=remedy, spent=completion) from None
-        raise ModelError(message, remedy=f"Check the settings of {self._role}.") from None
-
-    # -- calls ---------------------------------------------------------------------------------------------------------
+            raise NoAnswerError(message, remedy=remedy, spent=completion)
+        raise ModelError(message, remedy=f"Check the settings of {self._role}.")
 
     def _complete(
         self, litellm: ModuleType, key: str | None, arguments: Mapping[str, Any], stop: threading.Event | None = None
@@ -270,61 +255,54 @@ class ApiModel:
         Returns:
             The completion of the last attempt (empty where that had none) with what all attempts consumed, what made it
             fail or None, and how many attempts there were.
-        """
-        import tenacity
 
+        Raises:
+            ModelError: If every other call would fail alike.
+        """
         settings, retry, stop = self.settings, self.settings.retry, stop or threading.Event()
         secrets = (key, settings.api_key)
+        call = partial(
+            litellm.completion,
+            model=self.model,
+            **arguments,
+            api_base=settings.api_base,
+            api_key=key,
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+            timeout=retry.timeout,
+            # Calls are repeated here alone; two layers of retries would multiply.
+            num_retries=0,
+            max_retries=0,
+            # A model that takes no temperature or seed is not sent one.
+            drop_params=True,
+        )
         made: list[Completion] = []
         met: Counter[Fault] = Counter()
-
-        def attempt() -> None:
+        while True:
             made.append(Completion(""))
+            problem = None
             try:
-                call = partial(
-                    litellm.completion,
-                    model=self.model,
-                    **arguments,
-                    api_base=settings.api_base,
-                    api_key=key,
-                    temperature=settings.temperature,
-                    max_tokens=settings.max_tokens,
-                    timeout=retry.timeout,
-                    # tenacity alone repeats a call; two layers of retries would multiply.
-                    num_retries=0,
-                    max_retries=0,
-                    # A model that takes no temperature or seed is not sent one.
-                    drop_params=True,
-                )
                 made[-1] = _read_completion(litellm, self.model, bounded(call, retry.timeout), secrets)
                 self._check_usable(made[-1])
+                break
             except Exception as error:
-                fault = classify(error).fault
-                met[fault] += 1
-                count_fault(fault)
-                raise
-
-        def worth_another(error: BaseException) -> bool:
-            if retry_after(error) > 10 * retry.longest_wait:
-                return False
-            fault = classify(error).fault
-            return fault.retries is None or met[fault] <= fault.retries
-
-        retrying = tenacity.Retrying(
-            stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(retry.max_retries + 1), tenacity.stop_when_event_set(stop)
-            ),
-            wait=retry.wait,
-            sleep=tenacity.sleep_using_event(stop),
-            retry=tenacity.retry_if_exception(worth_another),
-            before_sleep=self._notes,
-            reraise=True,
-        )
-        problem = None
-        try:
-            retrying(attempt)
-        except Exception as error:
-            problem = classify(error, secrets=secrets)
+                problem = classify(error, secrets=secrets)
+            fault = problem.fault
+            met[fault] += 1
+            count_fault(fault)
+            if fault.fatal:
+                variables = (
+                    " or ".join(_missing_keys(litellm, self.model)) or f"{self.model.split('/')[0].upper()}_API_KEY"
+                )
+                remedy = problem.remedy.replace("{keys}", variables)
+                raise ModelError(f"{self._name} {problem.reason.rstrip('.')}.", remedy=remedy)
+            spent = len(made) > retry.max_retries or (fault.retries is not None and met[fault] > fault.retries)
+            if spent or problem.asked > 10 * retry.longest_wait:
+                break
+            seconds = retry.wait(len(made), problem.asked)
+            self._note_retry(problem, seconds, len(made) + 1)
+            if stop.wait(seconds):
+                break
         costs = [each.cost_usd for each in made if each.cost_usd is not None]
         completion = replace(
             made[-1],
@@ -334,18 +312,29 @@ class ApiModel:
         )
         return completion, problem, len(made)
 
+    def _note_retry(self, problem: CallError, seconds: float, attempt: int) -> None:
+        """Tells the user that calls fail and are repeated, now and then for all concurrent calls."""
+        with self._lock:
+            if time.monotonic() - self._noted < _NOTES_EVERY:
+                return
+            self._noted = time.monotonic()
+        note(
+            f"{self._name} {problem.reason.rstrip('.')}; trying again in {max(1, round(seconds))} s "
+            f"(attempt {attempt} of {self.settings.retry.max_retries + 1})."
+        )
+
     def _check_usable(self, completion: Completion) -> None:
-        """Raises `UnusableReplyError` if a completion is no answer."""
+        """Raises `CallError` if a completion is no answer."""
         if completion.refusal is not None:
-            raise UnusableReplyError(Fault.REFUSAL, f"refused: {completion.refusal}")
+            raise CallError(Fault.REFUSAL, f"refused: {completion.refusal}")
         if completion.finish_reason == "content_filter":
-            raise UnusableReplyError(Fault.CONTENT_FILTER, "was stopped by its provider's content filter")
+            raise CallError(Fault.CONTENT_FILTER, "was stopped by its provider's content filter")
         if completion.text.strip() or completion.tool_calls:
             return
         if completion.finish_reason == "length":
             reason = f"returned an empty answer within max_tokens = {self.settings.max_tokens}"
-            raise UnusableReplyError(Fault.CUT_OFF, reason)
-        raise UnusableReplyError(Fault.EMPTY, "returned an empty answer")
+            raise CallError(Fault.CUT_OFF, reason)
+        raise CallError(Fault.EMPTY, "returned an empty answer")
 
     def _key(self, litellm: ModuleType) -> str | None:
         """Returns the key to send; None leaves it to litellm, which finds the provider's in the environment.
@@ -364,7 +353,7 @@ class ApiModel:
             ) from None
         if settings.api_key is not None:
             return settings.api_key
-        missing = list(litellm.validate_environment(self.model).get("missing_keys", ()))
+        missing = _missing_keys(litellm, self.model)
         if not missing:
             return None
         if settings.api_base is not None:
@@ -375,16 +364,17 @@ class ApiModel:
             remedy=f"Set it (export {missing[0]}=...), or give the address of your own server (api_base).",
         )
 
-    def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:
-        remedy = problem.remedy.replace("{keys}", " or ".join(needed_keys(litellm, self.model)))
-        return ModelError(f"{self._name} {problem.reason.rstrip('.')}.", remedy=remedy)
+
+def _missing_keys(litellm: ModuleType, model: str) -> list[str]:
+    """The environment variables that a model's provider needs and that are not set."""
+    return [str(name) for name in litellm.validate_environment(model).get("missing_keys", ())]
 
 
 def _read_completion(litellm: ModuleType, model: str, response: Any, secrets: Sequence[str | None]) -> Completion:
     """Reads a response's first choice; secrets that the server echoes are cut out, since it goes into records.
 
     Raises:
-        UnusableReplyError: If it has none.
+        CallError: If it has none.
     """
 
     def clean(text: object) -> str:
@@ -392,7 +382,7 @@ def _read_completion(litellm: ModuleType, model: str, response: Any, secrets: Se
 
     choices = getattr(response, "choices", None) or []
     if not choices:
-        raise UnusableReplyError(Fault.NO_CHOICES, "returned a response without choices")
+        raise CallError(Fault.NO_CHOICES, "returned a response without choices")
     message, usage = choices[0].message, getattr(response, "usage", None)
     special = getattr(message, "provider_specific_fields", None) or {}
     refusal = getattr(message, "refusal", None) or special.get("refusal")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import queue
-import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, ModelError
@@ -90,23 +88,45 @@ def ask(
     replies |= stored
     wanted = [key for key in wanted if key not in stored]
     done, from_store = (sum(copies[key] for key in some) for some in (replies, stored))
-    with track(what, len(requests), done=done, stored=from_store) as task:
-        failed_in_a_row, given_up = 0, ""
-        with _Writer(store, identity) as writer, closing(_stream(model, [distinct[k] for k in wanted], size)) as stream:
-            for place, reply in stream:
-                key = wanted[place]
-                writer.keep(distinct[key], reply)
-                replies[key] = reply
-                task.advance(copies[key])
-                failed = isinstance(reply, Failure) and reply.retryable
-                failed_in_a_row = failed_in_a_row + 1 if failed else 0
-                if isinstance(reply, Failure) and failed_in_a_row >= max(size, 2):
+    waiting: queue.SimpleQueue[tuple[Request, Answer]] = queue.SimpleQueue()
+    faults: list[Exception] = []
+
+    def write() -> None:
+        """Writes all answers that wait; in a thread of its own, so that no model waits for the disk."""
+        pairs = [waiting.get() for _ in range(waiting.qsize())]
+        try:
+            if store is not None and pairs:
+                store.put(identity, pairs)
+        except Exception as error:
+            faults.append(error)
+
+    failed_in_a_row, given_up = 0, ""
+    with (
+        track(what, len(requests), done=done, stored=from_store) as task,
+        ThreadPoolExecutor(1, "taxtune-store") as writer,
+        closing(_stream(model, [distinct[key] for key in wanted], size)) as stream,
+    ):
+        for place, reply in stream:
+            key = wanted[place]
+            replies[key] = reply
+            task.advance(copies[key])
+            if isinstance(reply, Answer):
+                failed_in_a_row = 0
+                waiting.put((distinct[key], reply))
+                writer.submit(write)
+            else:
+                failed_in_a_row = failed_in_a_row + 1 if reply.retryable else 0
+                if failed_in_a_row >= max(size, 2):
                     given_up = f"not asked because the {failed_in_a_row} before it all failed: {reply.reason}"
                     break
+            if faults:
+                break
         for key in wanted:
             if key not in replies:
                 replies[key] = Failure(given_up, retryable=True)
                 task.advance(copies[key])
+    if faults:
+        raise faults[0]
     result: list[Reply] = []
     for key in keys:
         result.append(reply := replies[key])
@@ -118,85 +138,30 @@ def ask(
 def _stream(model: Model, requests: Sequence[Request], size: int) -> Generator[tuple[int, Reply]]:
     """Gives (place, reply) as replies come: from the model's own `stream`, or from its answers batch by batch."""
     own: Callable[[Sequence[Request]], Generator[tuple[int, Reply]]] | None = getattr(model, "stream", None)
-    if own is None:
-        for start in range(0, len(requests), size):
-            batch = requests[start : start + size]
-            fresh = model.answer(batch)
-            if len(fresh) != len(batch):
-                raise ModelError(f"The model gave {len(fresh)} answers to {len(batch)} requests.")
-            yield from enumerate(fresh, start)
-        return
-    open_places = set(range(len(requests)))
-    with closing(own(requests)) as stream:
+    answered: set[int] = set()
+    with closing(_batches(model, requests, size) if own is None else own(requests)) as stream:
         for place, reply in stream:
-            if place not in open_places:
+            if place in answered or not 0 <= place < len(requests):
                 raise ModelError(f"The model answered request {place} twice, or was never asked it.")
-            open_places.remove(place)
+            answered.add(place)
             yield place, reply
-    if open_places:
-        raise ModelError(f"The model gave {len(requests) - len(open_places)} answers to {len(requests)} requests.")
+    if len(answered) < len(requests):
+        raise ModelError(f"The model gave {len(answered)} answers to {len(requests)} requests.")
 
 
-class _Writer:
-    """Writes answers to the store in a thread of its own, all that are waiting at once, so that no model waits."""
-
-    def __init__(self, store: AnswerStore | None, identity: Identity) -> None:
-        self._store, self._identity = store, identity
-        self._waiting: queue.SimpleQueue[tuple[Request, Answer] | None] = queue.SimpleQueue()
-        self._error: BaseException | None = None
-        # In a context of its own, so that a store's notes go to the display in force here.
-        work = copy_context().run
-        self._thread = threading.Thread(target=work, args=(self._write,), name="taxtune-store", daemon=True)
-
-    def keep(self, request: Request, reply: Reply) -> None:
-        """Hands over a reply; a failure is not kept. Raises what went wrong with an earlier one."""
-        if self._error is not None:
-            raise self._error
-        if isinstance(reply, Answer) and self._store is not None:
-            self._waiting.put((request, reply))
-
-    def _write(self) -> None:
-        ended = False
-        while not ended:
-            pairs = [self._waiting.get()]
-            while not self._waiting.empty():
-                pairs.append(self._waiting.get())
-            ended = None in pairs
-            try:
-                if self._store is not None and self._error is None:
-                    self._store.put(self._identity, [pair for pair in pairs if pair is not None])
-            except BaseException as error:
-                self._error = error
-
-    def __enter__(self) -> Self:
-        if self._store is not None:
-            self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._store is not None:
-            self._waiting.put(None)
-            try:
-                self._thread.join()
-            except KeyboardInterrupt:  # what waits is written all the same
-                self._thread.join()
-                raise
-        if error is None and self._error is not None:
-            raise self._error
-
-
-# -- the store of answers ----------------------------------------------------------------------------------------------
-
-# Part of every key; a change makes every stored answer a stranger.
-_SCHEMA = 1
+def _batches(model: Model, requests: Sequence[Request], size: int) -> Generator[tuple[int, Reply]]:
+    for start in range(0, len(requests), size):
+        batch = requests[start : start + size]
+        fresh = model.answer(batch)
+        if len(fresh) != len(batch):  # nobody knows which answer is whose
+            raise ModelError(f"The model gave {len(fresh)} answers to {len(batch)} requests.")
+        yield from enumerate(fresh, start)
 
 
 def answer_key(identity: Identity, request: Request) -> str:
     """Makes the key of an answer: a SHA-256, in hexadecimal, of everything that can change it."""
     what = {
-        "schema": _SCHEMA,
+        "schema": 1,  # a change makes every stored answer a stranger
         "vlm": _asked(identity, request),
         "prompt": request.prompt,
         "image": request.image_sha256 or "",

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
-from taxtune.errors import ModelError
-from taxtune.models.weights import QUANTIZATIONS
+import pydantic.dataclasses
+from pydantic import Field
+
 from taxtune.store import Identity
-
-if TYPE_CHECKING:
-    import tenacity
 
 __all__ = [
     "Answer",
@@ -34,16 +33,12 @@ __all__ = [
     "count_fault",
     "count_faults",
     "reseeded",
-    "retry_after",
     "well_formed",
 ]
 
-# How the layers of a model may be spread over several cards, in the words of accelerate.
-_DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-_DTYPES = ("auto", "float32", "bfloat16", "float16")
-
 #: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
 Task = Literal["image-text-to-text", "text-generation"]
+Count = Annotated[int, Field(ge=1)] | Literal["auto"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +139,7 @@ def reseeded(model: Model, seed: int) -> Model:
     return other
 
 
-def retry_after(error: BaseException | None) -> float:
-    """The seconds that a server asked to wait (Retry-After); 0 where it did not."""
-    for headers in (
-        getattr(error, "litellm_response_headers", None),
-        getattr(getattr(error, "response", None), "headers", None),
-    ):
-        value = None if headers is None else headers.get("retry-after")
-        try:
-            if value is not None:
-                return max(float(value), 0.0)
-        except ValueError:
-            continue  # a date: the doubling wait will do
-    return 0.0
-
-
-@dataclass(frozen=True, slots=True)
+@pydantic.dataclasses.dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """When a call that failed is tried again.
 
@@ -167,41 +147,37 @@ class RetryPolicy:
 
     Attributes:
         max_retries: Further attempts after the first, at least 0.
-        first_wait: Seconds before the second attempt, at least on average; doubled before each further one.
+        first_wait: Seconds before the second attempt, on average; doubled before each further one.
         longest_wait: Most seconds before an attempt.
-        timeout: Seconds that one attempt may take, from the call to the last byte of the reply.
+        timeout: Seconds that one attempt may take, from the call to the end of the reply.
     """
 
-    max_retries: int = 5
+    max_retries: int = Field(default=5, ge=0)
     first_wait: float = 1.0
     longest_wait: float = 60.0
-    timeout: float = 60.0
+    timeout: float = Field(default=60.0, gt=0)
 
-    def __post_init__(self) -> None:
-        if self.max_retries < 0:
-            raise ModelError("max_retries must be at least 0.", value=self.max_retries)
-        if self.timeout <= 0:
-            raise ModelError("timeout must be more than 0 seconds.", value=self.timeout)
+    def wait(self, attempt: int, asked: float) -> float:
+        """The seconds to wait after a failed attempt.
 
-    def wait(self, state: tenacity.RetryCallState) -> float:
-        """The seconds to wait after a failed attempt; for tenacity's `wait`."""
-        import random
-
-        doubled = self.first_wait * 2.0 ** (state.attempt_number - 1)
-        error = state.outcome.exception() if state.outcome is not None else None
+        Args:
+            attempt: The number of the attempt, from 1.
+            asked: The seconds that the server asked to wait, or 0.
+        """
         # Without the jitter, calls that were refused together would come back together.
-        return min(max(doubled * random.uniform(0.75, 1.25), retry_after(error)), self.longest_wait)
+        doubled = self.first_wait * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
+        return min(max(doubled, asked), self.longest_wait)
 
 
-@dataclass(frozen=True, slots=True)
+@pydantic.dataclasses.dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How a model is run; each kind takes what concerns it.
+    """How a model is run; each kind takes what concerns it. A setting out of range is a `pydantic.ValidationError`.
 
     Attributes:
         task: "image-text-to-text" for answers about images, "text-generation" for text alone.
         max_tokens: Longest answer, in tokens; at least 1.
-        temperature: 0 for greedy decoding, or a sampling temperature up to 10. None leaves it to an API's provider, as
-            some models insist; a model on this machine then decodes greedily.
+        temperature: 0 for greedy decoding, or a sampling temperature. None leaves it to an API's provider, as some
+            models insist; a model on this machine then decodes greedily.
         api_base: Address of an OpenAI-compatible server, usually ending in /v1; None is the provider's own.
         api_key: The key; None is the provider's environment variable. It is part of no record.
         concurrency: Concurrent calls of an API, or of an async function, at least 1. "auto" is 16 for an API and 8 for
@@ -212,49 +188,29 @@ class ModelSettings:
         device: "cpu", "cuda", "cuda:1", "mps" or "auto": the first CUDA card, else MPS, else the CPU.
         batch_size: Requests that a model on this machine computes at a time, at least 1; halved where memory runs out.
             "auto" is what fits into the memory of a CUDA card, and 8 elsewhere.
-        device_map: Spreads the layers over several cards, as accelerate does ("auto", "balanced", "balanced_low_0",
-            "sequential"); None keeps the model on `device`.
-        quantization: Weights of a model on this machine in fewer bits: "4bit" (NF4) or "8bit" (LLM.int8()) by
-            bitsandbytes, "int8", "int4" or "float8" by torchao; None keeps them in `dtype`.
+        device_map: Spreads the layers over several cards, as accelerate does; None keeps the model on `device`.
+        quantization: Weights of a model on this machine in fewer bits, by bitsandbytes: "4bit" (NF4) or "8bit"
+            (LLM.int8()); None keeps them in `dtype`.
         seed: Seed of the sampling, without effect at temperature 0; an API is sent it unless it is 0.
         image_memory_gib: GiB of memory for encoded images of a model on this machine; None is a quarter of the
             machine's memory, and 0 keeps none.
-
-    Raises:
-        ModelError: If a setting is out of range.
     """
 
     task: Task = "image-text-to-text"
-    max_tokens: int = 64
-    temperature: float | None = 0.0
+    max_tokens: int = Field(default=64, ge=1)
+    temperature: float | None = Field(default=0.0, ge=0)
     api_base: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    concurrency: int | Literal["auto"] = "auto"
+    api_key: str | None = Field(default=None, repr=False)
+    concurrency: Count = "auto"
     retry: RetryPolicy = RetryPolicy()
     revision: str | None = None
-    dtype: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = "auto"
-    batch_size: int | Literal["auto"] = "auto"
-    device_map: str | None = None
-    quantization: str | None = None
+    batch_size: Count = "auto"
+    device_map: Literal["auto", "balanced", "balanced_low_0", "sequential"] | None = None
+    quantization: Literal["4bit", "8bit"] | None = None
     seed: int = 0
-    image_memory_gib: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("max_tokens", "concurrency", "batch_size"):
-            value = getattr(self, name)
-            if value != "auto" and value < 1:
-                raise ModelError(f"{name} must be at least 1.", value=value)
-        if not 0 <= (self.image_memory_gib or 0) < float("inf"):
-            raise ModelError("image_memory_gib must be 0 or more.", value=self.image_memory_gib)
-        if self.temperature is not None and not 0 <= self.temperature <= 10:
-            raise ModelError("temperature must be between 0 (greedy) and 10.", value=self.temperature)
-        for name, known in (("dtype", _DTYPES), ("device_map", _DEVICE_MAPS), ("quantization", QUANTIZATIONS)):
-            value = getattr(self, name)
-            if value is not None and value not in known:
-                raise ModelError(f"Unknown {name}.", value=value, remedy=f"Use one of {', '.join(known)}.")
-        if self.device_map is not None and self.device != "auto":
-            raise ModelError("A device_map chooses the devices itself.", remedy="Leave device: auto.")
+    image_memory_gib: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class Fault(Enum):

@@ -1,27 +1,17 @@
-"""Calls of an API: several under way at a time, each bounded in time and in the length of its reply."""
+"""Several calls under way at a time, and a call that is bounded in time."""
 
 from __future__ import annotations
 
 import queue
 import threading
-import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator, Sequence
+from contextvars import copy_context
+from typing import TypeVar
 
-from taxtune.models.api_errors import UnusableReplyError
-from taxtune.models.base import Fault
+__all__ = ["as_completed", "bounded"]
 
-__all__ = ["MOST_BYTES", "as_completed", "bounded"]
-
-T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-#: Most bytes of a reply: beyond what any model writes in the tokens that it is given.
-MOST_BYTES = 1_000_000
 
 
 def as_completed(
@@ -51,9 +41,7 @@ def as_completed(
                 finished.put(error)
 
     for _ in range(min(concurrency, len(items))):
-        # Daemons, unlike those of `ThreadPoolExecutor`, which the end of the program waits for; each in a context of
-        # its own, so that its notes go to the display in force here.
-        threading.Thread(target=copy_context().run, args=(run,), name="taxtune-model", daemon=True).start()
+        _in_thread(run)
     try:
         for _ in items:
             try:
@@ -71,88 +59,33 @@ def as_completed(
         stop.set()
 
 
-@dataclass
-class _Bound:
-    """The end of a call, in seconds of the monotonic clock, and what is wrong with the reply if anything is."""
+def bounded(call: Callable[[], Result], seconds: float) -> Result:
+    """Returns the result of a call made in a thread, since the time-outs of HTTP clients begin anew with every byte.
 
-    end: float
-    problem: str | None = None
-
-
-_bound: ContextVar[_Bound | None] = ContextVar("taxtune_bound", default=None)
-
-
-def bounded(call: Callable[[], T], seconds: float) -> T:
-    """Returns the result of a call.
-
-    It is made in a thread of its own, since the time-outs of HTTP clients begin anew with every byte. A thread whose
-    time is up is left to itself, and ends with the next bytes that come.
+    A thread whose time is up is left to itself.
 
     Raises:
-        UnusableReplyError: If it takes longer than that, or the reply is too long, or compressed.
+        TimeoutError: If it takes longer than that.
     """
-    _watch_replies()
-    bound = _Bound(time.monotonic() + seconds)
-    done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[Result] | BaseException] = queue.SimpleQueue()
 
     def run() -> None:
-        _bound.set(bound)
         try:
-            done.put((call(), None))
+            done.put((call(),))
         except BaseException as error:
-            done.put((None, error))
+            done.put(error)
 
-    threading.Thread(target=copy_context().run, args=(run,), name="taxtune-call", daemon=True).start()
+    _in_thread(run)
     try:
-        result, error = done.get(timeout=seconds)
+        got = done.get(timeout=seconds)
     except queue.Empty:
-        raise UnusableReplyError(Fault.TIMEOUT, "did not answer in time") from None
-    if bound.problem is not None:
-        raise UnusableReplyError(Fault.MALFORMED, bound.problem) from error
-    if error is not None:
-        raise error
-    return result  # type: ignore[return-value]
+        raise TimeoutError from None
+    if isinstance(got, BaseException):
+        raise got
+    return got[0]
 
 
-@cache
-def _watch_replies() -> None:
-    """Has httpx, through which all of litellm's clients go, count the bytes of replies to calls that are bounded.
-
-    litellm offers no hook that all its providers' clients share.
-    """
-    import httpx
-
-    plain = httpx.HTTPTransport.handle_request
-
-    class Counted(httpx.SyncByteStream):
-        """A reply of which no more is read than the bound allows."""
-
-        def __init__(self, stream: Any, bound: _Bound) -> None:
-            self._stream, self._bound = stream, bound
-
-        def __iter__(self) -> Iterator[bytes]:
-            read = 0
-            for chunk in self._stream:
-                read += len(chunk)
-                if read > MOST_BYTES:
-                    self._bound.problem = f"sent a reply of more than {MOST_BYTES:,} bytes"
-                if self._bound.problem is not None or time.monotonic() > self._bound.end:
-                    raise httpx.ReadError(self._bound.problem or "too late")
-                yield chunk
-
-        def close(self) -> None:
-            self._stream.close()
-
-    def handle_request(self: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
-        bound = _bound.get()
-        if bound is None or request.method != "POST":
-            return plain(self, request)
-        # A kilobyte of gzip may be a megabyte.
-        request.headers["accept-encoding"] = "identity"
-        response = plain(self, request)
-        if response.headers.get("content-encoding", "identity") != "identity":
-            bound.problem = "sent a compressed reply, which was not asked for"
-        response.stream = Counted(response.stream, bound)
-        return response
-
-    httpx.HTTPTransport.handle_request = handle_request  # type: ignore[method-assign]
+def _in_thread(run: Callable[[], None]) -> None:
+    # A daemon, unlike those of `ThreadPoolExecutor`, which the end of the program waits for; in a context of its own,
+    # so that its notes go to the display in force here.
+    threading.Thread(target=copy_context().run, args=(run,), name="taxtune-call", daemon=True).start()

@@ -10,7 +10,7 @@ import inspect
 import reprlib
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -24,30 +24,27 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionModel", "function_identity"]
 
-_FORMS = (
-    "Write answer(image, prompt) -> str, answer(images, prompts) -> list[str] or answer(prompt) -> str; "
-    "each may be `async def`."
-)
+_FORMS = "Write answer(image, prompt) -> str or answer(prompt) -> str, which may be `async def`."
 
 
 class FunctionModel:
     """A function that answers.
 
     The function takes an image and a prompt and returns the answer as a str. An image is a `PIL.Image.Image` in RGB
-    whose `filename` is the path of the file; it is None for a request without one. Parameters called `images, prompts`
-    are lists, and a list is returned; one parameter is the prompt alone; a coroutine function (`async def`) runs
-    several times concurrently, also in a notebook; a parameter `sample` (or `samples`) takes the number of the answer
-    that is wanted.
+    whose `filename` is the path of the file; it is None for a request without one. One parameter is the prompt alone; a
+    coroutine function (`async def`) runs several times concurrently, also in a notebook; a parameter `sample` takes the
+    number of the answer that is wanted. What answers many requests at a time is a `Model`.
 
-    An exception is a failure of that request; of a batch, smaller batches are tried until the request at fault is
-    found. A `ModelError` ends the work at once, as does a function that fails for all requests.
+    An exception is a failure of that request. A `ModelError` ends the work at once, as does a function that fails for
+    all requests.
 
     Answers are stored under the function's name and its attribute `identity` (text, or values by name) if it has one,
     or else a hash of its source, so that a changed function is asked again. What it calls is not looked at.
 
     Args:
         function: The function.
-        batch_size: Requests per call, at least 1; of an async function at least twice `concurrency`.
+        batch_size: Failures in a row, without an answer before, that end the work; of an async function at least twice
+            `concurrency`.
         concurrency: Concurrent calls of an async function, at least 1.
 
     Raises:
@@ -60,11 +57,11 @@ class FunctionModel:
         self.function = function
         self.name = _name(function)
         self.concurrency = concurrency
-        self._roles, self._batched, self._sample = _signature(function, self.name)
+        self._with_image, self._with_sample = _signature(function, self.name)
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object whose `__call__` is `async def`
         )
-        #: Requests per call that keep the function busy.
+        #: Requests that keep the function busy.
         self.batch_size = max(batch_size, 2 * concurrency) if self._async else batch_size
         self._has_answered = False
 
@@ -93,86 +90,28 @@ class FunctionModel:
                 without ever having answered.
         """
         failed: list[Failure] = []
-
-        def check(least: int) -> None:
-            if not self._has_answered and len(failed) >= max(least, 2):
-                raise ModelError(
-                    f"The function {self.name} failed for all {len(failed)} requests; the first: {failed[0].reason}",
-                    remedy="Fix the function, then continue; the answers so far are saved.",
-                )
-
-        for place, result, seconds in self._results(requests):
-            request = requests[place]
-            if isinstance(result, ImageError):
-                yield place, Failure(str(result), retryable=False)
-            elif isinstance(result, Exception):
-                count_fault(Fault.FUNCTION)
-                where = f"{request.image}: " if request.image is not None else ""
-                said = f"{type(result).__name__}: {' '.join(str(result).split())}".removesuffix(": ")
-                failed.append(Failure(f"{where}the function {self.name} raised {said}", Fault.FUNCTION.passes))
-                check(self.batch_size)
-                yield place, failed[-1]
-            else:
-                text = self._text(request, result)
+        calls = as_completed(requests, self._call, self.concurrency) if self._async else None
+        for place, (result, seconds) in calls or enumerate(map(self._call, requests)):
+            reply = self._reply(requests[place], result, seconds)
+            if isinstance(reply, Answer):
                 self._has_answered = True
-                yield place, Answer(text, seconds=seconds)
-        check(0)
+            elif not isinstance(result, ImageError):
+                failed.append(reply)
+                if not self._has_answered and len(failed) >= max(2, min(self.batch_size, len(requests))):
+                    raise ModelError(
+                        f"The function {self.name} failed for all {len(failed)} requests, first: {failed[0].reason}",
+                        remedy="Fix the function, then continue; the answers so far are saved.",
+                    )
+            yield place, reply
 
-    def _image(self, request: Request) -> Image.Image | None:
-        if request.image is None or "image" not in self._roles:
-            return None
-        image = load_image(request.image, sha256=request.image_sha256 or None)
-        image.filename = str(request.image)  # type: ignore[attr-defined]
-        return image
-
-    def _call(self, image: object, prompt: object, sample: object) -> Any:
-        given = {"image": image, "prompt": prompt}
-        named = {} if self._sample is None else {self._sample: sample}
-        result = self.function(*(given[role] for role in self._roles), **named)
-        return _wait_for(result) if inspect.iscoroutine(result) else result
-
-    def _call_one(self, request: Request, _: object = None) -> tuple[object, float]:
-        started = time.perf_counter()
-        result = _caught(lambda: self._call(self._image(request), request.prompt, request.sample))
-        return result, time.perf_counter() - started
-
-    def _results(self, requests: Sequence[Request]) -> Generator[tuple[int, object, float]]:
-        """Gives (place, what the function gives or the exception that was raised, seconds that it took)."""
-        if self._async and not self._batched:
-            for place, (result, seconds) in as_completed(requests, self._call_one, self.concurrency):
-                yield place, result, seconds
-        elif not self._batched:
-            yield from ((place, *self._call_one(request)) for place, request in enumerate(requests))
-        else:
-            for start in range(0, len(requests), self.batch_size):
-                started = time.perf_counter()
-                part = requests[start : start + self.batch_size]
-                images = [_caught(self._image, request) for request in part]
-                good = [place for place, image in enumerate(images) if not isinstance(image, Exception)]
-                given = self._batch([(images[place], part[place].prompt, part[place].sample) for place in good])
-                results = dict(enumerate(images)) | dict(zip(good, given, strict=True))
-                seconds = (time.perf_counter() - started) / len(part)
-                yield from ((start + place, result, seconds) for place, result in results.items())
-
-    def _batch(self, inputs: Sequence[tuple[object, str, int]]) -> list[object]:
-        """Returns a result or an exception for each input; halves a batch that fails until the one at fault is left."""
-        if not inputs:
-            return []
-        result = _caught(lambda: self._call(*map(list, zip(*inputs, strict=True))))
+    def _reply(self, request: Request, result: object, seconds: float) -> Reply:
+        if isinstance(result, ImageError):
+            return Failure(str(result), retryable=False)
         if isinstance(result, Exception):
-            if len(inputs) == 1:
-                return [result]
-            half = len(inputs) // 2
-            return self._batch(inputs[:half]) + self._batch(inputs[half:])
-        answers = list(result) if isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping) else []
-        if len(answers) != len(inputs):
-            raise ModelError(
-                f"The function {self.name} must return a list of {len(inputs)} answers for {len(inputs)} prompts.",
-                value=result,
-            )
-        return answers
-
-    def _text(self, request: Request, result: object) -> str:
+            count_fault(Fault.FUNCTION)
+            where = f"{request.image}: " if request.image is not None else ""
+            said = f"{type(result).__name__}: {' '.join(str(result).split())}".removesuffix(": ")
+            return Failure(f"{where}the function {self.name} raised {said}", Fault.FUNCTION.passes)
         if not isinstance(result, str):
             about = f"the prompt {request.prompt!r}" if request.image is None else "the image"
             raise ModelError(
@@ -180,7 +119,30 @@ class FunctionModel:
                 file=request.image,
                 remedy="Return a str; if there is no answer, raise an exception that says why.",
             )
-        return well_formed(result.strip())
+        return Answer(well_formed(result.strip()), seconds=seconds)
+
+    def _call(self, request: Request, _: object = None) -> tuple[object, float]:
+        """Returns what the function gives, or the exception that was raised, and the seconds that it took."""
+        started = time.perf_counter()
+        try:
+            result = self.function(
+                *([self._image(request)] if self._with_image else ()),
+                request.prompt,
+                **({"sample": request.sample} if self._with_sample else {}),
+            )
+            result = _wait_for(result) if inspect.iscoroutine(result) else result
+        except ModelError:
+            raise
+        except Exception as error:
+            result = error
+        return result, time.perf_counter() - started
+
+    def _image(self, request: Request) -> Image.Image | None:
+        if request.image is None:
+            return None
+        image = load_image(request.image, sha256=request.image_sha256 or None)
+        image.filename = str(request.image)  # type: ignore[attr-defined]
+        return image
 
 
 _LOOP_LOCK = threading.Lock()
@@ -205,16 +167,6 @@ def _wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
         future.cancel()
 
 
-def _caught(call: Callable[..., object], *arguments: object) -> object:
-    """Calls; an exception, but for a `ModelError`, is returned and not raised."""
-    try:
-        return call(*arguments)
-    except ModelError:
-        raise
-    except Exception as error:
-        return error
-
-
 def _name(function: Callable[..., Any]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
@@ -222,21 +174,19 @@ def _name(function: Callable[..., Any]) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _signature(function: Callable[..., Any], name: str) -> tuple[tuple[str, ...], bool, str | None]:
-    """Returns a function's roles ("image", "prompt"), whether they are lists, and the parameter for the sample."""
+def _signature(function: Callable[..., Any], name: str) -> tuple[bool, bool]:
+    """Tells whether a function takes an image before the prompt, and whether it takes the number of the sample."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # built-in functions tell nothing
-        return ("image", "prompt"), False, None
-    sample = next((one for one in parameters if one in ("sample", "samples")), None)
-    needed = [one for one in parameters.values() if one.default is one.empty and one.name != sample]
+        return True, False
+    needed = [one for one in parameters.values() if one.default is one.empty and one.name != "sample"]
     names = [one.name for one in needed if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     wrong_order = len(names) == 2 and (names[0].startswith("prompt") or names[1].startswith("image"))
-    if len(names) not in (1, 2) or wrong_order or names in (["image"], ["images"]):
+    if len(names) not in (1, 2) or wrong_order or names in (["image"], ["images"], ["images", "prompts"]):
         shown = f"{name}{inspect.signature(function)}"
         raise ModelError("The function cannot be called with an image and a prompt.", value=shown, remedy=_FORMS)
-    roles = ("prompt",) if len(names) == 1 else ("image", "prompt")
-    return roles, any(one in ("images", "prompts") for one in names), sample
+    return len(names) == 2, "sample" in parameters
 
 
 def function_identity(function: Callable[..., Any]) -> Identity:
@@ -274,14 +224,12 @@ def _source(bare: Any) -> str:
 
 def _plain(value: object) -> str:
     """Returns a plain value, or code, as text; of anything else, whose text may hold its address, its type."""
-    if isinstance(value, str | bytes | int | float | bool | None):
-        return repr(value)
+    if isinstance(value, CodeType):
+        value = [value.co_code, value.co_names, value.co_consts]
+    if isinstance(value, Mapping):
+        value = list(value.items())
+    if isinstance(value, set | frozenset):
+        value = sorted(map(_plain, value))
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_plain, value))}]"
-    if isinstance(value, set | frozenset):
-        return _plain(sorted(map(_plain, value)))
-    if isinstance(value, Mapping):
-        return _plain(list(value.items()))
-    if isinstance(value, CodeType):
-        return _plain([value.co_code, value.co_names, value.co_consts])
-    return type(value).__qualname__
+    return repr(value) if isinstance(value, str | bytes | int | float | None) else type(value).__qualname__

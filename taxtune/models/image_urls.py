@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,8 +40,6 @@ class ImageUrls:
     def __init__(self, max_bytes: int = 256 * 2**20) -> None:
         self._room = max_bytes
         self._kept: dict[tuple[Path, str | None], str] = {}
-        # Of concurrent requests about one image, one makes the URL and the others wait for it.
-        self._locks = tuple(threading.Lock() for _ in range(16))
 
     def url(self, path: Path, sha256: str | None) -> str:
         """Makes an image's URL, or finds it among those that are kept.
@@ -55,19 +52,18 @@ class ImageUrls:
             ImageError: If the file cannot be read, or was changed since `sha256` was taken.
         """
         key = (path, sha256)
-        with self._locks[hash(key) % len(self._locks)]:
-            if key in self._kept:
-                return self._kept[key]
-            image, data = load_image(path, sha256=sha256), path.read_bytes()
-            kind = _kind(data) if max(image.size) <= MAX_SIDE else None
-            if kind is None:
-                url = data_url(image, MAX_SIDE)
-            else:
-                url = _encoded(kind, _without_metadata(data) if kind == "jpeg" else _saved(image, "PNG"))
-            if sha256 is not None and len(url) <= self._room:
-                self._kept[key] = url
-                self._room -= len(url)
-            return url
+        if key in self._kept:
+            return self._kept[key]
+        image, data = load_image(path, sha256=sha256), path.read_bytes()
+        kind = _kind(data) if max(image.size) <= MAX_SIDE else None
+        if kind is None:
+            url = data_url(image, MAX_SIDE)
+        else:
+            url = _encoded(kind, _without_metadata(data) if kind == "jpeg" else _saved(image, "PNG"))
+        if sha256 is not None and key not in self._kept and len(url) <= self._room:
+            self._kept[key] = url
+            self._room -= len(url)
+        return url
 
 
 def data_url(image: Image.Image, max_side: int | None) -> str:

@@ -18,7 +18,7 @@ from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task
-from taxtune.models.checkpoint import Checkpoint, find_checkpoint, is_gguf
+from taxtune.models.checkpoint import Checkpoint, find_checkpoint
 from taxtune.models.weights import check_quantization, quantization_config
 from taxtune.progress import loading
 
@@ -41,12 +41,6 @@ class _Ready(NamedTuple):
     prepared: Any
 
 
-def _alike(lengths: Sequence[int]) -> int:
-    """Returns the number of lengths, the longest first, that may be padded to the first."""
-    padding = accumulate(lengths[0] - length for length in lengths)
-    return sum(1 for tokens in padding if tokens <= _PADDING)
-
-
 class Unanswerable(Exception):  # noqa: N818 - it becomes a failure of one request
     """One request cannot be put to the model; its text is the reason of the failure."""
 
@@ -58,8 +52,8 @@ class LocalModel(ABC):
     left, so that a batch is answered as each request alone. A subclass says how a request becomes an input.
 
     Args:
-        model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, "builtin:fieldguide", or for
-            text a GGUF file.
+        model: A Hugging Face name ("meta-llama/Llama-3.2-11B-Vision-Instruct"), a folder, or
+            "builtin:fieldguide".
         settings: How it is run.
     """
 
@@ -69,8 +63,6 @@ class LocalModel(ABC):
         self.model = model
         self.settings = settings or ModelSettings(task=self.task)
         self.temperature = float(self.settings.temperature or 0.0)
-
-    # -- what it is, known without loading the weights -----------------------------------------------------------------
 
     @property
     def identity(self) -> Identity:
@@ -89,8 +81,6 @@ class LocalModel(ABC):
             # Processors change between releases, seldom within one.
             "transformers": ".".join(transformers.__version__.split(".")[:2]),
         }
-
-    # -- what a subclass says ------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _decoding(self) -> Identity:
@@ -120,8 +110,6 @@ class LocalModel(ABC):
         """Makes a reply of an answer that was generated."""
         return answer
 
-    # -- loading -------------------------------------------------------------------------------------------------------
-
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """Where the model is and which revision of it; found without loading the weights (see `find_checkpoint`)."""
@@ -146,13 +134,7 @@ class LocalModel(ABC):
         """
         checkpoint, device, settings = self.checkpoint, self.device, self.settings
         if settings.quantization is not None:
-            if is_gguf(self.model):
-                raise ModelError(
-                    "The weights of a GGUF file cannot be quantized again.",
-                    value=settings.quantization,
-                    remedy="Leave out `quantization`, or give the model's folder or Hugging Face name.",
-                )
-            check_quantization(settings.quantization, device, self.dtype)
+            check_quantization(settings.quantization)
         if settings.device_map is not None and find_spec("accelerate") is None:
             raise MissingExtraError("accelerate", "sharded", f"device_map: {settings.device_map}")
         notes = [] if checkpoint.complete else [f"The weights of {checkpoint.name} will be downloaded first."]
@@ -172,8 +154,7 @@ class LocalModel(ABC):
 
     @cached_property
     def _processor(self) -> Any:
-        with quiet_progress():  # a tokenizer out of a GGUF file may be worked out first
-            processor = self._load_processor()
+        processor = self._load_processor()
         tokenizer = getattr(processor, "tokenizer", processor)
         tokenizer.padding_side = "left"
         if tokenizer.pad_token_id is None:
@@ -196,30 +177,21 @@ class LocalModel(ABC):
     def _network(self) -> Any:
         import torch
 
-        where = self.checkpoint
+        where, dtype = self.checkpoint, getattr(torch, self.dtype)
+        quantization, device_map = self.settings.quantization, self.settings.device_map
+        placed: dict[str, Any] = {} if device_map is None else {"device_map": device_map}
         try:
-            family, placed = self._family(), self._placed()
-            here = where.complete
+            if quantization is not None:
+                placed = {"device_map": device_map or self.device}
+                placed["quantization_config"] = quantization_config(quantization, dtype)
             # The hub's own bars show a download.
-            with quiet_progress(), loading(f"the weights of {where.name}") if here else nullcontext():
-                network = family.from_pretrained(
-                    where.source, dtype=getattr(torch, self.dtype), **where.arguments, **placed
-                )
+            with quiet_progress(), loading(f"the weights of {where.name}") if where.complete else nullcontext():
+                network = self._family().from_pretrained(where.source, dtype=dtype, **where.arguments, **placed)
             return (network if placed else network.to(self.device)).eval()
         except Exception as error:
             if is_out_of_memory(error):
                 raise does_not_fit(where.name, self.device) from error
             raise explain_load_error(where.name, error, "weights") from error
-
-    def _placed(self) -> dict[str, Any]:
-        """Returns the options of loading weights that are not simply moved to the device."""
-        import torch
-
-        quantization, device_map = self.settings.quantization, self.settings.device_map
-        if quantization is None:
-            return {} if device_map is None else {"device_map": device_map}
-        config = quantization_config(quantization, getattr(torch, self.dtype))
-        return {"device_map": device_map or self.device, "quantization_config": config}
 
     @cached_property
     def _generation(self) -> Any:
@@ -237,8 +209,6 @@ class LocalModel(ABC):
         if config.eos_token_id is None:
             config.eos_token_id = self._tokenizer.eos_token_id
         return config
-
-    # -- answering -----------------------------------------------------------------------------------------------------
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number; see `stream`."""
@@ -284,9 +254,9 @@ class LocalModel(ABC):
                         window.append(_Ready(place, self._length(prepared), prepared))
                 if window:
                     window.sort(key=lambda ready: -ready.length)
-                    replies = self._batches.run(
-                        lambda size: self._answer_batch(requests, window[:size]), _alike([one.length for one in window])
-                    )
+                    padding = accumulate(window[0].length - ready.length for ready in window)
+                    alike = sum(tokens <= _PADDING for tokens in padding)
+                    replies = self._batches.run(lambda size: self._answer_batch(requests, window[:size]), alike)
                     del window[: len(replies)]
                     yield from replies
         finally:

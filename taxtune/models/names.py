@@ -27,7 +27,6 @@ DEFAULT_LOCAL = "meta-llama/Llama-3.2-3B-Instruct"
 PLUGINS = "taxtune.vlms"
 # litellm lists its providers, all in lower case, but importing it takes seconds: these need no list.
 _USUAL = ("anthropic", "azure", "bedrock", "gemini", "groq", "hosted_vllm", "mistral", "ollama", "openai", "openrouter")
-_GRAMMAR = "Write PROVIDER/MODEL for an API (openai/gpt-4o), or local:MODEL for a checkpoint."
 
 
 class ModelName(NamedTuple):
@@ -45,8 +44,8 @@ class ModelName(NamedTuple):
     @property
     def absolute(self) -> ModelName:
         """The same, with the folder of a checkpoint as an absolute path."""
-        here = self.kind == "local" and Path(self.model).is_dir()
-        return ModelName("local", str(Path(self.model).resolve())) if here and self.model else self
+        here = self.kind == "local" and self.model and Path(self.model).is_dir()
+        return ModelName("local", str(Path(self.model).resolve())) if here else self
 
     def __str__(self) -> str:
         """The name in full, which `parse_model` reads without a list of providers."""
@@ -64,9 +63,9 @@ def parse_model(name: str) -> ModelName:
     """
     kind, colon, rest = name.partition(":")
     if not name.strip() or (colon and kind in ("local", "hf", "api", "builtin") and not rest.strip()):
-        raise ModelError("The model's name is empty.", value=name, remedy=_GRAMMAR)
-    if kind in ("local", "hf") and (colon or kind == "local"):
-        return parse_model(rest) if rest.startswith("builtin:") else ModelName("local", rest)
+        raise ModelError("The model's name is empty.", value=name, remedy="Write PROVIDER/MODEL or local:MODEL.")
+    if kind == "local" or (kind == "hf" and colon):
+        return ModelName("local", rest)
     if kind == "api" and colon:
         return ModelName("api", rest)
     if kind == "builtin" and colon:
@@ -78,10 +77,8 @@ def parse_model(name: str) -> ModelName:
     if slash and (provider in _USUAL or (not folder and provider.islower() and provider in _providers())):
         return ModelName("api", name)
     said = f"{provider!r} is not a provider that litellm knows" if slash else "The model's name has no provider"
-    if folder:
-        said = "This is a file or folder"
     raise ModelError(
-        f"{said}.",
+        "This is a file or folder." if folder else f"{said}.",
         value=name,
         remedy=f"Write local:{name} for a checkpoint on Hugging Face or in a folder, or PROVIDER/MODEL for an API "
         "(openai/gpt-4o).",
@@ -130,38 +127,31 @@ def make_model(spec: str | Callable[..., Any] | Model, settings: ModelSettings |
     if not isinstance(spec, str):
         return _as_model(spec, settings)
     kind, model = parse_model(spec)
-    if kind == "local":
-        return _local(model, settings)
     if kind == "plugin":
-        plugin, _, name = model.partition(":")
-        return _from_plugin(find_plugin(PLUGINS, plugin), plugin, name, settings)
-    from taxtune.models.api import ApiModel
+        return _from_plugin(model, settings)
+    if kind == "api":
+        from taxtune.models.api import ApiModel
 
-    return ApiModel(model, settings)
-
-
-def _local(name: str, settings: ModelSettings) -> Model:
+        return ApiModel(model, settings)
     if settings.task == "text-generation":
         from taxtune.models.text import LocalLLM
 
-        return LocalLLM(name or DEFAULT_LOCAL, settings)
-    if not name:
-        raise ModelError("The model's name is empty.", value="local", remedy="Write local:MODEL.")
+        return LocalLLM(model or DEFAULT_LOCAL, settings)
+    if not model:
+        raise ModelError("The model's name is empty.", value=spec, remedy="Write local:MODEL.")
     from taxtune.models.vision import LocalVLM
 
-    return LocalVLM(name, settings)
+    return LocalVLM(model, settings)
 
 
-def _from_plugin(factory: Callable[..., Any], kind: str, name: str, settings: ModelSettings) -> Model:
+def _from_plugin(name: str, settings: ModelSettings) -> Model:
     """Calls a package's factory with the settings that differ from the defaults, and `model` where one is named."""
-    default = ModelSettings()
-    given = {
-        one.name: getattr(settings, one.name)
-        for one in fields(settings)
-        if getattr(settings, one.name) != getattr(default, one.name)
-    }
+    kind, _, model = name.partition(":")
+    factory, default = find_plugin(PLUGINS, kind), ModelSettings()
+    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    given = {key: value for key, value in values.items() if value != getattr(default, key)}
     try:
-        return _as_model(factory(**given, **({"model": name} if name else {})), settings)
+        return _as_model(factory(**given, **({"model": model} if model else {})), settings)
     except Exception as error:
         said = str(error) if isinstance(error, TaxtuneError) else f"{type(error).__name__}: {error}"
         raise ModelError(f"The model {kind!r}, which a package provides, cannot be created: {said}") from error

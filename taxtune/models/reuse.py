@@ -6,7 +6,6 @@ that read image and text as one sequence (LLaVA, Qwen2.5-VL, SmolVLM, InternVL, 
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -22,8 +21,8 @@ __all__ = ["ImageFeatureCache", "Reuse", "State", "Unsupported", "reuse_for"]
 State = Mapping[str, "torch.Tensor"]
 
 
-class ImageFeatureCache:
-    """States by the key of their image, up to a limit of memory; threads may share it.
+class ImageFeatureCache(dict[str, State]):
+    """States by the key of their image, up to a limit of memory.
 
     The first to come stay: a run goes through its images in turn, so that of more images than there is room for the
     least recently used is the one that is needed next.
@@ -33,34 +32,14 @@ class ImageFeatureCache:
     """
 
     def __init__(self, memory: int) -> None:
-        self.memory = memory
-        self._lock = threading.Lock()
-        self._held: dict[str, State] = {}
-        self._bytes = 0
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._held
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def get(self, key: str) -> State | None:
-        """The state of an image; None where none is kept."""
-        return self._held.get(key)
+        self.memory, self._room = memory, memory
 
     def put(self, key: str, state: State) -> None:
         """Keeps a state, if there is room for it."""
         size = sum(tensor.nbytes for tensor in state.values())
-        with self._lock:
-            if key not in self._held and self._bytes + size <= self.memory:
-                self._held[key] = state
-                self._bytes += size
-
-    def clear(self) -> None:
-        """Drops all states."""
-        with self._lock:
-            self._held.clear()
-            self._bytes = 0
+        if key not in self and size <= self._room:
+            self[key] = state
+            self._room -= size
 
 
 class Unsupported(Exception):  # noqa: N818 - it is not shown as an error: the images are then encoded for each prompt
@@ -68,7 +47,7 @@ class Unsupported(Exception):  # noqa: N818 - it is not shown as an error: the i
 
 
 class Reuse(ABC):
-    """How a network is given an image that it has seen before.
+    """How a network is given an image that it has seen before; `Unsupported` if it is not of a kind that this fits.
 
     Args:
         network: The network.
@@ -76,19 +55,12 @@ class Reuse(ABC):
         pad_token: The number of the token that texts are padded with.
         room: Most tokens of an answer.
         ids: From the text of a request, as the chat template gives it, to its tokens with those of some image.
-
-    Raises:
-        Unsupported: If the network is not of a kind that this way fits.
     """
 
     def __init__(
         self, network: Any, image_token: int, pad_token: int, room: int, ids: Callable[[str], list[int]]
     ) -> None:
-        self.network = network
-        self.image_token = image_token
-        self.pad_token = pad_token
-        self.room = room
-        self.ids = ids
+        self.network, self.image_token, self.pad_token, self.room, self.ids = network, image_token, pad_token, room, ids
 
     def device(self, layer: int) -> Any:
         """Returns the device that a layer of the language model is on; several where the network is sharded."""
@@ -99,26 +71,11 @@ class Reuse(ABC):
 
     @abstractmethod
     def encode(self, inputs: Any) -> State:
-        """Encodes an image.
-
-        Args:
-            inputs: The processor's tensors of a text with the image, a batch of one on the network's device.
-
-        Raises:
-            Unsupported: If the encoded image cannot be kept.
-        """
+        """Encodes an image, of the processor's tensors of a text with it; `Unsupported` if that cannot be kept."""
 
     @abstractmethod
     def inputs(self, texts: Sequence[str], states: Sequence[State]) -> dict[str, Any]:
-        """Makes the arguments of `generate`, which hold no pixels.
-
-        Args:
-            texts: The texts of a batch.
-            states: The state of the image of each.
-
-        Raises:
-            Unsupported: If this batch cannot be put together.
-        """
+        """Makes the arguments of `generate` for texts and the states of their images; `Unsupported` if it cannot."""
 
 
 def rest(ids: Sequence[int], image_token: int) -> Sequence[int]:

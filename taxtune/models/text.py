@@ -33,9 +33,8 @@ class LocalLLM(LocalModel):
     def _load_processor(self) -> Any:
         from transformers import AutoTokenizer
 
-        where = self.checkpoint
         try:
-            return AutoTokenizer.from_pretrained(where.source, **where.arguments)
+            return AutoTokenizer.from_pretrained(self.checkpoint.source, **self.checkpoint.arguments)
         except Exception as error:
             raise explain_load_error(self.checkpoint.name, error, "tokenizer") from error
 

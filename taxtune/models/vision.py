@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalVLM"]
 
-# A limit that holds fewer images than this is of no use.
-_FEWEST_IMAGES = 16
 # The texts whose tokens are remembered: a run asks with one at a time.
 _TEXTS = 256
 # By so much, as a share of their range, the first token's logits may differ from those of the plain way.
@@ -102,8 +100,6 @@ class LocalVLM(LocalModel):
         from transformers import AutoModelForImageTextToText
 
         return AutoModelForImageTextToText
-
-    # -- one question --------------------------------------------------------------------------------------------------
 
     def _prepare(self, request: Request) -> Question:
         """Reads the image, unless what the network made of it is kept; called from several threads."""
@@ -180,8 +176,6 @@ class LocalVLM(LocalModel):
         content = [{"type": "image"}, {"type": "text", "text": prompt}]
         return self._render([{"role": "user", "content": content}], template)
 
-    # -- a batch -------------------------------------------------------------------------------------------------------
-
     def _collate(self, prepared: Sequence[Question]) -> Any:
         if self._keeps:
             try:
@@ -194,8 +188,6 @@ class LocalVLM(LocalModel):
 
     def _plain(self, questions: Sequence[Question]) -> Any:
         return self._on_device(self._process([q.text for q in questions], [self._read(q) for q in questions]))
-
-    # -- images that are kept ------------------------------------------------------------------------------------------
 
     @property
     def _keeps(self) -> bool:
@@ -261,12 +253,6 @@ class LocalVLM(LocalModel):
         if state is None:
             with torch.inference_mode():
                 state = self._reuse.encode(self._on_device(self._show(question)))
-            needed = sum(tensor.nbytes for tensor in state.values())
-            if self._cache.memory < needed * _FEWEST_IMAGES:
-                raise Unsupported(
-                    f"an image takes {needed / 1024**2:,.0f} MiB, of which fewer than {_FEWEST_IMAGES} fit into a "
-                    "quarter of the memory"
-                )
             self._cache.put(key, state)
             question.shown = None
         return state

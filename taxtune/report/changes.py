@@ -10,22 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from taxtune.metrics.diagnosis import ErrorType
 from taxtune.tuning.records import SampleResult
 
-__all__ = ["DIRECTIONS", "Change", "error_type", "state_of"]
+__all__ = ["DIRECTIONS", "Change", "state_of"]
 
 EXACT, GENERAL, NOTHING, WRONG, OFF = "exact", "general", "nothing said", "wrong", "off the tree"
 BETTER, WORSE, DIFFERENT, UNCHANGED, MISSING = "better", "worse", "different", "unchanged", "no answer"
 #: The directions in which an answer may change.
 DIRECTIONS = (BETTER, WORSE, DIFFERENT, UNCHANGED, MISSING)
 _VALUE = {EXACT: 3, GENERAL: 2, NOTHING: 1, WRONG: 0, OFF: 0}
-_STATE = {
-    ErrorType.CORRECT: EXACT,
-    ErrorType.TOO_GENERAL: GENERAL,
-    ErrorType.ABSTAINED: NOTHING,
-    ErrorType.OFF_TREE: OFF,
-}
 #: The names of changes within a state.
 _WITHIN = {
     (GENERAL, BETTER): "more specific",
@@ -36,32 +29,15 @@ _WITHIN = {
 }
 
 
-def error_type(row: SampleResult) -> ErrorType | None:
-    """Returns the error type of an answer, as `metrics.diagnosis.classify` has it; None where there is no answer.
-
-    A record has no tree: the two paths and how much they share, which hP and hR tell, do.
-    """
-    if row.hp is None or row.hr is None or row.placement is None:
-        return None
-    if row.off_tree:
-        return ErrorType.OFF_TREE
-    if row.abstained:
-        return ErrorType.ABSTAINED
-    if row.node == row.target:
-        return ErrorType.CORRECT
-    if row.hp == 1:
-        return ErrorType.TOO_GENERAL
-    if row.hr == 1:
-        return ErrorType.TOO_SPECIFIC
-    size = row.placement.count("/") + 1
-    beside = row.hp == row.hr and round(row.hp * size) == size - 1
-    return ErrorType.SIBLING if beside else ErrorType.WRONG_BRANCH
-
-
 def state_of(row: SampleResult) -> str | None:
     """Returns an answer's state; None where there is no answer."""
-    kind = error_type(row)
-    return None if kind is None else _STATE.get(kind, WRONG)
+    if row.hp is None or row.hr is None or row.placement is None:
+        return None
+    if row.off_tree or row.abstained:
+        return OFF if row.off_tree else NOTHING
+    if row.node == row.target:
+        return EXACT
+    return GENERAL if row.hp == 1 else WRONG
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,98 +45,64 @@ def draw_curves(result: Result) -> Figure:
 def _panel(axes: Axes, run: TuneResult) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    best = best_so_far(run.iterations)
-    steps = [
-        (record.iteration, b.value)
-        for record, b in zip(run.iterations, best, strict=True)
-        if b is not None and b.value is not None
-    ]
-    if steps:
-        axes.step(
-            [k for k, _ in steps],
-            [value for _, value in steps],
-            where="post",
-            color=COLOURS.get(run.objective, OWN_COLOUR),
-            lw=5,
-            alpha=0.22,
-            solid_capstyle="butt",
-            label=f"best {metric_name(run.objective)} so far",
-            zorder=1,
-        )
-    # What has no score is a gap in the line.
-    scored = [(record.iteration, record.scores) for record in run.iterations]
-    drawn = _drawn(run)
-    shown = [s.get(metric) for _, s in scored if s is not None for metric in drawn]
+    numbers = [record.iteration for record in run.iterations]
+    best = [float("nan") if b is None or b.value is None else b.value for b in best_so_far(run.iterations)]
+    objective = metric_name(run.objective)
+    thick: dict[str, Any] = {"lw": 5, "alpha": 0.22, "solid_capstyle": "butt", "zorder": 1}
+    axes.step(
+        numbers,
+        best,
+        where="post",
+        color=COLOURS.get(run.objective, OWN_COLOUR),
+        label=f"best {objective} so far",
+        **thick,
+    )
+    known = {key for record in run.iterations if record.scores is not None for key in record.scores.keys()}  # noqa: SIM118
+    drawn = [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
+    shown: list[float] = []
     for place, metric in enumerate(drawn):
-        shown += _bars(axes, run, metric, shift=_SHIFT * (place - (len(drawn) - 1) / 2))
+        colour = COLOURS.get(metric, OWN_COLOUR)
+        # What has no score is a gap in the line.
+        scores = [float("nan") if record.scores is None else record.scores.get(metric) for record in run.iterations]
+        shift = _SHIFT * (place - (len(drawn) - 1) / 2)
+        ends = [(record.iteration + shift, tuning_interval(record, metric)) for record in run.iterations]
+        bars = [(k, found.low, found.high) for k, found in ends if found is not None]
+        places, low, high = ([bar[i] for bar in bars] for i in range(3))
+        axes.vlines(places, low, high, color=colour, alpha=0.45, lw=1.1, zorder=2)
         axes.plot(
-            [k for k, _ in scored],
-            [float("nan") if s is None else s.get(metric) for _, s in scored],
+            numbers,
+            scores,
             marker=MARKERS.get(metric, OWN_MARKER),
             ms=3.8,
             lw=1.0 if metric == run.objective else 0.7,
-            color=COLOURS.get(metric, OWN_COLOUR),
+            color=colour,
             mec=PAPER,
             mew=0.4,
             label=metric_name(metric),
             zorder=3,
         )
+        shown += [*low, *high, *(score for score in scores if score == score)]
+    mark: dict[str, Any] = {"ls": "none", "clip_on": False, "zorder": 4}
     winner = next((record for record in run.iterations if record.iteration == run.winner), None)
     if winner is not None and winner.value is not None:
-        axes.plot(
-            [winner.iteration],
-            [winner.value],
-            marker="o",
-            ms=11,
-            mfc="none",
-            mec=INK,
-            mew=1.3,
-            ls="none",
-            label=f"winner: {winner.iteration}",
-            clip_on=False,
-            zorder=4,
-        )
+        label = f"winner: {winner.iteration}"
+        axes.plot([winner.iteration], [winner.value], "o", ms=11, mfc="none", mec=INK, mew=1.3, label=label, **mark)
     failed = [record.iteration for record in run.iterations if record.state != "complete"]
     if failed:
-        axes.plot(
-            failed,
-            [0.03] * len(failed),
-            transform=axes.get_xaxis_transform(),
-            marker="x",
-            ms=6,
-            mew=1.6,
-            ls="none",
-            color=INK,
-            label="failed or void",
-            clip_on=False,
-            zorder=4,
-        )
-    low, high = padded(shown or [0.0, 1.0])
+        across = axes.get_xaxis_transform()
+        heights = [0.03] * len(failed)
+        axes.plot(failed, heights, "x", transform=across, ms=6, mew=1.6, color=INK, label="failed or void", **mark)
+    low_end, high_end = padded(shown or [0.0, 1.0])
     # Room below for the marks of what failed.
-    axes.set_ylim(low - (0.08 * (high - low) if failed else 0.0), high)
-    last = max((record.iteration for record in run.iterations), default=0)
+    axes.set_ylim(low_end - (0.08 * (high_end - low_end) if failed else 0.0), high_end)
+    last = max(numbers, default=0)
     axes.set_xlim(-0.02 * max(last, 1) - 0.3, last + 0.02 * max(last, 1) + 0.3)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(axis="y", color=FAINT, lw=0.6)
     axes.set_axisbelow(True)
     axes.set_ylabel("score, tuning split")
-    axes.set_title(f"tuning for {metric_name(run.objective)}", loc="left", fontsize=10, fontweight="bold")
+    axes.set_title(f"tuning for {objective}", loc="left", fontsize=10, fontweight="bold")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
-
-
-def _bars(axes: Axes, run: TuneResult, metric: str, shift: float) -> list[float]:
-    """Draws the 95 % intervals of a score, beside those of the other scores; returns their ends."""
-    ends = [(record.iteration, tuning_interval(record, metric)) for record in run.iterations]
-    bars = [(k + shift, found.low, found.high) for k, found in ends if found is not None]
-    places, low, high = ([bar[i] for bar in bars] for i in range(3))
-    axes.vlines(places, low, high, color=COLOURS.get(metric, OWN_COLOUR), alpha=0.45, lw=1.1, zorder=2)
-    return [*low, *high]
-
-
-def _drawn(run: TuneResult) -> list[str]:
-    """Returns the scores that are drawn: the objective's, where it is one of the scores, hP and hR."""
-    known = {key for record in run.iterations if record.scores is not None for key in record.scores.keys()}  # noqa: SIM118
-    return [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
 
 
 def tuning_interval(record: IterationRecord, measure: str) -> Interval | None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
 
@@ -37,7 +37,6 @@ __all__ = [
     "save_figure",
 ]
 
-T = TypeVar("T")
 INK, GREY, FAINT, PAPER = "#1b1b1b", "#707070", "#cfcfcf", "#ffffff"
 COLOURS = {
     "hp": "#0072b2",
@@ -106,18 +105,17 @@ def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     ]
 
 
-def inline_svg(draw: Callable[[T], Figure], result: T, prefix: str, drawn: Path | None = None) -> str:
+def inline_svg(draw: Callable[[], Figure], prefix: str, drawn: Path | None = None) -> str:
     """Returns a figure as an `<svg>` element whose ids begin with `prefix` and whose colours are CSS variables.
 
     Args:
-        draw: Draws the figure from `result`.
-        result: What is drawn.
+        draw: Draws the figure.
         prefix: Keeps the ids apart from those of the page's other figures.
         drawn: The SVG file of the same figure, if there is one: drawing takes most of a report's time.
     """
     if drawn is None:
         with _style():
-            text = _render(draw(result), "svg", metadata={"Date": None}).decode("utf-8")
+            text = _render(draw(), "svg", metadata={"Date": None}).decode("utf-8")
     else:
         text = drawn.read_text("utf-8")
     text = text[text.index("<svg") :]

@@ -8,20 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from taxtune.metrics.names import metric_name
-from taxtune.report.changes import (
-    BETTER,
-    DIFFERENT,
-    DIRECTIONS,
-    MISSING,
-    UNCHANGED,
-    WORSE,
-    WRONG,
-    Change,
-    error_type,
-    state_of,
-)
+from taxtune.report.changes import BETTER, DIFFERENT, DIRECTIONS, MISSING, UNCHANGED, WORSE, Change, state_of
 from taxtune.report.confusion import level_names
-from taxtune.report.pictures import PICTURE_BYTES, small_copies
+from taxtune.report.pictures import small_copies
 from taxtune.report.scores import Result, number, template_name
 from taxtune.report.summary import COUNTS
 from taxtune.tuning.records import SampleResult
@@ -32,8 +21,6 @@ __all__ = ["draw_path", "section"]
 SYMBOLS = {BETTER: "▲", WORSE: "▼", DIFFERENT: "◆", UNCHANGED: "=", MISSING: "?"}
 #: The order of the images: what a reviewer wants to see first.
 _ORDER = (WORSE, BETTER, DIFFERENT, MISSING, UNCHANGED)
-#: Nodes of a part of a path that are drawn; of more, those between are counted.
-_DRAWN = 5
 #: The values of a filter in groups: the group's name, and values with their names.
 Groups = list[tuple[str, list[tuple[str, str]]]]
 
@@ -68,17 +55,12 @@ class _Image:
         return min((_ORDER.index(change.direction) for change in self.changes.values()), default=0)
 
 
-def section(result: Result, picture_bytes: int | None = PICTURE_BYTES) -> dict[str, Any] | None:
-    """Returns all held-out images and the filters that choose among them, None where there are none.
-
-    Args:
-        result: A tuning run, or several compared.
-        picture_bytes: Bytes that the pictures may take together; None for no limit.
-    """
+def section(result: Result) -> dict[str, Any] | None:
+    """Returns all held-out images and the filters that choose among them, None where there are none."""
     images = sorted(_images(result), key=lambda image: image.order)
     if not images:
         return None
-    pictures = small_copies([image.row.example for image in images], result.provenance.images, picture_bytes)
+    pictures = small_copies([image.row.example for image in images], result.provenance.images)
     subjects = result.contenders or tuple(held.name for held in result.heldout)
     return {
         "title": f"All {result.heldout[0].split} images",
@@ -123,7 +105,7 @@ def _card(image: _Image, subjects: Sequence[str], pictures: Mapping[str, str]) -
 
 
 def _answer(name: str, row: SampleResult, change: Change | None) -> dict[str, Any]:
-    shared, wrong, missing = ([], [], []) if row.placement is None else map(_few, draw_path(row))
+    shared, wrong, missing = ([], [], []) if row.placement is None else draw_path(row)
     measures = [(metric_name(key), number(value)) for key, value in row.measures.items() if value is not None]
     return {
         "name": template_name(name),
@@ -134,7 +116,7 @@ def _answer(name: str, row: SampleResult, change: Change | None) -> dict[str, An
         "text": row.answer,
         "short": _short(row.answer or "", 240),
         "failure": row.failure,
-        "parts": [] if row.placement is None else [("shared", shared), ("wrong", wrong)],
+        "path": [("shared", shared), ("wrong", wrong)],
         "missing": missing,
         "scores": [("hP", number(row.hp)), ("hR", number(row.hr)), *measures],
         "stage": row.stage,
@@ -146,15 +128,8 @@ def _facts(row: SampleResult | None, change: Change | None) -> dict[str, list[st
     """Returns the values of each filter that an image has with one of the templates."""
     return {
         "change": [] if change is None else [change.direction, change.words],
-        "error": [] if row is None else list(dict.fromkeys(_kinds(row))),
-        "stage": [row.stage] if row is not None and row.stage is not None else [],
+        "error": [] if row is None else [COUNTS[state_of(row)]],
     }
-
-
-def _kinds(row: SampleResult) -> tuple[str, str]:
-    """Returns the state of an answer, as the first screen counts it, and the error type of a wrong one."""
-    state = state_of(row)
-    return COUNTS[state], str(error_type(row)) if state == WRONG else COUNTS[state]
 
 
 def _filters(result: Result, images: Sequence[_Image], subjects: Sequence[str]) -> list[dict[str, Any]]:
@@ -165,18 +140,11 @@ def _filters(result: Result, images: Sequence[_Image], subjects: Sequence[str]) 
         if words:
             whole = [(direction, f"all {direction}")] if words != [direction] else []
             directions.append((direction, [*whole, *((word, word) for word in words)]))
-    rows = [row for image in images for name, row in image.rows.items() if name in subjects]
-    kinds = sorted({_kinds(row) for row in rows}, key=lambda kind: (list(COUNTS.values()).index(kind[0]), kind[1]))
-    errors: Groups = []
-    for state in dict.fromkeys(state for state, _ in kinds):
-        types = [(kind, kind) for of, kind in kinds if of == state]
-        errors.append((state, [(state, f"all {state}"), *types]) if state == COUNTS[WRONG] else ("", types))
-    stages = sorted({row.stage for row in rows if row.stage is not None})
+    states = {state_of(row) for image in images for name, row in image.rows.items() if name in subjects}
     filters: list[dict[str, Any]] = [
         {"name": "change", "label": "Change", "groups": directions},
-        {"name": "error", "label": "Answer", "groups": errors},
+        {"name": "error", "label": "Answer", "groups": [("", [(n, n) for s, n in COUNTS.items() if s in states])]},
         {"name": "group", "label": "Group", "groups": _tree_groups(result, images)},
-        {"name": "stage", "label": "Mapper's stage", "groups": [("", [(stage, stage) for stage in stages])]},
     ]
     return [each for each in filters if sum(len(values) for _, values in each["groups"]) > 1]
 
@@ -184,19 +152,11 @@ def _filters(result: Result, images: Sequence[_Image], subjects: Sequence[str]) 
 def _tree_groups(result: Result, images: Sequence[_Image]) -> Groups:
     """Returns the nodes on the truths' paths by level, with their paths."""
     paths = {tuple(image.row.truth.split("/")) for image in images}
-    depth = max(map(len, paths))
     groups: Groups = []
-    for level, name in enumerate(level_names(result.heldout, depth - 1), start=1):
+    for level, name in enumerate(level_names(result.heldout, max(map(len, paths)) - 1), start=1):
         nodes = sorted({path[: level + 1] for path in paths if len(path) > level}, key=lambda path: (path[-1], path))
         groups.append((name, [("/".join(path), path[-1]) for path in nodes]))
     return groups
-
-
-def _few(labels: Sequence[str]) -> list[tuple[str, bool]]:
-    """Returns labels to draw, each with whether it is one; those in the middle of many are counted instead."""
-    if len(labels) <= _DRAWN:
-        return [(label, True) for label in labels]
-    return [(labels[0], True), (f"{len(labels) - 3} more", False), *((label, True) for label in labels[-2:])]
 
 
 def _short(text: str, most: int) -> str:

@@ -18,7 +18,6 @@ from taxtune.report.curves import draw_curves, iteration_table
 from taxtune.report.drawing import inline_svg, save_figure
 from taxtune.report.outcome import first_screen
 from taxtune.report.page import page
-from taxtune.report.pictures import PICTURE_BYTES
 from taxtune.report.plane import draw_plane
 from taxtune.report.scores import Result, failed_calls, rank_table, result_runs, score_table, title
 
@@ -53,43 +52,34 @@ class ReportCallback:
             write_report(result, result.folder)
 
 
-def save_report(result: Result, path: str | Path | None = None, *, picture_bytes: int | None = PICTURE_BYTES) -> Path:
+def save_report(result: Result, path: str | Path | None = None) -> Path:
     """Writes the report as one HTML file that needs no network and no other file.
 
     Args:
         result: A tuning run, or several compared.
         path: The file; `report.html` in the run's folder where left out.
-        picture_bytes: Bytes that the pictures of images may take together; the images whose answers changed have theirs
-            first. None for no limit.
 
     Raises:
         TaxtuneError: If it cannot be written.
     """
     file = Path(result.folder) / "report.html" if path is None else Path(path)
-    return atomic.write_text(file, render_report(result, picture_bytes=picture_bytes))
+    return atomic.write_text(file, render_report(result))
 
 
-def render_report(
-    result: Result,
-    *,
-    plane: Path | None = None,
-    history: Path | None = None,
-    picture_bytes: int | None = PICTURE_BYTES,
-) -> str:
+def render_report(result: Result, *, plane: Path | None = None, history: Path | None = None) -> str:
     """Returns the report as HTML.
 
     Args:
         result: A tuning run, or several compared.
         plane: The SVG file of the hP-hR plane, where it is drawn already.
         history: The SVG file of the scores by iteration, where it is drawn already.
-        picture_bytes: Bytes that the pictures of images may take together; None for no limit.
     """
     sections = {
         "scores": _scores(result),
         "confusion": confusion.section(result),
         "curves": _curves(result, plane, history),
         "account": _account(result),
-        "gallery": gallery.section(result, picture_bytes),  # last, since it is as long as there are images
+        "gallery": gallery.section(result),  # last, since it is as long as there are images
     }
     return page(
         "report.html.j2",
@@ -115,10 +105,10 @@ def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[st
 
     runs = result_runs(result)
     # Our own drawings, in which every text has become a path.
-    drawn = Markup(inline_svg(draw_curves, result, "history", history)) if runs else None
+    drawn = Markup(inline_svg(lambda: draw_curves(result), "history", history)) if runs else None
     return {
         "title": "Curves",
-        "plane": Markup(inline_svg(draw_plane, result, "plane", plane)),
+        "plane": Markup(inline_svg(lambda: draw_plane(result), "plane", plane)),
         "history": drawn,
         "tables": [iteration_table(run) for run in runs],
         "split": result.heldout[0].split if result.heldout else "held-out",

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from taxtune.metrics.names import metric_name
 from taxtune.report.changes import EXACT, GENERAL, OFF, WRONG, state_of
 from taxtune.report.pictures import thumbnail
 from taxtune.report.scores import Result, number, signed
 from taxtune.report.summary import COUNTS, Column, Summary, summarise
-from taxtune.report.tables import placed_by
-from taxtune.tuning.records import SampleResult, TuneResult
+from taxtune.tuning.records import SampleResult
 
-__all__ = ["EXPLAINED", "answers_to", "backed_off", "change_in_words", "first_screen", "heading"]
+__all__ = ["EXPLAINED", "answers_to", "backed_off", "change_in_words", "first_screen"]
 
 #: What the scores are, in half a sentence.
 EXPLAINED = {"hp": "how much of what the answers say is true", "hr": "how much of what is true the answers say"}
@@ -32,19 +30,7 @@ def first_screen(result: Result) -> dict[str, Any] | None:
     return {
         "split": summary.split,
         "images": summary.images,
-        "winners": [
-            {
-                "heading": heading(result, winner.name, winner.run),
-                "prompt": winner.prompt,
-                "template": winner.run.best.template,
-                "verdict": winner.verdict,
-                "placed_by": placed_by(winner.run),
-                "status": None if winner.run.selection is None else winner.run.selection.status,
-                "where": f"Iteration {winner.run.winner} of {len(winner.run.iterations) - 1}"
-                + ("" if winner.file is None else f", in {winner.file.name}"),
-            }
-            for winner in summary.winners
-        ],
+        "winners": summary.winners,
         "example": _example(result, {column.name: column.title for column in summary.columns}),
         "columns": [column.title for column in summary.columns],
         "counts": [
@@ -60,14 +46,6 @@ def first_screen(result: Result) -> dict[str, Any] | None:
             for key, name in summary.scores.items()
         ],
     }
-
-
-def heading(result: Result, name: str, run: TuneResult) -> str:
-    """Returns the heading of a winner's prompt: "Prompt", or its objective where there are several."""
-    if isinstance(result, TuneResult):
-        return "Prompt"
-    prefix, colon, _ = name.rpartition(": ")  # the run's name, where several runs were joined
-    return f"{prefix}{colon}{'p' if colon else 'P'}rompt tuned for {metric_name(run.objective)}"
 
 
 def change_in_words(column: Column, key: str) -> tuple[str, str] | None:

@@ -95,25 +95,22 @@ class StudyReport:
         from taxtune.report.drawing import inline_svg
         from taxtune.report.page import page
 
-        def drawn(stem: str) -> Markup:
-            # Our own drawing, in which every text has become a path.
-            return Markup(inline_svg(lambda given: given.figures[stem](), self, stem, folder / f"{stem}.svg"))
-
         settings = {name: value for name, value in self.settings.items() if value not in (None, (), [], {}, "")}
+        texts = {
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            for name, value in settings.items()
+        }
         return page(
             "study.html.j2",
             title=self.title,
             headline=f"taxtune study {self.study}",
             notes=self.notes,
-            figures=[{"name": stem, "svg": drawn(stem)} for stem in self.figures],
+            figures=[  # our own drawings, in which every text has become a path
+                {"name": stem, "svg": Markup(inline_svg(draw, stem, folder / f"{stem}.svg"))}
+                for stem, draw in self.figures.items()
+            ],
             tables=self.tables,
-            settings={
-                "taxtune": taxtune.__version__,
-                **{
-                    name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-                    for name, value in settings.items()
-                },
-            },
+            settings={"taxtune": taxtune.__version__, **texts},
         )
 
 

@@ -11,22 +11,21 @@ from pathlib import Path
 from taxtune.data.images import load_image
 from taxtune.errors import TaxtuneError
 
-__all__ = ["PICTURE_BYTES", "small_copies", "thumbnail"]
+__all__ = ["small_copies", "thumbnail"]
 
-#: Bytes of a report that its pictures may take.
-PICTURE_BYTES = 6_000_000
+# Bytes of a report that its pictures may take together.
+_MOST_BYTES = 6_000_000
 #: Longest side in pixels, of few pictures and of many.
 _SIDE, _SMALL_SIDE, _FEW = 176, 112, 500
 _BLOCK = 64
 
 
-def small_copies(wanted: Sequence[str], files: Mapping[str, str], budget: int | None = PICTURE_BYTES) -> dict[str, str]:
+def small_copies(wanted: Sequence[str], files: Mapping[str, str]) -> dict[str, str]:
     """Returns small copies of images by example, the first ones of those wanted that there is room for.
 
     Args:
         wanted: Examples, the most important first.
         files: Image files by example; examples without a file that can be read have no copy.
-        budget: Bytes that all copies may take together; None for no limit.
     """
     shown: dict[str, str] = {}
     used, side = 0, _SIDE if len(wanted) <= _FEW else _SMALL_SIDE
@@ -37,7 +36,7 @@ def small_copies(wanted: Sequence[str], files: Mapping[str, str], budget: int | 
             pictures = pool.map(lambda example: thumbnail(Path(files[example]), side), block)
             for example, picture in zip(block, pictures, strict=True):
                 used += len(picture or "")
-                if budget is not None and used > budget:
+                if used > _MOST_BYTES:
                     return shown
                 if picture is not None:
                     shown[example] = picture

@@ -63,21 +63,18 @@ class Terminal(Display):
         with self._lock:
             if not self._is_terminal():
                 self._log(task)
-                return
-            progress = self._shown()
-            if task.ended:
-                if (bar := self._bars.pop(id(task), None)) is not None:
-                    progress.remove_task(bar)
+            elif task.ended:
+                if self._progress is not None and (bar := self._bars.pop(id(task), None)) is not None:
+                    self._progress.remove_task(bar)
                 if not self._bars:
                     self._stop()
-            elif id(task) not in self._bars:
-                what = visible(task.what)
-                bar = progress.add_task(what, total=task.total, completed=task.done, stored=_stored(task))
-                self._bars[id(task)] = bar
             else:
-                bar = self._bars[id(task)]
+                progress, stored = self._shown(), f"{task.stored:,} from store" if task.stored else ""
+                if id(task) not in self._bars:
+                    self._bars[id(task)] = progress.add_task("", total=task.total, stored=stored)
                 what = visible(task.what)
-                progress.update(bar, completed=task.done, total=task.total, description=what, stored=_stored(task))
+                bar = self._bars[id(task)]
+                progress.update(bar, completed=task.done, total=task.total, description=what, stored=stored)
 
     def close(self) -> None:
         """Removes the bars of tasks that never ended, such as those of a generator that is still held."""
@@ -155,7 +152,7 @@ class TuningProgress:
 
     def on_start(self, tuner: Any, done: Sequence[IterationRecord]) -> None:
         """Begins the display of a run."""
-        from taxtune.report.goals import goal_in_words, power_in_words
+        from taxtune.report.account import goal_in_words, power_in_words
         from taxtune.tuning.power import analyse_power
         from taxtune.tuning.selection import most_questions
 
@@ -247,17 +244,15 @@ class TuningProgress:
         if record.scores is None:
             self._terminal.line(f"{record.iteration:>4}  {record.state}: {record.reason or 'no reason given'}")
             return
-        keys = dict.fromkeys(("hp", "hr", *([] if self._aim.measure is None else [self._aim.measure])))
-        heads = [*map(metric_name, keys), "abst.", "off"]
         self._once("means on the tuning images ± standard error")
-        cells = [_plus_minus(record, key) for key in keys]
-        cells += [number(score_of(record.scores, key)) for key in ("abstained", "off_tree")]
-        scores = "  ".join(f"{head} {cell}" for head, cell in zip(heads, cells, strict=True))
-        missed = "" if record.feasible else "misses a constraint"
+        keys = dict.fromkeys(("hp", "hr", *([] if self._aim.measure is None else [self._aim.measure])))
+        cells = [f"{metric_name(key)} {_plus_minus(record, key)}" for key in keys]
+        shares = (("abst.", "abstained"), ("off", "off_tree"))
+        cells += [f"{head} {number(score_of(record.scores, key))}" for head, key in shares]
         missing = f"{record.missing} missing" if record.missing else ""
         template = " ".join((record.template or "").split())
-        remarks = "; ".join(filter(None, (missed or mark, missing, template)))
-        line = f"{record.iteration:>4}  {record.scores.n:>5,} images  {scores}  {remarks}"
+        remarks = filter(None, (mark if record.feasible else "misses a constraint", missing, template))
+        line = f"{record.iteration:>4}  {record.scores.n:>5,} images  {'  '.join(cells)}  {'; '.join(remarks)}"
         cut = line if len(line) <= _LOG_WIDTH else f"{line[: _LOG_WIDTH - 1].rstrip()}…"
         self._terminal.line(cut, "bold" if mark == "best" else "")
 
@@ -275,7 +270,3 @@ def _plus_minus(record: IterationRecord, key: str) -> str:
     # Of images that are all alike the spread is unknown, not 0.
     spread = number(error, key).removeprefix("0") if error > 1e-9 else "–"
     return f"{number(score_of(record.scores, key), key)} ± {spread:<4}"
-
-
-def _stored(task: Task) -> str:
-    return f"{task.stored:,} from store" if task.stored else ""

@@ -10,7 +10,7 @@ from taxtune.metrics.names import INFORMATION, METRICS, SHARES, metric_name
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.table import Table
-from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TemplateScores, TuneResult
+from taxtune.tuning.records import ComparisonResult, IterationRecord, TemplateScores, TuneResult
 
 __all__ = [
     "Result",
@@ -19,8 +19,6 @@ __all__ = [
     "failed_calls",
     "interval",
     "number",
-    "p_value",
-    "pair_name",
     "paired",
     "rank_table",
     "result_runs",
@@ -56,11 +54,6 @@ def difference(value: PairedDifference, metric: str = "hp") -> str:
     return f"{signed(value.difference, metric)} ({signed(value.low, metric)} to {signed(value.high, metric)})"
 
 
-def p_value(value: float) -> str:
-    """Returns a p value with three digits; smaller ones as "< 0.001"."""
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
 def score_of(scores: TemplateScores | None, key: str) -> float | None:
     """Returns a score, or None if there is none of that name."""
     return scores.get(key) if scores is not None and key in scores.keys() else None  # noqa: SIM118 - not a mapping
@@ -75,11 +68,6 @@ def template_name(name: str) -> str:
     shown = metric_name(name)
     known = shown != name or name in METRICS or name in SHARES or name in MEASURES
     return f"{shown.replace(' ', '-')}-tuned" if known else name
-
-
-def pair_name(pair: str) -> str:
-    """Returns the name of a pair "a - b" of held-out results: "hP-tuned − baseline"."""
-    return f" {_MINUS} ".join(template_name(name) for name in pair.split(" - "))
 
 
 def result_runs(result: Result) -> tuple[TuneResult, ...]:
@@ -127,19 +115,23 @@ def failed_calls(result: Result) -> str | None:
 def score_table(result: Result) -> Table:
     """Returns every held-out score of each template and every paired difference, with 95 % intervals and p values."""
     rows: list[tuple[str | float | None, ...]] = []
-    keys = dict.fromkeys(key for held in result.heldout for key in _keys(held))
-    for key in keys:
+    bits = INFORMATION if any(held.scores.ihp is not None for held in result.heldout) else {}
+    own = [key for held in result.heldout for key in held.scores.measures]
+    for key in dict.fromkeys([*METRICS, *bits, *own, *SHARES] if result.heldout else ()):
         name = metric_name(key)
         for held in result.heldout:
             ends = held.intervals.get(key)
             rows.append((name, template_name(held.name), score_of(held.scores, key), *_ends(ends), None))
         for pair in result.differences:
             if (change := pair.metrics.get(key)) is not None:
-                rows.append((name, pair_name(pair.key), *_change(change)))
-    first = next(iter(result.heldout), None)
-    counted = "" if first is None else f": {first.scores.n:,} {first.split} images"
+                names = f" {_MINUS} ".join(map(template_name, pair.key.split(" - ")))
+                rows.append((name, names, change.difference, change.low, change.high, change.p_value))
+    counted = f": {result.heldout[0].scores.n:,} {result.heldout[0].split} images" if result.heldout else ""
+    notes = ["Differences are paired over the same images; bootstrap intervals and two-sided p values."]
+    if missing := {row.example for held in result.heldout for row in held.rows if row.failure is not None}:
+        notes.append(f"{len(missing):,} images without an answer to some template count for none of its scores.")
     columns = ("score", "template", "value", "95 % low", "95 % high", "p")
-    return Table("scores", f"Scores{counted}", columns, tuple(rows), {"p": 4}, _score_notes(result))
+    return Table("scores", f"Scores{counted}", columns, tuple(rows), {"p": 4}, tuple(notes))
 
 
 def rank_table(result: Result) -> Table:
@@ -161,25 +153,8 @@ def rank_table(result: Result) -> Table:
     return Table("ranks", "Precision and recall at each rank", columns, tuple(rows), notes=(note,))
 
 
-def _score_notes(result: Result) -> tuple[str, ...]:
-    missing = {row.example for held in result.heldout for row in held.rows if row.failure is not None}
-    notes = ["Differences are paired over the same images; bootstrap intervals and two-sided p values."]
-    if missing:
-        notes.append(f"{len(missing):,} images without an answer to some template count for none of its scores.")
-    return tuple(notes)
-
-
-def _keys(held: HeldoutResult) -> list[str]:
-    bits = INFORMATION if held.scores.ihp is not None else {}
-    return [*METRICS, *bits, *held.scores.measures, *SHARES]
-
-
 def _ends(ends: Interval | None) -> tuple[float | None, float | None]:
     return (None, None) if ends is None else (ends.low, ends.high)
-
-
-def _change(change: PairedDifference) -> tuple[float, float, float, float]:
-    return change.difference, change.low, change.high, change.p_value
 
 
 def _digits(metric: str) -> int:

@@ -66,6 +66,7 @@ class Winner:
 
     Attributes:
         name: Its name among the held-out results.
+        heading: The heading of its prompt: "Prompt", or its objective where there are several.
         run: The run.
         aim: The score that the run maximises or minimises, or the objective where there is none of its own.
         verdict: What is known of it, in a sentence.
@@ -74,11 +75,26 @@ class Winner:
     """
 
     name: str
+    heading: str
     run: TuneResult
     aim: str
     verdict: str
     prompt: str
     file: Path | None
+
+    @property
+    def where(self) -> str:
+        """Its iteration: "iteration 3 of 8"."""
+        return f"iteration {self.run.winner} of {len(self.run.iterations) - 1}" if self.run.winner else "the baseline"
+
+    @property
+    def placed_by(self) -> str:
+        """The policy that makes one placement of several answers; empty where there is one."""
+        policy = {} if self.run.selection is None else self.run.selection.policy
+        if policy.get("kind", "direct") == "direct":
+            return ""
+        settings = ", ".join(f"{key} {value}" for key, value in policy.items() if key != "kind")
+        return f"Placed by {policy['kind']}{f' ({settings})' if settings else ''}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +149,7 @@ def summarise(result: Result) -> Summary:
         winners=tuple(
             Winner(
                 name,
+                _heading(result, name, run),
                 run,
                 _aim(run).measure or run.objective,
                 verdict(run),
@@ -145,6 +162,13 @@ def summarise(result: Result) -> Summary:
         report=result.where.get("report"),
         next=next((command("classify", run.folder, "PHOTOS", "--out", "labels.csv") for run in runs.values()), None),
     )
+
+
+def _heading(result: Result, name: str, run: TuneResult) -> str:
+    if isinstance(result, TuneResult):
+        return "Prompt"
+    prefix, colon, _ = name.rpartition(": ")  # the run's name, where several runs were joined
+    return f"{prefix}{colon}{'p' if colon else 'P'}rompt tuned for {metric_name(run.objective)}"
 
 
 def verdict(run: TuneResult) -> str:

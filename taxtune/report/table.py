@@ -7,7 +7,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,10 @@ class Table:
     @property
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers; one without rows does not."""
-        return [_is_numeric([row[i] for row in self.rows]) for i in range(len(self.columns))]
+        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
+        return [
+            bool(cells) and all(cell is None or isinstance(cell, int | float) for cell in cells) for cells in columns
+        ]
 
     def lines(self, width: int | None = None, *, right: bool = False) -> list[str]:
         """Returns the table as lines of text: its title, where it has one, and the rows.
@@ -112,20 +115,14 @@ class Table:
     def csv(self) -> str:
         """Returns the table as CSV, unrounded; a missing value is an empty cell."""
         buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(self.columns)
-        cells = ([plain_cell(cell) for cell in row] for row in self.rows)
-        writer.writerows(["" if cell is None else spreadsheet_cell(cell) for cell in row] for row in cells)
+        rows = ([spreadsheet_cell(plain_cell(cell)) for cell in row] for row in self.rows)
+        csv.writer(buffer, lineterminator="\n").writerows([self.columns, *rows])
         return buffer.getvalue()
 
 
 def plain_cell(cell: Any) -> Any:
     """Returns a cell that JSON can hold: NaN and infinities become None."""
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
-
-
-def _is_numeric(cells: Sequence[Cell]) -> bool:
-    return bool(cells) and all(cell is None or isinstance(cell, int | float) for cell in cells)
 
 
 def _text(cell: Cell, digits: int) -> str:

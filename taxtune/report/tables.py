@@ -1,7 +1,4 @@
-"""The summary of a run in the terminal, of at most 25 lines and 80 columns; every held-out score on demand.
-
-Plain text, without colours, where the output is no terminal.
-"""
+"""The summary of a run in the terminal, of at most 25 lines and 80 columns; every held-out score on demand."""
 
 from __future__ import annotations
 
@@ -18,17 +15,18 @@ from taxtune.report.scores import (
     score_table,
     template_name,
 )
-from taxtune.report.summary import Column, Summary, Winner, summarise
+from taxtune.report.summary import Column, Summary, summarise
 from taxtune.report.table import Table
-from taxtune.tuning.records import TuneResult
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["placed_by", "print_result"]
+__all__ = ["print_result"]
 
-_WIDTH, _LINES = 80, 25
+_WIDTH = 80
+# Lines of the prompts, so that the summary fits a screen of 25.
+_PROMPT_LINES = 9
 #: The most templates that have a column each; of more, each has a row.
 _COLUMNS = 4
 
@@ -37,58 +35,43 @@ def print_result(console: Console, result: Result, *, details: bool = False) -> 
     """Prints the summary of a run: counts of answers, scores, verdict, prompt, cost and the next command.
 
     Args:
-        console: Where to print; one made for a pipe prints plain text.
+        console: Where to print.
         result: A tuning run, or several templates compared.
         details: Whether to print every held-out score first, with intervals, and where everything is.
     """
-
-    def show(line: str, style: str | None = None) -> None:
-        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
-
     width = min(_WIDTH, console.width)
+    lines: list[str] = []
     if details and result.heldout:
-        for table in (score_table(result), rank_table(result)):
-            for line in table.lines(width):
-                show(line.rstrip())
-        for what, where in result.where.items():
-            show(f"{what}: {where}")
-        show("")
-    for line, style in _summary_lines(result, width):
-        show(line, style)
+        lines += [line.rstrip() for table in (score_table(result), rank_table(result)) for line in table.lines(width)]
+        lines += [*(f"{what}: {where}" for what, where in result.where.items()), ""]
+    for line in [*lines, *_summary_lines(result, width)]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def placed_by(run: TuneResult) -> str:
-    """Returns the policy that makes one placement of several answers of a run's winner; empty where there is one."""
-    policy = {} if run.selection is None else run.selection.policy
-    if policy.get("kind", "direct") == "direct":
-        return ""
-    settings = ", ".join(f"{key} {value}" for key, value in policy.items() if key != "kind")
-    return f"Placed by {policy['kind']}{f' ({settings})' if settings else ''}."
-
-
-def _summary_lines(result: Result, width: int) -> list[tuple[str, str | None]]:
+def _summary_lines(result: Result, width: int) -> list[str]:
     summary = summarise(result)
-    head, *rest = _table(summary, width)
-    before: list[tuple[str, str | None]] = [(head, "bold"), *((line, None) for line in rest)]
-    before += [(line, None) for text in _changes(summary) for line in _wrapped(text, width, hanging="  ")]
+    lines = _table(summary, width)
+    lines += [line for text in _changes(summary) for line in _wrapped(text, width, hanging="  ")]
+    for winner in summary.winners:
+        verdict = [winner.verdict, visible(winner.placed_by)]
+        where = f"({winner.where}{'' if winner.file is None else f', {winner.file}'})"
+        if len(summary.winners) == 1:
+            heading = [*verdict, f"Prompt {where}"]
+        else:
+            heading = [f"{template_name(winner.name)} {where}", *verdict]
+        lines += [line for text in heading for line in _wrapped(text, width)]
+        texts = visible(winner.prompt).splitlines()
+        prompt = [line for text in texts for line in _wrapped(text, width, indent="  ") or [""]]
+        most = max(_PROMPT_LINES // len(summary.winners), 1)
+        if len(prompt) > most:
+            prompt = [*prompt[: most - 1], f"  ... ({len(prompt) - most + 1:,} more lines)"]
+        lines += prompt
     failed = failed_calls(result)
-    closing = [f"Failed calls: {failed}" if failed else "", summary.cost]
-    after = [line for text in closing for line in _wrapped(text, width)]
+    for text in (f"Failed calls: {failed}" if failed else "", summary.cost):
+        lines += _wrapped(text, width)
     pointers = [f"Report {summary.report}" if summary.report else "", f"Next: {summary.next}" if summary.next else ""]
     together = "     ".join(filter(None, pointers))
-    after += [together] if len(together) <= width else pointers
-    heads = [_heading(winner, summary, width) for winner in summary.winners]
-    room = _LINES - len(before) - len(list(filter(None, after))) - sum(map(len, heads))
-    lines = before
-    for winner, heading in zip(summary.winners, heads, strict=True):
-        prompt = [
-            line for text in visible(winner.prompt).splitlines() for line in _wrapped(text, width, indent="  ") or [""]
-        ]
-        share = max(room // len(heads), 1)
-        if len(prompt) > share:
-            prompt = [*prompt[: share - 1], f"  ... ({len(prompt) - share + 1:,} more lines)"]
-        lines += [*heading, *((line, None) for line in prompt)]
-    return [*lines, *((line, None) for line in after if line)]
+    return [*lines, *filter(None, [together] if len(together) <= width else pointers)]
 
 
 def _table(summary: Summary, width: int) -> list[str]:
@@ -115,8 +98,9 @@ def _table(summary: Summary, width: int) -> list[str]:
     if change:
         changes = [difference(change[key], key) if key in change else "" for key in summary.scores]
         cells[" "] = [*[""] * len(summary.counts), *changes]
-    rows = tuple(zip(names, *cells.values(), strict=True))
-    return Table("summary", "", (head, *cells), rows).lines(width, right=True)
+    return Table("summary", "", (head, *cells), tuple(zip(names, *cells.values(), strict=True))).lines(
+        width, right=True
+    )
 
 
 def _shown(summary: Summary) -> list[Column]:
@@ -128,11 +112,9 @@ def _shown(summary: Summary) -> list[Column]:
 def _changes(summary: Summary) -> list[str]:
     """Returns the differences from the baseline that have no room in the table: of winners in what they aim at."""
     columns = _shown(summary)
-    if len(columns) == 2:
-        return []
     aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}
     lines = []
-    for column in columns:
+    for column in columns if len(columns) != 2 else ():
         keys = [key for key in summary.scores if key in aims.get(column.name, ["hp", "hr"]) and key in column.changes]
         if keys:
             changes = (f"{metric_name(key)} {difference(column.changes[key], key)}" for key in keys)
@@ -140,24 +122,7 @@ def _changes(summary: Summary) -> list[str]:
     return lines
 
 
-def _heading(winner: Winner, summary: Summary, width: int) -> list[tuple[str, str | None]]:
-    """Returns the lines above a winner's prompt: the verdict, its iteration, and how its answers are placed."""
-    run, alone = winner.run, len(summary.winners) == 1
-    what = "the baseline" if run.winner == 0 else f"iteration {run.winner} of {len(run.iterations) - 1}"
-    of = f" ({what}{'' if winner.file is None else f', {winner.file}'})"
-    heading: list[tuple[str, str | None]]
-    heading = [(line, None) for line in _wrapped(("Prompt" if alone else template_name(winner.name)) + of, width)]
-    verdict: list[tuple[str, str | None]] = [(line, "bold") for line in _wrapped(winner.verdict, width)]
-    verdict += [(line, None) for line in _wrapped(visible(placed_by(run)), width)]
-    return [*verdict, *heading] if alone else [*heading, *verdict]
-
-
 def _wrapped(text: str, width: int, indent: str = "", hanging: str = "") -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    wrapper = textwrap.TextWrapper(width, initial_indent=indent, subsequent_indent=indent + hanging)
+    wrapper.break_long_words = wrapper.break_on_hyphens = False
+    return wrapper.wrap(text)

@@ -18,7 +18,7 @@ from typing import Any
 
 from taxtune.metrics.names import INFORMATION, METRICS, SHARES
 from taxtune.report.account import account_lines
-from taxtune.report.outcome import EXPLAINED, change_in_words, heading
+from taxtune.report.outcome import EXPLAINED, change_in_words
 from taxtune.report.scores import Result, number, rank_table, score_of, score_table
 from taxtune.report.summary import Summary, summarise
 from taxtune.report.table import Table
@@ -271,8 +271,7 @@ def about_result(result: Result) -> str:
     """Returns the winners with verdicts, the report's first table, the cost, and the commands to continue with."""
     summary, parts = summarise(result), []
     for winner in summary.winners:
-        where = f"iteration {winner.run.winner} of {len(winner.run.iterations) - 1}"
-        parts += [f"### {heading(result, winner.name, winner.run)} ({where})", _code(winner.prompt)]
+        parts += [f"### {winner.heading} ({winner.where})", _code(winner.prompt)]
         parts += [f"**{winner.verdict}**" if winner.verdict else ""]
     parts += [_table(summary)] if summary.columns else []
     parts += ["### Cost", "\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage))]

@@ -65,16 +65,6 @@ def names(labels: pd.DataFrame) -> list[str]:
     return [image[-6:-4] for image in labels["image"]]
 
 
-def test_only_the_first_rows_of_a_table_tell_its_column_of_images(tmp_path: Path) -> None:
-    (tmp_path / "many.csv").write_text("image\n" + "a.png\n" * 300)
-
-    def find(file: Path, columns: dict[str, list[str]]) -> tuple[str, Path]:
-        assert len(columns["image"]) == 200
-        return "image", file.parent
-
-    assert len(list_images([str(tmp_path / "many.csv")], find)) == 300
-
-
 def test_what_should_be_reviewed_says_why(photos: Path) -> None:
     refused = Failure("the content filter", retryable=False)
     labels = labelled(photos, Grey(p1="a bicycle", p3="I cannot tell.", p5=refused, p7="There is no colour here."))
@@ -138,12 +128,3 @@ def test_a_few_that_never_answer_do_not_keep_the_others_back(photos: Path, monke
     labels = labelled(photos, Grey(p6=down, p7=down))
     assert (len(labels), labels["again"].sum()) == (8, 2)
     assert labels["failure"][6] == "time-out"
-
-
-def test_an_interrupt_keeps_the_answers(photos: Path) -> None:
-    with AnswerStore(photos.parent / "answers.db") as store:
-        with pytest.raises(KeyboardInterrupt):
-            labelled(photos, Grey(p6=KeyboardInterrupt()), store=store)
-        model = Grey()
-        labelled(photos, model, store=store)
-    assert model.asked == 2

@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from taxtune.encoders import FloatMatrix
-from taxtune.encoders.base import folder_digest
 from taxtune.encoders.clip import ClipEncoder
 from taxtune.encoders.vectors import checked_images, stored_embeddings, stored_images
 from taxtune.errors import ImageError
@@ -89,15 +88,6 @@ def test_broken_images_are_errors_whatever_is_kept(tmp_path: Path, files: list[P
         encode(encoder, [files[2]], sha256=[hashlib.sha256(b"other").hexdigest()])
 
 
-def test_hashes_that_are_known_save_the_reading(tmp_path: Path, files: list[Path]) -> None:
-    encoder = Encoder(tmp_path / "cache")
-    hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
-    vectors = encode(encoder, files)
-    encoder.seen.clear()
-    assert (encode(encoder, files, sha256=["", *hashes[1:]]) == vectors).all()
-    assert encoder.seen == []
-
-
 def test_only_what_is_new_is_checked(
     tmp_path: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch, recorder: Recorder
 ) -> None:
@@ -160,10 +150,3 @@ def test_another_model_or_another_list_is_embedded_anew(tmp_path: Path) -> None:
     for identity, names in (("m", NAMES), ("n", NAMES)):
         stored_embeddings({"model": identity}, names, embed, tmp_path)
     assert embed.calls == 4
-
-
-def test_a_folder_digest_changes_with_the_weights(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"one")
-    before = folder_digest(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"two")
-    assert folder_digest(tmp_path) != before

@@ -42,29 +42,3 @@ def test_ray_gives_the_same_result(here, tmp_path, cluster, monkeypatch):
     assert essence(there) == essence(here)
     more = tuned(tmp_path / "run", "iterations=3", resume=True)
     assert essence(more)[1][:2] == essence(here)[1][:2], "it may be gone on with elsewhere"
-
-
-@pytest.mark.heavy
-def test_a_run_labels_a_ray_data_set(here, tmp_path, cluster):
-    import ray.data
-
-    files = [path for path in map(Path, here.provenance.images.values()) if path.is_file()][:9]
-    own = {one.image: one for one in taxtune.load_classifier(here.folder).classify(files)}
-    paths = ray.data.from_items([{"image": str(file), "number": i} for i, file in enumerate([*files, tmp_path / "no"])])
-    rows = {row["image"]: row for row in taxtune.classify_dataset(paths, here.folder, workers=1).take_all()}
-    lost = rows.pop(str(tmp_path / "no"))
-    assert "does not exist" in lost["failure"]
-    assert lost["placement"] is None
-    assert {image: (row["answer"], row["placement"], row["rank"]) for image, row in rows.items()} == {
-        image: (one.answer, one.placement, one.rank) for image, one in own.items()
-    }
-    assert {row["number"] for row in rows.values()} == set(range(9))
-    contents = ray.data.read_binary_files([str(file) for file in files], include_paths=True)
-    labelled = taxtune.classify_dataset(contents, here.folder, image="bytes", batch_size=4, workers=1)
-    assert {row["path"]: row["placement"] for row in labelled.take_all()} == {
-        image: one.placement for image, one in own.items()
-    }
-    with pytest.raises(taxtune.TaxtuneError, match="no column 'photo'"):
-        taxtune.classify_dataset(contents, here.folder, image="photo")
-    with pytest.raises(taxtune.TaxtuneError, match="has a column 'placement' already"):
-        taxtune.classify_dataset(ray.data.from_items([{"image": "a.png", "placement": "x"}]), here.folder)

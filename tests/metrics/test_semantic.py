@@ -103,5 +103,3 @@ def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         make_measure("sentence:no-such-model", MeasureSettings("cpu"))
     with pytest.raises(ModelError, match="does not exist"):
         make_measure(f"sentence:{tmp_path / 'none'}", MeasureSettings("cpu"))
-    with pytest.raises(ModelError, match="GGUF file is read as a language model"):
-        make_measure(f"sentence:{tmp_path / 'model.gguf'}", MeasureSettings("cpu"))

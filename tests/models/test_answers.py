@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,11 +48,3 @@ def test_half_a_surrogate_pair_does_not_break_the_batch(tmp_path: Path) -> None:
     with AnswerStore(tmp_path / "answers.db") as store:
         store.put(IDENTITY, [(requests[0], Answer("a \ud83d bird")), (requests[1], Answer("x"))])
         assert [found and found.text for found in store.get(IDENTITY, requests)] == ["a ? bird", "x"]
-
-
-def test_the_file_is_readable_with_other_tools(tmp_path: Path) -> None:
-    with AnswerStore(tmp_path / "answers.db") as store:
-        store.put(IDENTITY, [(REQUEST, Answer("x", prompt_tokens=3))])
-        query = "SELECT model, prompt, answer, prompt_tokens FROM answers"
-        row = sqlite3.connect(store.path).execute(query).fetchone()
-    assert row == ("m", "What bird?", "x", 3)

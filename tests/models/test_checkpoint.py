@@ -10,7 +10,7 @@ import pytest
 from taxtune import loading
 from taxtune.errors import ModelError
 from taxtune.models import Answer, ModelSettings, Request, check_model, make_model
-from taxtune.models.checkpoint import _cached_weights, find_checkpoint
+from taxtune.models.checkpoint import find_checkpoint
 
 Checkpoints = Callable[[str], Path]
 
@@ -93,18 +93,3 @@ def test_weights_that_are_not_here_are_named(checkpoints: Checkpoints, hub: Path
     said = "The weights of 'org/tiny' are not on this machine.*hf download org/tiny"
     with pytest.raises(ModelError, match=said):
         check_model(make_model("local:org/tiny"))
-
-
-def test_weights_in_parts_are_complete_when_all_parts_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def cached(repo: str, name: str, revision: str) -> str | None:
-        assert (repo, revision) == ("org/model", COMMIT)
-        return str(tmp_path / name) if (tmp_path / name).exists() else None
-
-    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", cached)
-    assert _cached_weights("org/model", COMMIT) is None
-    index = {"weight_map": {"a": "model-1-of-2.safetensors", "b": "model-2-of-2.safetensors"}}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    (tmp_path / "model-1-of-2.safetensors").write_bytes(b"12345")
-    assert _cached_weights("org/model", COMMIT) is None
-    (tmp_path / "model-2-of-2.safetensors").write_bytes(b"123")
-    assert _cached_weights("org/model", COMMIT) == 8

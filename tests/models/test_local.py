@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Answer, ModelSettings, Reply, Request, local, make_model
 from taxtune.models import weights as quantizing
 from taxtune.models.local import LocalModel
-from taxtune.models.weights import QUANTIZATIONS
 from tests.tiny_models import TEXT_FAMILIES, Shape, make_checkpoint
 
 Make = Callable[..., LocalModel]
@@ -161,32 +161,28 @@ def test_accelerate_may_place_the_layers(make: Make, requests: list[Request]) ->
     assert spread.identity == plain.identity
 
 
-@pytest.mark.parametrize("quantization", ["4bit", "8bit", "int8", "float8"])
+@pytest.mark.parametrize("quantization", ["4bit", "8bit"])
 def test_weights_in_fewer_bits(
     make: Make, family: str, requests: list[Request], quantization: str, tmp_path: Path
 ) -> None:
     from torch.nn import Parameter
 
-    pytest.importorskip(QUANTIZATIONS[quantization])
+    pytest.importorskip("bitsandbytes")
     if quantization == "4bit" and family != "llama":
         pytest.skip("bitsandbytes takes layers on a CPU whose width 64 divides, which the tiny vision tower's does not")
     folder = make_checkpoint(family, tmp_path, Shape(text={"hidden_size": 64, "intermediate_size": 64}))
     small = make(folder, quantization=quantization, max_tokens=4)
     assert small.check() == []
     assert small.identity == {**make(folder, max_tokens=4).identity, "quantization": quantization}
-    answers = texts(small.answer(requests))
+    texts(small.answer(requests))
     assert {type(weights) for weights in small._network.parameters()} > {Parameter}
-    if quantization in ("int8", "float8"):  # bitsandbytes' kernels round by what else is in the batch
-        assert texts(make(folder, quantization=quantization, max_tokens=4, batch_size=1).answer(requests)) == answers
 
 
 @pytest.mark.parametrize(
     ("settings", "missing", "message"),
     [
         ({"quantization": "4bit"}, "bitsandbytes", r"4bit needs the package 'bitsandbytes'.*\.\[quantized\]"),
-        ({"quantization": "int8"}, "torchao", r"int8 needs the package 'torchao'.*\.\[quantized\]"),
         ({"device_map": "auto", "device": "auto"}, "accelerate", r"device_map: auto needs .*\.\[sharded\]"),
-        ({"quantization": "int4"}, "", r"int4 needs a CUDA card and the dtype bfloat16, .* on cpu in float32"),
     ],
 )
 def test_what_the_weights_need_is_missed_before_they_are_loaded(
@@ -221,21 +217,15 @@ def test_what_the_network_cannot_do_ends_the_work(
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("key", "value"),
     [
-        ({"dtype": "int8"}, "Unknown dtype"),
-        ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"max_tokens": 0}, "max_tokens must be at least 1"),
-        ({"quantization": "2bit"}, "Unknown quantization"),
-        ({"device_map": "cuda"}, "Unknown device_map"),
-        ({"device_map": "auto", "device": "cuda:1"}, "device_map chooses the devices itself"),
-        ({"temperature": -1.0}, "temperature must be between"),
-        ({"image_memory_gib": float("nan")}, "image_memory_gib must be 0 or more"),
+        *(("dtype", "int8"), ("batch_size", 0), ("concurrency", "all"), ("max_tokens", 0), ("quantization", "2bit")),
+        *(("device_map", "cuda"), ("temperature", -1.0), ("image_memory_gib", float("nan"))),
     ],
 )
-def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ModelError, match=message):
-        ModelSettings(**settings)
+def test_settings_out_of_range_are_refused(key: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=key):
+        ModelSettings(**{key: value})  # type: ignore[arg-type]
 
 
 def test_a_model_is_not_asked_what_it_cannot_read(make: Make, family: str, pictures: list[Path]) -> None:

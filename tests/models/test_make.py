@@ -53,7 +53,7 @@ def test_importing_and_making_imports_nothing_heavy() -> None:
         "import sys\nfrom taxtune.models import ModelSettings, make_model\nimport taxtune.data\n"
         "make_model('local:org/model')\nmake_model('openai/gpt-4o')\nmake_model(lambda image, prompt: '')\n"
         "make_model('local', ModelSettings(task='text-generation'))\n"
-        "heavy = {'torch', 'transformers', 'litellm', 'tenacity', 'PIL', 'huggingface_hub'}\n"
+        "heavy = {'torch', 'transformers', 'litellm', 'PIL', 'huggingface_hub'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -83,19 +83,6 @@ def test_a_prompt_that_is_too_long_is_a_failure_and_not_cut(llama: Path) -> None
     assert not long.retryable
 
 
-def test_what_was_written_ends_with_the_reply_and_without_its_mark(llama: Path) -> None:
-    import torch
-
-    llm = make(llama)
-    words = llm._tokenizer("Yes", add_special_tokens=False)["input_ids"]
-    end, other = llm._tokenizer.eos_token_id, llm._tokenizer.convert_tokens_to_ids("<|start_header_id|>")
-    rows = torch.tensor([[*words, end, end, *words], [*words, other, *words, end]])
-    said = llm._tokenizer.decode(words)
-    assert llm._written(rows) == [(said, len(words) + 1), (said * 2, 2 * len(words) + 2)]
-    llm._generation.eos_token_id = [words[0], end]
-    assert llm._written(rows)[0][1] == 1
-
-
 def test_a_prompt_cannot_end_its_turn(llama: Path) -> None:
     llm = make(llama)
     end = llm._tokenizer.convert_tokens_to_ids("<|eot_id|>")

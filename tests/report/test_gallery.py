@@ -11,14 +11,14 @@ from PIL import Image
 
 from taxtune.report import gallery
 from taxtune.report.gallery import draw_path
-from taxtune.report.html import render_report, save_report
+from taxtune.report.html import render_report
 from taxtune.tuning.records import Provenance, SampleResult, TuneResult
 from tests.report import samples
 from tests.report.test_html import check, text
 
 
-def shown(result: TuneResult, **options: Any) -> dict[str, Any]:
-    found = gallery.section(result, **options)
+def shown(result: TuneResult) -> dict[str, Any]:
+    found = gallery.section(result)
     assert found is not None
     return found
 
@@ -72,12 +72,10 @@ def test_every_held_out_image_is_there_with_every_answer() -> None:
 def test_what_the_filters_know_of_an_image() -> None:
     found = shown(samples.tune(n=1))
     facts = [json.loads(card["facts"]) for card in found["cards"]]
-    assert facts[0] == [{"change": facts[0][0]["change"], "error": facts[0][0]["error"], "stage": ["verbatim"]}]
+    assert facts[0] == [{"change": facts[0][0]["change"], "error": facts[0][0]["error"]}]
     values = {each["name"]: [value for _, group in each["groups"] for value, _ in group] for each in found["filters"]}
     for name in ("change", "error"):
         assert {value for (each,) in facts for value in each[name]} == set(values[name])
-    # Nothing is to be chosen among answers that were all placed in the same way.
-    assert "stage" not in values
     assert values["group"] == ["/".join(samples.PATH[:level]) for level in range(2, 6)]
     assert [name for name, _ in found["filters"][-1]["groups"]] == [f"level {level}" for level in range(1, 5)]
 
@@ -98,14 +96,14 @@ def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None
     assert len(page) < 4_000_000
 
 
-def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(tmp_path: Path) -> None:
+def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taxtune.report.pictures._MOST_BYTES", 200_000)
     result = samples.tune(n=1)
-    result = replace(result, provenance=Provenance(images=pictures(tmp_path, result)))
-    found = shown(result, picture_bytes=200_000)
+    found = shown(replace(result, provenance=Provenance(images=pictures(tmp_path, result))))
     there = [card["picture"] is not None for card in found["cards"]]
     assert 0 < sum(there) < 200
     assert there == sorted(there, reverse=True)  # those whose answers changed have theirs first
     assert found["without_picture"] == 200 - sum(there)
     assert sum(len(card["picture"] or "") for card in found["cards"]) <= 200_000
-    assert shown(result, picture_bytes=None)["without_picture"] == 0
-    assert save_report(result, tmp_path / "all.html", picture_bytes=None).stat().st_size > 1_000_000

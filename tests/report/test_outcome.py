@@ -40,9 +40,9 @@ def test_every_winner_has_its_prompt_and_its_verdict(status: Any) -> None:
     chosen = Selection(finalist.iteration, status == "certified", 20, (finalist,), status=status)
     runs = (replace(result.runs[0], selection=chosen), result.runs[1])
     found = shown(replace(result, runs=runs))
-    assert [each["heading"] for each in found["winners"]] == ["Prompt tuned for hP", "Prompt tuned for accuracy"]
-    assert [each["prompt"] for each in found["winners"]] == [run.best.template for run in runs]
-    assert found["winners"][0]["verdict"] == summarise(replace(result, runs=runs)).winners[0].verdict != ""
+    assert [each.heading for each in found["winners"]] == ["Prompt tuned for hP", "Prompt tuned for accuracy"]
+    assert [each.prompt for each in found["winners"]] == [run.best.template for run in runs]
+    assert found["winners"][0].verdict == summarise(replace(result, runs=runs)).winners[0].verdict != ""
     page = render_report(replace(result, runs=runs))
     assert f'class="verdict {status}"' in page
     assert page.index(runs[1].best.template or "-") < page.index("<nav")
@@ -59,11 +59,3 @@ def test_the_example_is_the_most_specific_right_answer_to_what_the_baseline_all_
         ("tuned", "owls", "right, but general"),
     ]
     assert "no picture" in text(render_report(run))
-
-
-def test_without_an_answer_that_backed_off_rightly_there_is_no_example() -> None:
-    run = samples.answered([OWL, OWL], baseline=[OWL, FAR], winner=[FAMILY, OWL])
-    assert shown(run)["example"] is None
-    page = render_report(run)
-    check(page)
-    assert "<figure class=" not in page

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from taxtune.errors import TaxtuneError
 from taxtune.studies import StudyReport, Table, publish
-from taxtune.studies.published import published
 
 
 def table(**changes: object) -> Table:
@@ -58,11 +56,6 @@ def test_a_table_is_a_data_frame_and_is_found_by_name() -> None:
         report().table("other")
 
 
-def test_negative_numbers_have_a_minus_sign_and_zero_has_none() -> None:
-    rows = (("a", -1, -0.25), ("b", 0, -0.004))
-    assert [row[1:] for row in table(rows=rows).shown()] == [["−1", "−0.25"], ["0", "0.00"]]
-
-
 def test_what_answers_hold_is_neither_obeyed_nor_rendered(capsys: pytest.CaptureFixture[str]) -> None:
     shown = table(columns=("name",), rows=(("\x1b[31mred\x07 \u202ewonk\nnow <b>",),), digits={})
     publish(report(tables=(shown,), figures={}, data={}), out=None, as_json=False)
@@ -99,16 +92,6 @@ def test_tables_go_to_standard_output_and_notes_to_the_display(
     assert "3 left out" in said.out
     assert any("2 rows left out" in note for note in notes)
     assert any("--out" in note for note in notes)
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(TaxtuneError, match="file"):
-        publish(report(), out=tmp_path / "file" / "out", as_json=True)
-
-
-def test_printed_tables_are_numbers_where_they_can_be() -> None:
-    assert published("paper1-table4")["hF"].dtype == float
 
 
 def test_the_report_of_a_study_holds_tables_figures_notes_and_settings(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from taxtune.progress import loading, note, showing, track
+from taxtune.progress import note, showing, track
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.scores import best_so_far
 from taxtune.tuning.objective import make_objective
@@ -143,25 +141,6 @@ def test_a_terminal_has_bars_below_the_lines_that_stay(clock: Clock, screen: Scr
     assert not any("of 8, " in line for line in lines), "the bars are gone"
     assert any(line.startswith("   1     20 images") for line in lines)
     assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l"), "the cursor is back"
-
-
-def test_nothing_that_others_write_is_overwritten(clock: Clock, screen: Screen) -> None:
-    terminal = Terminal(stream=screen, clock=clock)
-    logger = logging.getLogger("another")
-    with showing(terminal):
-        with loading("packages"):
-            handler = logging.StreamHandler()  # bound to the standard error of this moment, as libraries do
-        logger.addHandler(handler)
-        try:
-            with track("asking", 3) as task:
-                logger.warning("first")
-                task.advance()
-                print("second", file=sys.stderr)
-                terminal.line("third")
-                note("fourth")
-        finally:
-            logger.removeHandler(handler)
-    assert displayed(screen) == ["first", "second", "third", "taxtune: note: fourth"]
 
 
 def test_control_characters_of_a_server_are_not_obeyed() -> None:

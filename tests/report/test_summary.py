@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
-from taxtune.report.goals import goal_in_words
+from taxtune.report.account import goal_in_words
 from taxtune.report.html import render_report
 from taxtune.report.summary import selection_in_words, summarise, verdict
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
