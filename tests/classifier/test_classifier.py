@@ -27,8 +27,7 @@ from taxtune.errors import DataError, ModelError, RecipeError, TaxonomyError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.metrics.hierarchical import hierarchical_f1_score
-from taxtune.policies import DIRECT, Vote
-from taxtune.policies.base import Places
+from taxtune.policies import DIRECT, Places, Vote
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TuneResult
 from tests.serving.samples import save_field_guide
