@@ -1,1 +1,1 @@
-"""taxtune's scores elsewhere: `gepa` for gepa.optimize, `dspy` for DSPy, `mlflow` for mlflow.genai.evaluate."""
+"""taxtune's scores elsewhere: `gepa` for gepa.optimize, `dspy` for DSPy."""

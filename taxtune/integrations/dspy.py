@@ -1,34 +1,31 @@
-"""taxtune's scores as a DSPy metric, and its examples as DSPy's (https://dspy.ai).
+"""taxtune's scores as a DSPy metric (https://dspy.ai).
 
-from taxtune.integrations import dspy as on_tree
+from taxtune.integrations.dspy import Metric
 
-metric = on_tree.Metric("tree.csv", "hf")
-devset = on_tree.examples("photos/", "tree.csv")
+metric = Metric("tree.csv", "hf")
 dspy.Evaluate(devset=devset, metric=metric)(program)
 dspy.GEPA(metric=metric, reflection_lm=..., auto="light").compile(program, trainset=devset)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taxtune.data import Example, load_examples
-from taxtune.data.images import load_image
-from taxtune.data.sources import Source
-from taxtune.errors import DataError, MissingExtraError
-from taxtune.integrations.scoring import AnswerScorer, image_value, tree_of
+from taxtune.errors import DataError
+from taxtune.integrations.scoring import feedback, image_value
 from taxtune.mapping import Mapper, MapperConfig
-from taxtune.models.image_urls import data_url
-from taxtune.taxonomy import Taxonomy
+from taxtune.metrics.information import leaf_information
+from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.tuning.objective import Objective, make_objective
-from taxtune.tuning.records import TemplateScores
+from taxtune.tuning.records import SampleResult, TemplateScores
 
 if TYPE_CHECKING:
     import dspy
 
-__all__ = ["Metric", "examples"]
+__all__ = ["Metric"]
 
 
 class Metric:
@@ -62,7 +59,12 @@ class Metric:
         answer: str = "answer",
         label: str = "label",
     ) -> None:
-        self.scorer = AnswerScorer(taxonomy, mapper, domain)
+        if not isinstance(taxonomy, Taxonomy):
+            nested = isinstance(taxonomy, Mapping)
+            taxonomy = Taxonomy.from_dict(taxonomy) if nested else read_taxonomy(taxonomy)  # type: ignore[arg-type]
+        self.taxonomy = taxonomy
+        self.mapper = mapper if isinstance(mapper, Mapper) else Mapper(taxonomy, config=mapper)
+        self.domain = taxonomy.root if domain is None else taxonomy.resolve(domain)
         self.objective = make_objective(objective)
         if self.objective.needs:
             raise DataError(
@@ -71,7 +73,9 @@ class Metric:
                 remedy="Use hf, f_beta, hp, hr_at_hp, ihf, accuracy, or a function of the scores.",
             )
         self.__name__ = self.objective.name  # the name in DSPy's tables
+        self._information = leaf_information(taxonomy)
         self._answer, self._label = answer, label
+        self._lock = threading.Lock()
 
     def __call__(
         self, gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
@@ -82,45 +86,17 @@ class Metric:
             DataError: If the prediction has no answer or the example no label; an answer without words is an answer.
             TaxonomyError: If the label is not on the tree.
         """
-        answer, label = (
-            _field(pred, self._answer, "prediction", "answer"),
-            _field(gold, self._label, "example", "label"),
-        )
-        scored = self.scorer(answer, label)
-        value = image_value(self.objective, scored.scores)
-        return value if pred_name is None else _dspy().Prediction(score=value, feedback=scored.feedback)
+        target = self.taxonomy.resolve(_field(gold, self._label, "example", "label"))
+        with self._lock:
+            (at,) = self.mapper.place([_field(pred, self._answer, "prediction", "answer")])
+        row = SampleResult("", "", target, "", node=at.node, abstained=at.abstained, off_tree=at.off_tree)
+        off_tree = self.mapper.config.off_tree
+        value = image_value(self.objective, self.taxonomy, self._information, row, off_tree=off_tree)
+        if pred_name is None:
+            return value
+        import dspy
 
-
-def examples(
-    source: Source | Sequence[Example],
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any],
-    *,
-    folder: str | Path | None = None,
-    max_image_side: int | None = 1024,
-) -> list[dspy.Example]:
-    """Returns labelled images as DSPy's examples: `image`, the input, a `dspy.Image`; `label`, the path of the node.
-
-    Args:
-        source: As the examples of `taxtune.tune`, or examples that are read already, such as `splits.tuning`.
-        taxonomy: The label tree.
-        folder: Where images that are in no file are written; needed if there are any.
-        max_image_side: Longer side in pixels to which larger images are scaled down.
-
-    Raises:
-        MissingExtraError: If DSPy is not installed.
-        TaxtuneError: If the source is malformed, an image unreadable or a label not on the tree.
-    """
-    package = _dspy()
-    tree = tree_of(taxonomy)
-    if not (isinstance(source, list | tuple) and all(isinstance(each, Example) for each in source)):
-        source = load_examples(source, tree, folder=folder)
-    return [
-        package.Example(
-            image=package.Image(data_url(load_image(each.image), max_image_side)),
-            label="/".join(tree.path(each.target)),
-        ).with_inputs("image")
-        for each in source
-    ]
+        return dspy.Prediction(score=value, feedback=feedback(self.taxonomy, self.domain, row))
 
 
 def _field(holder: Any, name: str, what: str, argument: str) -> str:
@@ -132,11 +108,3 @@ def _field(holder: Any, name: str, what: str, argument: str) -> str:
             remedy=f"Name the field: Metric(..., {argument}=...).",
         )
     return value
-
-
-def _dspy() -> Any:
-    try:
-        import dspy
-    except ImportError as error:
-        raise MissingExtraError("dspy", "dspy", "A metric for DSPy") from error
-    return dspy

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.data import Example
 from taxtune.errors import MissingExtraError, ModelError, ProposerError, TemplateError
-from taxtune.integrations.scoring import feedback, image_scores, image_value
+from taxtune.integrations.scoring import feedback, image_value
 from taxtune.models import (
     Answer,
     AnswerStore,
@@ -31,7 +31,6 @@ from taxtune.models import (
     RetryPolicy,
     ask,
     check_model,
-    function_identity,
     make_model,
 )
 from taxtune.resources import prompts_dir
@@ -64,7 +63,6 @@ def optimize(
     reflection_lm: str | Callable[[str], str] | Model,
     *,
     max_metric_calls: int,
-    score: Callable[[SampleResult], float] | None = None,
     gepa_settings: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     callbacks: Sequence[Any] = (),
@@ -77,8 +75,6 @@ def optimize(
             (prompt) -> str, or what `taxtune.make_model` returns (for an address, a key or other settings).
         max_metric_calls: gepa's budget: pairs of a template and an image that it may score, those that the store
             answers included. The seed and every template that is kept take one for each tuning image of an iteration.
-        score: The function of a row that gepa maximises. Where left out, the objective's value of one image, and for an
-            objective with a constraint on hP or hR (4 hP + hR) / 5; the winner is chosen by the run's objective anyway.
         gepa_settings: Further arguments of `gepa.optimize`, such as {"reflection_minibatch_size": 5}.
         settings: As in `taxtune.tune`.
         callbacks: As in `taxtune.tune`.
@@ -93,8 +89,7 @@ def optimize(
     """
     from taxtune.api import tune
 
-    _gepa_arguments()
-    search = GepaProposer(reflection_lm, max_metric_calls=max_metric_calls, score=score, settings=gepa_settings)
+    search = GepaProposer(reflection_lm, max_metric_calls=max_metric_calls, settings=gepa_settings)
     # Its own budget is what ends it: every template that it keeps may become an iteration.
     settings = {"iterations": max_metric_calls, **(settings or {})}
     return tune(**what, proposer=search, settings=settings, callbacks=[*callbacks, search])
@@ -111,10 +106,9 @@ class GepaProposer(Proposer):
         reflection_lm: str | Callable[[str], str] | Model,
         *,
         max_metric_calls: int,
-        score: Callable[[SampleResult], float] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        self.max_metric_calls, self.score, self.settings = max_metric_calls, score, dict(settings or {})
+        self.max_metric_calls, self.settings = max_metric_calls, dict(settings or {})
         usual = ModelSettings(task="text-generation", max_tokens=4_000, temperature=1.0, retry=RetryPolicy(timeout=120))
         self.model = make_model(reflection_lm, usual)
         self._tuner: Tuner | None = None
@@ -126,21 +120,20 @@ class GepaProposer(Proposer):
         self._tuner = tuner
 
     def identity(self) -> dict[str, str | int | float | None]:
-        """Returns the reflection model, hashes of its prompts and of an own score, and gepa's plain settings."""
+        """Returns the reflection model, a hash of its prompts, and gepa's plain settings."""
         plain = {key: value for key, value in self.settings.items() if isinstance(value, str | int | float)}
         return {
             "kind": "gepa",
             **{f"reflection.{key}": value for key, value in self.model.identity.items()},
             "prompts_digest": Messages().digest + hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16],
             **{f"settings.{key}": value for key, value in plain.items()},
-            **({} if self.score is None else {"score": function_identity(self.score)["source"]}),
         }
 
     def check(self) -> None:
         """Checks that gepa is installed, takes the settings, and the reflection model can be asked."""
-        for name in self.settings:
-            if name in _OWN or name not in _gepa_arguments():
-                raise ProposerError("gepa.optimize takes no such setting here.", value=name)
+        known = _gepa_arguments() - set(_OWN)
+        if wrong := [name for name in self.settings if name not in known]:
+            raise ProposerError("gepa.optimize takes no such setting here.", value=wrong[0])
         check_model(self.model)
 
     def propose(
@@ -180,12 +173,12 @@ class GepaProposer(Proposer):
         if experiment.budget.vlm_calls is not None:
             calls = min(calls, stage.templates * stage.images)
         with AnswerStore(tuner.answers) as store:
-            adapter = Adapter(experiment, store, score=self.score)
+            adapter = Adapter(experiment, store)
             reflection = _Reflection(self.model, adapter, store, history, goal)
             own = self.settings.get("stop_callbacks") or []
             # A minibatch of exact answers teaches nothing, where their value is known.
             perfect: dict[str, Any] = {"skip_perfect_score": False}
-            if self.score is None and not experiment.objective.needs:
+            if not experiment.objective.needs:
                 target = adapter.examples[0].target
                 perfect = {"perfect_score": adapter.value(SampleResult("", "", target, "", node=target))}
             found = gepa.optimize(
@@ -232,14 +225,11 @@ class Adapter:
     Args:
         experiment: What is tuned.
         store: Keeps the answers; None asks again.
-        score: From a row to a number, larger is better; `value` where left out.
     """
 
     propose_new_texts = None  # gepa's own, which asks its reflection model
 
-    def __init__(
-        self, experiment: Experiment, store: AnswerStore | None, *, score: Callable[[SampleResult], float] | None = None
-    ) -> None:
+    def __init__(self, experiment: Experiment, store: AnswerStore | None) -> None:
         self.experiment = experiment
         self.examples = list(experiment.splits.tuning)
         self.seed = {COMPONENT: experiment.prompt.baseline}
@@ -249,17 +239,13 @@ class Adapter:
         self.usage = Usage()
         self.judged: Judged | None = None
         self._evaluator = experiment.evaluator(store)
-        self._score = score or self.value
         self._numbers = {example.id: number for number, example in enumerate(self.examples, 1)}
 
     def value(self, row: SampleResult) -> float:
         """Returns an answer's value for the experiment's objective; see `scoring.image_value`."""
-        assert row.node is not None
-        information, off_tree = self._evaluator.information, row.off_tree and self.experiment.off_tree == "child"
-        measures = {name: value for name, value in row.measures.items() if value is not None}
-        scores = image_scores(self.experiment.taxonomy, information, row.node, row.target, off_tree=off_tree)
-        scores = replace(scores, abstained=float(row.abstained), off_tree=float(row.off_tree), measures=measures)
-        return image_value(self.experiment.objective, scores)
+        experiment = self.experiment
+        information, off_tree = self._evaluator.information, experiment.off_tree
+        return image_value(experiment.objective, experiment.taxonomy, information, row, off_tree=off_tree)
 
     def evaluate(
         self, batch: list[Example], candidate: Mapping[str, str], capture_traces: bool = False
@@ -283,7 +269,7 @@ class Adapter:
         self.asked += [(template, row.example) for row in rows if row.answer is not None and not row.from_store]
         self.usage += replace(evaluation.usage, from_store=0)
         self.judged = sum_judged([*filter(None, (self.judged, evaluation.judged))])
-        values = [None if row.node is None or row.unrated else float(self._score(row)) for row in rows]
+        values = [None if row.node is None or row.unrated else self.value(row) for row in rows]
         known = [value for value in values if value is not None]
         if not known and evaluation.retryable:
             first = evaluation.failures[0]
@@ -307,9 +293,7 @@ class Adapter:
             {
                 "Image": f"{self._numbers[row.example]} of {len(self.examples)}",
                 "Answer": answer.text,
-                "Feedback": feedback(
-                    tree, domain, row.node, row.target, abstained=row.abstained, off_tree=row.off_tree
-                ),
+                "Feedback": feedback(tree, domain, row),
                 "Score": f"{value:.2f}",
             }
             for row, answer, value in zip(rows, hidden, eval_batch.scores, strict=True)

@@ -6,7 +6,6 @@ import base64
 import io
 import json
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from taxtune.data import load_examples
-from taxtune.errors import DataError, MissingExtraError, TaxonomyError
-from taxtune.integrations.dspy import Metric, examples
+from taxtune.errors import DataError, TaxonomyError
+from taxtune.integrations.dspy import Metric
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.servers import OpenAIServer, status
 from tests.tuning.toy import COLOURS, make_files
@@ -59,16 +57,9 @@ def model(dspy: Any, server: OpenAIServer) -> Any:
     return dspy.LM("openai/gpt-4o", api_base=server.api_base, api_key="sk-test", cache=False, num_retries=0)
 
 
-def test_examples_carry_the_image_and_the_path(dspy: Any, toy: Path, tree: Taxonomy) -> None:
-    found = examples(toy / "manifest.csv", tree)
-    assert len(found) == 20
-    assert found[0].inputs().keys() == ["image"]
-    assert found[0].label == "colour/reddish/scarlet"
-    assert isinstance(found[0].image, dspy.Image)
-    with Image.open(io.BytesIO(base64.b64decode(found[0].image.url.split(",", 1)[1]))) as image:
-        assert image.size == (16, 16)
-    read = load_examples(toy / "manifest.csv", tree)
-    assert [each.toDict() for each in examples(read[:3], tree)] == [each.toDict() for each in found[:3]]
+def devset_of(dspy: Any, toy: Path) -> list[Any]:
+    rows = [line.split(",") for line in (toy / "manifest.csv").read_text().splitlines()[1:]]
+    return [dspy.Example(image=dspy.Image(Image.open(toy / file)), label=label).with_inputs("image") for file, label in rows]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +85,7 @@ def test_a_metric_is_a_function_of_example_and_prediction(
 
 
 def test_an_evaluation_with_a_program_that_asks_a_model(dspy: Any, toy: Path, tree: Taxonomy) -> None:
-    devset = examples(toy / "manifest.csv", tree)
+    devset = devset_of(dspy, toy)
     with OpenAIServer(see) as server, dspy.context(lm=model(dspy, server)):
         program = dspy.Predict("image: dspy.Image -> answer: str")
         plain = dspy.Evaluate(devset=devset, metric=Metric(tree, "accuracy"), num_threads=4)(program)
@@ -106,7 +97,7 @@ def test_an_evaluation_with_a_program_that_asks_a_model(dspy: Any, toy: Path, tr
 
 
 def test_a_program_that_fails_is_dspys_to_score(dspy: Any, toy: Path, tree: Taxonomy) -> None:
-    devset = examples(toy / "manifest.csv", tree)[:3]
+    devset = devset_of(dspy, toy)[:3]
 
     def sometimes(request: dict[str, Any], calls: list[int] = []) -> Any:  # noqa: B006 - counts the calls
         calls.append(1)
@@ -121,7 +112,7 @@ def test_a_program_that_fails_is_dspys_to_score(dspy: Any, toy: Path, tree: Taxo
 
 
 def test_gepa_in_dspy_learns_from_the_feedback(dspy: Any, toy: Path, tree: Taxonomy) -> None:
-    devset = examples(toy / "manifest.csv", tree)[5:13]
+    devset = devset_of(dspy, toy)[5:13]
     reflected: list[str] = []
 
     def reflect(request: dict[str, Any]) -> str:
@@ -160,9 +151,3 @@ def test_what_cannot_be_scored(
 def test_a_measure_of_text_is_no_metric_here(tree: Taxonomy) -> None:
     with pytest.raises(DataError, match="needs a measure of text"):
         Metric(tree, "rouge-1")
-
-
-def test_dspy_is_an_extra(monkeypatch: pytest.MonkeyPatch, toy: Path, tree: Taxonomy) -> None:
-    monkeypatch.setitem(sys.modules, "dspy", None)
-    with pytest.raises(MissingExtraError, match=r"\.\[dspy\]"):
-        examples(toy / "manifest.csv", tree)
