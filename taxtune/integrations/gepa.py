@@ -36,6 +36,7 @@ from taxtune.models import (
 from taxtune.resources import prompts_dir
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer, hidden_answers
+from taxtune.tuning.proposers.llm import spent_on
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
 from taxtune.tuning.records import IterationRecord, Judged, SampleResult, TuneResult, Usage, sum_judged
@@ -204,11 +205,8 @@ class GepaProposer(Proposer):
             raise reflection.error
         templates = [candidate[COMPONENT] for candidate in found.candidates]
         iterations = {(template, example.id) for template in templates for example in block}
-        costs = [reply.cost_usd for reply in reflection.replies]
         self._spent = {
-            "prompt_tokens": sum(reply.prompt_tokens for reply in reflection.replies),
-            "completion_tokens": sum(reply.completion_tokens for reply in reflection.replies),
-            "cost_usd": None if None in costs else sum(filter(None, costs)),
+            **spent_on(reflection.replies),
             "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
             "judged": adapter.judged,
         }

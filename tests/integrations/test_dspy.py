@@ -59,7 +59,9 @@ def model(dspy: Any, server: OpenAIServer) -> Any:
 
 def devset_of(dspy: Any, toy: Path) -> list[Any]:
     rows = [line.split(",") for line in (toy / "manifest.csv").read_text().splitlines()[1:]]
-    return [dspy.Example(image=dspy.Image(Image.open(toy / file)), label=label).with_inputs("image") for file, label in rows]
+    return [
+        dspy.Example(image=dspy.Image(Image.open(toy / file)), label=label).with_inputs("image") for file, label in rows
+    ]
 
 
 @pytest.mark.parametrize(

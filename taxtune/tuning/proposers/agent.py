@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import yaml
@@ -15,16 +14,16 @@ from taxtune.errors import TaxtuneError, TemplateError
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Sample, paired_bootstrap
 from taxtune.models.api import Completion, ToolCall
-from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed
+from taxtune.tuning.proposers.base import Check, Goal, Proposal
 from taxtune.tuning.proposers.evidence import ErrorRegions, evidence, row_values
-from taxtune.tuning.proposers.llm import DEFAULT_MODEL, ChatProposer, Conversation, UsedUpError, check_whole, words
+from taxtune.tuning.proposers.llm import DEFAULT_MODEL, ChatProposer
 from taxtune.tuning.proposers.messages import Messages
+from taxtune.tuning.proposers.replies import check_whole
 from taxtune.tuning.records import IterationRecord, SampleResult
 
 __all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]
 
 _CALLS = 8  # that one reply may make
-_IDLE = 3  # replies in a row that may do nothing
 _RESULT = 16_000  # characters of a tool's result that are sent
 _GROUPS = 12  # of the taxonomy that are shown at a time
 _RESAMPLES = 2_000
@@ -37,8 +36,8 @@ class AgentProposer(ChatProposer):
     The model reads the history, looks at where on the taxonomy answers went wrong, tries drafts on some of the tuning
     images, and submits a template, which is checked and scored as every other. Labels of the images are hidden from it.
 
-    A reply that cannot be used goes back with the reason. The iteration fails where no template was submitted within
-    the turns, or after three replies in a row that did nothing. An interrupted iteration begins anew; the answers about
+    A reply that calls no tool goes back with the reason. The iteration fails where no template was submitted within the
+    turns, or after three such replies in a row. An interrupted iteration begins anew; the answers about
     its drafts are in the answer store.
 
     Args:
@@ -49,6 +48,7 @@ class AgentProposer(ChatProposer):
     """
 
     name = "agent"
+    _again = "agent_again.j2"
 
     def __init__(
         self, model: str = DEFAULT_MODEL, *, max_turns: int = 12, trial_images: int = 60, **settings: Any
@@ -61,12 +61,6 @@ class AgentProposer(ChatProposer):
         """Returns the model, its settings and the hash of the messages; never the key."""
         return {**super().identity(), "max_turns": self._max_turns, "trial_images": self._trial_images}
 
-    @cached_property
-    def _descriptions(self) -> dict[str, Any]:
-        """The descriptions of the tools and their arguments."""
-        found: dict[str, Any] = yaml.safe_load(self._messages.text("agent_tools.j2"))
-        return found
-
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
     ) -> Proposal:
@@ -78,74 +72,38 @@ class AgentProposer(ChatProposer):
             TaxtuneError: The model that drafts are tried on cannot be asked.
         """
         tools = AgentTools(history, goal, check, messages=self._messages, trial_images=self._trial_images)
-        first = self._messages.first(
+        conversation = self._begin(
             history,
             goal,
-            budget=self._max_history_tokens,
-            count=self._chat.count_tokens,
+            iteration,
+            seed,
             system="agent.j2",
             max_turns=self._max_turns,
             trial_images=self._trial_images,
             can_try="try_draft" in tools.useful,
         )
-        conversation = Conversation(self._chat, first, seed, iteration)
         conversation.rejected = tools.rejected
-        idle = used_up = turn = 0
-        while turn < self._max_turns and idle < _IDLE:
-            turn += 1
-            last = turn == self._max_turns
-            if last:
-                # Not in a message of its own: some providers take no user's message right after a tool's.
-                conversation.messages[-1]["content"] += f"\n\n{self._messages.text('agent_last.j2')}"
-            reply = conversation.reply(_offered(self._descriptions, ("submit",) if last else tools.useful))
-            try:
-                check_whole(reply)
-                useful = self._take(reply, conversation, tools)
-            except UsedUpError as error:
-                # The same messages again, with another seed: the reply held nothing that could be answered.
-                conversation.record(reply, str(error))
-                useful, used_up = False, used_up + 1
-            except TemplateError as error:
-                conversation.refuse(reply, str(error), self._messages.text("agent_again.j2", reason=str(error)))
-                useful = False
-            if tools.submitted is not None:
-                return Proposal(tools.submitted, **conversation.account)
-            idle, used_up = (0, 0) if useful else (idle + 1, used_up)
-        if idle == _IDLE:
-            reason = f"The model did nothing useful in {_IDLE} replies in a row: {conversation.trace[-1].result}"
-        else:
-            reason = f"The model submitted no acceptable template in {turn} replies."
-            reason += f" The last reason: {tools.rejected[-1][1]}" if tools.rejected else ""
-        # One that thinks for longer than it may will do so in the next iteration.
-        raise ProposalFailed(reason, out_of_reach=used_up == _IDLE, **conversation.account)
+        descriptions = yaml.safe_load(self._messages.text("agent_tools.j2"))
 
-    def _take(self, reply: Completion, conversation: Conversation, tools: AgentTools) -> bool:
-        """Calls the tools that a reply asks for; returns whether any call was of use.
+        def offered(turn: int) -> list[dict[str, Any]]:
+            if turn < self._max_turns:
+                return _offered(descriptions, tools.useful)
+            # Not in a message of its own: some providers take no user's message right after a tool's.
+            conversation.messages[-1]["content"] += f"\n\n{self._messages.text('agent_last.j2')}"
+            return _offered(descriptions, ("submit",))
 
-        Raises:
-            TemplateError: If it calls no tool.
-        """
-        if not reply.tool_calls:
-            raise TemplateError("The reply calls no tool.")
-        calls = [_as_sent(call) for call in reply.tool_calls]
-        conversation.messages.append({"role": "assistant", "content": words(reply) or None, "tool_calls": calls})
-        useful = False
-        for number, call in enumerate(reply.tool_calls):
-            result: Mapping[str, Any]
-            try:
-                if tools.submitted is not None:
-                    raise ToolError("A template has been submitted.")
-                if number >= _CALLS:
-                    raise ToolError(f"A reply may make at most {_CALLS} calls.")
-                result = tools.call(call.name, call.arguments)
-                useful = True
-            except (ToolError, TemplateError) as error:
-                result = {"error": str(error)}
-                useful |= isinstance(error, TemplateError)  # a template was written, though not an acceptable one
-            text = json.dumps(result, ensure_ascii=False)[:_RESULT]
-            conversation.record(reply, text, call, first=number == 0)
-            conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
-        return useful
+        def read(reply: Completion) -> str | None:
+            check_whole(reply)
+            if not reply.tool_calls:
+                raise TemplateError("The reply calls no tool.")
+            conversation.send_back(reply, [_as_sent(call) for call in reply.tool_calls])
+            for number, call in enumerate(reply.tool_calls):
+                text = tools.result(call) if number < _CALLS else _error(f"A reply may make at most {_CALLS} calls.")
+                conversation.record(reply, text, call, first=number == 0)
+                conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+            return tools.submitted
+
+        return self._until_accepted(conversation, read, self._max_turns, offered)
 
 
 class ToolError(TaxtuneError):
@@ -202,6 +160,15 @@ class AgentTools:
         """The tools that can be of use: no draft can be tried where nothing can be asked or no image is left."""
         can_try = self._goal.ask is not None and self._left > 0
         return tuple(name for name in TOOLS if can_try or name != "try_draft")
+
+    def result(self, call: ToolCall) -> str:
+        """Returns the result of a call, or why it has none, as JSON; nothing is done once a template is submitted."""
+        if self.submitted is not None:
+            return _error("A template has been submitted.")
+        try:
+            return json.dumps(self.call(call.name, call.arguments), ensure_ascii=False)[:_RESULT]
+        except (ToolError, TemplateError) as error:
+            return _error(str(error))
 
     def call(self, name: str, arguments: str) -> dict[str, Any]:
         """Returns the result of a tool, as plain values, for its arguments as JSON.
@@ -357,6 +324,10 @@ def _as_sent(call: ToolCall) -> dict[str, Any]:
         is_object = False
     function = {"name": call.name, "arguments": call.arguments if is_object else "{}"}
     return {"id": call.id, "type": "function", "function": function}
+
+
+def _error(reason: str) -> str:
+    return json.dumps({"error": reason}, ensure_ascii=False)[:_RESULT]
 
 
 def _counts(row: SampleResult) -> bool:

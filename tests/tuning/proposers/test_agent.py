@@ -349,7 +349,7 @@ def test_a_model_that_never_submits_fails_the_iteration_after_its_turns():
 
 def test_three_idle_replies_in_a_row_fail_the_iteration():
     with OpenAIServer(calls(("failures", {"template": "0"})), *["Hm."] * 3) as server:
-        with pytest.raises(ProposalFailed, match=r"nothing useful in 3 replies in a row: .*calls no tool"):
+        with pytest.raises(ProposalFailed, match=r"in 4 replies: .*\(3\) The reply calls no tool"):
             propose(agent(server))
         assert len(server.chats) == 4
 
