@@ -251,7 +251,7 @@ class LLMProposer(ChatProposer):
 
 
 def spent_on(replies: Sequence[Completion | Answer]) -> dict[str, Any]:
-    """Returns the tokens and the cost of replies, as `Proposal` takes them; a cost that is unknown in part is unknown."""
+    """Returns the tokens and the cost of replies, as `Proposal` takes them; one unknown cost makes it unknown."""
     costs = [reply.cost_usd for reply in replies]
     return {
         "prompt_tokens": sum(reply.prompt_tokens for reply in replies),

@@ -94,20 +94,8 @@ class Messages:
         return [{"role": "system", "content": instructions}, {"role": "user", "content": past}]
 
     def objective(self, history: Sequence[IterationRecord], goal: Goal) -> str:
-        """Returns the goal's objective in words: its own, or those that follow from its scores and constraints.
-
-        Raises:
-            ProposerError: The objective's own words cannot be rendered.
-        """
+        """Returns the goal's objective in words, which follow from its scores and constraints."""
         objective = goal.objective
-        if objective.told is not None:
-            try:
-                return self._environment.from_string(objective.told).render(goal=goal).strip()
-            except (jinja2.TemplateError, TypeError, ValueError) as error:
-                raise ProposerError(
-                    f"What the objective {objective.name!r} tells the proposer cannot be rendered: {error}.",
-                    value=objective.told,
-                ) from None
         baseline = history[0].scores if history else None
         about = measures_of(objective)
         return self.text(
