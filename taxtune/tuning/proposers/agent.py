@@ -15,7 +15,7 @@ from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Sample, paired_bootstrap
 from taxtune.models.api import Completion, ToolCall
 from taxtune.tuning.proposers.base import Check, Goal, Proposal
-from taxtune.tuning.proposers.evidence import ErrorRegions, evidence, row_values
+from taxtune.tuning.proposers.evidence import ErrorRegions, evidence, measures_of, row_values
 from taxtune.tuning.proposers.llm import DEFAULT_MODEL, ChatProposer
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import check_whole
@@ -197,13 +197,11 @@ class AgentTools:
         groups: list[dict[str, Any]] = []
         for name, part in self._regions.below(within, node):
             found = evidence(part, self._goal)
+            scores = {} if found is None else {metric_name(s.measure): round(s.mean, 3) for s in found.scores}
+            mistakes = {} if found is None else {str(mistake.kind): mistake.count for mistake in found.mistakes}
+            images = 0 if found is None else found.images
             groups.append(
-                {
-                    "group": name or self._goal.domain,
-                    "images": 0 if found is None else found.images,
-                    "scores": {metric_name(s.measure): round(s.mean, 3) for s in found.scores} if found else {},
-                    "mistakes": {str(mistake.kind): mistake.count for mistake in found.mistakes} if found else {},
-                }
+                {"group": name or self._goal.domain, "images": images, "scores": scores, "mistakes": mistakes}
             )
         # The costliest first, by what they take from the mean of the first score.
         groups.sort(key=lambda group: (next(iter(group["scores"].values()), 1.0) - 1.0) * group["images"])
@@ -285,20 +283,15 @@ class AgentTools:
         others = {row.example: row for row in second if _counts(row)}
         a = [row for row in first if _counts(row) and row.example in others]
         b = [others[row.example] for row in a]
-        found = evidence(a, self._goal)
         samples = []
-        for name in () if found is None else (score.measure for score in found.scores):
+        for name in measures_of(self._goal.objective):
             values, other = row_values(a, name), row_values(b, name)
             if values is not None and other is not None:
                 samples.append((Sample.mean(name, values), Sample.mean(name, other)))
+        found = paired_bootstrap(*samples, resamples=_RESAMPLES)
         return {"images": len(a)} | {
-            metric_name(name): {
-                "difference": round(each.difference, 3),
-                "low": round(each.low, 3),
-                "high": round(each.high, 3),
-                "p": round(each.p_value, 3),
-            }
-            for name, each in paired_bootstrap(*samples, resamples=_RESAMPLES).items()
+            metric_name(name): {key: round(getattr(each, key), 3) for key in ("difference", "low", "high", "p_value")}
+            for name, each in found.items()
         }
 
 

@@ -199,7 +199,7 @@ def test_a_draft_is_tried_and_only_further_images_are_asked_about():
     assert paired["images"] == 6
     assert paired["hR"]["difference"] > 0 == paired["hP"]["difference"]
     assert paired["hR"]["low"] <= paired["hR"]["difference"] <= paired["hR"]["high"]
-    assert 0 < paired["hR"]["p"] <= 1
+    assert 0 < paired["hR"]["p_value"] <= 1
 
 
 def test_trial_images_are_bounded():
