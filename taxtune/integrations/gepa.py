@@ -140,12 +140,7 @@ class GepaProposer(Proposer):
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
     ) -> Proposal:
-        """Returns the first template of gepa's that the run has not tried; see `Proposer.propose`.
-
-        Raises:
-            ProposalFailed: All have been tried.
-            ProposerError: The reflection model is out of reach.
-        """
+        """Returns the first template of gepa's that the run has not tried, until all have been; `Proposer.propose`."""
         tuner = self._tuner
         if tuner is None:
             raise ProposerError("gepa has not been told its run.", remedy="Give this proposer as a callback, too.")
@@ -160,10 +155,8 @@ class GepaProposer(Proposer):
                 continue
             spent, self._spent = self._spent, {}
             return Proposal(template, {"parent": parent}, **spent)
-        reason = (
-            f"gepa kept {len(self._kept)} templates within {self.max_metric_calls} metric calls; all have been asked."
-        )
-        raise ProposalFailed(reason, final=True)
+        kept = f"gepa kept {len(self._kept)} templates within {self.max_metric_calls} metric calls"
+        raise ProposalFailed(f"{kept}; all have been asked.", final=True)
 
     def _search(self, tuner: Tuner, history: Sequence[IterationRecord], goal: Goal, seed: int) -> list[tuple[str, str]]:
         """Returns the templates that gepa kept but for the seed, in their order, each with its parents' numbers."""
@@ -173,15 +166,20 @@ class GepaProposer(Proposer):
         block = experiment.splits.tuning[: stage.images]
         if experiment.budget.vlm_calls is not None:
             calls = min(calls, stage.templates * stage.images)
+        own = self.settings.get("stop_callbacks") or []
         with AnswerStore(tuner.answers) as store:
             adapter = Adapter(experiment, store)
             reflection = _Reflection(self.model, adapter, store, history, goal)
-            own = self.settings.get("stop_callbacks") or []
-            # A minibatch of exact answers teaches nothing, where their value is known.
-            perfect: dict[str, Any] = {"skip_perfect_score": False}
-            if not experiment.objective.needs:
+            given: dict[str, Any] = {"reflection_prompt_template": _reflection_prompt(), "skip_perfect_score": False}
+            if not experiment.objective.needs:  # a minibatch of exact answers teaches nothing
                 target = adapter.examples[0].target
-                perfect = {"perfect_score": adapter.value(SampleResult("", "", target, "", node=target))}
+                exact = SampleResult("", "", target, "", node=target)
+                given |= {"skip_perfect_score": True, "perfect_score": adapter.value(exact)}
+            given |= self.settings
+            given["stop_callbacks"] = [
+                lambda _: reflection.error is not None,
+                *(own if isinstance(own, Sequence) else [own]),
+            ]
             found = gepa.optimize(
                 adapter.seed,
                 adapter.examples,
@@ -191,15 +189,7 @@ class GepaProposer(Proposer):
                 max_metric_calls=calls,
                 seed=seed,
                 logger=Log(),
-                **{
-                    "reflection_prompt_template": _reflection_prompt(),
-                    **perfect,
-                    **self.settings,
-                    "stop_callbacks": [
-                        lambda _: reflection.error is not None,
-                        *(own if isinstance(own, Sequence) else [own]),
-                    ],
-                },
+                **given,
             )
         if reflection.error is not None:
             raise reflection.error
@@ -220,9 +210,7 @@ class Adapter:
     without an answer gets the mean of the others in its batch, which leaves it out of the batch's mean; where none was
     answered it is NaN, by which gepa accepts nothing.
 
-    Args:
-        experiment: What is tuned.
-        store: Keeps the answers; None asks again.
+    `experiment` is what is tuned; `store` keeps the answers, None asks again.
     """
 
     propose_new_texts = None  # gepa's own, which asks its reflection model
@@ -240,7 +228,7 @@ class Adapter:
         self._numbers = {example.id: number for number, example in enumerate(self.examples, 1)}
 
     def value(self, row: SampleResult) -> float:
-        """Returns an answer's value for the experiment's objective; see `scoring.image_value`."""
+        """Returns an answer's value for the experiment's objective (`scoring.image_value`)."""
         experiment = self.experiment
         information, off_tree = self._evaluator.information, experiment.off_tree
         return image_value(experiment.objective, experiment.taxonomy, information, row, off_tree=off_tree)
@@ -312,17 +300,13 @@ class _Reflection:
         self._model, self._adapter, self._store = model, adapter, store
         self._messages = Messages()
         self._system = self._messages.first(history, goal, budget=0, count=len)[0]["content"]
-        self._silent = 0
+        self._silent = False
         self.error: ProposerError | None = None
         #: Replies that did not come from the store.
         self.replies: list[Answer] = []
 
     def __call__(self, prompt: str) -> str:
-        """Returns a fenced template that the run accepts, or nothing after three that it does not.
-
-        Raises:
-            ProposerError: If the model is out of reach; gepa passes over it, so it is kept in `error`, too.
-        """
+        """Returns a fenced template that the run accepts, or nothing after three that it does not."""
         if self.error is not None:
             raise self.error
         asked = f"{self._system}\n\n{prompt}"
@@ -350,11 +334,11 @@ class _Reflection:
             if not reply.retryable:
                 return ""  # it will not say anything to this prompt; gepa goes on with another
             silence = ProposerError(f"The reflection model gave no answer: {reply.reason}", remedy=_REMEDY)
-            self._silent += 1
-            if self._silent > 1:  # gepa asks once more by itself, and would then use up its budget without proposing
-                self.error = silence
+            # gepa asks once more by itself, and would then use up its budget without proposing.
+            self.error = silence if self._silent else None
+            self._silent = True
             raise silence
-        self._silent = 0
+        self._silent = False
         if not reply.cached:
             self.replies.append(reply)
         return reply.text
@@ -374,11 +358,6 @@ def _reflection_prompt() -> str:
 
 
 def _gepa_arguments() -> frozenset[str]:
-    """Returns the arguments of `gepa.optimize`.
-
-    Raises:
-        MissingExtraError: If gepa is not installed.
-    """
     try:
         from gepa import optimize as engine
     except ImportError as error:
