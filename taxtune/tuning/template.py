@@ -66,7 +66,6 @@ _PLAIN = (
 _NO_LISTS = (nodes.Output, nodes.Concat, nodes.List, nodes.Tuple)
 
 _work: ContextVar[list[int] | None] = ContextVar("work", default=None)
-_empty_joins: ContextVar[list[int]] = ContextVar("empty_joins")
 
 
 def check_source(source: str) -> None:
@@ -92,7 +91,7 @@ def check_template(
     forbidden_labels: Iterable[str] = (),
     sample: Mapping[str, object] | None = None,
 ) -> None:
-    """Refuses a template that is unsafe, broken, empty, a repeat, prints an empty list, or names the answers.
+    """Refuses a template that is unsafe, broken, empty, a repeat, or names the answers.
 
     Args:
         source: The Jinja source, from anywhere.
@@ -107,16 +106,7 @@ def check_template(
         TemplateError: The reason in a sentence or two, fit to go back to the author.
     """
     variables = SAMPLE if sample is None else sample
-    token = _empty_joins.set([])
-    try:
-        prompt = render(source, variables)
-        if _empty_joins.get():
-            raise TemplateError(
-                "The template prints an empty list, so that the sentence around it breaks off.",
-                remedy="Leave it out, or put it into {% if ... %}" + _empty_lists(variables),
-            )
-    finally:
-        _empty_joins.reset(token)
+    prompt = render(source, variables)
     normal, same = normalise_source(source), _squeezed(prompt)
     values = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in (sample or {}).items())
     for other in earlier:
@@ -378,23 +368,10 @@ def _size(value: object) -> int:
     return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
-def _noted(join: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a join that takes note where there is nothing to join."""
-
-    @wraps(join)
-    def noted(context: Any, value: Any, *arguments: Any) -> Any:
-        if not value:
-            _empty_joins.get([]).append(1)
-        return join(context, value, *arguments)
-
-    return noted
-
-
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
 )
 _ENVIRONMENT.globals.clear()
-_ENVIRONMENT.filters["join"] = _noted(_ENVIRONMENT.filters["join"])
 _ENVIRONMENT.filters = {name: _measured(_ENVIRONMENT.filters[name]) for name in FILTERS}
 _ENVIRONMENT.tests = {name: _ENVIRONMENT.tests[name] for name in TESTS}
 

@@ -15,7 +15,7 @@ from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Sample, paired_bootstrap
 from taxtune.models.api import Completion, ToolCall
 from taxtune.tuning.proposers.base import Check, Goal, Proposal
-from taxtune.tuning.proposers.evidence import ErrorRegions, evidence, measures_of, row_values
+from taxtune.tuning.proposers.evidence import evidence, measures_of, row_values
 from taxtune.tuning.proposers.llm import DEFAULT_MODEL, ChatProposer
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import check_whole
@@ -25,7 +25,6 @@ __all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]
 
 _CALLS = 8  # that one reply may make
 _RESULT = 16_000  # characters of a tool's result that are sent
-_GROUPS = 12  # of the taxonomy that are shown at a time
 _RESAMPLES = 2_000
 _NAME = re.compile(r"\s*(?:(?P<draft>draft)|iteration)?\s*(?P<number>\d+)\s*", re.IGNORECASE)
 
@@ -33,7 +32,7 @@ _NAME = re.compile(r"\s*(?:(?P<draft>draft)|iteration)?\s*(?P<number>\d+)\s*", r
 class AgentProposer(ChatProposer):
     """Lets a chat model work on the next template with tools.
 
-    The model reads the history, looks at where on the taxonomy answers went wrong, tries drafts on some of the tuning
+    The model reads the history, looks at what went wrong with any of them, tries drafts on some of the tuning
     images, and submits a template, which is checked and scored as every other. Labels of the images are hidden from it.
 
     A reply that calls no tool goes back with the reason. The iteration fails where no template was submitted within the
@@ -116,7 +115,6 @@ class _Arguments(BaseModel):
 
 class _Failures(_Arguments):
     template: str
-    inside: str = ""
 
 
 class _TryDraft(_Arguments):
@@ -151,9 +149,6 @@ class AgentTools:
         self._messages = messages
         self._left = trial_images
         self._drafts: dict[str, tuple[SampleResult, ...]] = {}
-        rows = [row for record in history for row in record.rows]
-        assert goal.taxonomy is not None  # every run has one
-        self._regions = ErrorRegions(goal.taxonomy, goal.domain_node, rows)
 
     @property
     def useful(self) -> tuple[str, ...]:
@@ -188,28 +183,10 @@ class AgentTools:
         result: dict[str, Any] = getattr(self, f"_{name}")(**dict(given))
         return result
 
-    def _failures(self, template: str, inside: str) -> dict[str, Any]:
+    def _failures(self, template: str) -> dict[str, Any]:
         source, rows = self._named(template)
-        node = self._regions.find(inside)
-        if node is None:
-            raise ToolError(f"There is no group {inside!r}.", remedy="Write it as a result of failures has it.")
-        within = self._regions.within(rows, node)
-        groups: list[dict[str, Any]] = []
-        for name, part in self._regions.below(within, node):
-            found = evidence(part, self._goal)
-            scores = {} if found is None else {metric_name(s.measure): round(s.mean, 3) for s in found.scores}
-            mistakes = {} if found is None else {str(mistake.kind): mistake.count for mistake in found.mistakes}
-            images = 0 if found is None else found.images
-            groups.append(
-                {"group": name or self._goal.domain, "images": images, "scores": scores, "mistakes": mistakes}
-            )
-        # The costliest first, by what they take from the mean of the first score.
-        groups.sort(key=lambda group: (next(iter(group["scores"].values()), 1.0) - 1.0) * group["images"])
-        return {
-            "images": sum(map(_counts, within)),
-            "groups": groups[:_GROUPS],
-            "answers": self._messages.evidence(within, self._goal, template=source),
-        }
+        answers = self._messages.evidence(rows, self._goal, template=source)
+        return {"images": len(rows), "answers": answers}
 
     def _try_draft(self, template: str, images: int) -> dict[str, Any]:
         if self._goal.ask is None:
@@ -225,7 +202,6 @@ class AgentTools:
                 raise ToolError("The run's budget leaves no images for drafts.", remedy="Submit a template.")
             self._left -= len(rows) - len(asked)
             self._drafts[template] = rows
-            self._regions.learn(rows)
         rows = self._drafts[template][:wanted]
         found = evidence(rows, self._goal, template=template)
         scores = () if found is None else found.scores
