@@ -8,7 +8,6 @@ is a second wall, not the first. See docs/reference/templates.md.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 import unicodedata
@@ -22,6 +21,7 @@ from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from taxtune.errors import TemplateError
+from taxtune.plugins import names_near
 from taxtune.tuning.leaks import find_labels
 
 __all__ = ["FILTERS", "MAX_SOURCE", "check_source", "check_template", "labels_said", "normalise_source", "render"]
@@ -200,13 +200,11 @@ def _walk(
     if isinstance(node, nodes.For):
         _check_loop(node, targets, loops)
         inside = (*targets, node.target.name)  # type: ignore[attr-defined]
-        _walk(node.iter, counter, targets, loops, depth + 1)
-        if node.test is not None:
-            _walk(node.test, counter, inside, loops, depth + 1)
-        for child in node.body:
-            _walk(child, counter, inside, loops + 1, depth + 1)
-        for child in node.else_:
-            _walk(child, counter, targets, loops, depth + 1)
+        parts = [(node.iter, targets, loops), *((child, targets, loops) for child in node.else_)]
+        parts += [(child, inside, loops + 1) for child in node.body]
+        parts += [] if node.test is None else [(node.test, inside, loops)]
+        for child, known, within in parts:
+            _walk(child, counter, known, within, depth + 1)
         return
     _check_node(node, targets, loops)
     if isinstance(node, nodes.Getattr):
@@ -241,15 +239,11 @@ def _check_node(node: nodes.Node, targets: tuple[str, ...], loops: int) -> None:
             if not (isinstance(node.node, nodes.Name) and node.node.name == "loop"):
                 raise _refused(node, f"the attribute access .{_short(node.attr)} is not allowed")
             if loops == 0 or node.attr not in LOOP_ATTRIBUTES:
-                allowed = ", ".join(f"loop.{name}" for name in LOOP_ATTRIBUTES)
-                raise _refused(
-                    node, f"loop.{_short(node.attr)} is not allowed", f"Allowed only inside a loop: {allowed}."
-                )
+                allowed = f"Allowed only inside a loop: {', '.join(f'loop.{name}' for name in LOOP_ATTRIBUTES)}."
+                raise _refused(node, f"loop.{_short(node.attr)} is not allowed", allowed)
         case nodes.Name():
-            if node.name not in (*VARIABLES, *targets):
-                raise _refused(
-                    node, f"unknown variable {_short(node.name)!r}", _allowed(node.name, (*VARIABLES, *targets))
-                )
+            if node.name not in (known := (*VARIABLES, *targets)):
+                raise _refused(node, f"unknown variable {_short(node.name)!r}", names_near(node.name, known))
         case nodes.Const():
             value = node.value
             if isinstance(value, str) and len(value) > _MAX_STRING:
@@ -282,7 +276,7 @@ def _check_node(node: nodes.Node, targets: tuple[str, ...], loops: int) -> None:
 def _check_filter(node: nodes.Filter) -> None:
     name = node.name
     if name not in FILTERS:
-        raise _refused(node, f"the filter {_short(name)!r} is not allowed", _allowed(name, FILTERS))
+        raise _refused(node, f"the filter {_short(name)!r} is not allowed", names_near(name, FILTERS))
     if node.node is None:
         raise _refused(node, "{% filter %} is not allowed")
     if node.kwargs or node.dyn_args or node.dyn_kwargs or not all(isinstance(arg, nodes.Const) for arg in node.args):
@@ -327,11 +321,6 @@ def _called(node: nodes.Call) -> str:
     if isinstance(node.node, nodes.Name):
         return f"the call {_short(node.node.name)}(...)"
     return f"the call .{_short(node.node.attr)}(...)" if isinstance(node.node, nodes.Getattr) else "a call"
-
-
-def _allowed(name: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return (f"Did you mean {near[0]!r}? " if near else "") + f"Allowed: {', '.join(known)}."
 
 
 def _refused(node: nodes.Node, message: str, remedy: str | None = None) -> TemplateError:
@@ -398,7 +387,7 @@ def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in variables.items():
         if name not in VARIABLES:
-            raise TemplateError(f"There is no variable {name!r}.", remedy=_allowed(name, VARIABLES))
+            raise TemplateError(f"There is no variable {name!r}.", remedy=names_near(name, VARIABLES))
         items = value if name in LISTS else [value]
         if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
             kind = "a list of text" if name in LISTS else "text"

@@ -33,25 +33,11 @@ _LONGEST_NAME = 12  # words
 
 # Colours, sizes and continents are left out of these: they are halves of names ("American [the right family]").
 _GRAMMAR = (
-    english.ARTICLES
-    | english.ONE
-    | english.ALTERNATIVE
-    | english.NEGATION
-    | english.CERTAINTY
-    | english.REFUSAL
-    | english.PRECISION
-    | english.COMPARISON
-    | english.SEEMS
-    | english.PREPOSITIONS
-    | english.BREAKS
-    | english.HAVING
-    | english.TELLING
-    | english.ANSWER_KEYS
-    | english.OTHER_KEYS
+    *(english.ARTICLES, english.ONE, english.ALTERNATIVE, english.NEGATION, english.CERTAINTY, english.REFUSAL),
+    *(english.PRECISION, english.COMPARISON, english.SEEMS, english.PREPOSITIONS, english.BREAKS, english.HAVING),
+    *(english.TELLING, english.ANSWER_KEYS, english.OTHER_KEYS, english.FILLER, english.TAIL, english.PICTURE),
 )
-_COMMON = frozenset(
-    folded for word in _GRAMMAR | english.FILLER | english.TAIL | english.PICTURE for folded in fold_words(word)
-)
+_COMMON = frozenset(folded for words in _GRAMMAR for word in words for folded in fold_words(word))
 
 
 class Hider:
@@ -96,13 +82,10 @@ class Hider:
             at, i = end, i + max(count, 1)
         hidden = _ARTICLE.sub("", _RUN.sub(ELSEWHERE, "".join([*parts, text[at:]])))
         # A prompt may have the model spell its answer with words of the prompt's own: "m a l l a r d".
-        return ELSEWHERE if find_labels(_BRACKETS.sub("|", hidden), self._secret(target)) else hidden
-
-    def _secret(self, target: int) -> set[str]:
-        """Returns the names between the domain and the target, this one included."""
         tree = self._taxonomy
         free = {name for v in tree.ancestors(self._domain) for name in tree.names(int(v))}
-        return {name for v in tree.ancestors(target) for name in tree.names(int(v))} - free
+        secret = {name for v in tree.ancestors(target) for name in tree.names(int(v))} - free
+        return ELSEWHERE if find_labels(_BRACKETS.sub("|", hidden), secret) else hidden
 
     def _meant(self, nodes: tuple[int, ...], target: int, node: int | None) -> int:
         if node is not None and node in nodes:

@@ -141,10 +141,10 @@ class Messages:
         order = {trial.iteration: trial for pair in zip(best, latest, strict=True) for trial in pair}
         kept: dict[int, str] = {}
         for number, (iteration, trial) in enumerate(order.items()):
-            explanations = [self.evidence(trial, goal), ""] if number < explained else [""]
-            for explanation in dict.fromkeys(explanations):
-                scores, fence = _scores(trial, goal), _fence(trial.template or "")
-                entry = self.text("entry.j2", trial=trial, scores=scores, fence=fence, evidence=explanation)
+            scores, fence = _scores(trial, goal), _fence(trial.template or "")
+            explanation = self.evidence(trial, goal) if number < explained else ""
+            for shown in dict.fromkeys((explanation, "")):
+                entry = self.text("entry.j2", trial=trial, scores=scores, fence=fence, evidence=shown)
                 if (cost := count(entry)) <= budget:
                     kept[iteration] = entry
                     budget -= cost
