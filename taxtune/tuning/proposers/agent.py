@@ -109,25 +109,17 @@ class ToolError(TaxtuneError):
     """A call of a tool that cannot be carried out; the reason goes back to the model."""
 
 
-class _Arguments(BaseModel):
+class _Template(BaseModel):
     model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
-
-
-class _Failures(_Arguments):
     template: str
 
 
-class _TryDraft(_Arguments):
-    template: str
+class _Draft(_Template):
     images: int = Field(ge=1)
 
 
-class _Submit(_Arguments):
-    template: str
-
-
 #: The tools by name, each with its arguments; `prompts/proposer/agent_tools.j2` describes them.
-TOOLS: Mapping[str, type[_Arguments]] = {"failures": _Failures, "try_draft": _TryDraft, "submit": _Submit}
+TOOLS: Mapping[str, type[_Template]] = {"failures": _Template, "try_draft": _Draft, "submit": _Template}
 
 
 class AgentTools:
@@ -204,17 +196,17 @@ class AgentTools:
             self._drafts[template] = rows
         rows = self._drafts[template][:wanted]
         found = evidence(rows, self._goal, template=template)
-        scores = () if found is None else found.scores
+        scores = {
+            metric_name(score.measure): {"mean": round(score.mean, 3), "standard_error": round(score.standard_error, 3)}
+            for score in (() if found is None else found.scores)
+        }
         scored = [record for record in self._records.values() if record.value is not None and record.rows]
         best = max(scored, key=lambda record: (record.feasible, record.value, -record.iteration), default=None)
         return {
             "draft": f"draft {list(self._drafts).index(template) + 1}",
             "images": len(rows),
             "missing": sum(row.answer is None for row in rows),
-            "scores": {
-                metric_name(s.measure): {"mean": round(s.mean, 3), "standard_error": round(s.standard_error, 3)}
-                for s in scores
-            },
+            "scores": scores,
             **({} if best is None else {f"minus iteration {best.iteration}": self._differences(rows, best.rows)}),
             "trial_images_left": self._left,
         }
