@@ -348,7 +348,7 @@ class Log:
     """gepa's log as Python's: a run prints nothing of its own accord."""
 
     def log(self, message: str) -> None:
-        """Logs a line of gepa's."""
+        """Logs a line."""
         logging.getLogger("taxtune.gepa").info(message)
 
 

@@ -32,12 +32,8 @@ def image_value(
     image, so its measure is added with a fixed weight (a Lagrangian relaxation): for `hp` and `hr_at_hp` the value is
     (4 hP + hR) / 5. The constraint itself is held where the winner is chosen.
 
-    Args:
-        objective: The objective.
-        taxonomy: The label tree.
-        information: The weights of its nodes.
-        row: The answer, placed.
-        off_tree: How an answer off the tree is scored: "child" (of the root, never right) or "root".
+    `information` are the weights of the tree's nodes; an answer off the tree is scored as a "child" of the root that is
+    never right, or as the "root".
 
     Raises:
         TaxtuneError: If the objective is not a finite number.
@@ -49,13 +45,7 @@ def image_value(
 
 
 def feedback(taxonomy: Taxonomy, domain: int, row: SampleResult) -> str:
-    """Returns feedback on how much of an answer is right, in words that name no label.
-
-    Args:
-        taxonomy: The label tree.
-        domain: The node of the domain, which all images show.
-        row: The answer, placed.
-    """
+    """Returns feedback on how much of an answer about `domain` is right, in words that name no label."""
     assert row.node is not None  # a failed call has no feedback
     if row.off_tree:
         return "The answer names something that the taxonomy does not have, so nothing that it says is right."

@@ -189,9 +189,8 @@ def read_floor(text: float | str | None, trivial_hr: float = 0.0) -> Constraint:
     """Returns the floor of hR that "hp" and "ihp" hold.
 
     Args:
-        text: A number in [0, 1]; "80%", a share of the baseline's hR; or "trivial", just above that of always answering
-            the domain's root. None is "80%".
-        trivial_hr: That answer's hR on the tuning split.
+        text: A number in [0, 1]; "80%", a share of the baseline's hR; "trivial", above `trivial_hr`; None is "80%".
+        trivial_hr: hR of always answering the domain's root on the tuning split.
 
     Raises:
         TaxtuneError: If it is none of these.

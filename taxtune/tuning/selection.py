@@ -423,10 +423,8 @@ def _with_means(scores: TemplateScores, means: Mapping[str, float]) -> TemplateS
 class _Posterior:
     """What is believed of k templates' means of d measures, the objective's aim first.
 
-    Attributes:
-        mean: Shape (k, d).
-        covariance: Of each template's own part, which the others do not share, shape (k, d, d).
-        common: Covariance of the level, which all share, shape (d, d).
+    Means, shape (k, d); the covariance of each template's own part, which the others do not share, shape (k, d, d); and
+    that of the level, which all share, shape (d, d).
     """
 
     mean: FloatArray

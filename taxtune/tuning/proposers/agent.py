@@ -32,12 +32,12 @@ _NAME = re.compile(r"\s*(?:(?P<draft>draft)|iteration)?\s*(?P<number>\d+)\s*", r
 class AgentProposer(ChatProposer):
     """Lets a chat model work on the next template with tools.
 
-    The model reads the history, looks at what went wrong with any of them, tries drafts on some of the tuning
-    images, and submits a template, which is checked and scored as every other. Labels of the images are hidden from it.
+    The model reads the history, looks at what went wrong with any template, tries drafts on some of the tuning images,
+    and submits a template, which is checked and scored as every other. Labels of the images are hidden from it.
 
     A reply that calls no tool goes back with the reason. The iteration fails where no template was submitted within the
-    turns, or after three such replies in a row. An interrupted iteration begins anew; the answers about
-    its drafts are in the answer store.
+    turns, or after three such replies in a row. An interrupted iteration begins anew; answers about its drafts are in
+    the answer store.
 
     Args:
         model: A chat model that litellm reaches, with its provider, and that can call tools.

@@ -135,11 +135,6 @@ class Evidence:
     mistakes: tuple[Mistake, ...]
     ceiling: bool
 
-    @property
-    def image_worth(self) -> float:
-        """The most by which one image can change a mean of values in [0, 1]."""
-        return 1 / self.images
-
 
 def evidence(
     record: IterationRecord | Sequence[SampleResult], goal: Goal, *, template: str | None = None

@@ -202,12 +202,10 @@ def _distinct(ids: Iterable[str]) -> None:
 class RandomProposer(Proposer):
     """Composes a template from one choice of every slot, drawn uniformly among the compositions that were not tried.
 
-    It learns nothing from the scores, so it is what any other proposer must beat. A proposal is a function of the seed,
-    the iteration and what was tried, so a resumed run proposes what an uninterrupted one would have.
+    It learns nothing from the scores, so it is what any other proposer must beat.
 
     Args:
-        fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file, or fragments that
-            were read before.
+        fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file, or `Fragments`.
     """
 
     name = "random"
@@ -272,10 +270,7 @@ class FragmentsProposer(RandomProposer):
     A record counts by its number of answers. Those of equally many images were asked about the same ones, which may be
     easy or hard; so that number is in the model like one more choice, and predictions are for the largest.
 
-    Until eight compositions are scored it draws as `RandomProposer` does.
-
-    Args:
-        fragments: As for `RandomProposer`.
+    Until eight compositions are scored it draws as `RandomProposer` does, whose arguments it takes.
     """
 
     name = "fragments"
@@ -329,17 +324,10 @@ class FragmentsProposer(RandomProposer):
 def _drawn_values(
     known: FloatArray, values: FloatArray, weights: FloatArray, asked: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Values of compositions in one draw from the posterior of a Bayesian ridge regression.
+    """Values in one draw from the posterior of a Bayesian ridge regression, shape (m,).
 
-    Args:
-        known: Features of the compositions whose values are known, shape (n, features).
-        values: Their values, shape (n,).
-        weights: How much each counts, shape (n,).
-        asked: Features of the compositions in question, shape (m, features).
-        rng: Random numbers.
-
-    Returns:
-        The values, shape (m,).
+    `known`, shape (n, features), are the features of compositions with `values` and `weights`, shape (n,) each; `asked`,
+    shape (m, features), those of the compositions in question.
     """
     centre = np.average(values, weights=weights)
     root = np.sqrt(weights)

@@ -88,7 +88,6 @@ def test_how_sure_scores_are():
     assert (hp.measure, hp.mean, hp.ceiling) == ("hp", 1.0, True)
     # Twenty right answers are no proof that all will be.
     assert 0.01 < hp.standard_error < 0.05
-    assert found.image_worth == 1 / 20
     half = rows(BIRDS, [("goldfinch", "goldfinch"), ("goldfinch", "chaffinch")] * 100)
     found = evidence(half, goal("accuracy"))
     assert found is not None
