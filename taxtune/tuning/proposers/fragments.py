@@ -326,7 +326,7 @@ def _drawn_values(
 ) -> FloatArray:
     """Values in one draw from the posterior of a Bayesian ridge regression, shape (m,).
 
-    `known`, shape (n, features), are the features of compositions with `values` and `weights`, shape (n,) each; `asked`,
+    `known`, shape (n, features), are the features of compositions with `values` and `weights`, shape (n,); `asked`,
     shape (m, features), those of the compositions in question.
     """
     centre = np.average(values, weights=weights)
