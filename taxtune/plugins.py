@@ -1,7 +1,7 @@
 """What other packages add to taxtune: entry points, found by group and name.
 
-The groups are `taxtune.proposers`, `taxtune.vlms`, `taxtune.objectives`, `taxtune.measures` and `taxtune.readers`. A
-package declares what it adds in its own `pyproject.toml`:
+The groups are `taxtune.proposers`, `taxtune.vlms`, `taxtune.measures` and `taxtune.readers`. A package
+declares what it adds in its own `pyproject.toml`:
 
     [project.entry-points."taxtune.proposers"]
     greedy = "my_package.proposers:Greedy"

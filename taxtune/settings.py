@@ -297,8 +297,7 @@ class ObjectiveSettings(Settings):
     kind: str = Field(
         "hr_at_hp",
         description="hr_at_hp (as specific as possible while hP is at least hp_target), hp, hf, f_beta, pareto, "
-        "accuracy, ihr_at_ihp, ihp, ihf, the name of a measure ('lave' is rated by the judge), or an objective of an "
-        "installed package.",
+        "accuracy, ihr_at_ihp, ihp, ihf, or the name of a measure ('lave' is rated by the judge).",
     )
     hp_target: Number = Field(
         0.98, gt=0, le=1, description="The hP that 'hr_at_hp' holds, and the ihP that 'ihr_at_ihp' holds."

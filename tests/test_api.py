@@ -230,7 +230,7 @@ def test_async_functions_work_where_a_loop_is_running(photos: Path, tmp_path: Pa
         ("exact-match", lambda scores: scores.measures["exact-match"]),
         ("polite", lambda scores: scores.measures["polite"]),
         (lambda scores: scores.hr - scores.hp, lambda scores: scores.hr - scores.hp),
-        (taxtune.Objective("short", lambda s: s.depth, "minimize", told="Be brief."), lambda scores: -scores.depth),
+        (taxtune.Objective("short", lambda s: s.depth, "minimize"), lambda scores: -scores.depth),
     ],
 )
 def test_any_score_can_be_the_objective(photos: Path, tmp_path: Path, objective: Any, expected: Any) -> None:
@@ -315,7 +315,10 @@ def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) 
     result = tuned(photos, tmp_path / "run", proposer=told)
     assert [record.state for record in result.iterations] == ["complete", "failed", "complete"]
     assert goals == ["hp", "hp"]
-    for wrong, message in ((lambda history: 3, "did not return text"), (lambda history: 1 / 0, "ZeroDivisionError")):
+    for wrong, message in (
+        (lambda history: 3, "it returned 3, not a"),
+        (lambda history: 1 / 0, "ZeroDivisionError"),
+    ):
         with pytest.raises(ProposerError, match=message):
             tuned(photos, tmp_path / message.split()[0], proposer=wrong)
     with pytest.raises(ProposerError, match=r"Unknown proposer.*fragments"):
@@ -328,7 +331,7 @@ def test_proposers_see_rows_and_say_why_they_fail(photos: Path, tmp_path: Path) 
         ({"hp": lambda row: 1}, "This name cannot be used"),
         ({"kind": 3}, "is not a function"),
         ({"kind": lambda row: row.nothing}, "'kind' failed on the answer to .*AttributeError"),
-        ({"kind": lambda row: "much"}, "did not return a number"),
+        ({"kind": lambda row: "much"}, "could not convert string to float"),
     ],
 )
 def test_metrics_that_cannot_be_taken(photos: Path, tmp_path: Path, metrics: Any, message: str) -> None:

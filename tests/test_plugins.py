@@ -1,4 +1,4 @@
-"""Proposers and objectives of installed packages, found by the entry points that an installer writes."""
+"""Proposers of installed packages, found by the entry points that an installer writes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import pytest
 import taxtune
 from taxtune.errors import TaxtuneError
 from taxtune.plugins import plugin_names
-from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.proposers import Proposal, make_proposer
-from taxtune.tuning.records import TemplateScores
 from tests.test_api import photos, tuned
 
 __all__ = ["photos"]
@@ -19,11 +17,11 @@ __all__ = ["photos"]
 MODULE = """
 import taxtune
 
-class Careful:
+class Careful(taxtune.Proposer):
     def __init__(self, word="careful"):
         self.word = word
     def propose(self, history, goal, *, iteration, seed, check):
-        return f"Be {self.word}, try {iteration}."
+        return taxtune.Proposal(f"Be {self.word}, try {iteration}.")
 
 def advice(words=("quick",)):
     return lambda history: f"Be {words[len(history) - 1]}."
@@ -33,49 +31,34 @@ def broken():
 
 def number(floor=None):
     return 3
-
-shallow = taxtune.Objective("shallow", lambda scores: scores.depth, "minimize")
-
-def recall(aims):
-    return taxtune.Objective("recall", lambda s: s.hr, constraints=(aims.hr_floor,))
-
-def failing(aims):
-    raise KeyError("floor")
 """
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed package that adds proposers and objectives."""
+    """An installed package that adds proposers."""
     site = tmp_path / "site"
     info = site / "birdtuning-1.0.dist-info"
     info.mkdir(parents=True)
     (site / "birdtuning.py").write_text(MODULE)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: birdtuning\nVersion: 1.0\n")
-    proposers = ["careful = birdtuning:Careful", *(f"{n} = birdtuning:{n}" for n in ("advice", "broken", "number"))]
-    objectives = [f"{n} = birdtuning:{n}" for n in ("shallow", "recall", "failing", "number", "gone")]
-    (info / "entry_points.txt").write_text(
-        "\n".join(["[taxtune.proposers]", *proposers, "[taxtune.objectives]", *objectives]) + "\n"
-    )
+    functions = (f"{name} = birdtuning:{name}" for name in ("advice", "broken", "gone", "number"))
+    proposers = ["careful = birdtuning:Careful", *functions]
+    (info / "entry_points.txt").write_text("\n".join(["[taxtune.proposers]", *proposers]) + "\n")
     monkeypatch.syspath_prepend(str(site))
 
 
 @pytest.mark.usefixtures("package")
-def test_a_run_uses_a_packages_proposer_and_objective_by_their_names(photos: Path, tmp_path: Path) -> None:
-    assert plugin_names("taxtune.proposers") == ["advice", "broken", "careful", "number"]
-    result = tuned(photos, tmp_path / "run", proposer="careful", objective="shallow")
+def test_a_run_uses_a_packages_proposer_by_its_name(photos: Path, tmp_path: Path) -> None:
+    assert plugin_names("taxtune.proposers") == ["advice", "broken", "careful", "gone", "number"]
+    result = tuned(photos, tmp_path / "run", proposer="careful")
     assert [record.template for record in result.iterations[1:]] == ["Be careful, try 1.", "Be careful, try 2."]
-    assert result.objective == "shallow"
-    assert result.best.value == -min(record.scores.depth for record in result.iterations if record.scores)
     assert result.provenance.facts["Proposer"] == {"kind": "Careful"}
     assert taxtune.load_run(tmp_path / "run") == result
 
 
 @pytest.mark.usefixtures("package")
 def test_what_a_package_offers_is_made_of_the_settings() -> None:
-    scores = TemplateScores(0.9, 0.6, 0.7, 0.5, 2.0, 20)
-    assert make_objective("recall", aims=Aims(read_floor(0.7))).feasible(scores) is False
-    assert make_objective("shallow").value(scores) == -2.0
     proposal = make_proposer("careful", word="bold").propose([], None, iteration=4, seed=0, check=lambda text: None)
     assert proposal == Proposal("Be bold, try 4.")
     advice = make_proposer("advice", words=["slow"])
@@ -92,11 +75,8 @@ def test_what_a_package_offers_is_made_of_the_settings() -> None:
             "number",
             r"'number', which a package provides, cannot be created: This is not a proposer\. \(got 3\)",
         ),
-        (make_objective, "failing", r"'failing', which a package provides, cannot be created: KeyError"),
-        (make_objective, "number", r"adds as 'number' is not an objective\. \(got 3\)"),
-        (make_objective, "gone", r"'gone', which birdtuning registers for taxtune\.objectives, cannot be loaded"),
+        (make_proposer, "gone", r"'gone', which birdtuning registers for taxtune\.proposers, cannot be loaded"),
         (make_proposer, "carefull", r"Unknown proposer.*Did you mean 'careful'"),
-        (make_objective, "shalow", r"Unknown objective.*Did you mean 'shallow'"),
     ],
 )
 def test_a_package_whose_part_cannot_be_had_is_named(make, name: str, words: str) -> None:

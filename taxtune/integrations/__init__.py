@@ -1,1 +1,1 @@
-"""taxtune's scores elsewhere: `gepa` for gepa.optimize, `dspy` for DSPy, `mlflow` for mlflow.genai.evaluate."""
+"""taxtune with other optimisers: `gepa` makes gepa.optimize the search of a run."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune.data import Example
 from taxtune.errors import MissingExtraError, ModelError, ProposerError, TemplateError
-from taxtune.integrations.scoring import feedback, image_scores, image_value
+from taxtune.integrations.scoring import feedback, image_value
 from taxtune.models import (
     Answer,
     AnswerStore,
@@ -31,12 +31,12 @@ from taxtune.models import (
     RetryPolicy,
     ask,
     check_model,
-    function_identity,
     make_model,
 )
 from taxtune.resources import prompts_dir
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer, hidden_answers
+from taxtune.tuning.proposers.llm import spent_on
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
 from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Usage
@@ -64,7 +64,6 @@ def optimize(
     reflection_lm: str | Callable[[str], str] | Model,
     *,
     max_metric_calls: int,
-    score: Callable[[SampleResult], float] | None = None,
     gepa_settings: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     callbacks: Sequence[Any] = (),
@@ -77,8 +76,6 @@ def optimize(
             (prompt) -> str, or what `taxtune.make_model` returns (for an address, a key or other settings).
         max_metric_calls: gepa's budget: pairs of a template and an image that it may score, those that the store
             answers included. The seed and every template that is kept take one for each tuning image of an iteration.
-        score: The function of a row that gepa maximises. Where left out, the objective's value of one image, and for an
-            objective with a constraint on hP or hR (4 hP + hR) / 5; the winner is chosen by the run's objective anyway.
         gepa_settings: Further arguments of `gepa.optimize`, such as {"reflection_minibatch_size": 5}.
         settings: As in `taxtune.tune`.
         callbacks: As in `taxtune.tune`.
@@ -93,8 +90,7 @@ def optimize(
     """
     from taxtune.api import tune
 
-    _gepa_arguments()
-    search = GepaProposer(reflection_lm, max_metric_calls=max_metric_calls, score=score, settings=gepa_settings)
+    search = GepaProposer(reflection_lm, max_metric_calls=max_metric_calls, settings=gepa_settings)
     # Its own budget is what ends it: every template that it keeps may become an iteration.
     settings = {"iterations": max_metric_calls, **(settings or {})}
     return tune(**what, proposer=search, settings=settings, callbacks=[*callbacks, search])
@@ -111,10 +107,9 @@ class GepaProposer(Proposer):
         reflection_lm: str | Callable[[str], str] | Model,
         *,
         max_metric_calls: int,
-        score: Callable[[SampleResult], float] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        self.max_metric_calls, self.score, self.settings = max_metric_calls, score, dict(settings or {})
+        self.max_metric_calls, self.settings = max_metric_calls, dict(settings or {})
         usual = ModelSettings(task="text-generation", max_tokens=4_000, temperature=1.0, retry=RetryPolicy(timeout=120))
         self.model = make_model(reflection_lm, usual)
         self._tuner: Tuner | None = None
@@ -126,32 +121,26 @@ class GepaProposer(Proposer):
         self._tuner = tuner
 
     def identity(self) -> dict[str, str | int | float | None]:
-        """Returns the reflection model, hashes of its prompts and of an own score, and gepa's plain settings."""
+        """Returns the reflection model, a hash of its prompts, and gepa's plain settings."""
         plain = {key: value for key, value in self.settings.items() if isinstance(value, str | int | float)}
         return {
             "kind": "gepa",
             **{f"reflection.{key}": value for key, value in self.model.identity.items()},
             "prompts_digest": Messages().digest + hashlib.sha256(_reflection_prompt().encode()).hexdigest()[:16],
             **{f"settings.{key}": value for key, value in plain.items()},
-            **({} if self.score is None else {"score": function_identity(self.score)["source"]}),
         }
 
     def check(self) -> None:
         """Checks that gepa is installed, takes the settings, and the reflection model can be asked."""
-        for name in self.settings:
-            if name in _OWN or name not in _gepa_arguments():
-                raise ProposerError("gepa.optimize takes no such setting here.", value=name)
+        known = _gepa_arguments() - set(_OWN)
+        if wrong := [name for name in self.settings if name not in known]:
+            raise ProposerError("gepa.optimize takes no such setting here.", value=wrong[0])
         check_model(self.model)
 
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
     ) -> Proposal:
-        """Returns the first template of gepa's that the run has not tried; see `Proposer.propose`.
-
-        Raises:
-            ProposalFailed: All have been tried.
-            ProposerError: The reflection model is out of reach.
-        """
+        """Returns the first template of gepa's that the run has not tried, until all have been; `Proposer.propose`."""
         tuner = self._tuner
         if tuner is None:
             raise ProposerError("gepa has not been told its run.", remedy="Give this proposer as a callback, too.")
@@ -166,10 +155,8 @@ class GepaProposer(Proposer):
                 continue
             spent, self._spent = self._spent, {}
             return Proposal(template, {"parent": parent}, **spent)
-        reason = (
-            f"gepa kept {len(self._kept)} templates within {self.max_metric_calls} metric calls; all have been asked."
-        )
-        raise ProposalFailed(reason, final=True)
+        kept = f"gepa kept {len(self._kept)} templates within {self.max_metric_calls} metric calls"
+        raise ProposalFailed(f"{kept}; all have been asked.", final=True)
 
     def _search(self, tuner: Tuner, history: Sequence[IterationRecord], goal: Goal, seed: int) -> list[tuple[str, str]]:
         """Returns the templates that gepa kept but for the seed, in their order, each with its parents' numbers."""
@@ -179,15 +166,20 @@ class GepaProposer(Proposer):
         block = experiment.splits.tuning[: stage.images]
         if experiment.budget.vlm_calls is not None:
             calls = min(calls, stage.templates * stage.images)
+        own = self.settings.get("stop_callbacks") or []
         with AnswerStore(tuner.answers) as store:
-            adapter = Adapter(experiment, store, score=self.score)
+            adapter = Adapter(experiment, store)
             reflection = _Reflection(self.model, adapter, store, history, goal)
-            own = self.settings.get("stop_callbacks") or []
-            # A minibatch of exact answers teaches nothing, where their value is known.
-            perfect: dict[str, Any] = {"skip_perfect_score": False}
-            if self.score is None and not experiment.objective.needs:
+            given: dict[str, Any] = {"reflection_prompt_template": _reflection_prompt(), "skip_perfect_score": False}
+            if not experiment.objective.needs:  # a minibatch of exact answers teaches nothing
                 target = adapter.examples[0].target
-                perfect = {"perfect_score": adapter.value(SampleResult("", "", target, "", node=target))}
+                exact = SampleResult("", "", target, "", node=target)
+                given |= {"skip_perfect_score": True, "perfect_score": adapter.value(exact)}
+            given |= self.settings
+            given["stop_callbacks"] = [
+                lambda _: reflection.error is not None,
+                *(own if isinstance(own, Sequence) else [own]),
+            ]
             found = gepa.optimize(
                 adapter.seed,
                 adapter.examples,
@@ -197,25 +189,14 @@ class GepaProposer(Proposer):
                 max_metric_calls=calls,
                 seed=seed,
                 logger=Log(),
-                **{
-                    "reflection_prompt_template": _reflection_prompt(),
-                    **perfect,
-                    **self.settings,
-                    "stop_callbacks": [
-                        lambda _: reflection.error is not None,
-                        *(own if isinstance(own, Sequence) else [own]),
-                    ],
-                },
+                **given,
             )
         if reflection.error is not None:
             raise reflection.error
         templates = [candidate[COMPONENT] for candidate in found.candidates]
         iterations = {(template, example.id) for template in templates for example in block}
-        costs = [reply.cost_usd for reply in reflection.replies]
         self._spent = {
-            "prompt_tokens": sum(reply.prompt_tokens for reply in reflection.replies),
-            "completion_tokens": sum(reply.completion_tokens for reply in reflection.replies),
-            "cost_usd": None if None in costs else sum(filter(None, costs)),
+            **spent_on(reflection.replies),
             "trials": replace(adapter.usage, tried=len(set(adapter.asked) - iterations)),
         }
         return [(t, ", ".join(map(str, parents))) for t, parents in zip(templates, found.parents, strict=True)][1:]
@@ -228,17 +209,12 @@ class Adapter:
     without an answer gets the mean of the others in its batch, which leaves it out of the batch's mean; where none was
     answered it is NaN, by which gepa accepts nothing.
 
-    Args:
-        experiment: What is tuned.
-        store: Keeps the answers; None asks again.
-        score: From a row to a number, larger is better; `value` where left out.
+    `experiment` is what is tuned; `store` keeps the answers, None asks again.
     """
 
     propose_new_texts = None  # gepa's own, which asks its reflection model
 
-    def __init__(
-        self, experiment: Experiment, store: AnswerStore | None, *, score: Callable[[SampleResult], float] | None = None
-    ) -> None:
+    def __init__(self, experiment: Experiment, store: AnswerStore | None) -> None:
         self.experiment = experiment
         self.examples = list(experiment.splits.tuning)
         self.seed = {COMPONENT: experiment.prompt.baseline}
@@ -247,17 +223,13 @@ class Adapter:
         self.asked: list[tuple[str, str]] = []
         self.usage = Usage()
         self._evaluator = experiment.evaluator(store)
-        self._score = score or self.value
         self._numbers = {example.id: number for number, example in enumerate(self.examples, 1)}
 
     def value(self, row: SampleResult) -> float:
-        """Returns an answer's value for the experiment's objective; see `scoring.image_value`."""
-        assert row.node is not None
-        information, off_tree = self._evaluator.information, row.off_tree and self.experiment.off_tree == "child"
-        measures = {name: value for name, value in row.measures.items() if value is not None}
-        scores = image_scores(self.experiment.taxonomy, information, row.node, row.target, off_tree=off_tree)
-        scores = replace(scores, abstained=float(row.abstained), off_tree=float(row.off_tree), measures=measures)
-        return image_value(self.experiment.objective, scores)
+        """Returns an answer's value for the experiment's objective (`scoring.image_value`)."""
+        experiment = self.experiment
+        information, off_tree = self._evaluator.information, experiment.off_tree
+        return image_value(experiment.objective, experiment.taxonomy, information, row, off_tree=off_tree)
 
     def evaluate(
         self, batch: list[Example], candidate: Mapping[str, str], capture_traces: bool = False
@@ -280,7 +252,7 @@ class Adapter:
         rows = list(evaluation.rows)
         self.asked += [(template, row.example) for row in rows if row.answer is not None and not row.from_store]
         self.usage += evaluation.usage.new()
-        values = [None if row.node is None or row.unrated else float(self._score(row)) for row in rows]
+        values = [None if row.node is None or row.unrated else self.value(row) for row in rows]
         known = [value for value in values if value is not None]
         if not known and evaluation.retryable:
             first = evaluation.failures[0]
@@ -304,9 +276,7 @@ class Adapter:
             {
                 "Image": f"{self._numbers[row.example]} of {len(self.examples)}",
                 "Answer": answer.text,
-                "Feedback": feedback(
-                    tree, domain, row.node, row.target, abstained=row.abstained, off_tree=row.off_tree
-                ),
+                "Feedback": feedback(tree, domain, row),
                 "Score": f"{value:.2f}",
             }
             for row, answer, value in zip(rows, hidden, eval_batch.scores, strict=True)
@@ -327,17 +297,13 @@ class _Reflection:
         self._model, self._adapter, self._store = model, adapter, store
         self._messages = Messages()
         self._system = self._messages.first(history, goal, budget=0, count=len)[0]["content"]
-        self._silent = 0
+        self._silent = False
         self.error: ProposerError | None = None
         #: Replies that did not come from the store.
         self.replies: list[Answer] = []
 
     def __call__(self, prompt: str) -> str:
-        """Returns a fenced template that the run accepts, or nothing after three that it does not.
-
-        Raises:
-            ProposerError: If the model is out of reach; gepa passes over it, so it is kept in `error`, too.
-        """
+        """Returns a fenced template that the run accepts, or nothing after three that it does not."""
         if self.error is not None:
             raise self.error
         asked = f"{self._system}\n\n{prompt}"
@@ -365,11 +331,11 @@ class _Reflection:
             if not reply.retryable:
                 return ""  # it will not say anything to this prompt; gepa goes on with another
             silence = ProposerError(f"The reflection model gave no answer: {reply.reason}", remedy=_REMEDY)
-            self._silent += 1
-            if self._silent > 1:  # gepa asks once more by itself, and would then use up its budget without proposing
-                self.error = silence
+            # gepa asks once more by itself, and would then use up its budget without proposing.
+            self.error = silence if self._silent else None
+            self._silent = True
             raise silence
-        self._silent = 0
+        self._silent = False
         if not reply.cached:
             self.replies.append(reply)
         return reply.text
@@ -379,7 +345,7 @@ class Log:
     """gepa's log as Python's: a run prints nothing of its own accord."""
 
     def log(self, message: str) -> None:
-        """Logs a line of gepa's."""
+        """Logs a line."""
         logging.getLogger("taxtune.gepa").info(message)
 
 
@@ -389,11 +355,6 @@ def _reflection_prompt() -> str:
 
 
 def _gepa_arguments() -> frozenset[str]:
-    """Returns the arguments of `gepa.optimize`.
-
-    Raises:
-        MissingExtraError: If gepa is not installed.
-    """
     try:
         from gepa import optimize as engine
     except ImportError as error:

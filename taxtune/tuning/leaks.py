@@ -23,23 +23,11 @@ __all__ = ["find_labels", "group_names"]
 
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHES = re.compile("['\u2018\u2019\u02bc`]")
-_IRREGULAR = {
-    "calves": "calf",
-    "children": "child",
-    "feet": "foot",
-    "geese": "goose",
-    "halves": "half",
-    "knives": "knife",
-    "leaves": "leaf",
-    "lice": "louse",
-    "men": "man",
-    "mice": "mouse",
-    "mongeese": "mongoose",
-    "oxen": "ox",
-    "teeth": "tooth",
-    "wolves": "wolf",
-    "women": "woman",
-}
+_IRREGULAR_PLURALS = (
+    "calves:calf children:child feet:foot geese:goose halves:half knives:knife leaves:leaf lice:louse men:man "
+    "mice:mouse mongeese:mongoose oxen:ox teeth:tooth wolves:wolf women:woman"
+)
+_IRREGULAR = dict(pair.split(":") for pair in _IRREGULAR_PLURALS.split())
 _PIECES = re.compile(r"[^\W_]+(?:[-\u00ad\u2010\u2011][^\W_]+)+")
 _SPACED = re.compile(r"(?<![^\W_])[^\W\d_](?:[ .\-_][^\W\d_]){3,}(?![^\W_])")
 _SHORTEST_JOINED = 5  # letters of a label that is recognised across its own gaps

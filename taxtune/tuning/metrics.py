@@ -7,8 +7,9 @@ its answers, and the same answer has the same rating whatever template brought i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.registry import name_scores
 from taxtune.models import count_faults
 from taxtune.progress import note
-from taxtune.tuning.records import ModelUsage, SampleResult
+from taxtune.tuning.records import ModelUsage, SampleResult, TemplateScores
 
 if TYPE_CHECKING:
     from taxtune.data import Example
@@ -54,11 +55,7 @@ class Metric(Protocol):
     name: str
 
     def take(self, rows: Sequence[SampleResult], examples: Sequence[Example]) -> MetricValues:
-        """Returns the values of rows that have an answer.
-
-        Args:
-            rows: The answers with their placements, hP and hR.
-            examples: Their images and targets.
+        """Returns the values of rows that have an answer, whose images and targets are `examples`.
 
         Raises:
             TaxtuneError: If the metric cannot be taken at all.
@@ -69,22 +66,9 @@ class Metric(Protocol):
         """Returns the settings that can change a value, for the record."""
         ...
 
-    def check(self) -> list[str]:
-        """Checks that it can be taken, without doing so; returns what the user should know.
-
-        Raises:
-            TaxtuneError: If it cannot.
-        """
-        ...
-
 
 class FunctionMetric:
-    """A function of a row.
-
-    Args:
-        name: What it is called in records.
-        function: From an `SampleResult` to a number, or to None for no value.
-    """
+    """A function from a `SampleResult` to a number, or to None for no value; `name` is what records call it."""
 
     def __init__(self, name: str, function: Callable[[SampleResult], float | bool | None]) -> None:
         self.name = name
@@ -101,22 +85,13 @@ class FunctionMetric:
     def _value(self, row: SampleResult) -> float:
         try:
             value = self.function(row)
+            return math.nan if value is None else float(value)
         except Exception as error:
             raise TaxtuneError(
                 f"The metric {self.name!r} failed on the answer to {row.image}: {type(error).__name__}: {error}.",
                 value=row.answer,
-                remedy="Fix the function; answers so far are saved.",
+                remedy="Fix the function, which returns a number, True, False or None; answers so far are saved.",
             ) from error
-        if value is None:
-            return float("nan")
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise TaxtuneError(
-                f"The metric {self.name!r} did not return a number for the answer to {row.image}.",
-                value=value,
-                remedy="Return a number, True or False, or None for an answer without a value.",
-            ) from None
 
     def identity(self) -> dict[str, Any]:
         """Returns the function's identity."""
@@ -124,42 +99,30 @@ class FunctionMetric:
 
         return dict(function_identity(self.function))
 
-    def check(self) -> list[str]:
-        """Has nothing to check."""
-        return []
-
 
 class MeasureMetric:
-    """A measure of the answer against the names of its target.
+    """A measure ("rouge-1", "lave") of the answer against its target's label and preferred common name.
+
+    Further aliases are there to be found in answers, and may mean less or more than the label.
 
     Args:
-        name: What it is called in records, such as "rouge-1" or "lave".
+        name: What it is called in records.
         measure: The measure.
         taxonomy: The label tree.
         question: The run's own question.
     """
 
-    def __init__(
-        self,
-        name: str,
-        measure: Measure,
-        taxonomy: Taxonomy,
-        question: str,
-    ) -> None:
+    def __init__(self, name: str, measure: Measure, taxonomy: Taxonomy, question: str) -> None:
         self.name = name
         self.measure = measure
         self._taxonomy = taxonomy
         self._question = question
 
-    def references(self, target: int) -> list[str]:
-        """Returns the references of an answer: the label and its preferred common name."""
-        # Further aliases are there to be found in answers, and may mean less or more than the label.
-        return list(dict.fromkeys([self._taxonomy.labels[target], self._taxonomy.common_name(target)]))
-
     def take(self, rows: Sequence[SampleResult], examples: Sequence[Example]) -> MetricValues:
         """Returns the measure of each answer; see `Metric.take`."""
         answers = [row.answer or "" for row in rows]
-        references = [self.references(row.target) for row in rows]
+        tree = self._taxonomy
+        references = [list(dict.fromkeys([tree.labels[row.target], tree.common_name(row.target)])) for row in rows]
         questions = [self._question] * len(rows)
         rate = getattr(self.measure, "rate", None)
         if rate is None:
@@ -172,7 +135,11 @@ class MeasureMetric:
         with count_faults() as faults:
             verdicts: Verdicts = rate(answers, references, questions)
         missing = np.isnan(verdicts.values)
-        reasons = tuple(_reason(verdicts, i) if missing[i] else None for i in range(len(answers)))
+        unread, unasked = "the judge's reply holds no rating", "the judge was not asked"
+        reasons = tuple(
+            (unread if reply is not None else problem or unasked) if none else None
+            for none, reply, problem in zip(missing, verdicts.replies, verdicts.problems, strict=True)
+        )
         if missing.any():
             first = next(reason for reason in reasons if reason is not None)
             note(f"{int(missing.sum())} of {len(answers)} answers have no rating; the first: {first}")
@@ -206,10 +173,6 @@ def as_metrics(given: Mapping[str, Callable[[SampleResult], Any]] | None) -> dic
     Raises:
         DataError: If a name is taken by a score that every run has, or what it names cannot be called.
     """
-    from dataclasses import fields
-
-    from taxtune.tuning.records import TemplateScores
-
     taken = {field.name for field in fields(TemplateScores)}
     for name, function in (given or {}).items():
         if name in taken or not name.replace("_", "").replace("-", "").isalnum():
@@ -223,9 +186,3 @@ def as_metrics(given: Mapping[str, Callable[[SampleResult], Any]] | None) -> dic
                 f"The metric {name!r} is not a function.", value=function, remedy="Give a function that takes a row."
             )
     return {name: FunctionMetric(name, function) for name, function in (given or {}).items()}
-
-
-def _reason(verdicts: Verdicts, place: int) -> str:
-    if verdicts.replies[place] is not None:
-        return "the judge's reply holds no rating"
-    return verdicts.problems[place] or "the judge was not asked"

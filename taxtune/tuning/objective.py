@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.errors import TaxtuneError
-from taxtune.plugins import find_plugin, names_near, plugin_names
+from taxtune.plugins import names_near
 
 if TYPE_CHECKING:
     from taxtune.tuning.records import TemplateScores
@@ -35,7 +35,6 @@ __all__ = [
 #: How far above the hR of "always answer the domain's root" the floor "trivial" lies. Without a floor that answer wins
 #: for hP: it is never wrong (hP = 1) and says nothing.
 FLOOR_MARGIN = 0.01
-_GROUP = "taxtune.objectives"
 _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 
 
@@ -99,8 +98,6 @@ class Objective:
         shown: The scores that a proposer is shown of each past template, the main one first.
         beside: The scores that it is shown in brackets.
         front: Two scores, larger is better, of which every trade-off is wanted and not one template; empty otherwise.
-        told: What a proposer is told that counts: Jinja text with the variable `goal`. None tells what follows from
-            `shown`, `direction` and `constraints`.
     """
 
     name: str
@@ -111,16 +108,14 @@ class Objective:
     shown: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     front: tuple[str, ...] = ()
-    told: str | None = None
 
     def identity(self) -> dict[str, Any]:
-        """All but the name that can change a value: the constraints, and the source of a function."""
-        held = {
-            f"objective.{each.measure}": f"at least {each.least:g}"
-            + (" of the baseline's" if each.of else "")
-            + (f" with confidence {each.confidence:g}" if each.confidence != 0.5 else "")
-            for each in self.constraints
-        }
+        """Returns all but the name that can change a value: the constraints, and the source of a function."""
+        held = {}
+        for each in self.constraints:
+            share = " of the baseline's" if each.of else ""
+            sure = f" with confidence {each.confidence:g}" if each.confidence != 0.5 else ""
+            held[f"objective.{each.measure}"] = f"at least {each.least:g}{share}{sure}"
         if getattr(self.score, "__module__", None) == __name__:
             return held
         from taxtune.models import function_identity
@@ -170,8 +165,7 @@ class Objective:
             TaxtuneError: If the objective is not a finite number.
         """
         missed = sum(each.missed(scores, baseline) for each in self.constraints)
-        number = self.aimed(scores)
-        return -missed if missed else number
+        return -missed if missed else self.aimed(scores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,35 +189,30 @@ def read_floor(text: float | str | None, trivial_hr: float = 0.0) -> Constraint:
     """Returns the floor of hR that "hp" and "ihp" hold.
 
     Args:
-        text: A number in [0, 1]; "80%", a share of the baseline's hR; or "trivial", just above that of always answering
-            the domain's root. None is "80%".
-        trivial_hr: That answer's hR on the tuning split.
+        text: A number in [0, 1]; "80%", a share of the baseline's hR; "trivial", above `trivial_hr`; None is "80%".
+        trivial_hr: hR of always answering the domain's root on the tuning split.
 
     Raises:
         TaxtuneError: If it is none of these.
     """
-    found = None
     if text is None:
         return Aims().hr_floor
     if text == "trivial":
-        found = Constraint("hr", min(trivial_hr + FLOOR_MARGIN, 1.0))
-    elif isinstance(text, str) and (share := _SHARE.fullmatch(text)):
-        found = Constraint("hr", float(share[1]) / 100, of="baseline")
-    elif isinstance(text, int | float) and not isinstance(text, bool):
-        found = Constraint("hr", float(text))
-    if found is None or not 0 <= found.least <= 1:
+        return Constraint("hr", min(trivial_hr + FLOOR_MARGIN, 1.0))
+    share = _SHARE.fullmatch(text) if isinstance(text, str) else None
+    least = float(share[1]) / 100 if share else text
+    if not isinstance(least, int | float) or isinstance(least, bool) or not 0 <= least <= 1:
         raise TaxtuneError(
             "This is not a floor of hR.",
             value=text,
             remedy="Give a number from 0 to 1, a share of the baseline's hR such as '80%', or 'trivial'.",
         )
-    return found
+    return Constraint("hr", float(least), of="baseline" if share else None)
 
 
-def _held(aim: str, constraint: Constraint, *beside: str, name: str | None = None) -> Objective:
-    """An aim under a constraint."""
-    shown = tuple(dict.fromkeys((aim, *beside, constraint.measure)))
-    return Objective(name or aim, lambda scores: scores.get(aim), constraints=(constraint,), shown=shown)
+def _held(name: str, aim: str, constraint: Constraint, *shown: str) -> Objective:
+    shown = tuple(dict.fromkeys((aim, *shown, constraint.measure)))
+    return Objective(name, lambda scores: scores.get(aim), constraints=(constraint,), shown=shown)
 
 
 def _plain(name: str, *beside: str, needs: tuple[str, ...] = ()) -> Objective:
@@ -231,7 +220,6 @@ def _plain(name: str, *beside: str, needs: tuple[str, ...] = ()) -> Objective:
 
 
 def _f_beta(aims: Aims) -> Objective:
-    """F_β of hP and hR (van Rijsbergen 1979): β = 1 is hF, and β below 1 counts precision more."""
     weight = aims.beta**2
 
     def score(scores: TemplateScores) -> float:
@@ -241,19 +229,19 @@ def _f_beta(aims: Aims) -> Objective:
 
 
 def _pareto(aims: Aims) -> Objective:
-    """The front of hP and hR; its knee is the template that dominates the largest area alone."""
     return Objective("pareto", lambda scores: scores.hp * scores.hr, shown=("hp", "hr"), front=("hp", "hr"))
 
 
-#: The built-in objectives, each from what it is made of.
+#: The built-in objectives, each from what it is made of. "f_beta" is F_β of hP and hR (van Rijsbergen 1979): β = 1 is
+#: hF, and β below 1 counts precision more. "pareto" is the front of hP and hR, whose knee dominates the largest area.
 OBJECTIVES: Mapping[str, Callable[[Aims], Objective]] = {
-    "hr_at_hp": lambda aims: _held("hr", Constraint("hp", aims.hp_target, aims.confidence), name="hr_at_hp"),
-    "hp": lambda aims: _held("hp", aims.hr_floor),
+    "hr_at_hp": lambda aims: _held("hr_at_hp", "hr", Constraint("hp", aims.hp_target, aims.confidence)),
+    "hp": lambda aims: _held("hp", "hp", aims.hr_floor),
     "hf": lambda aims: _plain("hf", "hp", "hr"),
     "f_beta": _f_beta,
     "pareto": _pareto,
-    "ihr_at_ihp": lambda aims: _held("ihr", Constraint("ihp", aims.hp_target, aims.confidence), name="ihr_at_ihp"),
-    "ihp": lambda aims: _held("ihp", aims.hr_floor, "ihr"),
+    "ihr_at_ihp": lambda aims: _held("ihr_at_ihp", "ihr", Constraint("ihp", aims.hp_target, aims.confidence)),
+    "ihp": lambda aims: _held("ihp", "ihp", aims.hr_floor, "ihr"),
     "ihf": lambda aims: _plain("ihf", "ihp", "ihr"),
     "accuracy": lambda aims: _plain("accuracy"),
 }
@@ -268,9 +256,8 @@ def make_objective(
     """Returns an objective.
 
     Args:
-        what: One of `OBJECTIVES`, the name of one of `metrics`, an installed package's (entry points
-            `taxtune.objectives`: a function of `Aims` that returns an `Objective`), the name of a measure, a function
-            of the scores, or an objective.
+        what: One of `OBJECTIVES`, the name of one of `metrics` or of a measure, a function of the scores, or an
+            objective.
         aims: What the built-in ones are made from.
         metrics: Names of the run's own metrics.
 
@@ -281,29 +268,10 @@ def make_objective(
         return what
     if callable(what):
         return Objective(getattr(what, "__name__", "objective").strip("<>"), what)
-    aims = aims or Aims()
     if what in OBJECTIVES:
-        return OBJECTIVES[what](aims)
-    if what in metrics:
-        return _plain(what, "hp", "hr", needs=(what,))
-    found: Any = find_plugin(_GROUP, what)
-    if found is not None:
-        return _from_plugin(found, what, aims)
+        return OBJECTIVES[what](aims or Aims())
     check_objective(what, metrics)
     return _plain(what, "hp", "hr", needs=(what,))
-
-
-def _from_plugin(found: Any, name: str, aims: Aims) -> Objective:
-    """Returns the objective that an installed package offers, or that its function makes of the aims."""
-    try:
-        made = found if isinstance(found, Objective) else found(aims)
-    except Exception as error:
-        raise TaxtuneError(
-            f"The objective {name!r}, which a package provides, cannot be created: {type(error).__name__}: {error}"
-        ) from error
-    if not isinstance(made, Objective):
-        raise TaxtuneError(f"What a package adds as {name!r} is not an objective.", value=made)
-    return made
 
 
 def check_objective(name: str, metrics: tuple[str, ...] = ()) -> None:
@@ -312,7 +280,7 @@ def check_objective(name: str, metrics: tuple[str, ...] = ()) -> None:
     Raises:
         TaxtuneError: If there is none.
     """
-    if name in OBJECTIVES or name in metrics or name in plugin_names(_GROUP):
+    if name in OBJECTIVES or name in metrics:
         return
     from taxtune.errors import DataError
     from taxtune.metrics.registry import MEASURES, split_spec
@@ -320,7 +288,7 @@ def check_objective(name: str, metrics: tuple[str, ...] = ()) -> None:
     try:
         split_spec(name)
     except DataError:
-        known = [*OBJECTIVES, *metrics, *plugin_names(_GROUP), *MEASURES]
+        known = [*OBJECTIVES, *metrics, *MEASURES]
         raise TaxtuneError("Unknown objective.", value=name, remedy=names_near(name, known)) from None
 
 

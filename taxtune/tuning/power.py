@@ -53,12 +53,9 @@ def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...
     """Returns the bound that so many images can prove of each score held with a confidence."""
     return tuple(
         PowerAnalysis(
-            held.measure,
-            held.least,
-            held.confidence,
-            images,
-            highest_provable(images, held.confidence),
-            images_needed(held.least, held.confidence),
+            *(held.measure, held.least, held.confidence, images),
+            provable=highest_provable(images, held.confidence),
+            needed=images_needed(held.least, held.confidence),
         )
         for held in objective.constraints
         if held.confidence > 0.5 and held.of is None and held.least < 1
@@ -66,12 +63,7 @@ def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...
 
 
 def images_needed(least: float, confidence: float) -> int:
-    """Returns the number of images without an error that prove a mean, by `taxtune.metrics.bounds.poisson_bound`.
-
-    Args:
-        least: The mean, in [0, 1).
-        confidence: In (0, 1).
-    """
+    """Returns how many images without an error prove a mean in [0, 1), by `taxtune.metrics.bounds.poisson_bound`."""
     return max(1, math.ceil(-ASSUMED_LOSS * math.log(1 - confidence) / (1 - least)))
 
 
@@ -98,12 +90,8 @@ def images_to_certify(losses: ArrayLike, least: float, confidence: float, *, typ
     def proven(images: int) -> bool:
         return poisson_bound(losses, confidence, typical=typical, images=images) <= 1 - least
 
-    enough = 1
-    while not proven(enough):
-        if enough >= _MOST_LABELLED:
-            return None
-        enough *= 2
-    return enough // 2 + bisect_left(range(enough // 2, enough), True, key=proven)
+    enough = bisect_left(range(_MOST_LABELLED + 1), True, lo=1, key=proven)
+    return enough if enough <= _MOST_LABELLED else None
 
 
 def ceiling_reached(objective: Objective, scores: TemplateScores) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
+from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.tuning.objective import Constraint, Objective
 from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Selection, TemplateScores
 
@@ -34,7 +35,6 @@ __all__ = [
     "Round",
     "aim_values",
     "choose",
-    "choose_among",
     "front",
     "most_questions",
     "next_steps",
@@ -57,6 +57,7 @@ _GRID = 64
 # A template's own variance counts as much as the common one from so many images on.
 _PRIOR_IMAGES = 20
 _TINY = 1e-7
+_STEP = 1e-4  # of a mean, for the slope of the objective
 # Confidence of the lower bound that ranks where the objective names none.
 _CONFIDENCE = 0.8
 #: A best estimate is believed to keep each constraint within so much, with at least this probability
@@ -66,12 +67,7 @@ TOLERANCE, BELIEVED = 0.005, 0.65
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A stage of the race.
-
-    Attributes:
-        images: Tuning images that each template in it is asked about, the first of the split.
-        templates: How many templates are in it.
-    """
+    """A stage of the race: how many templates are in it, and of how many of the first tuning images each is asked."""
 
     images: int
     templates: int
@@ -247,28 +243,15 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
         records: Every iteration, with the rows that there are.
         objective: What is tuned for.
     """
-    complete = _complete(records)
-    groups = (
-        [record for record in complete if len(record.rows) == images]
-        for images in sorted({len(record.rows) for record in complete}, reverse=True)
-    )
-    return choose_among(groups, objective, _baseline(records))
-
-
-def choose_among(
-    groups: Iterable[Sequence[IterationRecord]], objective: Objective, baseline: TemplateScores | None
-) -> Selection | None:
-    """Returns the choice among records in groups that saw the same images, those that saw most first.
-
-    A group is not looked at where one before it has a winner that reaches every constraint.
-    """
+    complete, baseline = _complete(records), _baseline(records)
     estimate, most = None, -1.0
-    for group in groups:
-        found, probability = _choose(group, objective, baseline)
-        if found.reached:
-            return found
+    for images in sorted({len(record.rows) for record in complete}, reverse=True):
+        group = [record for record in complete if len(record.rows) == images]
+        selection, probability = _choose(group, objective, baseline)
+        if selection.reached:
+            return selection
         if most < min(probability, BELIEVED):
-            estimate, most = found, probability
+            estimate, most = selection, probability
     return estimate
 
 
@@ -280,16 +263,12 @@ def _choose(
     posterior = _posterior(finalists, objective, images)
     spread = np.sqrt(posterior.covariance[:, 0, 0])
     lows = posterior.mean[:, 0] - _quantile(_CONFIDENCE) * spread
-    measured = [[values(record, each.measure) for record in finalists] for each in objective.constraints]
-    alike = _alike(measured, len(finalists))
-    missed = np.zeros(len(finalists))
-    reached = np.ones(len(finalists), dtype=bool)
-    bounds: list[dict[str, float]] = [{} for _ in finalists]
-    for each, columns in zip(objective.constraints, measured, strict=True):
-        held = _lower(each, columns)
-        for found, low in zip(bounds, held, strict=True):
-            found[each.measure] = float(low)
-        short = np.maximum(each.bound(baseline) - held, 0)
+    measured = {each.measure: [values(record, each.measure) for record in finalists] for each in objective.constraints}
+    alike = _alike(list(measured.values()), len(finalists))
+    missed, reached = np.zeros(len(finalists)), np.ones(len(finalists), dtype=bool)
+    bounds = {each.measure: _lower(each, measured[each.measure]) for each in objective.constraints}
+    for each in objective.constraints:
+        short = np.maximum(each.bound(baseline) - bounds[each.measure], 0)
         short[short < 1e-12] = 0
         missed += short
         passed = short == 0
@@ -321,7 +300,7 @@ def _choose(
                 record.iteration,
                 estimate=float(posterior.mean[i, 0]),
                 low=float(lows[i]),
-                bounds=bounds[i],
+                bounds={measure: float(low[i]) for measure, low in bounds.items()},
                 reached=bool(reached[i]),
             )
             for i, record in enumerate(finalists)
@@ -353,20 +332,14 @@ def _probability(posterior: _Posterior, objective: Objective, baseline: Template
 
 def front(records: Sequence[IterationRecord]) -> tuple[int, ...]:
     """Returns the iterations that no other beats in both hP and hR, ascending, of those that saw most images."""
-    points = [
-        (each.iteration, each.scores.hp, each.scores.hr) for each in _finalists(records) if each.scores is not None
-    ]
+    complete = _complete(records)
+    images = max((len(record.rows) for record in complete), default=0)
+    points = [(r.iteration, r.scores.hp, r.scores.hr) for r in complete if r.scores and len(r.rows) == images]
 
     def beaten(hp: float, hr: float) -> bool:
         return any(p >= hp and r >= hr and (p > hp or r > hr) for _, p, r in points)
 
     return tuple(iteration for iteration, hp, hr in points if not beaten(hp, hr))
-
-
-def _finalists(records: Sequence[IterationRecord]) -> list[IterationRecord]:
-    complete = _complete(records)
-    images = max((len(record.rows) for record in complete), default=0)
-    return [record for record in complete if len(record.rows) == images]
 
 
 # -- what the images say ----------------------------------------------------------------------------------------------
@@ -407,11 +380,9 @@ def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
     assert scores is not None  # only complete iterations race
     here = objective.aimed(scores)
     total = np.full(len(record.rows), here)
-    for key in MEANS + tuple(scores.measures):
-        if key not in scores.keys():  # noqa: SIM118 - not a mapping
-            continue
-        step = 1e-4
-        slope = (objective.aimed(_moved(scores, key, step)) - objective.aimed(_moved(scores, key, -step))) / (2 * step)
+    for key in _means_of(scores):
+        up, down = (_with_means(scores, {key: scores.get(key) + step}) for step in (_STEP, -_STEP))
+        slope = (objective.aimed(up) - objective.aimed(down)) / (2 * _STEP)
         if abs(slope) > 1e-9:
             total = total + slope * (values(record, key) - scores.get(key))
     return total
@@ -432,28 +403,27 @@ MEANS = (
 )
 
 
-def _moved(scores: TemplateScores, key: str, by: float) -> TemplateScores:
-    """Returns scores of which one is a little other, with what follows from it."""
-    from taxtune.metrics.hierarchical import harmonic_mean
+def _means_of(scores: TemplateScores) -> list[str]:
+    return [key for key in scores.keys() if key in MEANS or key in scores.measures]  # noqa: SIM118 - no mapping
 
-    if key in scores.measures:
-        return replace(scores, measures={**scores.measures, key: scores.measures[key] + by})
-    moved = replace(scores, **{key: scores.get(key) + by})  # type: ignore[arg-type]
-    if key in ("hp", "hr"):
-        return replace(moved, hf=harmonic_mean(moved.hp, moved.hr))
-    if key in ("ihp", "ihr") and moved.ihp is not None and moved.ihr is not None:
-        return replace(moved, ihf=harmonic_mean(moved.ihp, moved.ihr))
-    return moved
+
+def _with_means(scores: TemplateScores, means: Mapping[str, float]) -> TemplateScores:
+    """Returns scores with other means, and with what follows from them."""
+    measures = {key: means.get(key, mean) for key, mean in scores.measures.items()}
+    plain = {key: mean for key, mean in means.items() if key not in measures}
+    changed = replace(scores, measures=measures, **plain)  # type: ignore[arg-type]
+    changed = replace(changed, hf=harmonic_mean(changed.hp, changed.hr))
+    if changed.ihp is None or changed.ihr is None:
+        return changed
+    return replace(changed, ihf=harmonic_mean(changed.ihp, changed.ihr))
 
 
 @dataclass(frozen=True, slots=True)
 class _Posterior:
     """What is believed of k templates' means of d measures, the objective's aim first.
 
-    Attributes:
-        mean: Shape (k, d).
-        covariance: Of each template's own part, which the others do not share, shape (k, d, d).
-        common: Covariance of the level, which all share, shape (d, d).
+    Means, shape (k, d); the covariance of each template's own part, which the others do not share, shape (k, d, d); and
+    that of the level, which all share, shape (d, d).
     """
 
     mean: FloatArray
@@ -550,18 +520,10 @@ def _first(record: IterationRecord, images: int) -> IterationRecord:
     """Returns a record as it was when only its first images had been asked about."""
     if len(record.rows) <= images or record.scores is None:
         return record
-    from taxtune.metrics.hierarchical import harmonic_mean
-
-    first, scores = replace(record, rows=record.rows[:images]), record.scores
-    keys = [key for key in scores.keys() if key in MEANS or key in scores.measures]  # noqa: SIM118 - no mapping
-    means = {key: values(first, key) for key in keys}
+    first = replace(record, rows=record.rows[:images])
+    means = {key: values(first, key) for key in _means_of(record.scores)}
     known = {key: float(np.nanmean(each)) for key, each in means.items() if not np.isnan(each).all()}
-    measures = {key: known.pop(key, scores.measures[key]) for key in scores.measures}
-    cut = replace(scores, n=images, measures=measures, **known)  # type: ignore[arg-type]
-    cut = replace(cut, hf=harmonic_mean(cut.hp, cut.hr))
-    if cut.ihp is not None and cut.ihr is not None:
-        cut = replace(cut, ihf=harmonic_mean(cut.ihp, cut.ihr))
-    return replace(first, scores=cut)
+    return replace(first, scores=replace(_with_means(record.scores, known), n=images))
 
 
 def _complete(records: Sequence[IterationRecord]) -> list[IterationRecord]:

@@ -8,7 +8,6 @@ is a second wall, not the first. See docs/reference/templates.md.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 import unicodedata
@@ -22,6 +21,7 @@ from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from taxtune.errors import TemplateError
+from taxtune.plugins import names_near
 from taxtune.tuning.leaks import find_labels
 
 __all__ = ["FILTERS", "MAX_SOURCE", "check_source", "check_template", "labels_said", "normalise_source", "render"]
@@ -66,7 +66,6 @@ _PLAIN = (
 _NO_LISTS = (nodes.Output, nodes.Concat, nodes.List, nodes.Tuple)
 
 _work: ContextVar[list[int] | None] = ContextVar("work", default=None)
-_empty_joins: ContextVar[list[int]] = ContextVar("empty_joins")
 
 
 def check_source(source: str) -> None:
@@ -92,7 +91,7 @@ def check_template(
     forbidden_labels: Iterable[str] = (),
     sample: Mapping[str, object] | None = None,
 ) -> None:
-    """Refuses a template that is unsafe, broken, empty, a repeat, prints an empty list, or names the answers.
+    """Refuses a template that is unsafe, broken, empty, a repeat, or names the answers.
 
     Args:
         source: The Jinja source, from anywhere.
@@ -107,16 +106,7 @@ def check_template(
         TemplateError: The reason in a sentence or two, fit to go back to the author.
     """
     variables = SAMPLE if sample is None else sample
-    token = _empty_joins.set([])
-    try:
-        prompt = render(source, variables)
-        if _empty_joins.get():
-            raise TemplateError(
-                "The template prints an empty list, so that the sentence around it breaks off.",
-                remedy="Leave it out, or put it into {% if ... %}" + _empty_lists(variables),
-            )
-    finally:
-        _empty_joins.reset(token)
+    prompt = render(source, variables)
     normal, same = normalise_source(source), _squeezed(prompt)
     values = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in (sample or {}).items())
     for other in earlier:
@@ -210,13 +200,11 @@ def _walk(
     if isinstance(node, nodes.For):
         _check_loop(node, targets, loops)
         inside = (*targets, node.target.name)  # type: ignore[attr-defined]
-        _walk(node.iter, counter, targets, loops, depth + 1)
-        if node.test is not None:
-            _walk(node.test, counter, inside, loops, depth + 1)
-        for child in node.body:
-            _walk(child, counter, inside, loops + 1, depth + 1)
-        for child in node.else_:
-            _walk(child, counter, targets, loops, depth + 1)
+        parts = [(node.iter, targets, loops), *((child, targets, loops) for child in node.else_)]
+        parts += [(child, inside, loops + 1) for child in node.body]
+        parts += [] if node.test is None else [(node.test, inside, loops)]
+        for child, known, within in parts:
+            _walk(child, counter, known, within, depth + 1)
         return
     _check_node(node, targets, loops)
     if isinstance(node, nodes.Getattr):
@@ -251,15 +239,11 @@ def _check_node(node: nodes.Node, targets: tuple[str, ...], loops: int) -> None:
             if not (isinstance(node.node, nodes.Name) and node.node.name == "loop"):
                 raise _refused(node, f"the attribute access .{_short(node.attr)} is not allowed")
             if loops == 0 or node.attr not in LOOP_ATTRIBUTES:
-                allowed = ", ".join(f"loop.{name}" for name in LOOP_ATTRIBUTES)
-                raise _refused(
-                    node, f"loop.{_short(node.attr)} is not allowed", f"Allowed only inside a loop: {allowed}."
-                )
+                allowed = f"Allowed only inside a loop: {', '.join(f'loop.{name}' for name in LOOP_ATTRIBUTES)}."
+                raise _refused(node, f"loop.{_short(node.attr)} is not allowed", allowed)
         case nodes.Name():
-            if node.name not in (*VARIABLES, *targets):
-                raise _refused(
-                    node, f"unknown variable {_short(node.name)!r}", _allowed(node.name, (*VARIABLES, *targets))
-                )
+            if node.name not in (known := (*VARIABLES, *targets)):
+                raise _refused(node, f"unknown variable {_short(node.name)!r}", names_near(node.name, known))
         case nodes.Const():
             value = node.value
             if isinstance(value, str) and len(value) > _MAX_STRING:
@@ -292,7 +276,7 @@ def _check_node(node: nodes.Node, targets: tuple[str, ...], loops: int) -> None:
 def _check_filter(node: nodes.Filter) -> None:
     name = node.name
     if name not in FILTERS:
-        raise _refused(node, f"the filter {_short(name)!r} is not allowed", _allowed(name, FILTERS))
+        raise _refused(node, f"the filter {_short(name)!r} is not allowed", names_near(name, FILTERS))
     if node.node is None:
         raise _refused(node, "{% filter %} is not allowed")
     if node.kwargs or node.dyn_args or node.dyn_kwargs or not all(isinstance(arg, nodes.Const) for arg in node.args):
@@ -339,11 +323,6 @@ def _called(node: nodes.Call) -> str:
     return f"the call .{_short(node.node.attr)}(...)" if isinstance(node.node, nodes.Getattr) else "a call"
 
 
-def _allowed(name: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return (f"Did you mean {near[0]!r}? " if near else "") + f"Allowed: {', '.join(known)}."
-
-
 def _refused(node: nodes.Node, message: str, remedy: str | None = None) -> TemplateError:
     line = next((part.lineno for part in (node, *node.find_all(nodes.Node)) if part.lineno), 1)
     return TemplateError(f"Line {line}: {message}.", remedy=remedy)
@@ -378,23 +357,10 @@ def _size(value: object) -> int:
     return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
-def _noted(join: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a join that takes note where there is nothing to join."""
-
-    @wraps(join)
-    def noted(context: Any, value: Any, *arguments: Any) -> Any:
-        if not value:
-            _empty_joins.get([]).append(1)
-        return join(context, value, *arguments)
-
-    return noted
-
-
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
 )
 _ENVIRONMENT.globals.clear()
-_ENVIRONMENT.filters["join"] = _noted(_ENVIRONMENT.filters["join"])
 _ENVIRONMENT.filters = {name: _measured(_ENVIRONMENT.filters[name]) for name in FILTERS}
 _ENVIRONMENT.tests = {name: _ENVIRONMENT.tests[name] for name in TESTS}
 
@@ -421,7 +387,7 @@ def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in variables.items():
         if name not in VARIABLES:
-            raise TemplateError(f"There is no variable {name!r}.", remedy=_allowed(name, VARIABLES))
+            raise TemplateError(f"There is no variable {name!r}.", remedy=names_near(name, VARIABLES))
         items = value if name in LISTS else [value]
         if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
             kind = "a list of text" if name in LISTS else "text"

@@ -21,8 +21,7 @@ from taxtune.data.images import content_hash
 from taxtune.errors import DataError, RecipeError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.mapping import Mapper, MapperConfig
-from taxtune.policies import DIRECT, Vote
-from taxtune.policies.base import Places
+from taxtune.policies import DIRECT, Places, Vote
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TuneResult
 from tests.serving.samples import save_field_guide

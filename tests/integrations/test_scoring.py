@@ -6,22 +6,27 @@ import itertools
 
 import pytest
 
-from taxtune.integrations.scoring import feedback, image_scores, image_value
+from taxtune.integrations.scoring import feedback, image_value
 from taxtune.metrics import leaf_information
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.leaks import find_labels
 from taxtune.tuning.objective import Constraint, Objective, make_objective
+from taxtune.tuning.records import SampleResult
 
 TREE = Taxonomy.from_dict({"bird": {"duck": ["mallard", "teal"], "owl": ["tawny owl", "barn owl"]}})
 MALLARD, TEAL, DUCK, OWL = (TREE.resolve(name) for name in ("mallard", "teal", "duck", "tawny owl"))
 
 
-def scores(node: int, target: int = MALLARD, *, off_tree: bool = False):
-    return image_scores(TREE, leaf_information(TREE), node, target, off_tree=off_tree)
+def row(node: int, target: int = MALLARD, **flags: bool) -> SampleResult:
+    return SampleResult("", "", target, "", node=node, **flags)  # type: ignore[arg-type]
+
+
+def value(objective: Objective, node: int, **flags: bool) -> float:
+    return image_value(objective, TREE, leaf_information(TREE), row(node, **flags))
 
 
 @pytest.mark.parametrize(
-    ("objective", "node", "value"),
+    ("objective", "node", "worth"),
     [
         ("hf", MALLARD, 1.0),
         ("hf", DUCK, 2 * 1 * (2 / 3) / (1 + 2 / 3)),
@@ -36,17 +41,17 @@ def scores(node: int, target: int = MALLARD, *, off_tree: bool = False):
         (Objective("own", lambda found: found.depth, constraints=(Constraint("hr", 0.5, 0.9),)), DUCK, 11 / 15),
     ],
 )
-def test_the_value_of_one_answer(objective: object, node: int, value: float) -> None:
-    assert image_value(make_objective(objective), scores(node)) == pytest.approx(value)  # type: ignore[arg-type]
+def test_the_value_of_one_answer(objective: object, node: int, worth: float) -> None:
+    assert value(make_objective(objective), node) == pytest.approx(worth)  # type: ignore[arg-type]
 
 
 def test_an_exact_answer_is_worth_most_and_one_off_the_tree_less_than_none() -> None:
     for name in ("hp", "hr_at_hp", "hf", "f_beta", "ihr_at_ihp"):
         objective = make_objective(name)
-        values = [image_value(objective, scores(node)) for node in range(len(TREE))]
-        off = image_value(objective, scores(TREE.root, off_tree=True))
+        values = [value(objective, node) for node in range(len(TREE))]
+        off = value(objective, TREE.root, off_tree=True)
         assert max(values) == pytest.approx(values[MALLARD]) == pytest.approx(1.0)
-        assert off < image_value(objective, scores(TREE.root))
+        assert off < value(objective, TREE.root)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +66,11 @@ def test_an_exact_answer_is_worth_most_and_one_off_the_tree_less_than_none() -> 
     ],
 )
 def test_feedback_says_how_much_is_right(node: int, flags: dict[str, bool], said: list[str]) -> None:
-    text = feedback(TREE, TREE.root, node, MALLARD, **flags)
+    text = feedback(TREE, TREE.root, row(node, **flags))
     assert [words for words in said if words not in text] == [], text
 
 
 def test_feedback_names_no_label() -> None:
     labels = [name for node in range(len(TREE)) if node != TREE.root for name in TREE.names(node)]
     for node, target in itertools.product(range(len(TREE)), TREE.leaves):
-        assert find_labels(feedback(TREE, TREE.root, node, int(target)), labels) == []
+        assert find_labels(feedback(TREE, TREE.root, row(node, int(target))), labels) == []

@@ -12,8 +12,7 @@ from rich.console import Console
 import taxtune
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Failure
-from taxtune.policies import Vote
-from taxtune.policies.base import Places
+from taxtune.policies import Places, Vote
 from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
 from taxtune.tuning.calibrate import CalibrationRun, read_calibration

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import jinja2
 import pytest
 from hypothesis import example, given, settings
@@ -183,32 +181,6 @@ class TestVariables:
 
     def test_values_are_not_rendered_again(self):
         assert render("{{ question }}", {"question": "{{ domain }}"}) == "{{ domain }}"
-
-
-class TestEmptyLists:
-    BARE: Mapping[str, object] = {**SAMPLE, "examples": [], "ranks": ["species"]}
-
-    @pytest.mark.parametrize(
-        "source", ["Such as {{ examples | join(', ') }}.", "{{ ranks[:-1] | join(' or ') }} it is."]
-    )
-    def test_a_sentence_that_would_break_off_is_refused(self, source: str):
-        message = refusal(source, sample=self.BARE)
-        assert "prints an empty list" in message
-        assert "'examples' has no items here" in message
-        check_template(source)
-        # What has been accepted once renders ever after.
-        assert render(source, self.BARE)
-
-    @pytest.mark.parametrize(
-        "source",
-        [
-            "One name{% if examples %}, such as {{ examples | join(', ') }}{% endif %}.",
-            "Give the {{ ranks[:-1] | join(' or ') if ranks[:-1] else 'group' }}.",
-            "Name it.{% for example in examples %} Or {{ example }}.{% endfor %}",
-        ],
-    )
-    def test_one_that_does_not_build_on_the_list_is_accepted(self, source: str):
-        check_template(source, sample=self.BARE)
 
 
 class TestRepeats:

@@ -29,22 +29,6 @@ __all__ = [
 _GROUP = "taxtune.proposers"
 
 
-class _ObjectProposer(Proposer):
-    """An object with `propose` alone, and the defaults of everything else."""
-
-    def __init__(self, given: Any) -> None:
-        self._given = given
-
-    def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
-    ) -> Proposal:
-        proposal = self._given.propose(history, goal, iteration=iteration, seed=seed, check=check)
-        return proposal if isinstance(proposal, Proposal) else Proposal(proposal)
-
-    def identity(self) -> dict[str, str | int | float | None]:
-        return {"kind": type(self._given).__qualname__}
-
-
 class FunctionProposer(Proposer):
     """A function that writes the next template.
 
@@ -71,8 +55,11 @@ class FunctionProposer(Proposer):
             ProposalFailed: The template is not acceptable.
             ProposerError: The function fails, or does not return text.
         """
+        given = (list(history), goal) if self._wants_goal else (list(history),)
         try:
-            template = self.function(list(history), goal) if self._wants_goal else self.function(list(history))
+            template = self.function(*given)
+            if not isinstance(template, str):
+                raise TypeError(f"it returned {template!r}, not a template as a str")
         except ProposerError:
             raise
         except Exception as error:
@@ -80,12 +67,6 @@ class FunctionProposer(Proposer):
                 f"The proposer failed in iteration {iteration}: {type(error).__name__}: {error}.",
                 remedy="Fix the function and continue with resume=True; finished work is saved.",
             ) from error
-        if not isinstance(template, str):
-            raise ProposerError(
-                f"The proposer did not return text in iteration {iteration}.",
-                value=template,
-                remedy="Return a template as a str.",
-            )
         try:
             check(template)
         except TemplateError as error:
@@ -114,11 +95,9 @@ def make_proposer(what: str | Proposer | Callable[..., str], **settings: Any) ->
     """
     if isinstance(what, Proposer):
         return what
+    if callable(what):
+        return FunctionProposer(what)
     if not isinstance(what, str):
-        if hasattr(what, "propose"):
-            return _ObjectProposer(what)
-        if callable(what):
-            return FunctionProposer(what)
         raise ProposerError(
             "This is not a proposer.", value=what, remedy="Give a name, a function of the history, or a Proposer."
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import yaml
@@ -15,18 +14,17 @@ from taxtune.errors import TaxtuneError, TemplateError
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Sample, paired_bootstrap
 from taxtune.models.api import Completion, ToolCall
-from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed
-from taxtune.tuning.proposers.evidence import ErrorRegions, evidence, row_values
-from taxtune.tuning.proposers.llm import DEFAULT_MODEL, ChatProposer, Conversation, UsedUpError, check_whole, words
+from taxtune.tuning.proposers.base import Check, Goal, Proposal
+from taxtune.tuning.proposers.evidence import evidence, measures_of, row_values
+from taxtune.tuning.proposers.llm import DEFAULT_MODEL, ChatProposer
 from taxtune.tuning.proposers.messages import Messages
+from taxtune.tuning.proposers.replies import check_whole
 from taxtune.tuning.records import IterationRecord, SampleResult
 
 __all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]
 
 _CALLS = 8  # that one reply may make
-_IDLE = 3  # replies in a row that may do nothing
 _RESULT = 16_000  # characters of a tool's result that are sent
-_GROUPS = 12  # of the taxonomy that are shown at a time
 _RESAMPLES = 2_000
 _NAME = re.compile(r"\s*(?:(?P<draft>draft)|iteration)?\s*(?P<number>\d+)\s*", re.IGNORECASE)
 
@@ -34,12 +32,12 @@ _NAME = re.compile(r"\s*(?:(?P<draft>draft)|iteration)?\s*(?P<number>\d+)\s*", r
 class AgentProposer(ChatProposer):
     """Lets a chat model work on the next template with tools.
 
-    The model reads the history, looks at where on the taxonomy answers went wrong, tries drafts on some of the tuning
-    images, and submits a template, which is checked and scored as every other. Labels of the images are hidden from it.
+    The model reads the history, looks at what went wrong with any template, tries drafts on some of the tuning images,
+    and submits a template, which is checked and scored as every other. Labels of the images are hidden from it.
 
-    A reply that cannot be used goes back with the reason. The iteration fails where no template was submitted within
-    the turns, or after three replies in a row that did nothing. An interrupted iteration begins anew; the answers about
-    its drafts are in the answer store.
+    A reply that calls no tool goes back with the reason. The iteration fails where no template was submitted within the
+    turns, or after three such replies in a row. An interrupted iteration begins anew; answers about its drafts are in
+    the answer store.
 
     Args:
         model: A chat model that litellm reaches, with its provider, and that can call tools.
@@ -49,6 +47,7 @@ class AgentProposer(ChatProposer):
     """
 
     name = "agent"
+    _again = "agent_again.j2"
 
     def __init__(
         self, model: str = DEFAULT_MODEL, *, max_turns: int = 12, trial_images: int = 60, **settings: Any
@@ -61,12 +60,6 @@ class AgentProposer(ChatProposer):
         """Returns the model, its settings and the hash of the messages; never the key."""
         return {**super().identity(), "max_turns": self._max_turns, "trial_images": self._trial_images}
 
-    @cached_property
-    def _descriptions(self) -> dict[str, Any]:
-        """The descriptions of the tools and their arguments."""
-        found: dict[str, Any] = yaml.safe_load(self._messages.text("agent_tools.j2"))
-        return found
-
     def propose(
         self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
     ) -> Proposal:
@@ -78,100 +71,55 @@ class AgentProposer(ChatProposer):
             TaxtuneError: The model that drafts are tried on cannot be asked.
         """
         tools = AgentTools(history, goal, check, messages=self._messages, trial_images=self._trial_images)
-        first = self._messages.first(
+        conversation = self._begin(
             history,
             goal,
-            budget=self._max_history_tokens,
-            count=self._chat.count_tokens,
+            iteration,
+            seed,
             system="agent.j2",
             max_turns=self._max_turns,
             trial_images=self._trial_images,
             can_try="try_draft" in tools.useful,
         )
-        conversation = Conversation(self._chat, first, seed, iteration)
         conversation.rejected = tools.rejected
-        idle = used_up = turn = 0
-        while turn < self._max_turns and idle < _IDLE:
-            turn += 1
-            last = turn == self._max_turns
-            if last:
-                # Not in a message of its own: some providers take no user's message right after a tool's.
-                conversation.messages[-1]["content"] += f"\n\n{self._messages.text('agent_last.j2')}"
-            reply = conversation.reply(_offered(self._descriptions, ("submit",) if last else tools.useful))
-            try:
-                check_whole(reply)
-                useful = self._take(reply, conversation, tools)
-            except UsedUpError as error:
-                # The same messages again, with another seed: the reply held nothing that could be answered.
-                conversation.record(reply, str(error))
-                useful, used_up = False, used_up + 1
-            except TemplateError as error:
-                conversation.refuse(reply, str(error), self._messages.text("agent_again.j2", reason=str(error)))
-                useful = False
-            if tools.submitted is not None:
-                return Proposal(tools.submitted, **conversation.account)
-            idle, used_up = (0, 0) if useful else (idle + 1, used_up)
-        if idle == _IDLE:
-            reason = f"The model did nothing useful in {_IDLE} replies in a row: {conversation.trace[-1].result}"
-        else:
-            reason = f"The model submitted no acceptable template in {turn} replies."
-            reason += f" The last reason: {tools.rejected[-1][1]}" if tools.rejected else ""
-        # One that thinks for longer than it may will do so in the next iteration.
-        raise ProposalFailed(reason, out_of_reach=used_up == _IDLE, **conversation.account)
+        descriptions = yaml.safe_load(self._messages.text("agent_tools.j2"))
 
-    def _take(self, reply: Completion, conversation: Conversation, tools: AgentTools) -> bool:
-        """Calls the tools that a reply asks for; returns whether any call was of use.
+        def offered(turn: int) -> list[dict[str, Any]]:
+            if turn < self._max_turns:
+                return _offered(descriptions, tools.useful)
+            # Not in a message of its own: some providers take no user's message right after a tool's.
+            conversation.messages[-1]["content"] += f"\n\n{self._messages.text('agent_last.j2')}"
+            return _offered(descriptions, ("submit",))
 
-        Raises:
-            TemplateError: If it calls no tool.
-        """
-        if not reply.tool_calls:
-            raise TemplateError("The reply calls no tool.")
-        calls = [_as_sent(call) for call in reply.tool_calls]
-        conversation.messages.append({"role": "assistant", "content": words(reply) or None, "tool_calls": calls})
-        useful = False
-        for number, call in enumerate(reply.tool_calls):
-            result: Mapping[str, Any]
-            try:
-                if tools.submitted is not None:
-                    raise ToolError("A template has been submitted.")
-                if number >= _CALLS:
-                    raise ToolError(f"A reply may make at most {_CALLS} calls.")
-                result = tools.call(call.name, call.arguments)
-                useful = True
-            except (ToolError, TemplateError) as error:
-                result = {"error": str(error)}
-                useful |= isinstance(error, TemplateError)  # a template was written, though not an acceptable one
-            text = json.dumps(result, ensure_ascii=False)[:_RESULT]
-            conversation.record(reply, text, call, first=number == 0)
-            conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
-        return useful
+        def read(reply: Completion) -> str | None:
+            check_whole(reply)
+            if not reply.tool_calls:
+                raise TemplateError("The reply calls no tool.")
+            conversation.send_back(reply, [_as_sent(call) for call in reply.tool_calls])
+            for number, call in enumerate(reply.tool_calls):
+                text = tools.result(call) if number < _CALLS else _error(f"A reply may make at most {_CALLS} calls.")
+                conversation.record(reply, text, call, first=number == 0)
+                conversation.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+            return tools.submitted
+
+        return self._until_accepted(conversation, read, self._max_turns, offered)
 
 
 class ToolError(TaxtuneError):
     """A call of a tool that cannot be carried out; the reason goes back to the model."""
 
 
-class _Arguments(BaseModel):
+class _Template(BaseModel):
     model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
-
-
-class _Failures(_Arguments):
     template: str
-    inside: str = ""
 
 
-class _TryDraft(_Arguments):
-    template: str
+class _Draft(_Template):
     images: int = Field(ge=1)
 
 
-class _Submit(_Arguments):
-    template: str
-
-
 #: The tools by name, each with its arguments; `prompts/proposer/agent_tools.j2` describes them.
-TOOLS: Mapping[str, type[_Arguments]] = {"failures": _Failures, "try_draft": _TryDraft, "submit": _Submit}
+TOOLS: Mapping[str, type[_Template]] = {"failures": _Template, "try_draft": _Draft, "submit": _Template}
 
 
 class AgentTools:
@@ -193,15 +141,21 @@ class AgentTools:
         self._messages = messages
         self._left = trial_images
         self._drafts: dict[str, tuple[SampleResult, ...]] = {}
-        rows = [row for record in history for row in record.rows]
-        assert goal.taxonomy is not None  # every run has one
-        self._regions = ErrorRegions(goal.taxonomy, goal.domain_node, rows)
 
     @property
     def useful(self) -> tuple[str, ...]:
         """The tools that can be of use: no draft can be tried where nothing can be asked or no image is left."""
         can_try = self._goal.ask is not None and self._left > 0
         return tuple(name for name in TOOLS if can_try or name != "try_draft")
+
+    def result(self, call: ToolCall) -> str:
+        """Returns the result of a call, or why it has none, as JSON; nothing is done once a template is submitted."""
+        if self.submitted is not None:
+            return _error("A template has been submitted.")
+        try:
+            return json.dumps(self.call(call.name, call.arguments), ensure_ascii=False)[:_RESULT]
+        except (ToolError, TemplateError) as error:
+            return _error(str(error))
 
     def call(self, name: str, arguments: str) -> dict[str, Any]:
         """Returns the result of a tool, as plain values, for its arguments as JSON.
@@ -221,30 +175,10 @@ class AgentTools:
         result: dict[str, Any] = getattr(self, f"_{name}")(**dict(given))
         return result
 
-    def _failures(self, template: str, inside: str) -> dict[str, Any]:
+    def _failures(self, template: str) -> dict[str, Any]:
         source, rows = self._named(template)
-        node = self._regions.find(inside)
-        if node is None:
-            raise ToolError(f"There is no group {inside!r}.", remedy="Write it as a result of failures has it.")
-        within = self._regions.within(rows, node)
-        groups: list[dict[str, Any]] = []
-        for name, part in self._regions.below(within, node):
-            found = evidence(part, self._goal)
-            groups.append(
-                {
-                    "group": name or self._goal.domain,
-                    "images": 0 if found is None else found.images,
-                    "scores": {metric_name(s.measure): round(s.mean, 3) for s in found.scores} if found else {},
-                    "mistakes": {str(mistake.kind): mistake.count for mistake in found.mistakes} if found else {},
-                }
-            )
-        # The costliest first, by what they take from the mean of the first score.
-        groups.sort(key=lambda group: (next(iter(group["scores"].values()), 1.0) - 1.0) * group["images"])
-        return {
-            "images": sum(map(_counts, within)),
-            "groups": groups[:_GROUPS],
-            "answers": self._messages.evidence(within, self._goal, template=source),
-        }
+        answers = self._messages.evidence(rows, self._goal, template=source)
+        return {"images": len(rows), "answers": answers}
 
     def _try_draft(self, template: str, images: int) -> dict[str, Any]:
         if self._goal.ask is None:
@@ -260,20 +194,19 @@ class AgentTools:
                 raise ToolError("The run's budget leaves no images for drafts.", remedy="Submit a template.")
             self._left -= len(rows) - len(asked)
             self._drafts[template] = rows
-            self._regions.learn(rows)
         rows = self._drafts[template][:wanted]
         found = evidence(rows, self._goal, template=template)
-        scores = () if found is None else found.scores
+        scores = {
+            metric_name(score.measure): {"mean": round(score.mean, 3), "standard_error": round(score.standard_error, 3)}
+            for score in (() if found is None else found.scores)
+        }
         scored = [record for record in self._records.values() if record.value is not None and record.rows]
         best = max(scored, key=lambda record: (record.feasible, record.value, -record.iteration), default=None)
         return {
             "draft": f"draft {list(self._drafts).index(template) + 1}",
             "images": len(rows),
             "missing": sum(row.answer is None for row in rows),
-            "scores": {
-                metric_name(s.measure): {"mean": round(s.mean, 3), "standard_error": round(s.standard_error, 3)}
-                for s in scores
-            },
+            "scores": scores,
             **({} if best is None else {f"minus iteration {best.iteration}": self._differences(rows, best.rows)}),
             "trial_images_left": self._left,
         }
@@ -318,20 +251,15 @@ class AgentTools:
         others = {row.example: row for row in second if _counts(row)}
         a = [row for row in first if _counts(row) and row.example in others]
         b = [others[row.example] for row in a]
-        found = evidence(a, self._goal)
         samples = []
-        for name in () if found is None else (score.measure for score in found.scores):
+        for name in measures_of(self._goal.objective):
             values, other = row_values(a, name), row_values(b, name)
             if values is not None and other is not None:
                 samples.append((Sample.mean(name, values), Sample.mean(name, other)))
+        found = paired_bootstrap(*samples, resamples=_RESAMPLES)
         return {"images": len(a)} | {
-            metric_name(name): {
-                "difference": round(each.difference, 3),
-                "low": round(each.low, 3),
-                "high": round(each.high, 3),
-                "p": round(each.p_value, 3),
-            }
-            for name, each in paired_bootstrap(*samples, resamples=_RESAMPLES).items()
+            metric_name(name): {key: round(getattr(each, key), 3) for key in ("difference", "low", "high", "p_value")}
+            for name, each in found.items()
         }
 
 
@@ -357,6 +285,10 @@ def _as_sent(call: ToolCall) -> dict[str, Any]:
         is_object = False
     function = {"name": call.name, "arguments": call.arguments if is_object else "{}"}
     return {"id": call.id, "type": "function", "function": function}
+
+
+def _error(reason: str) -> str:
+    return json.dumps({"error": reason}, ensure_ascii=False)[:_RESULT]
 
 
 def _counts(row: SampleResult) -> bool:

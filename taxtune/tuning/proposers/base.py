@@ -84,7 +84,7 @@ class Proposal:
 class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not the run
     """No acceptable template in this iteration, which is recorded as failed; the run goes on.
 
-    The arguments not listed here are those of `Proposal`.
+    The other arguments are those of `Proposal`.
 
     Args:
         reason: Why, fit for the record and for the proposer's next message.
@@ -105,14 +105,9 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
         out_of_reach: bool = False,
     ) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.rejected = rejected
-        self.trace = trace
-        self.prompt_tokens = prompt_tokens
-        self.completion_tokens = completion_tokens
-        self.cost_usd = cost_usd
-        self.final = final
-        self.out_of_reach = out_of_reach
+        self.reason, self.rejected, self.trace = reason, rejected, trace
+        self.prompt_tokens, self.completion_tokens, self.cost_usd = prompt_tokens, completion_tokens, cost_usd
+        self.final, self.out_of_reach = final, out_of_reach
 
 
 @runtime_checkable

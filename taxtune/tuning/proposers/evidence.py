@@ -8,7 +8,7 @@ anything is left to win. No label of a tuning image is named: see `hiding.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GRADED",
-    "ErrorRegions",
     "Evidence",
     "HiddenAnswer",
     "Level",
@@ -136,11 +135,6 @@ class Evidence:
     mistakes: tuple[Mistake, ...]
     ceiling: bool
 
-    @property
-    def image_worth(self) -> float:
-        """The most by which one image can change a mean of values in [0, 1]."""
-        return 1 / self.images
-
 
 def evidence(
     record: IterationRecord | Sequence[SampleResult], goal: Goal, *, template: str | None = None
@@ -214,51 +208,6 @@ def hidden_answers(
             guessed=row.confidence is not None,
         )
     return hidden
-
-
-class ErrorRegions:
-    """Groups of the taxonomy that the rows' images belong to, under numbers: "family 2.1" is a part of "order 2".
-
-    They are numbered in the order in which the images show them, so that a number tells nothing of a name. The domain
-    has no number.
-    """
-
-    def __init__(self, taxonomy: Taxonomy, domain: int, rows: Iterable[SampleResult] = ()) -> None:
-        self._tree, self._domain = taxonomy, domain
-        self._numbers: dict[int, str] = {domain: ""}
-        self._children: Counter[int] = Counter()
-        self.learn(rows)
-
-    def learn(self, rows: Iterable[SampleResult]) -> None:
-        """Numbers the groups of further images."""
-        for row in rows:
-            above, *nodes = self._tree.ancestors(row.target)[int(self._tree.depth[self._domain]) :].tolist()
-            for node in nodes:
-                if node not in self._numbers:
-                    self._children[above] += 1
-                    self._numbers[node] = f"{self._numbers[above]}.{self._children[above]}".lstrip(".")
-                above = node
-
-    def find(self, name: str) -> int | None:
-        """Returns the node of a group, such as "order 2"; None where there is none. An empty name is the domain."""
-        number = name.split()[-1] if name.split() else ""
-        return next((node for node, known in self._numbers.items() if known == number), None)
-
-    def within(self, rows: Sequence[SampleResult], group: int) -> list[SampleResult]:
-        """Returns the rows whose truth is in a group."""
-        return [row for row in rows if bool(self._tree.is_ancestor(group, row.target))]
-
-    def below(self, rows: Sequence[SampleResult], group: int) -> list[tuple[str, list[SampleResult]]]:
-        """Returns the groups right below a group, each with the rows whose truth is in it; the domain has no name."""
-        parts: dict[int, list[SampleResult]] = {}
-        for row in self.within(rows, group):
-            # A truth that is the group itself is a part of its own.
-            lineage = self._tree.ancestors(row.target)[int(self._tree.depth[group]) :].tolist()
-            parts.setdefault(lineage[min(1, len(lineage) - 1)], []).append(row)
-        return [
-            (f"{self._tree.ranks[node] or 'group'} {number}" if (number := self._numbers.get(node)) else "", part)
-            for node, part in parts.items()
-        ]
 
 
 def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 import sys
@@ -68,31 +69,23 @@ class Choice(_Model):
 
 
 class Slot(_Model):
-    """One place in a template.
+    """One place in a template: its name in the record, its purpose for people, and the sentences that can stand there.
 
-    Attributes:
-        id: Its name in the record.
-        about: Its purpose, for people.
-        choices: The sentences that can stand there.
+    Raises:
+        ValueError: If two choices have one id.
     """
 
     id: _Id
     about: str = ""
     choices: Annotated[tuple[Choice, ...], Field(min_length=1)]
 
-    def text(self, choice: str) -> str:
-        """Returns the text of a choice."""
-        return next(c.text for c in self.choices if c.id == choice)
+    def model_post_init(self, _: object) -> None:
+        """Checks the ids of the choices."""
+        _distinct(choice.id for choice in self.choices)
 
     def allowed(self, stance: str | None) -> tuple[Choice, ...]:
         """Returns the choices that go with a stance: all of them with None."""
         return tuple(c for c in self.choices if stance is None or c.stance in (None, stance))
-
-
-class _File(_Model):
-    name: str = ""
-    extends: str | None = None
-    slots: Annotated[tuple[Slot, ...], Field(min_length=1)]
 
 
 class Fragments(_Model):
@@ -101,16 +94,25 @@ class Fragments(_Model):
     Attributes:
         name: Name of the file that they were read from.
         slots: The slots.
+
+    Raises:
+        ValueError: If two slots have one id, or a slot has no choice that goes with a stance.
     """
 
-    name: str
-    slots: tuple[Slot, ...]
+    name: str = ""
+    slots: Annotated[tuple[Slot, ...], Field(min_length=1)]
+
+    def model_post_init(self, _: object) -> None:
+        """Checks the ids of the slots, and that each stance can be taken."""
+        _distinct(slot.id for slot in self.slots)
+        for stance, slot in itertools.product(self.stances, self.slots):
+            if not slot.allowed(stance):
+                raise ValueError(f"slot {slot.id!r} needs a choice without a stance: none goes with {stance!r}")
 
     @cached_property
     def stances(self) -> tuple[str, ...]:
         """The stances that choices take, in the order in which the file names them."""
-        taken = (choice.stance for slot in self.slots for choice in slot.choices)
-        return tuple(dict.fromkeys(stance for stance in taken if stance is not None))
+        return tuple(dict.fromkeys(c.stance for slot in self.slots for c in slot.choices if c.stance is not None))
 
     @property
     def compositions(self) -> int:
@@ -119,15 +121,8 @@ class Fragments(_Model):
 
     def compose(self, parameters: Mapping[str, str]) -> str:
         """Returns the template of a choice by slot: the texts in the order of the slots, joined with a space."""
-        texts = (slot.text(parameters[slot.id]).strip() for slot in self.slots)
+        texts = (c.text.strip() for slot in self.slots for c in slot.choices if c.id == parameters[slot.id])
         return " ".join(text for text in texts if text)
-
-    def fits(self, parameters: Mapping[str, str]) -> bool:
-        """Tells whether every slot has one of its choices, none contradicts another, and there is nothing else."""
-        if parameters.keys() != {slot.id for slot in self.slots}:
-            return False
-        chosen = [choice for slot in self.slots for choice in slot.choices if choice.id == parameters[slot.id]]
-        return len(chosen) == len(self.slots) and len({c.stance for c in chosen if c.stance is not None}) < 2
 
     def parameters(self, number: int) -> dict[str, str]:
         """Returns the composition of a number from 0 to `compositions` - 1."""
@@ -164,50 +159,21 @@ class Fragments(_Model):
 def read_fragments(source: str | Path = "default") -> Fragments:
     """Reads a fragment file.
 
-    A file that names another one under `extends` adds to it: choices to the slots that are there, slots after them.
-
     Args:
         source: Name of a file in `prompts/fragments/` without its ending, or the path of a YAML file.
 
     Raises:
-        ProposerError: A file is missing, is not YAML or does not have the right form; file and key are named.
+        ProposerError: The file is missing, is not YAML or does not have the right form; file and key are named.
     """
-    path = _find(source, None)
-    fragments = Fragments(name=path.stem, slots=tuple(_read(path, ()).values()))
-    for stance in fragments.stances:
-        for slot in fragments.slots:
-            if not slot.allowed(stance):
-                raise ProposerError(
-                    f"slot {slot.id!r}: none of its choices goes with the stance {stance!r}, so no template can hold "
-                    "a choice with that stance.",
-                    file=path,
-                    remedy="Add a choice without a stance to the slot.",
-                )
-    return fragments
-
-
-def _find(source: str | Path, extending: Path | None) -> Path:
     known = prompts_dir() / "fragments"
-    candidates = [Path(source).expanduser(), known / f"{source}.yaml"]
-    if extending is not None:
-        candidates.insert(0, extending.parent / source)
-    path = next((candidate for candidate in candidates if candidate.is_file()), None)
-    if path is None:
-        names = ", ".join(sorted(file.stem for file in known.glob("*.yaml")))
-        raise ProposerError(
-            f"There are no fragments {str(source)!r}.",
-            file=extending,
-            remedy=f"Give the path of a YAML file, or one of: {names}.",
-        )
-    return path
-
-
-def _read(file: Path, extending: tuple[Path, ...]) -> dict[str, Slot]:
-    """Returns the slots of a file and of those that it extends, by id."""
-    if file.resolve() in extending:
-        raise ProposerError("The file extends itself.", file=file, remedy="Remove its 'extends'.")
+    file = Path(source).expanduser()
+    file = file if file.is_file() else known / f"{source}.yaml"
+    if not file.is_file():
+        names = ", ".join(sorted(path.stem for path in known.glob("*.yaml")))
+        remedy = f"Give the path of a YAML file, or one of: {names}."
+        raise ProposerError(f"There are no fragments {str(source)!r}.", remedy=remedy)
     try:
-        parsed = _File.model_validate(load_yaml(file.read_text(encoding="utf-8")))
+        fragments = Fragments.model_validate(load_yaml(file.read_text(encoding="utf-8")))
     except ValidationError as error:
         first = error.errors()[0]
         raise ProposerError(
@@ -222,29 +188,24 @@ def _read(file: Path, extending: tuple[Path, ...]) -> dict[str, Slot]:
         problem = getattr(error, "problem", None) or str(error)
         row = None if mark is None else mark.line + 1
         raise ProposerError(f"The fragments cannot be read: {problem}.", file=file, row=row) from None
-    slots = {} if parsed.extends is None else _read(_find(parsed.extends, file), (*extending, file.resolve()))
-    for slot in parsed.slots:
-        choices = {choice.id: choice for choice in (slots[slot.id].choices if slot.id in slots else ())}
-        for choice in slot.choices:
-            if choices.setdefault(choice.id, choice) != choice:
-                raise ProposerError(
-                    f"slot {slot.id!r}, choice {choice.id!r}: another choice has this id with another text or stance.",
-                    file=file,
-                    remedy="Give it another id.",
-                )
-        slots[slot.id] = slots.get(slot.id, slot).model_copy(update={"choices": tuple(choices.values())})
-    return slots
+    return fragments.model_copy(update={"name": file.stem})
+
+
+def _distinct(ids: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in ids:
+        if name in seen:
+            raise ValueError(f"the id {name!r} is given twice")
+        seen.add(name)
 
 
 class RandomProposer(Proposer):
     """Composes a template from one choice of every slot, drawn uniformly among the compositions that were not tried.
 
-    It learns nothing from the scores, so it is what any other proposer must beat. A proposal is a function of the seed,
-    the iteration and what was tried, so a resumed run proposes what an uninterrupted one would have.
+    It learns nothing from the scores, so it is what any other proposer must beat.
 
     Args:
-        fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file, or fragments that
-            were read before.
+        fragments: Name of a file in `prompts/fragments/` without its ending, the path of a YAML file, or `Fragments`.
     """
 
     name = "random"
@@ -309,10 +270,7 @@ class FragmentsProposer(RandomProposer):
     A record counts by its number of answers. Those of equally many images were asked about the same ones, which may be
     easy or hard; so that number is in the model like one more choice, and predictions are for the largest.
 
-    Until eight compositions are scored it draws as `RandomProposer` does.
-
-    Args:
-        fragments: As for `RandomProposer`.
+    Until eight compositions are scored it draws as `RandomProposer` does, whose arguments it takes.
     """
 
     name = "fragments"
@@ -327,7 +285,7 @@ class FragmentsProposer(RandomProposer):
         scored = [
             (record.parameters, record.scores, len(record.rows))
             for record in history
-            if record.scores is not None and self.fragments.fits(record.parameters)
+            if record.scores is not None and record.parameters  # the baseline is no composition
         ]
         if len(scored) < _UNLED:
             return compositions
@@ -366,17 +324,10 @@ class FragmentsProposer(RandomProposer):
 def _drawn_values(
     known: FloatArray, values: FloatArray, weights: FloatArray, asked: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Values of compositions in one draw from the posterior of a Bayesian ridge regression.
+    """Values in one draw from the posterior of a Bayesian ridge regression, shape (m,).
 
-    Args:
-        known: Features of the compositions whose values are known, shape (n, features).
-        values: Their values, shape (n,).
-        weights: How much each counts, shape (n,).
-        asked: Features of the compositions in question, shape (m, features).
-        rng: Random numbers.
-
-    Returns:
-        The values, shape (m,).
+    `known`, shape (n, features), are the features of compositions with `values` and `weights`, shape (n,); `asked`,
+    shape (m, features), those of the compositions in question.
     """
     centre = np.average(values, weights=weights)
     root = np.sqrt(weights)

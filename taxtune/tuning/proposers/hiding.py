@@ -30,28 +30,15 @@ _ROUND = str.maketrans("[]", "()")
 _BRACKETS = re.compile(r"\[[^\[\]]*\]")
 _ARTICLE = re.compile(r"\b(?:an?|the) (?=\[(?:a wrong|the right|more specific) )", re.IGNORECASE)
 _LONGEST_NAME = 12  # words
+_Names = dict[tuple[str, ...], tuple[int, ...]]  # nodes by their name's words
 
 # Colours, sizes and continents are left out of these: they are halves of names ("American [the right family]").
 _GRAMMAR = (
-    english.ARTICLES
-    | english.ONE
-    | english.ALTERNATIVE
-    | english.NEGATION
-    | english.CERTAINTY
-    | english.REFUSAL
-    | english.PRECISION
-    | english.COMPARISON
-    | english.SEEMS
-    | english.PREPOSITIONS
-    | english.BREAKS
-    | english.HAVING
-    | english.TELLING
-    | english.ANSWER_KEYS
-    | english.OTHER_KEYS
+    *(english.ARTICLES, english.ONE, english.ALTERNATIVE, english.NEGATION, english.CERTAINTY, english.REFUSAL),
+    *(english.PRECISION, english.COMPARISON, english.SEEMS, english.PREPOSITIONS, english.BREAKS, english.HAVING),
+    *(english.TELLING, english.ANSWER_KEYS, english.OTHER_KEYS, english.FILLER, english.TAIL, english.PICTURE),
 )
-_COMMON = frozenset(
-    folded for word in _GRAMMAR | english.FILLER | english.TAIL | english.PICTURE for folded in fold_words(word)
-)
+_COMMON = frozenset(folded for words in _GRAMMAR for word in words for folded in fold_words(word))
 
 
 class Hider:
@@ -96,13 +83,10 @@ class Hider:
             at, i = end, i + max(count, 1)
         hidden = _ARTICLE.sub("", _RUN.sub(ELSEWHERE, "".join([*parts, text[at:]])))
         # A prompt may have the model spell its answer with words of the prompt's own: "m a l l a r d".
-        return ELSEWHERE if find_labels(_BRACKETS.sub("|", hidden), self._secret(target)) else hidden
-
-    def _secret(self, target: int) -> set[str]:
-        """Returns the names between the domain and the target, this one included."""
         tree = self._taxonomy
         free = {name for v in tree.ancestors(self._domain) for name in tree.names(int(v))}
-        return {name for v in tree.ancestors(target) for name in tree.names(int(v))} - free
+        secret = {name for v in tree.ancestors(target) for name in tree.names(int(v))} - free
+        return ELSEWHERE if find_labels(_BRACKETS.sub("|", hidden), secret) else hidden
 
     def _meant(self, nodes: tuple[int, ...], target: int, node: int | None) -> int:
         if node is not None and node in nodes:
@@ -112,14 +96,7 @@ class Hider:
 
 
 def relation(taxonomy: Taxonomy, domain: int, node: int, target: int) -> str:
-    """Returns a node's relation to the truth, without a name: "a wrong species of the right family".
-
-    Args:
-        taxonomy: The label tree.
-        domain: The node of what all images show.
-        node: The node that an answer names.
-        target: The true label's node.
-    """
+    """Returns a node's relation to the true one, without a name: "a wrong species of the right family"."""
     if bool(taxonomy.is_ancestor(node, domain)):
         return "no more than the domain"
     if bool(taxonomy.is_ancestor(node, target)):
@@ -146,19 +123,16 @@ def _visible(character: str) -> bool:
     return unicodedata.category(character) not in ("Cf", "Cs") and (character.isspace() or character.isprintable())
 
 
-def _longest(
-    names: dict[tuple[str, ...], tuple[int, ...]], words: list[tuple[str, ...]]
-) -> tuple[int, tuple[int, ...]]:
+def _longest(names: _Names, words: list[tuple[str, ...]]) -> tuple[int, tuple[int, ...]]:
     """Returns the length in words of the longest name at the start, and its nodes; 0 where there is none."""
     for count in range(len(words), 0, -1):
-        nodes = names.get(tuple(part for word in words[:count] for part in word))
-        if nodes:
+        if nodes := names.get(tuple(part for word in words[:count] for part in word)):
             return count, nodes
     return 0, ()
 
 
 @lru_cache(maxsize=4)
-def _names(taxonomy: Taxonomy) -> dict[tuple[str, ...], tuple[int, ...]]:
+def _names(taxonomy: Taxonomy) -> _Names:
     """Returns the nodes that have each name, folded as answers are."""
     table: dict[tuple[str, ...], list[int]] = {}
     for node in range(len(taxonomy)):

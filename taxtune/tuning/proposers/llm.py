@@ -3,35 +3,86 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from taxtune.errors import ModelError, ProposerError, TemplateError
-from taxtune.models import ModelSettings, RetryPolicy
+from taxtune.models import Answer, ModelSettings, RetryPolicy
 from taxtune.models.api import ApiModel, Completion, NoAnswerError, ToolCall
 from taxtune.models.api_errors import MessageTooLongError, without_credentials
 from taxtune.models.names import api_name
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import unwrap_reply, without_thoughts
+from taxtune.tuning.proposers.replies import UsedUpError, check_whole, unwrap_reply, without_thoughts
 from taxtune.tuning.records import IterationRecord, Turn
 
-__all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "ChatProposer", "Conversation", "LLMProposer", "UsedUpError", "words"]
+__all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "ChatProposer", "Conversation", "LLMProposer", "spent_on"]
 
 DEFAULT_MODEL = "openai/gpt-4o"
 """The paper used ChatGPT."""
 DEFAULT_RETRY = RetryPolicy(timeout=120.0)
 """A reasoning model may think for longer than a vision-language model answers."""
 
-_REPLIES = 3
+_IDLE = 3  # replies in a row that may be of no use
 _SHOWN = 4_000  # characters of a reply that are sent back
 _KEPT = 2_000  # characters of a turn's arguments and result in the record
 
 
-class UsedUpError(TemplateError):
-    """The reply was cut off while the model was still thinking."""
+class Conversation:
+    """The conversation with a chat model in one iteration: messages, turns, refusals, tokens and cost.
+
+    Attributes:
+        messages: The messages so far, in OpenAI's form.
+        rejected: Templates that were refused, each with the reason.
+        trace: The model's turns, for the record.
+    """
+
+    def __init__(self, chat: ApiModel, first: Sequence[Mapping[str, Any]], seed: int, iteration: int) -> None:
+        self.messages: list[dict[str, Any]] = [dict(message) for message in first]
+        self.rejected: list[tuple[str, str]] = []
+        self.trace: list[Turn] = []
+        self._chat = chat
+        self._seed = (seed, iteration)
+        self._replies: list[Completion] = []
+
+    def reply(self, tools: Sequence[Mapping[str, Any]] = ()) -> Completion:
+        """Returns the model's next reply; it may call `tools`.
+
+        Raises:
+            ProposalFailed: If it does not answer, or the conversation is longer than it reads.
+            ProposerError: If it cannot be asked, or the first message alone is longer than it reads.
+        """
+        seed = hashlib.sha256(repr((*self._seed, len(self._replies))).encode()).digest()[:4]
+        with _as_proposer_errors():
+            try:
+                self._replies.append(self._chat.converse(self.messages, seed=int.from_bytes(seed), tools=tools))
+            except NoAnswerError as error:
+                self._replies.append(error.spent)
+                raise ProposalFailed(error.message, out_of_reach=True, **self.account) from None
+            except MessageTooLongError as error:
+                if not self._replies:
+                    raise
+                raise ProposalFailed(error.message, **self.account) from None
+        return self._replies[-1]
+
+    def record(self, reply: Completion, result: str, call: ToolCall | None = None, *, first: bool = True) -> None:
+        """Records a turn: the reply or one of its calls, and the result; tokens stand with its first call."""
+        tool, written = (None, _words(reply)) if call is None else (call.name[:100], call.arguments[:_KEPT])
+        tokens = (reply.prompt_tokens, reply.completion_tokens) if first else (0, 0)
+        self.trace.append(Turn(tool, written, result[:_KEPT], *tokens))
+
+    def send_back(self, reply: Completion, calls: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Adds a reply to the messages; some providers refuse one without a text or a call."""
+        said = _words(reply)
+        content = {"content": said or None, "tool_calls": calls} if calls else {"content": said or "(an empty reply)"}
+        self.messages.append({"role": "assistant", **content})
+
+    @property
+    def account(self) -> dict[str, Any]:
+        """Refusals, turns, tokens and cost, as `Proposal` takes them."""
+        return {"rejected": tuple(self.rejected), "trace": tuple(self.trace), **spent_on(self._replies)}
 
 
 class ChatProposer(Proposer):
@@ -52,6 +103,7 @@ class ChatProposer(Proposer):
     """
 
     name = "chat"
+    _again = "again.j2"  # the prompt that sends a reply back
 
     def __init__(
         self,
@@ -101,6 +153,53 @@ class ChatProposer(Proposer):
         with _as_proposer_errors():
             self._chat.check()
 
+    def _begin(
+        self, history: Sequence[IterationRecord], goal: Goal, iteration: int, seed: int, **variables: Any
+    ) -> Conversation:
+        """Returns a conversation that begins with the goal and the history; `variables` are those of its prompts."""
+        budget, count = self._max_history_tokens, self._chat.count_tokens
+        first = self._messages.first(history, goal, budget=budget, count=count, **variables)
+        return Conversation(self._chat, first, seed, iteration)
+
+    def _until_accepted(
+        self,
+        conversation: Conversation,
+        read: Callable[[Completion], str | None],
+        turns: int = _IDLE,
+        tools: Callable[[int], Sequence[Mapping[str, Any]]] = lambda turn: (),
+    ) -> Proposal:
+        """Asks until `read` returns a template; a reply that it refuses (`TemplateError`) goes back with the reason.
+
+        `read` returns None where the model is to go on. `tools` are what it may call in a turn, counted from 1.
+        """
+        problems: list[str] = []  # of the latest replies, as many as were of no use in a row
+        used_up = turn = 0
+        while turn < turns and len(problems) < _IDLE:
+            turn += 1
+            reply = conversation.reply(tools(turn))
+            try:
+                template = read(reply)
+            except TemplateError as error:
+                problems.append(str(error))
+                conversation.record(reply, problems[-1])
+                if isinstance(error, UsedUpError):
+                    used_up += 1  # the same messages again, with another seed: there was nothing that could be shorter
+                    continue
+                conversation.send_back(reply)
+                again = self._messages.text(self._again, reason=problems[-1])
+                conversation.messages.append({"role": "user", "content": again})
+            else:
+                if template is not None:
+                    return Proposal(template, **conversation.account)
+                problems, used_up = [], 0
+        reasons = problems or [reason for _, reason in conversation.rejected[-1:]]
+        numbered = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, 1))
+        raise ProposalFailed(
+            f"The model gave no acceptable template in {turn} replies{f': {numbered}' if numbered else '.'}",
+            out_of_reach=used_up == _IDLE,  # it thinks for longer than it may, and will in the next iteration
+            **conversation.account,
+        )
+
 
 class LLMProposer(ChatProposer):
     """Asks a chat model for the next template.
@@ -134,122 +233,34 @@ class LLMProposer(ChatProposer):
             ProposalFailed: Three replies held no acceptable template, or the model did not answer.
             ProposerError: The model cannot be asked (its key is refused, it does not exist).
         """
-        first = self._messages.first(
-            history, goal, budget=self._max_history_tokens, count=self._chat.count_tokens, explain=self._evidence
-        )
-        conversation = Conversation(self._chat, first, seed, iteration)
-        used_up = 0
-        for _ in range(_REPLIES):
-            reply = conversation.reply()
-            template = reply.text
+        conversation = self._begin(history, goal, iteration, seed, explain=self._evidence)
+
+        def read(reply: Completion) -> str:
+            template = without_thoughts(reply.text)
             try:
                 check_whole(reply)
                 template = unwrap_reply(reply.text)
                 check(template)
-            except UsedUpError as error:
-                # The same messages again, with another seed: the reply held nothing that could be shorter.
-                conversation.rejected.append(("", str(error)))
-                conversation.record(reply, str(error))
-                used_up += 1
             except TemplateError as error:
                 conversation.rejected.append((template, str(error)))
-                conversation.refuse(reply, str(error), self._messages.text("again.j2", reason=str(error)))
-            else:
-                conversation.record(reply, "accepted")
-                return Proposal(template, **conversation.account)
-        reasons = " ".join(f"({number}) {reason}" for number, (_, reason) in enumerate(conversation.rejected, 1))
-        raise ProposalFailed(
-            f"The model did not give an acceptable template in {_REPLIES} replies: {reasons}",
-            # It thinks for longer than it may, and will in the next iteration.
-            out_of_reach=used_up == _REPLIES,
-            **conversation.account,
-        )
+                raise
+            conversation.record(reply, "accepted")
+            return template
+
+        return self._until_accepted(conversation, read)
 
 
-class Conversation:
-    """The conversation with a chat model in one iteration: messages, turns, refusals, tokens and cost.
-
-    Attributes:
-        messages: The messages so far, in OpenAI's form.
-        rejected: Templates that were refused, each with the reason.
-        trace: The model's turns, for the record.
-    """
-
-    def __init__(self, chat: ApiModel, first: Sequence[Mapping[str, Any]], seed: int, iteration: int) -> None:
-        self.messages: list[dict[str, Any]] = [dict(message) for message in first]
-        self.rejected: list[tuple[str, str]] = []
-        self.trace: list[Turn] = []
-        self._chat = chat
-        self._seed = (seed, iteration)
-        self._replies: list[Completion] = []
-
-    def reply(self, tools: Sequence[Mapping[str, Any]] = ()) -> Completion:
-        """Returns the model's next reply; it may call `tools`.
-
-        Raises:
-            ProposalFailed: If it does not answer, or the conversation is longer than it reads.
-            ProposerError: If it cannot be asked, or the first message alone is longer than it reads.
-        """
-        seed = hashlib.sha256(repr((*self._seed, len(self._replies))).encode()).digest()[:4]
-        with _as_proposer_errors():
-            try:
-                self._replies.append(self._chat.converse(self.messages, seed=int.from_bytes(seed), tools=tools))
-            except NoAnswerError as error:
-                self._replies.append(error.spent)
-                raise ProposalFailed(error.message, out_of_reach=True, **self.account) from None
-            except MessageTooLongError as error:
-                if not self._replies:
-                    raise
-                raise ProposalFailed(error.message, **self.account) from None
-        return self._replies[-1]
-
-    def refuse(self, reply: Completion, reason: str, message: str) -> None:
-        """Records a reply that cannot be used, and sends it back with a message."""
-        self.record(reply, reason)
-        # Some providers refuse a message without text.
-        self.messages.append({"role": "assistant", "content": words(reply) or "(an empty reply)"})
-        self.messages.append({"role": "user", "content": message})
-
-    def record(self, reply: Completion, result: str, call: ToolCall | None = None, *, first: bool = True) -> None:
-        """Records a turn: the reply or one of its calls, and the result; tokens stand with its first call."""
-        tool, written = (None, words(reply)) if call is None else (call.name[:100], call.arguments[:_KEPT])
-        tokens = (reply.prompt_tokens, reply.completion_tokens) if first else (0, 0)
-        self.trace.append(Turn(tool, written, result[:_KEPT], *tokens))
-
-    @property
-    def account(self) -> dict[str, Any]:
-        """Refusals, turns, tokens and cost, as `Proposal` takes them; a cost that is partly unknown is unknown."""
-        costs = [reply.cost_usd for reply in self._replies]
-        return {
-            "rejected": tuple(self.rejected),
-            "trace": tuple(self.trace),
-            "prompt_tokens": sum(reply.prompt_tokens for reply in self._replies),
-            "completion_tokens": sum(reply.completion_tokens for reply in self._replies),
-            "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
-        }
+def spent_on(replies: Sequence[Completion | Answer]) -> dict[str, Any]:
+    """Returns the tokens and the cost of replies, as `Proposal` takes them; one unknown cost makes it unknown."""
+    costs = [reply.cost_usd for reply in replies]
+    return {
+        "prompt_tokens": sum(reply.prompt_tokens for reply in replies),
+        "completion_tokens": sum(reply.completion_tokens for reply in replies),
+        "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+    }
 
 
-def check_whole(reply: Completion) -> None:
-    """Checks that a reply is complete.
-
-    Raises:
-        UsedUpError: If it was cut off before it began.
-        TemplateError: If it is a refusal, was stopped by a content filter or cut off.
-    """
-    if reply.refusal is not None:
-        raise TemplateError("The reply is a refusal, not a template.")
-    if reply.finish_reason == "content_filter":
-        raise TemplateError("The provider's content filter stopped the reply.")
-    if reply.finish_reason == "length" and not reply.tool_calls and not without_thoughts(reply.text):
-        raise UsedUpError(
-            f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
-            remedy="Raise proposer.max_tokens, or choose a model that reasons less.",
-        )
-    if reply.finish_reason == "length":
-        raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
-
-
-def words(reply: Completion) -> str:
+def _words(reply: Completion) -> str:
     """Returns the words of a reply as they are sent back; they may be none."""
     return (reply.text or reply.refusal or "").strip()[:_SHOWN]
 

@@ -94,20 +94,8 @@ class Messages:
         return [{"role": "system", "content": instructions}, {"role": "user", "content": past}]
 
     def objective(self, history: Sequence[IterationRecord], goal: Goal) -> str:
-        """Returns the goal's objective in words: its own, or those that follow from its scores and constraints.
-
-        Raises:
-            ProposerError: The objective's own words cannot be rendered.
-        """
+        """Returns the goal's objective in words, which follow from its scores and constraints."""
         objective = goal.objective
-        if objective.told is not None:
-            try:
-                return self._environment.from_string(objective.told).render(goal=goal).strip()
-            except (jinja2.TemplateError, TypeError, ValueError) as error:
-                raise ProposerError(
-                    f"What the objective {objective.name!r} tells the proposer cannot be rendered: {error}.",
-                    value=objective.told,
-                ) from None
         baseline = history[0].scores if history else None
         about = measures_of(objective)
         return self.text(
@@ -153,10 +141,10 @@ class Messages:
         order = {trial.iteration: trial for pair in zip(best, latest, strict=True) for trial in pair}
         kept: dict[int, str] = {}
         for number, (iteration, trial) in enumerate(order.items()):
-            explanations = [self.evidence(trial, goal), ""] if number < explained else [""]
-            for explanation in dict.fromkeys(explanations):
-                scores, fence = _scores(trial, goal), _fence(trial.template or "")
-                entry = self.text("entry.j2", trial=trial, scores=scores, fence=fence, evidence=explanation)
+            scores, fence = _scores(trial, goal), _fence(trial.template or "")
+            explanation = self.evidence(trial, goal) if number < explained else ""
+            for shown in dict.fromkeys((explanation, "")):
+                entry = self.text("entry.j2", trial=trial, scores=scores, fence=fence, evidence=shown)
                 if (cost := count(entry)) <= budget:
                     kept[iteration] = entry
                     budget -= cost

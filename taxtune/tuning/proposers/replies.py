@@ -6,8 +6,9 @@ import json
 import re
 
 from taxtune.errors import TemplateError
+from taxtune.models.api import Completion
 
-__all__ = ["unwrap_reply", "without_thoughts"]
+__all__ = ["UsedUpError", "check_whole", "unwrap_reply", "without_thoughts"]
 
 _TAG = "(?:think|thinking|thought|reasoning)"
 # Thoughts that end, thoughts that were cut off, and thoughts whose opening tag the server put into the prompt.
@@ -38,6 +39,30 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL_LENGTH = 600  # a template that begins with an apology and is longer than this is taken for one
+
+
+class UsedUpError(TemplateError):
+    """The reply was cut off while the model was still thinking."""
+
+
+def check_whole(reply: Completion) -> None:
+    """Checks that a reply is complete.
+
+    Raises:
+        UsedUpError: If it was cut off before it began.
+        TemplateError: If it is a refusal, was stopped by a content filter or cut off.
+    """
+    if reply.refusal is not None:
+        raise TemplateError("The reply is a refusal, not a template.")
+    if reply.finish_reason == "content_filter":
+        raise TemplateError("The provider's content filter stopped the reply.")
+    if reply.finish_reason == "length" and not reply.tool_calls and not without_thoughts(reply.text):
+        raise UsedUpError(
+            f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
+            remedy="Raise proposer.max_tokens, or choose a model that reasons less.",
+        )
+    if reply.finish_reason == "length":
+        raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
 
 
 def unwrap_reply(reply: str | None) -> str:

@@ -124,7 +124,7 @@ def test_a_submission_becomes_the_proposal_with_tokens_cost_and_trace():
     assert proposal.cost_usd > 0
     look, done = proposal.trace
     assert (look.tool, json.loads(look.arguments), look.prompt_tokens) == ("failures", {"template": "0"}, PROMPT_TOKENS)
-    assert "order 1" in look.result
+    assert "Where the answers stop" in look.result
     assert (done.tool, json.loads(done.arguments)) == ("submit", {"template": GOOD})
     first, second = server.chats
     assert second.messages[: len(first.messages)] == first.messages
@@ -159,23 +159,14 @@ def test_drafts_are_not_offered_where_they_cannot_be_tried():
     assert "may be tried on" not in request.messages[0]["content"]
 
 
-def test_failures_are_shown_by_region_with_numbers_for_names():
-    _, (top, inside), _ = used(
-        calls(("failures", {"template": 0}), ("failures", {"template": "iteration 0", "inside": "order 1"})), submit()
-    )
-    groups = {group["group"]: group for group in top["groups"]}
+def test_failures_are_shown_without_names():
+    _, (shown,), _ = used(calls(("failures", {"template": 0})), submit())
+    assert shown["images"] == 6
     # The two finches are each taken for the other; one owl for a finch, of the other there is no answer.
-    assert set(groups) == {"order 1", "order 2"}
-    assert groups["order 1"]["images"] == 4
-    assert groups["order 1"]["mistakes"] == {"sibling": 2, "wrong branch": 1}
-    assert (groups["order 2"]["images"], groups["order 2"]["mistakes"]) == (1, {"wrong branch": 1})
-    assert top["images"] == 5
-    assert "Where the answers stop" in top["answers"]
-    assert inside["images"] == 4
-    assert [group["group"] for group in inside["groups"]] == ["family 1.1", "family 1.2"]
-    for shown in (json.dumps(top), json.dumps(inside)):
-        for name in ("finch", "jay", "owl", "Corvidae", "Fringillidae", "Passeriformes"):
-            assert name not in shown
+    for words in ("Where the answers stop", "sibling: 2 answers", "no answer, the call failed: 1 answer"):
+        assert words in shown["answers"]
+    for name in ("finch", "jay", "owl", "Corvidae", "Fringillidae", "Passeriformes"):
+        assert name not in shown["answers"]
 
 
 def test_a_draft_is_tried_and_only_further_images_are_asked_about():
@@ -199,7 +190,7 @@ def test_a_draft_is_tried_and_only_further_images_are_asked_about():
     assert paired["images"] == 6
     assert paired["hR"]["difference"] > 0 == paired["hP"]["difference"]
     assert paired["hR"]["low"] <= paired["hR"]["difference"] <= paired["hR"]["high"]
-    assert 0 < paired["hR"]["p"] <= 1
+    assert 0 < paired["hR"]["p_value"] <= 1
 
 
 def test_trial_images_are_bounded():
@@ -242,7 +233,7 @@ def test_a_model_out_of_reach_ends_the_run_and_not_the_conversation():
     st.sampled_from([*TOOLS, "sing"]),
     st.text()
     | st.dictionaries(
-        st.sampled_from(["template", "images", "inside"]),
+        st.sampled_from(["template", "images", "volume"]),
         st.text() | st.integers() | st.lists(st.integers()) | st.from_regex(r"\A(draft|iteration)? ?\d{1,3}\Z"),
     ).map(json.dumps),
 )
@@ -267,7 +258,6 @@ def test_no_call_does_more_harm_than_an_error(name: str, arguments: str):
         (("failures", {"template": "the good one"}), "is no past template"),
         (("failures", {"template": "draft 1"}), "There is no draft 1"),
         (("failures", {"template": "2"}), "Iteration 2 asked about no image"),
-        (("failures", {"template": "0", "inside": "order 99"}), "There is no group"),
         (("try_draft", {"template": GOOD, "images": 0}), "images: Input should be greater"),
         (("submit", {"template": "{{ answer }}"}), "unknown variable 'answer'"),
         (("submit", {"template": CAREFUL}), "repeats an earlier one"),
@@ -349,7 +339,7 @@ def test_a_model_that_never_submits_fails_the_iteration_after_its_turns():
 
 def test_three_idle_replies_in_a_row_fail_the_iteration():
     with OpenAIServer(calls(("failures", {"template": "0"})), *["Hm."] * 3) as server:
-        with pytest.raises(ProposalFailed, match=r"nothing useful in 3 replies in a row: .*calls no tool"):
+        with pytest.raises(ProposalFailed, match=r"in 4 replies: .*\(3\) The reply calls no tool"):
             propose(agent(server))
         assert len(server.chats) == 4
 

@@ -14,7 +14,7 @@ from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.leaks import find_labels
 from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Goal, evidence, hidden_answers, make_proposer
-from taxtune.tuning.proposers.evidence import ErrorRegions, row_values
+from taxtune.tuning.proposers.evidence import row_values
 from taxtune.tuning.proposers.hiding import Hider
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.records import IterationRecord
@@ -88,7 +88,6 @@ def test_how_sure_scores_are():
     assert (hp.measure, hp.mean, hp.ceiling) == ("hp", 1.0, True)
     # Twenty right answers are no proof that all will be.
     assert 0.01 < hp.standard_error < 0.05
-    assert found.image_worth == 1 / 20
     half = rows(BIRDS, [("goldfinch", "goldfinch"), ("goldfinch", "chaffinch")] * 100)
     found = evidence(half, goal("accuracy"))
     assert found is not None
@@ -144,38 +143,6 @@ def test_values_of_rows_average_to_the_score():
     assert row_values(answered, "rouge-1") is None
     rated = [replace(row, measures={"rouge-1": 0.5}) for row in answered]
     assert row_values(rated, "rouge-1") == pytest.approx([0.5] * 9)
-
-
-SEEN = rows(
-    BIRDS,
-    [
-        ("snowy owl", "an owl"),
-        ("goldfinch", "a chaffinch"),
-        ("chaffinch", "a chaffinch"),
-        ("blue jay", None),
-        ("finch", "a goldfinch"),
-    ],
-)
-
-
-def test_groups_are_numbered_as_the_images_come():
-    regions = ErrorRegions(BIRDS, BIRDS.resolve("bird"), SEEN)
-    parts = regions.below(SEEN, BIRDS.resolve("bird"))
-    assert [(name, len(part)) for name, part in parts] == [("order 1", 1), ("order 2", 4)]
-    assert regions.find("order 1") == BIRDS.resolve("owl")
-    assert regions.find("order 2") == regions.find("2") == BIRDS.resolve("songbird")
-    assert regions.find(" ") == BIRDS.resolve("bird")
-    assert regions.find("order 9") is None
-    # Later images get further numbers, and change none.
-    regions.learn(rows(BIRDS, [("crow", "a crow")]))
-    assert regions.find("family 2.2") == BIRDS.resolve("crow")
-    assert regions.find("species 2.2.1") == BIRDS.resolve("blue jay")
-    # A truth that is the group itself is a part of it.
-    parts = regions.below(SEEN, BIRDS.resolve("finch"))
-    assert {name: len(part) for name, part in parts} == {"species 2.1.1": 1, "species 2.1.2": 1, "family 2.1": 1}
-    tree = Taxonomy.from_dict({"dish": {"soup": ["pho", "ramen"], "cake": ["pavlova"]}})
-    answered = rows(tree, [("pho", "ramen"), ("pavlova", "pavlova")])
-    assert [name for name, _ in ErrorRegions(tree, 0, answered).below(answered, 0)] == ["group 1", "group 2"]
 
 
 def said(text: str, label: str = "goldfinch", template: str = "What is it?") -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from taxtune.errors import ProposerError, TemplateError
 from taxtune.tuning.proposers import Proposal, ProposalFailed, Proposer, make_proposer
-from taxtune.tuning.proposers.fragments import Fragments, FragmentsProposer, RandomProposer, read_fragments
+from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer, read_fragments
 from taxtune.tuning.records import SampleResult
 from taxtune.tuning.template import SAMPLE, check_template, render
 from tests.tuning.proposers.histories import goal, record
@@ -86,9 +86,6 @@ class TestTheFileThatComesWithTaxtune:
         assert bold
         assert careful
         assert not bold & careful
-        contradiction = {"role": "none", "question": "recipe", "care": "none", "format": "none"}
-        assert fragments.fits({**contradiction, "specificity": "always_commit", "backoff": "none"})
-        assert not fragments.fits({**contradiction, "specificity": "always_commit", "backoff": "step_up"})
 
 
 class TestProposer:
@@ -232,7 +229,6 @@ class TestStances:
             parameters = dict(zip("abc", chosen, strict=True))
             if len({stances[pair] for pair in parameters.items()} - {None}) < 2:
                 valid.append(parameters)
-            assert fragments.fits(parameters) == (parameters in valid)
         numbered = [fragments.parameters(number) for number in range(fragments.compositions)]
         assert len(numbered) == len(valid) == 10
         assert all(parameters in numbered for parameters in valid)
@@ -241,30 +237,10 @@ class TestStances:
         slot = "  - {id: s%d, choices: [{id: n, text: ''}, {id: b, stance: b, text: x}, {id: c, stance: c, text: y}]}"
         fragments = read_fragments(write(tmp_path, "slots:\n" + "\n".join(slot % i for i in range(80))))
         assert fragments.compositions == 2 * 2**80 - 1
-        assert fragments.fits(fragments.parameters(fragments.compositions - 1))
         assert RandomProposer(fragments).propose([], GOAL, iteration=1, seed=0, check=accept).template
 
 
 class TestFiles:
-    def test_a_file_that_extends_the_default(self, tmp_path: Path):
-        file = write(
-            tmp_path,
-            """
-            name: birds
-            extends: default
-            slots:
-              - id: care
-                choices: [{id: field_marks, text: "Compare bill, legs and wing bars."}]
-              - id: place
-                choices: [{id: none, text: ""}, {id: denmark, text: "The picture was taken in Denmark."}]
-            """,
-        )
-        mine, default = read_fragments(file), read_fragments()
-        assert [slot.id for slot in mine.slots] == [*(slot.id for slot in default.slots), "place"]
-        others = Fragments(name="others", slots=tuple(slot for slot in default.slots if slot.id != "care"))
-        assert mine.compositions == (default.compositions + others.compositions) * 2
-        assert mine.digest() != default.digest()
-
     @pytest.mark.parametrize(
         ("text", "words"),
         [
@@ -274,15 +250,16 @@ class TestFiles:
             ("slots: [{id: a}]", r"slots\.0\.choices: Field required"),
             ("slots: [{id: A b, choices: [{id: x, text: y}]}]", r"slots\.0\.id.*'A b'"),
             ("slots: [{id: a, choices: [{id: x, text: 5}]}]", r"slots\.0\.choices\.0\.text.*got 5"),
-            ("slots: [{id: a, choices: [{id: x, text: y}, {id: x, text: z}]}]", "slot 'a', choice 'x'.*another text"),
+            ("slots: [{id: a, choices: [{id: x, text: y}, {id: x, text: z}]}]", r"slots\.0: .*'x' is given twice"),
+            (
+                "slots: [{id: a, choices: [{id: x, text: y}]}, {id: a, choices: [{id: z, text: y}]}]",
+                "'a' is given",
+            ),
             ("slots: [{id: a, choices: [{id: x, text: '{{ foo }}'}]}]", "choices.0.text.*unknown variable 'foo'"),
-            ("extends: mine.yaml\nslots: [{id: a, choices: [{id: x, text: y}]}]", "extends itself"),
-            ("extends: nothing\nslots: [{id: a, choices: [{id: x, text: y}]}]", "no fragments 'nothing'.*default"),
-            ("extends: default\nslots: [{id: care, choices: [{id: no_guessing, text: y}]}]", "another text or stance"),
             (
                 "slots: [{id: a, choices: [{id: x, stance: bold, text: y}]},"
                 " {id: b, choices: [{id: z, stance: mild, text: y}, {id: w, stance: calm, text: y}]}]",
-                "slot 'b': none of its choices goes with the stance 'bold'.*without a stance",
+                "slot 'b' needs a choice without a stance: none goes with 'bold'",
             ),
         ],
     )

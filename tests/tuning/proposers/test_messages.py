@@ -134,13 +134,6 @@ def test_what_counts_follows_from_the_objective(objective: str | Objective, told
     assert system.count("Aim for") == 1
 
 
-def test_what_an_objective_tells_itself_is_told():
-    told = Objective("short", lambda scores: 0.0, told="Be brief about every {{ goal.domain }}.")
-    assert Messages().objective([], replace(GOAL, objective=told)) == "Be brief about every bird."
-    with pytest.raises(ProposerError, match=r"'short' tells the proposer cannot be rendered"):
-        Messages().objective([], replace(GOAL, objective=replace(told, told="{{ goa }}")))
-
-
 def test_the_best_and_the_latest_come_with_evidence_and_the_others_with_scores_alone():
     goal = replace(GOAL, taxonomy=BIRDS, domain_node=BIRDS.resolve("bird"))
     answered = tuple(rows(BIRDS, [("goldfinch", "a chaffinch"), ("snowy owl", "owl")]))
