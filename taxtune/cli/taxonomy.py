@@ -51,14 +51,14 @@ def check(
 @taxonomy_app.command()
 def convert(
     file: TaxonomyArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to: .csv, .json or .ttl.")],
-    to: Annotated[str | None, opt("paths, edges, nested-json or skos. Default: chosen by the suffix of OUT.")] = None,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to: .csv or .json.")],
+    to: Annotated[str | None, opt("paths, edges or nested-json. Default: chosen by the suffix of OUT.")] = None,
     names: Annotated[bool, opt("Add taxtune's English names for Latin taxa, as leads.", "--english-names")] = False,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
     force: Annotated[bool, opt("Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a taxonomy in another format: paths or edges (CSV), nested JSON, or SKOS (Turtle).
+    """Write a taxonomy in another format: paths or edges (CSV), or nested JSON.
 
     Labels, ranks, aliases, leads and ids go along: reading OUT gives the same tree.
     """

@@ -1,4 +1,4 @@
-"""Writing a tree in the formats that others read: paths and edges as CSV, nested JSON, and SKOS in Turtle.
+"""Writing a tree in the formats that others read: paths and edges as CSV, and nested JSON.
 
 Everything that `Taxonomy` holds is written, so that reading the file gives the same tree: labels, parents, the order of
 siblings, ranks, aliases, leads and ids.
@@ -34,7 +34,6 @@ def write_taxonomy(taxonomy: Taxonomy, path: str | Path, format: str | None = No
 
     Raises:
         TaxonomyError: If there is no such format, the suffix says none, or the file is there.
-        MissingExtraError: If RDF is asked for and rdflib is not installed.
         TaxtuneError: If the file cannot be written whole.
     """
     target = Path(path)
@@ -106,46 +105,6 @@ def _nested(taxonomy: Taxonomy) -> str:
         raise TaxonomyError(message, remedy="Write it as CSV.") from None
 
 
-def _skos(taxonomy: Taxonomy) -> str:
-    """Returns SKOS in Turtle: a concept a node; aliases are its altLabels and leads its hiddenLabels."""
-    from taxtune.taxonomy.readers.ontologies import DWC, MADE, TAXTUNE, load_rdflib
-
-    rdflib = load_rdflib()
-    from rdflib import BNode, Graph, Literal, Namespace, URIRef
-    from rdflib.collection import Collection
-    from rdflib.namespace import DCTERMS, RDF, SKOS
-
-    assert rdflib is not None
-    graph = Graph()
-    own, dwc = Namespace(TAXTUNE), Namespace(DWC)
-    for prefix, namespace in (("skos", SKOS), ("dcterms", DCTERMS), ("dwc", dwc), ("taxtune", own)):
-        graph.bind(prefix, namespace)
-    # Numbers of one length, so that nodes sort as they are numbered: RDF keeps no order of siblings.
-    width = len(str(len(taxonomy)))
-    nodes = [URIRef(f"{MADE}{v:0{width}}") for v in range(len(taxonomy))]
-    for v, parent in enumerate(taxonomy.parents.tolist()):
-        node = nodes[v]
-        graph.add((node, RDF.type, SKOS.Concept))
-        graph.add((node, SKOS.prefLabel, Literal(taxonomy.labels[v])))
-        if v:
-            graph.add((node, SKOS.broader, nodes[parent]))
-        if (key := taxonomy.ids[v]) is not None:
-            graph.add((node, DCTERMS.identifier, Literal(key)))
-        if (rank := taxonomy.ranks[v]) is not None:
-            graph.add((node, dwc.taxonRank, Literal(rank)))
-        for predicate, names, order in (
-            (SKOS.altLabel, taxonomy.aliases[v], own.aliases),
-            (SKOS.hiddenLabel, taxonomy.leads[v], own.leads),
-        ):
-            for name in names:
-                graph.add((node, predicate, Literal(name)))
-            if list(names) != sorted(names):
-                head = BNode()
-                Collection(graph, head, [Literal(name) for name in names])
-                graph.add((node, order, head))
-    return str(graph.serialize(format="turtle"))
-
-
 def _used(taxonomy: Taxonomy) -> list[str]:
     """Returns the columns of rank, aliases, leads and id that are not empty throughout."""
     columns: Mapping[str, Sequence[object]] = {
@@ -179,6 +138,5 @@ WRITERS: Mapping[str, Callable[[Taxonomy], str]] = {
     "paths": _paths,
     "edges": _edges,
     "nested-json": _nested,
-    "skos": _skos,
 }
-_SUFFIXES = {".csv": "paths", ".json": "nested-json", ".ttl": "skos"}
+_SUFFIXES = {".csv": "paths", ".json": "nested-json"}

@@ -23,7 +23,6 @@ from taxtune.errors import TaxonomyError
 from taxtune.progress import note
 from taxtune.tables import clean
 from taxtune.taxonomy.graph import assemble
-from taxtune.taxonomy.html import tree_html
 from taxtune.taxonomy.making import raw_from_dict, raw_from_edges, raw_from_paths
 from taxtune.taxonomy.preorder import SharedAncestors
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
@@ -253,10 +252,6 @@ class Taxonomy:
 
     def __repr__(self) -> str:
         return f"Taxonomy({self.labels[0]!r}, nodes={len(self)}, leaves={len(self.leaves)}, height={self.height})"
-
-    def _repr_html_(self) -> str:
-        """Returns the tree as collapsible HTML of bounded size, which notebooks show."""
-        return tree_html(self)
 
     @property
     def root(self) -> int:

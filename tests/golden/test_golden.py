@@ -83,8 +83,7 @@ CASES = {
     "taxonomy-convert": (
         "taxonomy convert birds.csv birds-edges.csv --to edges",
         "taxonomy convert birds-edges.csv birds.json",
-        "taxonomy convert birds.json birds.ttl",
-        "taxonomy convert birds.ttl again.csv --to paths",
+        "taxonomy convert birds.json again.csv --to paths",
         "taxonomy show again.csv thrush",
     ),
     "taxonomy-build": (

@@ -247,7 +247,7 @@ def test_files_that_are_no_taxonomy(tmp_path: Path, data: bytes, message: str) -
 def test_missing_files_folders_and_formats(tmp_path: Path) -> None:
     with pytest.raises(TaxonomyError, match="The taxonomy file does not exist"):
         read_taxonomy(tmp_path / "missing.csv")
-    with pytest.raises(TaxonomyError, match="no core file of taxa"):
+    with pytest.raises(TaxonomyError, match="This is a folder and no taxonomy file"):
         read_taxonomy(tmp_path)
     with pytest.raises(TaxonomyError, match=r"Unknown taxonomy format.*inat21-json"):
         read_taxonomy(write(tmp_path, EDGES), format="edge")
