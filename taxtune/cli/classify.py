@@ -157,7 +157,7 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None, api_bas
     from taxtune.classifier import load_classifier
     from taxtune.recipe_file import parse_override
 
-    overrides = {".".join(each.key): each.value for each in map(parse_override, settings or ())}
+    overrides = dict(map(parse_override, settings or ()))
     overrides |= {} if api_base is None else {"vlm.api_base": api_base}
     return load_classifier(run, calibrated=policy == "calibrated", policy=_policy(policy), settings=overrides)
 
