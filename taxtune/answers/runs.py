@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from taxtune.errors import DataError
-from taxtune.record_lines import read_lines
+from taxtune.tables import read_iterations
 
 __all__ = ["RunRows", "heldout_rows", "read_run_rows", "split_run"]
 
@@ -55,7 +55,7 @@ def read_run_rows(folder: Path, evaluation: str | None = None) -> RunRows:
         raise DataError("The folder does not contain a taxtune run.", file=folder, remedy=_NO_RUN)
     if evaluation is not None and evaluation.isdecimal():
         try:
-            rows = {number: record["rows"] for number, record in read_lines(history).items()}
+            rows = {number: record["rows"] for number, record in read_iterations(history).items()}
         except FileNotFoundError:
             remedy = "The iterations of a comparison are in the sub-folders of its objectives."
             raise DataError("The folder contains no iterations.", file=folder, remedy=remedy) from None

@@ -12,7 +12,7 @@ import pytest
 from taxtune.answers import AnswerSchema, read_answers
 from taxtune.answers.records import open_table
 from taxtune.errors import DataError
-from taxtune.record_lines import read_lines
+from taxtune.tables import read_iterations
 from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
 from tests.cli.commands import run_command
@@ -209,7 +209,7 @@ def test_the_answers_of_a_run(run: Path, which: str, answers: list[str | None], 
 
 def test_half_a_line_of_a_killed_run_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "history.jsonl").write_text('{"iteration": 1}\n{"iteration": 0}\n{"iteration": 2, "ro')
-    assert list(read_lines(tmp_path / "history.jsonl")) == [0, 1]
+    assert list(read_iterations(tmp_path / "history.jsonl")) == [0, 1]
 
 
 def test_a_run_that_is_not_there_is_said(run: Path, tmp_path: Path) -> None:
