@@ -273,17 +273,11 @@ def _records(table: Table) -> list[tuple[int, dict[str, Any]]]:
             message = f"The row has {len(row.cells)} cells, the header {width}."
             remedy = "Put text that contains the delimiter in double quotes."
             raise DataError(message, file=table.file, row=row.line, value=row.cells[width], remedy=remedy)
-    return [
-        (
-            row.line,
-            {
-                name: cell if cell and cell.strip() else None
-                for name, cell in zip_longest(table.header, row.cells)
-                if name
-            },
-        )
-        for row in table.rows
-    ]
+    records = []
+    for row in table.rows:
+        pairs = zip_longest(table.header, row.cells)
+        records.append((row.line, {name: cell if cell and cell.strip() else None for name, cell in pairs if name}))
+    return records
 
 
 def _json_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
