@@ -52,24 +52,23 @@ def check(
 def convert(
     file: TaxonomyArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to: .csv or .json.")],
-    to: Annotated[str | None, opt("paths, edges or nested-json. Default: chosen by the suffix of OUT.")] = None,
     names: Annotated[bool, opt("Add taxtune's English names for Latin taxa, as leads.", "--english-names")] = False,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
     force: Annotated[bool, opt("Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a taxonomy in another format: paths or edges (CSV), or nested JSON.
+    """Write a taxonomy in another format: paths (CSV) or nested JSON.
 
     Labels, ranks, aliases, leads and ids go along: reading OUT gives the same tree.
     """
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.taxonomy.convert import write_taxonomy, writer_of
+    from taxtune.taxonomy.convert import check_suffix, write_taxonomy
 
-    kind = writer_of(out, to)
+    check_suffix(out)
     keep([Path(file)], out)
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
-    write_taxonomy(taxonomy, out, kind, force=force)
-    print(f"taxtune: wrote {len(taxonomy):,} nodes to {out} ({kind})", file=sys.stderr)
+    write_taxonomy(taxonomy, out, force=force)
+    print(f"taxtune: wrote {len(taxonomy):,} nodes to {out}", file=sys.stderr)
 
 
 @taxonomy_app.command()

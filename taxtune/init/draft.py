@@ -181,8 +181,8 @@ def _unmatched(error: UnknownLabelsError, rows: Counter[str], tree: Taxonomy) ->
     listed = "\n".join(error.lines)
     return DataError(
         f"{len(error.labels)} of {len(rows)} labels, of {images:,} of {rows.total():,} images, are not on the tree:\n"
-        f"{listed}\nNothing was written. Correct the labels, or add them to {where}, if that is the tree of these images: "
-        f"in rows of their own, or in the column aliases of other rows. To have such names proposed: {names}",
+        f"{listed}\nNothing was written. Correct the labels, or add them to {where}, if that is their tree: in rows "
+        f"of their own, or in the column aliases of other rows. To have such names proposed: {names}",
         file=error.file,
     )
 

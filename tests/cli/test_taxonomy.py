@@ -87,22 +87,21 @@ def test_show_a_node_and_what_is_below_it(
 def test_convert_writes_another_format_and_over_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tree, out = tmp_path / "ways.txt", tmp_path / "tree.json"
-    tree.write_text("animal > bird > duck\nanimal > fish\n")
+    tree, out = tmp_path / "edges.csv", tmp_path / "tree.json"
+    tree.write_text("child,parent\nbird,animal\nduck,bird\nfish,animal\n")
     assert run_command(monkeypatch, "taxonomy", "convert", tree, out) == 0
     assert "wrote 4 nodes to" in capsys.readouterr().err
     written = out.read_text()
-    assert run_command(monkeypatch, "taxonomy", "convert", out, tmp_path / "tree.csv", "--to", "edges") == 0
-    assert (tmp_path / "tree.csv").read_text().startswith("child,parent,label,node_id\nn0,,animal,\n")
+    assert run_command(monkeypatch, "taxonomy", "convert", out, tmp_path / "tree.csv") == 0
+    assert (tmp_path / "tree.csv").read_text().startswith("path,id\nanimal,animal\nanimal/bird,bird\n")
     capsys.readouterr()
     for arguments, message in (
         ([tree, out], "already exists; nothing was written. Add --force."),
         ([tree, tmp_path / "tree.xml"], "No format that can be written has this suffix. (got '.xml')"),
-        ([tree, tmp_path / "tree.x", "--to", "yaml"], "Unknown output format. (got 'yaml')"),
         ([out, out, "--force"], "is also an input file"),
     ):
         assert run_command(monkeypatch, "taxonomy", "convert", *arguments) == 2
         assert message in capsys.readouterr().err
     assert out.read_text() == written
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["tree.csv", "tree.json", "ways.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "tree.csv", "tree.json"]
     assert run_command(monkeypatch, "taxonomy", "convert", tree, out, "--force") == 0

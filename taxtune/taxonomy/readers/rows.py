@@ -3,8 +3,8 @@ r"""Readers of trees whose rows are paths or edges.
 Paths: a column `path` with the names from the root parted by "/" (in a name a slash is written "\/" and a backslash
 before it "\\"), or one column per level: level1, level2, …, or, when the format is asked for by name, columns of any
 other name, which are then the ranks. Edges: `child` and `parent`, which are ids, and `label`; the root has no parent,
-or is the one parent that is no child; a column `node_id` says which nodes have ids where child and parent are none.
-Both have optional columns `rank`, `aliases` and `leads` (parted by ";" or "|"), and paths have `id`.
+or is the one parent that is no child. Both have optional columns `rank`, `aliases` and `leads` (parted by ";" or "|"),
+and paths have `id`.
 """
 
 from __future__ import annotations
@@ -78,9 +78,8 @@ def read_edges(table: Table) -> RawTaxonomy:
         message, value = "An edge list needs a header with the columns child and parent.", ",".join(table.header)
         raise TaxonomyError(message, file=table.file, row=table.header_line, value=value)
     label, aliases, rank = table.column("label", "name"), table.column("aliases", "alias"), table.column("rank")
-    leads, node_id = table.column(*_LEADS), table.column("node_id")
+    leads = table.column(*_LEADS)
     raw = RawTaxonomy(table.file, "edges")
-    ids: dict[str, str] = {}
     stated: dict[tuple[str, str], RawNode] = {}
     for row in table.rows:
         if raw.ragged(row, table):
@@ -99,8 +98,6 @@ def read_edges(table: Table) -> RawTaxonomy:
         if not name:
             raw.flaw("empty name", "The node has no label.", row.line, key, "Fill in the label.")
             name = key
-        if node_id is not None and row.cell(node_id):
-            ids[key] = row.cell(node_id)
         given = split_names(row.cell(aliases), name), split_names(row.cell(leads), name)
         node = RawNode(key, above or None, name, given[0], row.cell(rank) or None, row.line, given[1])
         first = stated.setdefault((key, above), node)
@@ -116,20 +113,4 @@ def read_edges(table: Table) -> RawTaxonomy:
             if node.parent not in known:
                 tops.setdefault(node.parent, node.row)
         raw.nodes[:0] = [RawNode(key, None, str(key), row=row) for key, row in tops.items()]
-    if node_id is not None:
-        _name_by_ids(raw, ids)
     return raw
-
-
-def _name_by_ids(raw: RawTaxonomy, ids: dict[str, str]) -> None:
-    """Makes the column `node_id` say which nodes have ids: child and parent then only tie the rows together."""
-    owners: dict[str, str] = {}
-    for key, identity in ids.items():
-        if owners.setdefault(identity, key) != key:
-            message, remedy = (
-                f"{owners[identity]!r} and {key!r} have this id.",
-                "Give every node a unique id, or no id.",
-            )
-            raw.flaw("conflicting rows", message, None, identity, remedy)
-    known = {key: ids.get(str(key), (key,)) for node in raw.nodes for key in (node.key, node.parent)} | {None: None}
-    raw.nodes = [node._replace(key=known[node.key], parent=known[node.parent]) for node in raw.nodes]
