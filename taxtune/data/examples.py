@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from taxtune.data.folder import Record, Reference
-from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images, is_image_data, store_image
+from taxtune.data.images import check_images, is_image_data, store_image
 from taxtune.data.sources import Source, find_kind, read_source, source_name
 from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
 from taxtune.progress import note
@@ -72,12 +71,9 @@ def load_examples(
     image_column: str = "image",
     label_column: str = "label",
     pattern: str | None = None,
-    image_suffix: str = "",
     folder: str | Path | None = None,
     domain: int | None = None,
     part: Domain | None = None,
-    check: Literal["all", "drawn"] | None = None,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
     skip_broken: bool = False,
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
@@ -92,19 +88,17 @@ def load_examples(
         images: The folder that image names are relative to; by default that of the file.
         image_column: Column of the images.
         label_column: Column of the labels.
-        pattern: A regular expression with the groups `image` and `label` for each line of a file without columns.
-        image_suffix: Added to the images' names, such as ".jpg".
+        pattern: For a file without columns: a regular expression that matches each line, with the groups `image`,
+            which gets the ending .jpg, and `label`.
         folder: Where images that are in no file are written. Needed if there are any.
         domain: Keep only examples whose node is this one or below it.
         part: What `taxonomy` is a part of. Examples whose label is elsewhere on the whole tree are left out.
-        check: "all" decodes every image at once, so that all unreadable ones are named and no two examples show the
-            same image; "drawn" leaves that to `taxtune.data.splits.split`. By default "drawn" for "inat21" and for more
-            than 10,000 images.
-        max_pixels: Largest width times height of an image.
         skip_broken: Leave out images that are missing or unreadable, and note how many and which; all are decoded.
 
     Returns:
-        The examples, in the order of the source. An image that is listed twice with the same label is kept once.
+        The examples, in the order of the source. An image that is listed twice with the same label is kept once. Every
+        image has been decoded, unless there are more than 10,000 or the kind is "inat21": then
+        `taxtune.data.splits.split` decodes what it draws.
 
     Raises:
         DataError: If the source is malformed, or labels are not on the taxonomy (all are listed, with the nearest
@@ -126,8 +120,7 @@ def load_examples(
             raise DataError("The folder of the images does not exist.", file=base, remedy="Check `images`.")
     elif isinstance(source, Path):
         base = source if kind == "folder" else source.parent
-    columns = {"image_column": image_column, "label_column": label_column, "image_suffix": image_suffix}
-    records = list(read_source(source, kind, pattern=pattern, **columns))
+    records = list(read_source(source, kind, pattern=pattern, image_column=image_column, label_column=label_column))
     if not records:
         raise DataError("There are no images in the data.", file=name)
     nodes = _find_nodes(records, taxonomy, part, name)
@@ -142,15 +135,11 @@ def load_examples(
         placed = [(record, node) for record, node in placed if node in inside]
     files = _stored([record for record, _ in placed], base, None if folder is None else Path(folder), name)
     examples = [Example(id, file, record.label, node) for (id, file), (record, node) in zip(files, placed, strict=True)]
-    if check is None:
-        check = "drawn" if kind == "inat21" or len(examples) > _LARGE else "all"
-    if check == "all" or skip_broken:
+    if skip_broken or (kind != "inat21" and len(examples) <= _LARGE):
         short = source.name if isinstance(source, Path) else name
         listed = kind in (None, "manifest")
         named = {e.image: f"{short}, {r.where}" for e, (r, _) in zip(examples, placed, strict=True)} if listed else {}
-        hashes = check_images(
-            [example.image for example in examples], max_pixels=max_pixels, named_in=named, skip_broken=skip_broken
-        )
+        hashes = check_images([example.image for example in examples], named_in=named, skip_broken=skip_broken)
         if not hashes:
             raise ImageError(f"None of the {len(examples):,} images can be used.", file=name, remedy="Check the paths.")
         examples = [Example(e.id, e.image, e.label, e.target, hashes[e.image]) for e in examples if e.image in hashes]

@@ -66,7 +66,6 @@ def read_rows(
     image_column: str = "image",
     label_column: str = "label",
     pattern: str | None = None,
-    image_suffix: str = "",
 ) -> Iterator[Record]:
     """Yields rows of an image and a label, in order.
 
@@ -75,9 +74,8 @@ def read_rows(
             Face `Dataset`, in which a column of class labels gives the classes' names.
         image_column: Column (in JSONL: key) of the image; in CSV and XLSX upper and lower case do not count.
         label_column: Column of the label.
-        pattern: Instead of the columns, for a text file of any name: see `line_pattern`. Underscores in the label may
-            stand for spaces.
-        image_suffix: Added to the images' names: ".jpg" where a file has them without.
+        pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The images' names get the
+            ending .jpg, and underscores in the label may stand for spaces.
 
     Raises:
         DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it names the rows.
@@ -104,7 +102,7 @@ def read_rows(
             faults.append(f"  {where}: no {' and '.join(missing)}{said}")
             continue
         references = label_references(label) if pattern else (label,)
-        stored = image if callable(image) else (lambda image=image: image) if held else file + image_suffix
+        stored = image if callable(image) else (lambda image=image: image) if held else file
         yield Record(stored, label, where, references)
     if faults:
         raise DataError(
@@ -208,7 +206,11 @@ def line_pattern(pattern: str) -> re.Pattern[str]:
 def _matched_rows(path: Path, pattern: re.Pattern[str]) -> Iterator[Row]:
     lines = enumerate(read_text(path, error=DataError, what="manifest").split("\n"), start=1)
     matches = [(number, line.strip(), pattern.fullmatch(line.strip())) for number, line in lines if line.strip()]
-    yield from ((f"row {number}", match["image"], match["label"]) for number, _, match in matches if match)
+    yield from (
+        (f"row {number}", match["image"] and f"{match['image']}.jpg", match["label"])
+        for number, _, match in matches
+        if match
+    )
     faults = [f"  row {number}: {line[:60]!r}" for number, line, match in matches if not match]
     if faults:
         raise DataError(

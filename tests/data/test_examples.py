@@ -118,12 +118,12 @@ def test_a_list_without_columns_is_read_by_a_pattern(
 ) -> None:
     names = [re.fullmatch(pattern, line)["image"] for line in lines]  # type: ignore[index]
     for name in names:
-        paint(f"photos/{name}.png")
+        paint(f"photos/{name}.jpg")
     (tmp_path / "test.txt").write_bytes(("\r\n".join(["", *lines, ""])).encode())
-    how = {"images": tmp_path / "photos", "pattern": pattern, "image_suffix": ".png"}
+    how = {"images": tmp_path / "photos", "pattern": pattern}
     examples = load("manifest", tmp_path / "test.txt", **how)
     assert [(e.id, e.image, e.target) for e in examples] == [
-        (f"{name}.png", tmp_path / "photos" / f"{name}.png", target)
+        (f"{name}.jpg", tmp_path / "photos" / f"{name}.jpg", target)
         for name, target in zip(names, (MERULA, MIGRATORIUS), strict=True)
     ]
 
