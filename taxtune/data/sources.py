@@ -206,11 +206,9 @@ def line_pattern(pattern: str) -> re.Pattern[str]:
 def _matched_rows(path: Path, pattern: re.Pattern[str]) -> Iterator[Row]:
     lines = enumerate(read_text(path, error=DataError, what="manifest").split("\n"), start=1)
     matches = [(number, line.strip(), pattern.fullmatch(line.strip())) for number, line in lines if line.strip()]
-    yield from (
-        (f"row {number}", match["image"] and f"{match['image']}.jpg", match["label"])
-        for number, _, match in matches
-        if match
-    )
+    for number, _, match in matches:
+        if match:
+            yield f"row {number}", match["image"] and f"{match['image']}.jpg", match["label"]
     faults = [f"  row {number}: {line[:60]!r}" for number, line, match in matches if not match]
     if faults:
         raise DataError(

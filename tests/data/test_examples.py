@@ -331,7 +331,7 @@ def test_labels_and_rows_that_are_wrong_are_all_named(wrap: Wrap, paint: Paint, 
         load_examples(wrap([(rows[0][0], None), rows[0], (rows[1][0], "")]), TREE)
     with pytest.raises((DataError, ImageError), match=r"(row|item) 1: no image"):
         load_examples(wrap([rows[0], (None, "bird")]), TREE)
-    with pytest.raises(ImageError, match=r"gone\.png: The image file does not exist \(\w+, (row|item) 1\)"):
+    with pytest.raises(ImageError, match=r"gone\.png \(\w+, (row|item) 1\): The image file does not exist"):
         load_examples(wrap([rows[0], (str(tmp_path / "gone.png"), "bird")]), TREE)
     with pytest.raises(DataError, match="no images in the data"):
         load_examples(wrap([]), TREE)
