@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from taxtune.data.folder import Record, Reference
+from taxtune.data.folder import Record, Reference, read_folder
 from taxtune.data.images import check_images, is_image_data, store_image
-from taxtune.data.sources import Source, find_kind, read_source, source_name
+from taxtune.data.sources import Source, read_inat21, read_rows
 from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
 from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
@@ -66,7 +67,7 @@ def load_examples(
     source: Source,
     taxonomy: Taxonomy,
     *,
-    kind: str | None = None,
+    kind: Literal["manifest", "folder", "inat21"] | None = None,
     images: str | Path | None = None,
     image_column: str = "image",
     label_column: str = "label",
@@ -105,22 +106,19 @@ def load_examples(
             names), or an image has two labels, or there are images in no file and `folder` is not given.
         ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
-    source = Path(source) if isinstance(source, str) else source
-    if isinstance(source, Path):
-        kind = find_kind(source, kind)
-    elif kind is not None:
-        raise DataError("`kind` applies only to data given as a path.", value=kind, remedy="Leave `kind` out.")
-    name, base = source_name(source), Path()
-    if images is not None and kind == "folder":
-        message = "Data of the kind 'folder' takes no `images`: the images are in the folder itself."
-        raise DataError(message, file=name)
+    name, base = type(source).__name__, Path()
+    if isinstance(source, str | Path):
+        source = Path(source)
+        kind = kind or ("folder" if source.is_dir() else "inat21" if source.suffix.lower() == ".json" else "manifest")
+        name, base = str(source), source if kind == "folder" else source.parent
     if images is not None:
         base = Path(images)
         if not base.is_dir():
             raise DataError("The folder of the images does not exist.", file=base, remedy="Check `images`.")
-    elif isinstance(source, Path):
-        base = source if kind == "folder" else source.parent
-    records = list(read_source(source, kind, pattern=pattern, image_column=image_column, label_column=label_column))
+    if isinstance(source, Path) and kind in ("folder", "inat21"):
+        records = list(read_folder(source) if kind == "folder" else read_inat21(source))
+    else:
+        records = list(read_rows(source, image_column=image_column, label_column=label_column, pattern=pattern))
     if not records:
         raise DataError("There are no images in the data.", file=name)
     nodes = _find_nodes(records, taxonomy, part, name)

@@ -9,17 +9,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any
 
-from taxtune.data.folder import Record, Reference, label_references, read_folder
+from taxtune.data.folder import Record, Reference, label_references
 from taxtune.data.images import is_image_data
 from taxtune.errors import DataError, shortened
 from taxtune.progress import note
 from taxtune.tables import column_key, read_table, read_text
 
-__all__ = ["LISTS", "Kind", "Source", "find_kind", "line_pattern", "read_rows", "read_source", "source_name"]
+__all__ = ["LISTS", "Source", "line_pattern", "read_inat21", "read_rows"]
 
-Kind = Literal["manifest", "folder", "inat21"]
 #: What images are read from: a path, a list of (image, label), a pandas `DataFrame` or a Hugging Face `Dataset`.
 Source = object
 #: The endings of lists of images.
@@ -28,36 +27,6 @@ LISTS = (".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".ndjson")
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
 # A row's place for messages, its image (a path, an image, or a function that returns either) and its label.
 Row = tuple[str, object, object]
-
-
-def find_kind(path: Path, kind: str | None) -> Kind:
-    """The kind of a source on the disk: the given one, else the one that its name tells.
-
-    Raises:
-        DataError: If there is no such kind.
-    """
-    if kind is None:
-        return "folder" if path.is_dir() else "inat21" if path.suffix.lower() == ".json" else "manifest"
-    for known in get_args(Kind):
-        if kind == known:
-            return cast("Kind", known)
-    raise DataError("There is no such kind of data.", value=kind, remedy=f"Use {', '.join(get_args(Kind))}.")
-
-
-def source_name(source: Source) -> str:
-    """The name of a source in messages: its path, or its type."""
-    return str(source) if isinstance(source, (str, Path)) else type(source).__name__
-
-
-def read_source(source: Source, kind: str | None, *, pattern: str | None = None, **columns: str) -> Iterator[Record]:
-    """Yields the records of a source of any kind; see `taxtune.data.load_examples`."""
-    if kind == "folder" and isinstance(source, Path):
-        return read_folder(source)
-    return (
-        _read_inat21(source)
-        if kind == "inat21" and isinstance(source, Path)
-        else read_rows(source, pattern=pattern, **columns)
-    )
 
 
 def read_rows(
@@ -80,7 +49,8 @@ def read_rows(
     Raises:
         DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it names the rows.
     """
-    name, columns = source_name(source), (image_column, label_column)
+    name = str(source) if isinstance(source, Path) else type(source).__name__
+    columns = (image_column, label_column)
     if isinstance(source, Path):
         rows = _file_rows(source, columns) if pattern is None else _matched_rows(source, line_pattern(pattern))
     elif hasattr(source, "features") and hasattr(source, "column_names"):
@@ -228,7 +198,7 @@ def _check_columns(columns: Iterable[str], names: list[str], file: str | Path, r
             raise DataError(f"There is no column {column!r}.", file=file, row=row, remedy=remedy)
 
 
-def _read_inat21(path: Path) -> Iterator[Record]:
+def read_inat21(path: Path) -> Iterator[Record]:
     """Yields the images of iNaturalist 2021's COCO-style JSON (`train.json`, `val.json`) with their categories.
 
     The label of an image is its category's path from the kingdom down to the species, so that names which occur twice

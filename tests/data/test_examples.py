@@ -237,9 +237,7 @@ def test_malformed_manifests_are_refused(name: str, text: str | bytes | None, me
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "parquet"}, "no such kind of data"),
         ({"kind": "folder"}, r"1 images are not in a class folder: stray\.png"),
-        ({"kind": "folder", "images": "gone"}, "takes no `images`"),
         ({"kind": "manifest", "images": "gone"}, "folder of the images does not exist"),
         ({"kind": "manifest"}, "This is a folder and no manifest file"),
     ],
@@ -250,8 +248,6 @@ def test_options_that_do_not_fit_are_refused(
     paint("stray.png")
     with pytest.raises(DataError, match=message):
         load_examples(tmp_path, TREE, **options)
-    with pytest.raises(DataError, match="applies only to data given as a path"):
-        load_examples([], TREE, kind="folder")
 
 
 # -- lists, frames and data sets ---------------------------------------------------------------------------------------
