@@ -86,13 +86,13 @@ def show(
     from taxtune.taxonomy import read_taxonomy
 
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
-    value = taxonomy.node(taxonomy.root if node is None else taxonomy.resolve(node))
-    below = len(taxonomy.descendants(value.index)) - 1
-    lines = [" / ".join(value.path), f"rank {value.rank or 'unknown'}, depth {value.depth}, {below:,} nodes below"]
-    lines += [f"also called {'; '.join(value.aliases)}"] if value.aliases else []
-    lines += [f"names that lead here: {'; '.join(value.leads)}"] if value.leads else []
-    for child in taxonomy.walk[taxonomy.places[value.index] + 1 :][:below].tolist():
-        level = int(taxonomy.depth[child]) - value.depth
+    top = taxonomy.root if node is None else taxonomy.resolve(node)
+    below, rank = len(taxonomy.descendants(top)) - 1, taxonomy.ranks[top] or "unknown"
+    lines = [" / ".join(taxonomy.path(top)), f"rank {rank}, depth {taxonomy.depth[top]}, {below:,} nodes below"]
+    lines += [f"also called {'; '.join(taxonomy.aliases[top])}"] if taxonomy.aliases[top] else []
+    lines += [f"names that lead here: {'; '.join(taxonomy.leads[top])}"] if taxonomy.leads[top] else []
+    for child in taxonomy.walk[taxonomy.places[top] + 1 :][:below].tolist():
+        level = int(taxonomy.depth[child] - taxonomy.depth[top])
         if level <= depth:
             others = taxonomy.names(child)[1:]
             lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(others)})" if others else ""))

@@ -1,4 +1,4 @@
-"""The label tree: `Taxonomy` and `Node`.
+"""The label tree: `Taxonomy`.
 
 A taxonomy is a triplet (V, L, E): nodes, a label for each, and edges that form a tree with one root (paper 1, §3).
 Nodes are numbered 0..n-1 in an order in which every parent comes before its children, so the root is node 0. All
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
@@ -27,7 +26,7 @@ from taxtune.taxonomy.making import raw_from_dict, raw_from_edges, raw_from_path
 from taxtune.taxonomy.preorder import SharedAncestors
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
-__all__ = ["Node", "Taxonomy", "tree_of"]
+__all__ = ["Taxonomy", "tree_of"]
 
 IntArray = NDArray[np.int64]
 
@@ -61,29 +60,6 @@ def _depths(parents: IntArray) -> IntArray:
     for parent in parents.tolist():
         depth.append(depth[parent + 1] + 1)
     return np.array(depth[1:], dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One node of a taxonomy, as a value.
-
-    Attributes:
-        index: Its number in the taxonomy.
-        label: Its name; the last element of `path`.
-        aliases: Its other names, the preferred common name first.
-        rank: Its rank ("order", "family", ...), or None.
-        path: The labels from the root to the node, both included.
-        depth: Edges from the root; 0 for the root.
-        leads: Names that lead an answer to it and do not identify it.
-    """
-
-    index: int
-    label: str
-    aliases: tuple[str, ...]
-    rank: str | None
-    path: tuple[str, ...]
-    depth: int
-    leads: tuple[str, ...] = ()
 
 
 class Taxonomy:
@@ -283,11 +259,6 @@ class Taxonomy:
         has_child[self.parents[1:]] = True
         return np.flatnonzero(~has_child)
 
-    def node(self, index: int) -> Node:
-        """Returns node `index` as a value."""
-        names = self.labels[index], self.aliases[index], self.ranks[index], self.path(index)
-        return Node(index, *names, int(self.depth[index]), self.leads[index])
-
     def path(self, index: int) -> tuple[str, ...]:
         """Returns the labels from the root to node `index`."""
         return tuple(self.labels[i] for i in self.ancestors(index).tolist())
@@ -423,11 +394,6 @@ class Taxonomy:
         a = np.asarray(a)
         above: NDArray[np.bool_] = self.lineage[np.asarray(b), self.depth[a]] == a
         return above
-
-    def distance(self, a: ArrayLike, b: ArrayLike) -> IntArray:
-        """Returns the edges on the path between `a` and `b`, elementwise."""
-        edges: IntArray = self.depth[np.asarray(a)] + self.depth[np.asarray(b)] + 2 - 2 * self.shared(a, b)
-        return edges
 
     def descendants(self, index: int) -> IntArray:
         """Returns `index` and every node below it, ascending."""
