@@ -40,16 +40,7 @@ def rank_csv() -> str:
 def assert_is_inat_sample(tree: Taxonomy) -> None:
     assert len(tree) == 1 + 1 + 1 + 2 + 2 + 2 + 2 + 3
     merula = tree.resolve("Turdus merula")
-    assert tree.path(merula) == (
-        "life",
-        "Animalia",
-        "Chordata",
-        "Aves",
-        "Passeriformes",
-        "Turdidae",
-        "Turdus",
-        "Turdus merula",
-    )
+    assert "/".join(tree.path(merula)) == "life/Animalia/Chordata/Aves/Passeriformes/Turdidae/Turdus/Turdus merula"
     assert (tree.depth[merula], tree.ranks[merula]) == (7, "species")
     assert tree.aliases[merula] == ("Eurasian Blackbird",)
     assert tree.ranks[tree.resolve("Aves")] == "class"
