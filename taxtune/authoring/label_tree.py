@@ -12,7 +12,7 @@ from taxtune.authoring.labels import Label
 from taxtune.authoring.senses import WNID, Choice, choose_synsets, read_choices
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
-from taxtune.wordnet import Synset, WordNet, find_wordnet, how_to_install
+from taxtune.wordnet import INSTALL, Synset, WordNet, find_wordnet
 
 __all__ = ["MAX_DEPTH", "LabelTree", "tree_by_wordnet", "tree_from_synsets"]
 
@@ -81,8 +81,8 @@ def tree_by_wordnet(
     wordnet = find_wordnet()
     if wordnet is None:
         raise DataError(
-            f"{how_to_install()}\nA tree for labels is made from WordNet, which is not installed.",
-            remedy="Or write the tree yourself, as a CSV file with the column path and rows such as food/dessert/cake.",
+            "A tree for labels is made from WordNet, which is not installed.",
+            remedy=f"{INSTALL} Or write the tree: a CSV with the column path and rows such as food/dessert/cake.",
         )
     choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)
     tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth)
