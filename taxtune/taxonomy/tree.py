@@ -23,7 +23,6 @@ from taxtune.progress import note
 from taxtune.tables import clean
 from taxtune.taxonomy.graph import assemble
 from taxtune.taxonomy.making import raw_from_dict, raw_from_edges, raw_from_paths
-from taxtune.taxonomy.preorder import SharedAncestors
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
 __all__ = ["Taxonomy", "tree_of"]
@@ -353,18 +352,14 @@ class Taxonomy:
 
     def shared(self, a: ArrayLike, b: ArrayLike) -> IntArray:
         """Returns |anc(a) ∩ anc(b)|, elementwise over broadcast arrays of node numbers; at least 1."""
-        a, b = np.asarray(a), np.asarray(b)
-        if a.size * b.size <= 64:
-            # Levels agree from the root down to the lowest common ancestor and nowhere below it, where both may be -1.
-            left, right = self.lineage[a], self.lineage[b]
-            few: IntArray = ((left == right) & (left >= 0)).sum(axis=-1)
-            return few
         a, b = np.broadcast_arrays(a, b)
-        return self._shared.count(a.ravel(), b.ravel()).reshape(a.shape)
-
-    @cached_property
-    def _shared(self) -> SharedAncestors:
-        return SharedAncestors(self.places, self.depth)
+        # Lineages agree down to the lowest common ancestor and nowhere below it: its level is found by bisection.
+        level, below = np.zeros(a.shape, dtype=np.int64), np.minimum(self.depth[a], self.depth[b])
+        for _ in range(self.height.bit_length()):
+            middle = (level + below + 1) // 2
+            same = self.lineage[a, middle] == self.lineage[b, middle]
+            level, below = np.where(same, middle, level), np.where(same, below, middle - 1)
+        return level + 1
 
     @overload
     def lca(self, a: int, b: int) -> int: ...
@@ -378,14 +373,8 @@ class Taxonomy:
         return int(result) if np.ndim(result) == 0 else result
 
     def common_ancestor(self, nodes: Iterable[int]) -> int:
-        """Returns the lowest common ancestor of one or more nodes.
-
-        Raises:
-            ValueError: If `nodes` is empty.
-        """
+        """Returns the lowest common ancestor of one or more nodes."""
         rows = self.lineage[np.fromiter(nodes, dtype=np.int64)]
-        if len(rows) == 0:
-            raise ValueError("the lowest common ancestor of no nodes is undefined")
         agree = ((rows == rows[0]) & (rows[0] >= 0)).all(axis=0)
         return int(rows[0, int(agree.sum()) - 1])
 
@@ -493,23 +482,16 @@ class Taxonomy:
 
     @cached_property
     def _identifying(self) -> dict[str, str]:
-        """Every identifying name in lower case, and as it is written.
-
-        Leads are left out: what they would suggest could not be resolved either.
-        """
+        """Every label and alias in lower case, and as it is written; a lead could not be resolved either."""
         identifying = zip(self.labels, self.aliases, strict=True)
         return {name.casefold(): name for label, rest in identifying for name in (label, *rest)}
 
     def nearest_names(self, name: str, n: int = 3) -> list[str]:
-        """Returns up to `n` labels or aliases that are spelt much like `name`, best first.
-
-        Nearness is RapidFuzz's `ratio` of the lower-case names, at least 60 of 100: twice the letters that two names
-        have in common, in the same order, to those that they have.
-        """
+        """Returns up to `n` labels or aliases that are spelt much like `name` (RapidFuzz's `ratio`), best first."""
         from rapidfuzz import fuzz, process
 
         query = name.strip().casefold()
-        if not query or n < 1:
+        if not query:
             return []
         found = process.extract(query, list(self._identifying), scorer=fuzz.ratio, limit=n, score_cutoff=_NEAR)
         return [self._identifying[folded] for folded, _, _ in found]
