@@ -36,14 +36,19 @@ _EXCEPTIONS = tuple(f"{pos}.exc" for pos in ("noun", "verb", "adj", "adv"))
 # The lexicographers' files in the order of their numbers, by part of speech: lexnames(5WN). nltk reads them from a file
 # of that name, which Debian leaves out.
 _LEXNAMES = (
-    *(("adj", "all pert"), ("adv", "all")),
+    ("adj", "all pert"),
+    ("adv", "all"),
     (
         "noun",
-        "Tops act animal artifact attribute body cognition communication event feeling food group location motive",
+        "Tops act animal artifact attribute body cognition communication event feeling food group location motive "
+        "object person phenomenon plant possession process quantity relation shape state substance time",
     ),
-    ("noun", "motive object person phenomenon plant possession process quantity relation shape state substance time"),
-    ("verb", "body change cognition communication competition consumption contact creation emotion motion perception"),
-    *(("verb", "possession social stative weather"), ("adj", "ppl")),
+    (
+        "verb",
+        "body change cognition communication competition consumption contact creation emotion motion perception "
+        "possession social stative weather",
+    ),
+    ("adj", "ppl"),
 )
 # A hypernym or what this is an instance of, in a line of data.noun.
 _UPWARD = re.compile(r" @i? (\d{8}) n ")
