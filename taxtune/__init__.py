@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from taxtune.recipe import Recipe as Recipe
     from taxtune.recipe import load_recipe as load_recipe
     from taxtune.report.html import save_report as save_report
-    from taxtune.taxonomy import Node as Node
     from taxtune.taxonomy import Taxonomy as Taxonomy
     from taxtune.taxonomy import read_taxonomy as read_taxonomy
     from taxtune.tuning.callbacks import Callback as Callback
@@ -67,7 +66,6 @@ _HOME = {
     "MapperConfig": "taxtune.mapping",
     "Model": "taxtune.models",
     "ModelSettings": "taxtune.models",
-    "Node": "taxtune.taxonomy",
     "Constraint": "taxtune.tuning.objective",
     "Objective": "taxtune.tuning.objective",
     "Placement": "taxtune.mapping",

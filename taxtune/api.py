@@ -60,15 +60,6 @@ SplitName = Literal["heldout", "tuning"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Keys of recipes that are arguments.
-_ARGUMENTS = {
-    "objective.kind": "objective",
-    "objective.hp_target": "goal",
-    "effort": "effort",
-    "prompt.baseline": "baseline",
-    "prompt.domain": "domain",
-}
-
 
 class EvaluateArguments(TypedDict, total=False):
     """The arguments of `tune` that `evaluate` takes, too; `tune` says what each means."""
@@ -146,15 +137,15 @@ def _parts(
             remedy="Give all three, or a recipe, such as recipe='fieldguide', and what is to be different.",
         )
     own = dict(settings or {})
-    if known := [key for key in own if key in _ARGUMENTS]:
-        raise DataError(f"{known[0]} is not a setting here.", remedy=f"Give the argument {_ARGUMENTS[known[0]]}=.")
-    folder = Path(out if out is not None else Path("runs") / what)
+    if "objective.kind" in own:
+        raise DataError("objective.kind is not a setting here.", remedy="Give the argument objective=.")
     if recipe is None:
+        folder = Path(out or Path("runs") / what)
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:100].strip("-._") or what
         started = Recipe.model_validate({"name": name, **STAND_INS})
     else:
         started = _recipe(recipe)
-        folder = Path(out) if out is not None else default_folder(started.name, what)
+        folder = Path(out or default_folder(started.name, what))
     policy, mapper = own.pop("policy", None), own.pop("mapper", None)
     proposer_keys, own_proposer = _proposer(proposer, started)
     changes: dict[str, Any] = {
@@ -493,26 +484,18 @@ def place(
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
     texts = [answers] if isinstance(answers, str) else list(answers)
-    placements = iter(place_texts(made, [str(text) for text in texts if not _is_missing(text)]))
-    rows: list[dict[str, Any]] = []
-    for text in texts:
-        if _is_missing(text):
-            rows.append({"answer": None})
-            continue
-        placed = next(placements)
-        rows.append(
-            {
-                "answer": text,
-                "placement": "/".join(tree.path(placed.node)),
-                "label": tree.labels[placed.node],
-                "depth": int(tree.depth[placed.node]),
-                "stage": str(placed.stage),
-                "confidence": placed.confidence,
-                "abstained": placed.abstained,
-                "off_tree": placed.off_tree,
-                "evidence": placed.evidence,
-            }
-        )
+    given = [i for i, text in enumerate(texts) if not _is_missing(text)]
+    placements = place_texts(made, [str(texts[i]) for i in given])
+    rows: list[dict[str, Any]] = [{"answer": None} for _ in texts]
+    for i, placed in zip(given, placements, strict=True):
+        rows[i] = {
+            "answer": texts[i],
+            "placement": "/".join(tree.path(placed.node)),
+            "label": tree.labels[placed.node],
+            "depth": int(tree.depth[placed.node]),
+            "stage": str(placed.stage),
+            **{name: getattr(placed, name) for name in ("confidence", "abstained", "off_tree", "evidence")},
+        }
     columns = ["answer", "placement", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
     # So that a missing answer does not turn whole numbers and truth values into floats and objects.
     return pd.DataFrame(rows, columns=columns).astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})
@@ -542,10 +525,8 @@ def score(
     from taxtune.metrics.hierarchical import score as score_nodes
 
     tree = _tree(taxonomy)
-    if len(predicted) != len(target):
+    if len(predicted) != len(target) or not len(predicted):
         raise DataError(f"There are {len(predicted)} answers for {len(target)} targets.")
-    if not len(predicted):
-        raise DataError("There are no answers to score.")
     for name, given in (("answer", predicted), ("target", target)):
         if absent := [number for number, each in enumerate(given, 1) if _is_missing(each)]:
             remedy = "Leave out pairs in which one is missing."

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -21,12 +21,7 @@ __all__ = ["check_folder", "make_folder", "output_error", "write_bytes", "write_
 
 
 def output_error(path: str | Path, error: OSError) -> TaxtuneError:
-    """Returns the error to show for an output that cannot be written.
-
-    Args:
-        path: The file or folder that was to be written.
-        error: What the operating system said.
-    """
+    """Returns the error to show for a file or folder that cannot be written."""
     return TaxtuneError(
         f"{error.strerror or error}; nothing was written.",
         file=path,
@@ -67,15 +62,13 @@ def check_folder(path: str | Path) -> None:
 def _probe(folder: Path) -> None:
     """Writes a file and removes it: a folder that exists may be read-only, or on a full disk."""
     probe, handle = _create_beside(folder / "probe")
-    try:
-        os.write(handle, b"taxtune")
-    finally:
-        os.close(handle)
-        probe.unlink()
+    with os.fdopen(handle, "wb") as file:
+        file.write(b"taxtune")
+    probe.unlink()
 
 
-def write_bytes(path: str | Path, data: bytes | Iterable[bytes | memoryview]) -> Path:
-    """Writes a file in one step, replacing what was there, whole or block by block; returns its path.
+def write_bytes(path: str | Path, data: bytes) -> Path:
+    """Writes a file in one step, replacing what was there; returns its path.
 
     A symbolic link is followed: the file that it points to is replaced. The folder is made if need be.
 
@@ -83,8 +76,7 @@ def write_bytes(path: str | Path, data: bytes | Iterable[bytes | memoryview]) ->
         TaxtuneError: If the file cannot be written whole; the old file, if any, is untouched.
     """
     with writing(path) as file:
-        for block in [data] if isinstance(data, bytes) else data:
-            file.write(block)
+        file.write(data)
     return Path(path)
 
 

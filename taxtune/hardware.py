@@ -102,13 +102,7 @@ def free_memory(device: str) -> None:
 
 
 def does_not_fit(model: str, device: str, *, item: str | None = None) -> ModelError:
-    """Makes the error of a model that does not fit into a device's memory.
-
-    Args:
-        model: The model's name.
-        device: The device.
-        item: What a single one of does not fit beside it, such as "text"; None where the model alone is too large.
-    """
+    """Makes the error of a model that does not fit into a device's memory, alone or beside one item, such as "text"."""
     beside = f" with a single {item}" if item else ""
     return ModelError(
         f"The model {model!r} does not fit into the memory of the device {device!r}{beside}.",

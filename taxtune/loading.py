@@ -110,7 +110,7 @@ def is_out_of_reach(error: BaseException) -> bool:
 
 
 def _causes(error: BaseException) -> tuple[set[str], str, str]:
-    """Returns the classes of an error and its causes, all their texts, and the first line of a missing package's."""
+    """Returns the classes of an error and its causes, all their texts, and the first line that tells most."""
     chain = [error]
     while len(chain) < 10 and (link := chain[-1].__cause__ or chain[-1].__context__) is not None:
         chain.append(link)

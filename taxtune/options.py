@@ -48,8 +48,8 @@ TaxonomyOption = Annotated[str, taxonomy_option()]
 TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help=_TAXONOMY)]
 FormatOption = Annotated[str, opt("Format of the taxonomy (see `taxtune taxonomy check --help`).", "--format")]
 FileFormatOption = Annotated[str, opt(
-    "Format of the taxonomy: paths, edges, inat21-csv, inat21-json, nested-json, breadcrumbs, rdf, obo, "
-    "darwin-core or taxdump; auto detects it.", "--format",
+    "Format of the taxonomy: paths, edges, inat21-csv, inat21-json, nested-json, rdf or obo; auto detects it.",
+    "--format",
 )]  # fmt: skip
 RootOption = Annotated[str | None, opt(
     "Use only the part of the taxonomy below this node (a label or path), which becomes the root. Scores on the whole "

@@ -8,19 +8,19 @@ path is an environment variable.
 from __future__ import annotations
 
 import contextlib
+import copy
 import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, Field, PrivateAttr, StrictInt, ValidationError, field_validator, model_validator
 
 from taxtune.errors import RecipeError
-from taxtune.recipe_file import Override, apply_overrides, parse_override, read_mapping
+from taxtune.recipe_file import parse_override, read_mapping
 from taxtune.resources import recipes_dir
 from taxtune.settings import (
     EFFORTS,
@@ -157,9 +157,9 @@ class Recipe(Settings):
 
     def from_file(self, source: Path | None, own: Iterable[str] = ()) -> Recipe:
         """Returns the recipe as that of a file of another person, maybe, but for the keys that are the user's own."""
-        copy = self.model_copy()
-        copy._source, copy._own = source, frozenset(own)
-        return copy
+        recipe = self.model_copy()
+        recipe._source, recipe._own = source, frozenset(own)
+        return recipe
 
     def access(self, group: str) -> str | None:
         """The `api_base` of the model of a group: "vlm", "judge" or "proposer"; None for the provider's own.
@@ -193,12 +193,8 @@ class Recipe(Settings):
         Raises:
             RecipeError: If a key is unknown or a value is wrong; all in one message.
         """
-        overrides = [Override(f"{key}={value}", tuple(key.split(".")), value) for key, value in changes.items()]
-        data = apply_overrides(self.settings(), _with_kinds(overrides), _kinds())
-        try:
-            return Recipe.model_validate(data).from_file(self.source, self._own | changes.keys())
-        except ValidationError as error:
-            raise RecipeError("\n".join(_problems(error, data, str(self.source or "settings"), ""))) from None
+        recipe = _made(self.settings(), changes, str(self.source or "settings"))
+        return recipe.from_file(self.source, self._own | changes.keys())
 
     def settings(self) -> dict[str, Any]:
         """Returns the recipe as plain nested values."""
@@ -226,27 +222,21 @@ def recipe_path(reference: str | Path) -> Path:
     Raises:
         RecipeError: If there is no such file.
     """
-    path = Path(reference)
+    path, is_folder = Path(reference), False
     with contextlib.suppress(OSError, ValueError):  # a name that no file can have is not there
         if path.is_file():
             return path
-    shipped = recipes_dir()
+        is_folder = path.is_dir()
+    shipped = {file.stem: file for file in sorted(recipes_dir().glob("*.yaml"))}
     # "fieldguide", "fieldguide.yaml" and "recipes/fieldguide.yaml" all work in a folder without a checkout.
-    if len(path.parts) == 1 or path.parts[:-1] == ("recipes",):
-        candidate = path.name if path.suffix in {".yaml", ".yml"} else f"{path.name}.yaml"
-        if candidate in {file.name for file in shipped.glob("*.yaml")}:
-            return shipped / candidate
-    with contextlib.suppress(OSError, ValueError):
-        if path.is_dir():
-            raise RecipeError("This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it.")
-    names = sorted(p.stem for p in shipped.glob("*.yaml"))
-    near = difflib.get_close_matches(path.stem, names, n=1)
-    raise RecipeError(
-        "The recipe does not exist.",
-        value=str(reference),
-        remedy=(f"Did you mean {near[0]!r}? " if near else "")
-        + f"Give a file, or one of the built-in recipes: {', '.join(names)}.",
-    )
+    if path.parts[:-1] in ((), ("recipes",)) and path.suffix in ("", ".yaml", ".yml") and path.stem in shipped:
+        return shipped[path.stem]
+    if is_folder:
+        raise RecipeError("This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it.")
+    near = difflib.get_close_matches(path.stem, shipped, n=1)
+    remedy = f"Did you mean {near[0]!r}? " if near else ""
+    remedy += f"Give a file, or one of the built-in recipes: {', '.join(shipped)}."
+    raise RecipeError("The recipe does not exist.", value=str(reference), remedy=remedy)
 
 
 def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -261,56 +251,69 @@ def load_recipe(reference: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         RecipeError: If the file is missing or no YAML, a key is unknown or a value is wrong; all in one message.
     """
     path = recipe_path(reference)
-    settings = _with_kinds([parse_override(override) for override in overrides], "--set ")
     stated, text = read_mapping(path)
-    if settings:
-        with contextlib.suppress(ValueError):  # a name that stands for nothing may be replaced
-            stated = {**stated, "vlm": with_kind(stated.get("vlm"))} if "vlm" in stated else stated
-    data = apply_overrides(stated, settings, _kinds())
+    typed = dict(map(parse_override, overrides))
+    return _made(stated, typed, str(path), text, "--set ").from_file(path.resolve(), typed)
+
+
+def _made(stated: Mapping[str, Any], changes: Mapping[str, Any], file: str, text: str = "", given: str = "") -> Recipe:
+    """Makes a recipe of nested values and changes by dotted key; `given` tells how the changes are given."""
+    data = _merged(stated, changes, given)
     try:
-        recipe = Recipe.model_validate(data)
+        return Recipe.model_validate(data)
     except ValidationError as error:
-        raise RecipeError("\n".join(_problems(error, data, str(path), text, settings))) from None
-    return recipe.from_file(path.resolve(), (".".join(override.key) for override in settings))
+        raise RecipeError("\n".join(_problems(error, data, file, text, changes if given else {}))) from None
 
 
-def _with_kinds(overrides: list[Override], command: str = "") -> list[Override]:
-    """Returns overrides in which another model comes with the kind that its name says."""
-    made: list[Override] = []
-    for override in overrides:
-        if override.key not in (("vlm",), ("vlm", "model")) or not isinstance(override.value, str):
-            made.append(override)
-            continue
-        try:
-            group = with_kind(override.value)
+def _merged(stated: Mapping[str, Any], changes: Mapping[str, Any], given: str) -> dict[str, Any]:
+    """Returns a copy of nested values with the changes in it."""
+    data = copy.deepcopy(dict(stated))
+    if changes:
+        with contextlib.suppress(ValueError):  # a name that stands for nothing may be replaced
+            data |= {"vlm": with_kind(data["vlm"])} if "vlm" in data else {}
+    assigned: dict[str, Any] = {}
+    for key, value in changes.items():
+        try:  # another model comes with the kind that its name says
+            if key == "vlm.model" and isinstance(value, str):
+                assigned |= {f"vlm.{name}": part for name, part in with_kind(value).items()}
+            else:
+                assigned[key] = with_kind(value) if key == "vlm" else value
         except ValueError as error:
-            raise RecipeError(f"{command}{override.text}: {error}") from None
-        each = [Override(override.text, ("vlm", key), value) for key, value in group.items()]
-        made += each if override.key[1:] else [Override(override.text, ("vlm",), group)]
-    return made
+            raise RecipeError(f"{given}{key}={value}: {error}") from None
+    for key, kind in assigned.items():  # another kind takes the keys along that only the former one knows
+        group, _, name = key.partition(".")
+        if name == "kind" and group in Recipe.model_fields and isinstance(below := data.get(group), dict):
+            kinds = _kinds(group)
+            if (former := kinds.get(str(below.get("kind")))) and (chosen := kinds.get(str(kind))):
+                data[group] = {name: value for name, value in below.items() if name not in former - chosen}
+    for key, value in assigned.items():
+        *parents, last = key.split(".")
+        place = data
+        for parent in parents:
+            if place.get(parent) is None:
+                place[parent] = {}
+            place = place[parent]
+            if not isinstance(place, dict):
+                raise RecipeError(f"{given}{key}={value}: {parent!r} is a value, not a group of keys.")
+        place[last] = value
+    return data
 
 
-def _members(annotation: Any) -> list[type[BaseModel]]:
-    """The models that a field may hold."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    if get_origin(annotation) in (Union, UnionType, Annotated):
-        return [model for argument in get_args(annotation) for model in _members(argument)]
-    return []
+def _members(group: str) -> list[type[BaseModel]]:
+    """The models that a group of keys may be."""
+    annotation = Recipe.model_fields[group].annotation
+    return [
+        one for one in get_args(annotation) or (annotation,) if isinstance(one, type) and issubclass(one, BaseModel)
+    ]
 
 
-def _kind_names(member: type[BaseModel]) -> tuple[str, ...]:
-    found: tuple[str, ...] = get_args(member.model_fields["kind"].annotation)
-    return found
-
-
-def _kinds() -> dict[str, dict[str, frozenset[str]]]:
-    """For each group that has kinds, the keys that each kind knows."""
-    groups = ((name, _members(field.annotation)) for name, field in Recipe.model_fields.items())
+def _kinds(group: str) -> dict[str, frozenset[str]]:
+    """The keys of a group by its kind; empty where it has none."""
     return {
-        name: {kind: frozenset(member.model_fields) for member in found for kind in _kind_names(member)}
-        for name, found in groups
-        if len(found) > 1
+        kind: frozenset(member.model_fields)
+        for member in _members(group)
+        if "kind" in member.model_fields
+        for kind in get_args(member.model_fields["kind"].annotation)
     }
 
 
@@ -318,7 +321,7 @@ def _kinds() -> dict[str, dict[str, frozenset[str]]]:
 
 
 def _problems(
-    error: ValidationError, data: Mapping[str, Any], file: str, text: str, overrides: Sequence[Override] = ()
+    error: ValidationError, data: Mapping[str, Any], file: str, text: str, typed: Mapping[str, Any]
 ) -> list[str]:
     """One line per problem: the file and the line, or the --set, the key, pydantic's message, and the key meant."""
     lines = []
@@ -327,7 +330,7 @@ def _problems(
         place, kind, value = list(problem["loc"]), problem["type"], problem["input"]
         if any(place == list(other["loc"])[: len(place)] != list(other["loc"]) for other in problems):
             continue  # a list with a wrong value in it is not also too short
-        kinds = _kinds().get(str(place[0]), {}) if place else {}
+        kinds = _kinds(str(place[0])) if place and place[0] in Recipe.model_fields else {}
         if len(place) > 1 and place[1] in kinds:  # pydantic's tag of a union, which the YAML does not have
             del place[1]
         message = problem["msg"].removeprefix("Value error, ")
@@ -337,7 +340,7 @@ def _problems(
             known = str([*kinds])[1:-1]
             message = "must be the name of a model" if place[-1] == "model" else f"must be one of {known}"
         elif kind in ("model_type", "model_attributes_type"):
-            first = next(iter(_members(Recipe.model_fields[str(place[0])].annotation)[0].model_fields))
+            first = next(iter(_members(str(place[0]))[0].model_fields))
             message = f"must be a group of keys, such as {place[0]}.{first}"
         elif kind == "tuple_type":
             message = "must be a list"
@@ -346,11 +349,9 @@ def _problems(
             group = str(place[0]) if len(place) > 1 else None
             message = f"unknown key; {_meant(str(place[-1]), group, data)}"
         where = f"{file}:{row}" if (row := _row(text, place)) is not None else file
-        for override in reversed(overrides):
-            depth = min(len(override.key), len(place))
-            if depth and override.key[:depth] == tuple(map(str, place))[:depth]:
-                where = f"--set {override.text}"
-                break
+        for setting, given in typed.items():
+            if place and (f"{key}.".startswith(f"{setting}.") or f"{setting}.".startswith(f"{key}.")):
+                where = f"--set {setting}={given}"
         got = "" if isinstance(value, BaseModel | Mapping) or kind == "missing" else f" (got {value!r:.80})"
         lines.append(f"{where}: {f'{key}: ' if key else ''}{message}{got}")
     return lines
@@ -358,16 +359,12 @@ def _problems(
 
 def _meant(key: str, group: str | None, data: Mapping[str, Any]) -> str:
     """The key that an unknown one may mean, or the keys there are."""
+    known, inside = list(Recipe.model_fields), []
     if group is None:
-        known = list(Recipe.model_fields)
-        inside = [f"{name}.{key}" for name, field in Recipe.model_fields.items()
-                  for model in _members(field.annotation)[:1] if key in model.model_fields]  # fmt: skip
+        inside = [f"{name}.{key}" for name in known if any(key in model.model_fields for model in _members(name)[:1])]
     else:
-        members = _members(Recipe.model_fields[group].annotation)
-        given = data.get(group)
-        kind = given.get("kind") if isinstance(given, Mapping) else None
-        chosen = [member for member in members if "kind" in member.model_fields and kind in _kind_names(member)]
-        known, inside = list((chosen or members)[0].model_fields), []
+        kinds = _kinds(group)
+        known = list(kinds.get(str(data[group].get("kind"))) or _members(group)[0].model_fields)
     near = inside or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"the keys here are {', '.join(known)}."
 

@@ -15,7 +15,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from taxtune.errors import DataError
@@ -130,21 +129,15 @@ class Store(ABC, Generic[Item, Value]):
             return
         marks = ", ".join("?" * len(self.columns))
         insert = f"INSERT INTO {self.table} ({', '.join(self.columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
-        with self._faults(), self._connected() as db:
+        with self._faults(), self._connected() as db, db:  # all or none
             db.execute("BEGIN IMMEDIATE")
-            try:
-                db.executemany(insert, rows)
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+            db.executemany(insert, rows)
 
     def __len__(self) -> int:
-        rows: list[tuple[Any, ...]] = []
+        counts: list[tuple[Any, ...]] = []
         with self._faults():
-            rows = self._read(f"SELECT COUNT(*) FROM {self.table}")
-        return int(rows[0][0]) if rows else 0
+            counts = self._read(f"SELECT COUNT(*) FROM {self.table}")
+        return sum(count for (count,) in counts)
 
     def close(self) -> None:
         """Closes the file."""
@@ -156,9 +149,7 @@ class Store(ABC, Generic[Item, Value]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     # -- the file ------------------------------------------------------------------------------------------------------
@@ -191,7 +182,7 @@ class Store(ABC, Generic[Item, Value]):
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
             if version > self.version or (columns and columns != set(self.columns)):
-                raise _OtherFileError
+                raise ValueError("another program, or another version of taxtune, wrote the file")
             if not columns:
                 body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
@@ -207,33 +198,20 @@ class Store(ABC, Generic[Item, Value]):
         try:
             yield
         except (sqlite3.Error, OSError, TypeError, ValueError) as error:
-            text = str(error).lower()
-            if not isinstance(error, sqlite3.Error | OSError):
-                text = _DAMAGED[0]
+            is_damaged = not isinstance(error, sqlite3.Error | OSError) or any(
+                words in str(error).lower() for words in _DAMAGED
+            )
             if self.precious:
-                raise self._explained(error, text) from error
-            if any(word in text for word in _DAMAGED):
+                remedy = "Wait for other processes, free some space, or choose a file that you can write to."
+                if is_damaged:
+                    remedy = f"Move the file away; its {self.table} will then be regenerated."
+                message = f"The store of {self.table} {'is damaged' if is_damaged else 'cannot be used'}: {error}."
+                raise DataError(message, file=self.path, remedy=remedy) from error
+            if is_damaged:
                 with contextlib.suppress(OSError):
                     os.replace(self.path, self.path.with_name(f"{self.path.name}.damaged"))
                     for suffix in ("-wal", "-shm"):
                         self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-
-    def _explained(self, error: Exception, text: str) -> DataError:
-        if isinstance(error, _OtherFileError):
-            message = "The file was written by another version of taxtune or by another program."
-            return DataError(message, file=self.path, remedy="Choose another file.")
-        if any(word in text for word in _DAMAGED):
-            message = f"The store of {self.table} is damaged, or the file is not a store: {error}."
-            remedy = f"Move the file away; its {self.table} will then be regenerated."
-        elif "locked" in text or "busy" in text:
-            message = f"Another process has held the store of {self.table} for more than {_WAIT_SECONDS:.0f} seconds."
-            remedy = "Wait for it to finish, or choose another file."
-        elif "full" in text or "disk i/o" in text:
-            message, remedy = f"Cannot save {self.table}: {error}.", "The disk may be full or failing. Free some space."
-        else:
-            message = f"The store of {self.table} cannot be opened for writing: {error}."
-            remedy = "Choose a file in a folder that you can write to."
-        return DataError(message, file=self.path, remedy=remedy)
 
 
 def _use_log(db: sqlite3.Connection) -> None:
@@ -247,7 +225,3 @@ def _use_log(db: sqlite3.Connection) -> None:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
-
-
-class _OtherFileError(ValueError):
-    """The file is a database, but no store of this kind."""

@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,6 @@ from taxtune.errors import DataError, MissingExtraError, TaxonomyError, TaxtuneE
 
 #: Most bytes that are unpacked of any file; the user has to unpack what is larger.
 MOST_UNPACKED = 2**28
-_SHEET_ROWS = 1_048_576  # of an XLSX file, by its definition
 _PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _FORMATS = {"tsv": "csv", "ndjson": "jsonl", "json": "jsonl"}
 
@@ -275,9 +274,8 @@ def _records(table: Table) -> list[tuple[int, dict[str, Any]]]:
             remedy = "Put text that contains the delimiter in double quotes."
             raise DataError(message, file=table.file, row=row.line, value=row.cells[width], remedy=remedy)
     records = []
-    for i, row in enumerate(table.rows):
-        # Rows of one cell may stand below a header of thousands: then only the first is filled up.
-        pairs = zip(table.header, row.cells) if width > 1_000 and i else zip_longest(table.header, row.cells)  # noqa: B905
+    for row in table.rows:
+        pairs = zip_longest(table.header, row.cells)
         records.append((row.line, {name: cell if cell and cell.strip() else None for name, cell in pairs if name}))
     return records
 
@@ -314,33 +312,37 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
             from pyarrow import parquet
 
             return list(enumerate(parquet.read_table(io.BytesIO(data)).to_pylist(), start=1))
-        from openpyxl import load_workbook
+        import pandas as pd
 
         with zipfile.ZipFile(io.BytesIO(data)) as parts:
-            size = sum(part.file_size for part in parts.infolist())
-        if size <= MOST_UNPACKED:
-            sheet = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False).worksheets[0]
-            sheet.reset_dimensions()
-            # openpyxl yields every row up to the number that the file states, be there cells or not.
-            cells = enumerate(islice(sheet.iter_rows(values_only=True), _SHEET_ROWS + 1), start=1)
-            rows = [Row(row, tuple(map(_sheet_text, values))) for row, values in cells if values or row > _SHEET_ROWS]
+            if sum(part.file_size for part in parts.infolist()) > MOST_UNPACKED:
+                raise _too_large(file, "XLSX")
+        sheet = pd.read_excel(io.BytesIO(data), header=None, dtype=str, na_filter=False)
+    except TaxtuneError:
+        raise
     except ImportError:
         raise MissingExtraError("openpyxl", "xlsx", "Reading an XLSX file") from None
     except Exception as error:  # damage shows as whatever zipfile, the XML parser, openpyxl and pyarrow raise
         what = "sheet" if format == "xlsx" else "Parquet file"
         raise DataError(f"The {what} cannot be read.", file=file, value=str(error)) from None
-    if size > MOST_UNPACKED:
-        raise _too_large(file, "XLSX")
-    if rows and rows[-1].line > _SHEET_ROWS:
-        message = f"The sheet has a row with a number above {_SHEET_ROWS:,}, the last that a sheet can have."
-        raise DataError(message, file=file, remedy="Save it again with a spreadsheet program, or as CSV.")
+    rows = [Row(line, cells) for line, cells in enumerate(sheet.itertuples(index=False, name=None), start=1)]
     return _records(_table([row for row in rows if any(map(str.strip, row.cells))], file, DataError))
 
 
-def _sheet_text(value: object) -> str:
-    """Returns a cell as its sheet shows it: 1 and not 1.0."""
-    whole = isinstance(value, float) and value.is_integer()
-    return "" if value is None else str(int(value) if whole else value)  # type: ignore[call-overload]
+def read_iterations(file: Path) -> dict[int, dict[str, Any]]:
+    """Returns the records of a run's `history.jsonl` by the number of the iteration, ascending; the last of one counts.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError: If it is not a file of iterations.
+    """
+    content = file.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]  # a process that was killed may leave half a line
+    records = [json.loads(line) for line in whole.split(b"\n") if line.strip()]
+    try:
+        return dict(sorted({int(record["iteration"]): record for record in records}.items()))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a line is not an iteration: {error}") from error
 
 
 # -- cells of label trees ----------------------------------------------------------------------------------------------

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.errors import DataError
-from taxtune.shell import python
 
-__all__ = ["ENVIRONMENT", "INSTALL", "Synset", "WordNet", "find_wordnet", "how_to_install"]
+__all__ = ["ENVIRONMENT", "INSTALL", "Synset", "WordNet", "find_wordnet"]
 
 #: The environment variable that names WordNet's folder; "none" means not to use it.
 ENVIRONMENT = "TAXTUNE_WORDNET"
-#: How to install it, for notes; errors have `how_to_install`.
+#: How to install it, for messages.
 INSTALL = (
     "Install it (on Debian and Ubuntu: apt install wordnet-base; elsewhere: python -m nltk.downloader wordnet), or "
     f"give the folder of its files in {ENVIRONMENT}."
@@ -234,11 +233,6 @@ class WordNet:
             lemmas = tuple(lemma.replace("_", " ") for lemma in synset.lemma_names())
             self._known[name] = Synset(name, lemmas, synset.definition(), synset.lexname())
         return self._known[name]
-
-
-def how_to_install() -> str:
-    """The command that installs WordNet into the environment that taxtune runs in, for messages."""
-    return f"Run: {python()} -m nltk.downloader wordnet"
 
 
 def find_wordnet() -> WordNet | None:

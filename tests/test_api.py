@@ -163,7 +163,7 @@ def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:
     for settings, words in (
         ({"data.tunning": 8}, r"data\.tunning: unknown key; did you mean 'tuning'"),
         ({"data.tuning": 0}, r"data\.tuning: .*equal to 1 \(got 0\)"),
-        ({"objective.hp_target": 0.9}, "Give the argument goal="),
+        ({"objective.kind": "hp"}, "Give the argument objective="),
     ):
         with pytest.raises(TaxtuneError, match=words):
             taxtune.tune(TREE, photos, answer, settings=settings, out=tmp_path / "run")

@@ -128,7 +128,7 @@ def test_numbers_may_be_written_as_people_write_them(tmp_path):
         (b"", r"mine\.yaml: The recipe file is empty"),
         (b"name: \xff", r"mine\.yaml:1: The recipe file is not UTF-8"),
         (b"name: a\x00b", r"mine\.yaml:1: The recipe file contains a NUL character"),
-        (b"[" * 5000, r"mine\.yaml: The recipe is nested too deeply"),
+        (b"[" * 5000, r"mine\.yaml: The recipe is not valid YAML: it is nested too deeply"),
     ],
 )
 def test_what_is_no_yaml_text_is_told(tmp_path, content, said):

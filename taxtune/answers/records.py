@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from taxtune.errors import DataError
-from taxtune.record_lines import read_lines
-from taxtune.tables import read_table
+from taxtune.tables import read_iterations, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +112,7 @@ def run_evaluations(file: Path) -> dict[str, list[Any]]:
     """
     try:
         if file.suffix == ".jsonl":
-            return {str(number): record["rows"] for number, record in read_lines(file).items() if record["rows"]}
+            return {str(number): record["rows"] for number, record in read_iterations(file).items() if record["rows"]}
         return {str(entry["name"]): entry["rows"] for entry in json.loads(file.read_text("utf-8"))["heldout"]}
     except _BROKEN as error:
         raise DataError("This is not a taxtune record.", file=file, value=str(error)) from error

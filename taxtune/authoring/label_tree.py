@@ -12,7 +12,7 @@ from taxtune.authoring.labels import Label
 from taxtune.authoring.senses import WNID, Choice, choose_synsets, read_choices
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
-from taxtune.wordnet import Synset, WordNet, find_wordnet, how_to_install
+from taxtune.wordnet import INSTALL, Synset, WordNet, find_wordnet
 
 __all__ = ["MAX_DEPTH", "LabelTree", "tree_by_wordnet", "tree_from_synsets"]
 
@@ -65,7 +65,6 @@ def tree_by_wordnet(
     *,
     root_label: str | None = None,
     max_depth: int | None = MAX_DEPTH,
-    min_children: int = 2,
 ) -> tuple[list[Choice], LabelTree]:
     """The synset of each label, and the tree of their hypernyms.
 
@@ -74,7 +73,6 @@ def tree_by_wordnet(
         given: A file of synsets that the user edited.
         root_label: See `tree_from_synsets`, as for the others.
         max_depth: Largest number of edges from the root to a label.
-        min_children: Least number of children of a group.
 
     Raises:
         DataError: If WordNet is not installed, the file of synsets cannot be read, or a label does not resolve.
@@ -83,11 +81,11 @@ def tree_by_wordnet(
     wordnet = find_wordnet()
     if wordnet is None:
         raise DataError(
-            f"{how_to_install()}\nA tree for labels is made from WordNet, which is not installed.",
-            remedy="Or write the tree yourself, as a CSV file with the column path and rows such as food/dessert/cake.",
+            "A tree for labels is made from WordNet, which is not installed.",
+            remedy=f"{INSTALL} Or write the tree: a CSV with the column path and rows such as food/dessert/cake.",
         )
     choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)
-    tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth, min_children=min_children)
+    tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth)
     for label in labels:
         for written in (label.name, *label.aliases):
             if tree.taxonomy.resolve(written) != tree.nodes[label.name]:
@@ -103,20 +101,18 @@ def tree_from_synsets(
     *,
     root_label: str | None = None,
     max_depth: int | None = None,
-    min_children: int = 2,
 ) -> LabelTree:
     """The tree of the hypernyms of labels' synsets.
 
     Of several hypernyms of a synset the one stays that has the most labels below it, weighted by its information
     content. A label that is itself above others is an inner node. Of labels with one synset the first is its node and
-    the others are its siblings. A label without a synset is a child of the root.
+    the others are its siblings. A label without a synset is a child of the root. Groups of one child are removed.
 
     Args:
         wordnet: WordNet.
         choices: The labels with their synsets.
         root_label: Label of the root; by default that of the lowest synset above all labels.
         max_depth: Largest number of edges from the root to a label; groups that tell least are removed. None: no limit.
-        min_children: Groups with fewer children are removed; at least 2.
 
     Raises:
         TaxonomyError: If there are no labels.
@@ -166,7 +162,7 @@ def tree_from_synsets(
     if root_label is not None:
         root.name, root.others = root_label, ()
     for node in reversed(list(root.all())):
-        node.replace_children({c: c.label is None and len(c.children) < max(2, min_children) for c in node.children})
+        node.replace_children({c: c.label is None and len(c.children) < 2 for c in node.children})
     if max_depth is not None and (deepest := _limit_depth(root, max_depth)) > max_depth:
         notes.append(f"Labels below labels are {deepest} levels deep, more than --max-depth {max_depth}.")
     return _as_taxonomy(root, notes)

@@ -7,7 +7,6 @@ unless another lies below a telling kind that more of the other labels share.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ _SHORTER, _NOT_THE_HEAD = 0.9, 0.5
 _BELIEVED = 0.25
 # Of ImageNet's 308 labels with several senses, a power of 3 finds 239, a power of 1 finds 217; the first sense, 102.
 _POWER = 3
-_SHOWN, _PRINTED = 6, 30
+_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,27 +200,14 @@ def choices_csv(choices: Sequence[Choice]) -> str:
 
 
 def choice_lines(choices: Sequence[Choice]) -> list[str]:
-    """How many labels have a synset, and the choices to review, as lines for the terminal."""
-    whole = [row for row in choices if row.relation == "is"]
-    in_part = [row for row in choices if row.relation == "kind of"]
-    without = [row.label.name for row in choices if row.synset is None]
-    several = [row for row in whole if row.alternatives and not row.given]
-    lines = [
-        f"synsets  {len(whole):,} labels are in WordNet, {len(several):,} of them with several senses; "
-        f"{len(in_part):,} are by their head noun or another part; {len(without):,} are not and are placed directly "
-        f"below the root"
-    ]
-    lines += [f"  below the root: {', '.join(without)}"] if without else []
-    shown = choices if len(choices) <= _PRINTED else [*several, *in_part]
-    for row in shown[:_PRINTED]:
-        if row.synset is not None:
-            how = "" if row.relation == "is" else f", a kind of {row.words!r}"
-            others = f"; not {', '.join(one.name for one in row.alternatives[:3])}" if row.alternatives else ""
-            gloss = textwrap.shorten(row.synset.gloss, 60, placeholder=" …")
-            lines.append(f"  {row.label.name}{how}: {row.synset.name} ({gloss}){others}")
-    if len(shown) > _PRINTED:
-        lines.append(f"  and {len(shown) - _PRINTED:,} more to review in the file of synsets")
-    return lines
+    """Returns lines that say how many labels have a synset and which have none."""
+    several = sum(row.relation == "is" and bool(row.alternatives) and not row.given for row in choices)
+    relations, without = Counter(row.relation for row in choices), [row.label.name for row in choices if not row.synset]
+    counts = (
+        f"synsets  {relations['is']:,} labels are in WordNet, {several:,} of them with several senses; "
+        f"{relations['kind of']:,} are by their head noun or another part; {len(without):,} are directly below the root"
+    )
+    return [counts, *([f"  below the root: {', '.join(without)}"] if without else [])]
 
 
 def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[str, tuple[Synset | None, str]]:

@@ -142,7 +142,7 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None, api_bas
     from taxtune.classifier import load_classifier
     from taxtune.recipe_file import parse_override
 
-    overrides = {".".join(setting.key): setting.value for setting in map(parse_override, settings or ())}
+    overrides = dict(map(parse_override, settings or ()))
     overrides |= {} if api_base is None else {"vlm.api_base": api_base}
     return load_classifier(run, calibrated=policy == "calibrated", policy=_policy(policy), settings=overrides)
 

@@ -93,25 +93,24 @@ def check(
 @taxonomy_app.command()
 def convert(
     file: TaxonomyArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to: .csv, .json or .ttl.")],
-    to: Annotated[str | None, opt("paths, edges, nested-json or skos. Default: chosen by the suffix of OUT.")] = None,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to: .csv or .json.")],
     names: Annotated[bool, opt("Add taxtune's English names for Latin taxa, as leads.", "--english-names")] = False,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
     force: Annotated[bool, opt("Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a taxonomy in another format: paths or edges (CSV), nested JSON, or SKOS (Turtle).
+    """Write a taxonomy in another format: paths (CSV) or nested JSON.
 
     Labels, ranks, aliases, leads and ids go along: reading OUT gives the same tree.
     """
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.taxonomy.convert import write_taxonomy, writer_of
+    from taxtune.taxonomy.convert import check_suffix, write_taxonomy
 
-    kind = writer_of(out, to)
+    check_suffix(out)
     keep([Path(file)], out)
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
-    write_taxonomy(taxonomy, out, kind, force=force)
-    print(f"taxtune: wrote {len(taxonomy):,} nodes to {out} ({kind})", file=sys.stderr)
+    write_taxonomy(taxonomy, out, force=force)
+    print(f"taxtune: wrote {len(taxonomy):,} nodes to {out}", file=sys.stderr)
 
 
 @taxonomy_app.command()
@@ -129,13 +128,13 @@ def show(
     from taxtune.taxonomy import read_taxonomy
 
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
-    value = taxonomy.node(taxonomy.root if node is None else taxonomy.resolve(node))
-    below = len(taxonomy.descendants(value.index)) - 1
-    lines = [" / ".join(value.path), f"rank {value.rank or 'unknown'}, depth {value.depth}, {below:,} nodes below"]
-    lines += [f"also called {'; '.join(value.aliases)}"] if value.aliases else []
-    lines += [f"names that lead here: {'; '.join(value.leads)}"] if value.leads else []
-    for child in taxonomy.walk[taxonomy.places[value.index] + 1 :][:below].tolist():
-        level = int(taxonomy.depth[child]) - value.depth
+    top = taxonomy.root if node is None else taxonomy.resolve(node)
+    below, rank = len(taxonomy.descendants(top)) - 1, taxonomy.ranks[top] or "unknown"
+    lines = [" / ".join(taxonomy.path(top)), f"rank {rank}, depth {taxonomy.depth[top]}, {below:,} nodes below"]
+    lines += [f"also called {'; '.join(taxonomy.aliases[top])}"] if taxonomy.aliases[top] else []
+    lines += [f"names that lead here: {'; '.join(taxonomy.leads[top])}"] if taxonomy.leads[top] else []
+    for child in taxonomy.walk[taxonomy.places[top] + 1 :][:below].tolist():
+        level = int(taxonomy.depth[child] - taxonomy.depth[top])
         if level <= depth:
             others = taxonomy.names(child)[1:]
             lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(others)})" if others else ""))

@@ -28,7 +28,6 @@ def from_labels(
     out: Annotated[Path | None, opt("File for the tree, as CSV.", shown="standard output")] = None,
     synsets: Annotated[Path | None, opt("The synset file of an earlier call, with your edits.")] = None,
     max_depth: Annotated[int, opt("Maximum number of levels below the root; 0 for no limit.", min=0)] = 6,
-    min_children: Annotated[int, opt("Groups with fewer children are removed.", min=2)] = 2,
     root_label: Annotated[str | None, opt("Label of the root.")] = None,
 ) -> None:
     """Make a tree for labels that have none, from what WordNet says they are kinds of.
@@ -41,15 +40,13 @@ def from_labels(
     from taxtune.authoring.label_tree import tree_by_wordnet
     from taxtune.authoring.labels import read_labels
     from taxtune.authoring.senses import choice_lines, choices_csv
-    from taxtune.taxonomy.convert import WRITERS, write_taxonomy, writer_of
+    from taxtune.taxonomy.convert import check_suffix, paths_csv, write_taxonomy
 
     if out is not None:
-        writer_of(out)
+        check_suffix(out)
         keep([labels, synsets], out)
     written = read_labels(labels)
-    choices, tree = tree_by_wordnet(
-        written, synsets, root_label=root_label, max_depth=max_depth or None, min_children=min_children
-    )
+    choices, tree = tree_by_wordnet(written, synsets, root_label=root_label, max_depth=max_depth or None)
     for text in tree.notes:
         note(text)
     taxonomy = tree.taxonomy
@@ -60,7 +57,7 @@ def from_labels(
     # The tree may be what standard output is for.
     print(*lines, *choice_lines(choices), sep="\n", file=sys.stderr if out is None else sys.stdout)
     if out is None:
-        print(WRITERS["paths"](taxonomy), end="")
+        print(paths_csv(taxonomy), end="")
         return
     write_taxonomy(taxonomy, out, force=True)
     note(f"wrote the tree to {out}")
@@ -88,19 +85,19 @@ def enrich(
     from taxtune.authoring.enrich import apply_proposals, proposals_csv, propose_names, read_proposals
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.taxonomy.convert import WRITERS, write_taxonomy, writer_of
+    from taxtune.taxonomy.convert import check_suffix, paths_csv, write_taxonomy
     from taxtune.wordnet import INSTALL, find_wordnet
 
     if out is not None:
         keep([Path(file), apply], out)
     if apply is not None:
         if out is not None:
-            writer_of(out)
+            check_suffix(out)
         # Without the English names that come with taxtune: they are added when the new file is read.
         tree = read_taxonomy(file, format=format, names=False, root_label=root_label)
         more, counts = apply_proposals(tree, read_proposals(apply, tree))
         if out is None:
-            print(WRITERS["paths"](more), end="")
+            print(paths_csv(more), end="")
         else:
             write_taxonomy(more, out, force=True)
         left = f"{counts['marked']:,} marked, {counts['already there']:,} that the tree has"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from taxtune.data.folder import Record, Reference
-from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images, is_image_data, store_image
-from taxtune.data.sources import Source, find_kind, read_source, source_name
+from taxtune.data.folder import Record, Reference, read_folder
+from taxtune.data.images import check_images, is_image_data, store_image
+from taxtune.data.sources import Source, read_inat21, read_rows
 from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
 from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
@@ -67,17 +67,14 @@ def load_examples(
     source: Source,
     taxonomy: Taxonomy,
     *,
-    kind: str | None = None,
+    kind: Literal["manifest", "folder", "inat21"] | None = None,
     images: str | Path | None = None,
     image_column: str = "image",
     label_column: str = "label",
     pattern: str | None = None,
-    image_suffix: str = "",
     folder: str | Path | None = None,
     domain: int | None = None,
     part: Domain | None = None,
-    check: Literal["all", "drawn"] | None = None,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
     skip_broken: bool = False,
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
@@ -92,42 +89,36 @@ def load_examples(
         images: The folder that image names are relative to; by default that of the file.
         image_column: Column of the images.
         label_column: Column of the labels.
-        pattern: A regular expression with the groups `image` and `label` for each line of a file without columns.
-        image_suffix: Added to the images' names, such as ".jpg".
+        pattern: For a file without columns: a regular expression that matches each line, with the groups `image`,
+            which gets the ending .jpg, and `label`.
         folder: Where images that are in no file are written. Needed if there are any.
         domain: Keep only examples whose node is this one or below it.
         part: What `taxonomy` is a part of. Examples whose label is elsewhere on the whole tree are left out.
-        check: "all" decodes every image at once, so that all unreadable ones are named and no two examples show the
-            same image; "drawn" leaves that to `taxtune.data.splits.split`. By default "drawn" for "inat21" and for more
-            than 10,000 images.
-        max_pixels: Largest width times height of an image.
         skip_broken: Leave out images that are missing or unreadable, and note how many and which; all are decoded.
 
     Returns:
-        The examples, in the order of the source. An image that is listed twice with the same label is kept once.
+        The examples, in the order of the source. An image that is listed twice with the same label is kept once. Every
+        image has been decoded, unless there are more than 10,000 or the kind is "inat21": then
+        `taxtune.data.splits.split` decodes what it draws.
 
     Raises:
         DataError: If the source is malformed, or labels are not on the taxonomy (all are listed, with the nearest
             names), or an image has two labels, or there are images in no file and `folder` is not given.
         ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
-    source = Path(source) if isinstance(source, str) else source
-    if isinstance(source, Path):
-        kind = find_kind(source, kind)
-    elif kind is not None:
-        raise DataError("`kind` applies only to data given as a path.", value=kind, remedy="Leave `kind` out.")
-    name, base = source_name(source), Path()
-    if images is not None and kind == "folder":
-        message = "Data of the kind 'folder' takes no `images`: the images are in the folder itself."
-        raise DataError(message, file=name)
+    name, base = type(source).__name__, Path()
+    if isinstance(source, str | Path):
+        source = Path(source)
+        kind = kind or ("folder" if source.is_dir() else "inat21" if source.suffix.lower() == ".json" else "manifest")
+        name, base = str(source), source if kind == "folder" else source.parent
     if images is not None:
         base = Path(images)
         if not base.is_dir():
             raise DataError("The folder of the images does not exist.", file=base, remedy="Check `images`.")
-    elif isinstance(source, Path):
-        base = source if kind == "folder" else source.parent
-    columns = {"image_column": image_column, "label_column": label_column, "image_suffix": image_suffix}
-    records = list(read_source(source, kind, pattern=pattern, **columns))
+    if isinstance(source, Path) and kind in ("folder", "inat21"):
+        records = list(read_folder(source) if kind == "folder" else read_inat21(source))
+    else:
+        records = list(read_rows(source, image_column=image_column, label_column=label_column, pattern=pattern))
     if not records:
         raise DataError("There are no images in the data.", file=name)
     nodes = _find_nodes(records, taxonomy, part, name)
@@ -142,15 +133,11 @@ def load_examples(
         placed = [(record, node) for record, node in placed if node in inside]
     files = _stored([record for record, _ in placed], base, None if folder is None else Path(folder), name)
     examples = [Example(id, file, record.label, node) for (id, file), (record, node) in zip(files, placed, strict=True)]
-    if check is None:
-        check = "drawn" if kind == "inat21" or len(examples) > _LARGE else "all"
-    if check == "all" or skip_broken:
+    if skip_broken or (kind != "inat21" and len(examples) <= _LARGE):
         short = source.name if isinstance(source, Path) else name
         listed = kind in (None, "manifest")
         named = {e.image: f"{short}, {r.where}" for e, (r, _) in zip(examples, placed, strict=True)} if listed else {}
-        hashes = check_images(
-            [example.image for example in examples], max_pixels=max_pixels, named_in=named, skip_broken=skip_broken
-        )
+        hashes = check_images([example.image for example in examples], named_in=named, skip_broken=skip_broken)
         if not hashes:
             raise ImageError(f"None of the {len(examples):,} images can be used.", file=name, remedy="Check the paths.")
         examples = [Example(e.id, e.image, e.label, e.target, hashes[e.image]) for e in examples if e.image in hashes]

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import io
 import os
-import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     from PIL import Image
 
 __all__ = [
-    "DEFAULT_MAX_PIXELS",
     "IMAGE_SUFFIXES",
     "MAX_FILE_BYTES",
+    "MAX_PIXELS",
     "MIN_SIDE",
     "check_images",
     "content_hash",
@@ -36,8 +35,8 @@ __all__ = [
     "store_image",
 ]
 
-#: Pixels (width times height) that an image may have unless told otherwise.
-DEFAULT_MAX_PIXELS = 50_000_000
+#: Pixels (width times height) that an image may have.
+MAX_PIXELS = 50_000_000
 #: Pixels that the shorter side of an image must have; nothing can be recognised in less.
 MIN_SIDE = 8
 #: Bytes that an image file may have.
@@ -61,31 +60,29 @@ def content_hash(path: str | Path) -> str:
     return hashlib.sha256(_read(Path(path))).hexdigest()
 
 
-def load_image(path: str | Path, *, max_pixels: int = DEFAULT_MAX_PIXELS, sha256: str | None = None) -> Image.Image:
+def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
     """Reads an image: the first frame, turned upright by its EXIF orientation, in RGB.
 
     Transparent parts become white. Grey values of 16 bits are scaled to 8, of 32 bits by the range that occurs.
 
     Args:
         path: The file.
-        max_pixels: Largest width times height; larger images are refused before they are decoded.
         sha256: The content hash that the file must still have, or None.
 
     Raises:
-        ImageError: If the file is missing, empty, truncated, corrupt, no image, too small, too large, or was changed
-            since `sha256` was taken.
+        ImageError: If the file is missing, empty, truncated, corrupt, no image, too small, has more than `MAX_PIXELS`
+            pixels, or was changed since `sha256` was taken.
     """
     path = Path(path)
     data = _read(path)
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
         raise ImageError("The image has changed since the run started.", file=path, remedy="Start the run again.")
-    return _decode(data, path, max_pixels)
+    return _decode(data, path)
 
 
 def check_images(
     paths: Iterable[str | Path],
     *,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
     named_in: Mapping[Path, str] | None = None,
     skip_broken: bool = False,
 ) -> dict[Path, str]:
@@ -93,7 +90,6 @@ def check_images(
 
     Args:
         paths: The files; one named twice is read once.
-        max_pixels: Largest width times height of an image.
         named_in: Where a file is named ("manifest.csv, row 3"), for messages.
         skip_broken: Whether images that cannot be used are left out and noted.
 
@@ -105,7 +101,7 @@ def check_images(
     def examine(path: Path) -> str | ImageError:
         try:
             data = _read(path)
-            _decode(data, path, max_pixels)
+            _decode(data, path)
         except ImageError as error:
             return error
         return hashlib.sha256(data).hexdigest()
@@ -123,12 +119,6 @@ def check_images(
     if not faults:
         return hashes
     named = {str(file): f" ({where})" for file, where in (named_in or {}).items()}
-    if len(faults) == 1 and not skip_broken:
-        fault = faults[0]
-        where = named.get(str(fault.file), "")
-        raise ImageError(
-            f"{fault.message.rstrip('.')}{where}.", file=fault.file, value=fault.value, remedy=fault.remedy
-        )
     lines = [f"  {fault.file}{named.get(str(fault.file), '')}: {fault.message}" for fault in faults]
     listed = "\n".join(shortened(lines, 20))
     if not skip_broken:
@@ -188,8 +178,6 @@ def store_image(value: Any, folder: Path) -> Path:
 def _read(path: Path) -> bytes:
     try:
         size = path.stat().st_size
-        if path.is_dir():
-            raise ImageError("This is a folder, not an image.", file=path)
         if size == 0:
             raise ImageError("The image file is empty (0 bytes).", file=path, remedy=_SAVE_AGAIN)
         if size > MAX_FILE_BYTES:
@@ -199,10 +187,8 @@ def _read(path: Path) -> bytes:
     except FileNotFoundError:
         remedy = "Check the name and the folder of the images."
         raise ImageError("The image file does not exist.", file=path, remedy=remedy) from None
-    except OSError as error:
-        raise ImageError(f"The image file cannot be read: {error.strerror or error}.", file=path) from error
-    except ValueError:
-        raise ImageError("The name of the image file contains a NUL character.", file=path) from None
+    except (OSError, ValueError) as error:  # a name may hold a NUL character
+        raise ImageError(f"The image file cannot be read: {error}.", file=path) from error
 
 
 @cache
@@ -213,22 +199,21 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
-def _decode(data: bytes, path: Path, max_pixels: int) -> Image.Image:
+def _decode(data: bytes, path: Path) -> Image.Image:
     from PIL import Image, UnidentifiedImageError
 
     try:
         image: Image.Image = Image.open(io.BytesIO(data), formats=_formats())
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        pixels = re.search(r"\d+", str(error))
-        raise _too_large(path, f"{int(pixels.group()):,}" if pixels else "far too many", max_pixels) from error
+        raise _too_large(path, "far too many") from error
     except UnidentifiedImageError:
         message = f"This is not an image, or its format is not supported (supported formats: {', '.join(_formats())})."
         raise ImageError(message, file=path, remedy=_SAVE_AGAIN) from None
     except Exception as error:  # a parser that meets a malformed header may raise nearly anything
         raise _corrupt(path, error) from error
     width, height = image.size
-    if width * height > max_pixels:
-        raise _too_large(path, f"{width:,} × {height:,} = {width * height:,}", max_pixels)
+    if width * height > MAX_PIXELS:
+        raise _too_large(path, f"{width:,} × {height:,} = {width * height:,}")
     if min(width, height) < MIN_SIDE:
         message = f"The image has {width} × {height} pixels; its shorter side must be at least {MIN_SIDE}."
         raise ImageError(message, file=path, remedy="Remove it from the data or give a larger copy.")
@@ -251,8 +236,8 @@ def _upright(image: Image.Image, path: Path | None) -> Image.Image:
         raise ImageError(message, file=path, remedy=_SAVE_AGAIN) from error
 
 
-def _too_large(path: Path, pixels: str, max_pixels: int) -> ImageError:
-    message = f"The image is too large: {pixels} pixels, and at most {max_pixels:,} are allowed."
+def _too_large(path: Path, pixels: str) -> ImageError:
+    message = f"The image is too large: {pixels} pixels, and at most {MAX_PIXELS:,} are allowed."
     return ImageError(message, file=path, remedy="Reduce its size.")
 
 

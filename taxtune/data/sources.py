@@ -9,17 +9,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any
 
-from taxtune.data.folder import Record, Reference, label_references, read_folder
+from taxtune.data.folder import Record, Reference, label_references
 from taxtune.data.images import is_image_data
 from taxtune.errors import DataError, shortened
 from taxtune.progress import note
 from taxtune.tables import column_key, read_table, read_text
 
-__all__ = ["LISTS", "Kind", "Source", "find_kind", "line_pattern", "read_rows", "read_source", "source_name"]
+__all__ = ["LISTS", "Source", "line_pattern", "read_inat21", "read_rows"]
 
-Kind = Literal["manifest", "folder", "inat21"]
 #: What images are read from: a path, a list of (image, label), a pandas `DataFrame` or a Hugging Face `Dataset`.
 Source = object
 #: The endings of lists of images.
@@ -30,43 +29,12 @@ _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
 Row = tuple[str, object, object]
 
 
-def find_kind(path: Path, kind: str | None) -> Kind:
-    """The kind of a source on the disk: the given one, else the one that its name tells.
-
-    Raises:
-        DataError: If there is no such kind.
-    """
-    if kind is None:
-        return "folder" if path.is_dir() else "inat21" if path.suffix.lower() == ".json" else "manifest"
-    for known in get_args(Kind):
-        if kind == known:
-            return cast("Kind", known)
-    raise DataError("There is no such kind of data.", value=kind, remedy=f"Use {', '.join(get_args(Kind))}.")
-
-
-def source_name(source: Source) -> str:
-    """The name of a source in messages: its path, or its type."""
-    return str(source) if isinstance(source, (str, Path)) else type(source).__name__
-
-
-def read_source(source: Source, kind: str | None, *, pattern: str | None = None, **columns: str) -> Iterator[Record]:
-    """Yields the records of a source of any kind; see `taxtune.data.load_examples`."""
-    if kind == "folder" and isinstance(source, Path):
-        return read_folder(source)
-    return (
-        _read_inat21(source)
-        if kind == "inat21" and isinstance(source, Path)
-        else read_rows(source, pattern=pattern, **columns)
-    )
-
-
 def read_rows(
     source: Source,
     *,
     image_column: str = "image",
     label_column: str = "label",
     pattern: str | None = None,
-    image_suffix: str = "",
 ) -> Iterator[Record]:
     """Yields rows of an image and a label, in order.
 
@@ -75,14 +43,14 @@ def read_rows(
             Face `Dataset`, in which a column of class labels gives the classes' names.
         image_column: Column (in JSONL: key) of the image; in CSV and XLSX upper and lower case do not count.
         label_column: Column of the label.
-        pattern: Instead of the columns, for a text file of any name: see `line_pattern`. Underscores in the label may
-            stand for spaces.
-        image_suffix: Added to the images' names: ".jpg" where a file has them without.
+        pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The images' names get the
+            ending .jpg, and underscores in the label may stand for spaces.
 
     Raises:
         DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it names the rows.
     """
-    name, columns = source_name(source), (image_column, label_column)
+    name = str(source) if isinstance(source, Path) else type(source).__name__
+    columns = (image_column, label_column)
     if isinstance(source, Path):
         rows = _file_rows(source, columns) if pattern is None else _matched_rows(source, line_pattern(pattern))
     elif hasattr(source, "features") and hasattr(source, "column_names"):
@@ -104,7 +72,7 @@ def read_rows(
             faults.append(f"  {where}: no {' and '.join(missing)}{said}")
             continue
         references = label_references(label) if pattern else (label,)
-        stored = image if callable(image) else (lambda image=image: image) if held else file + image_suffix
+        stored = image if callable(image) else (lambda image=image: image) if held else file
         yield Record(stored, label, where, references)
     if faults:
         raise DataError(
@@ -208,7 +176,9 @@ def line_pattern(pattern: str) -> re.Pattern[str]:
 def _matched_rows(path: Path, pattern: re.Pattern[str]) -> Iterator[Row]:
     lines = enumerate(read_text(path, error=DataError, what="manifest").split("\n"), start=1)
     matches = [(number, line.strip(), pattern.fullmatch(line.strip())) for number, line in lines if line.strip()]
-    yield from ((f"row {number}", match["image"], match["label"]) for number, _, match in matches if match)
+    for number, _, match in matches:
+        if match:
+            yield f"row {number}", match["image"] and f"{match['image']}.jpg", match["label"]
     faults = [f"  row {number}: {line[:60]!r}" for number, line, match in matches if not match]
     if faults:
         raise DataError(
@@ -228,7 +198,7 @@ def _check_columns(columns: Iterable[str], names: list[str], file: str | Path, r
             raise DataError(f"There is no column {column!r}.", file=file, row=row, remedy=remedy)
 
 
-def _read_inat21(path: Path) -> Iterator[Record]:
+def read_inat21(path: Path) -> Iterator[Record]:
     """Yields the images of iNaturalist 2021's COCO-style JSON (`train.json`, `val.json`) with their categories.
 
     The label of an image is its category's path from the kingdom down to the species, so that names which occur twice

@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from taxtune.data.examples import Example, distinct, note_repeated
-from taxtune.data.images import DEFAULT_MAX_PIXELS, check_images
+from taxtune.data.images import check_images
 from taxtune.errors import DataError
 
 __all__ = ["CALIBRATION_FROM", "SplitSizes", "Splits", "default_split", "remaining", "split", "split_sizes"]
@@ -84,7 +84,6 @@ def split(
     tuning: int,
     heldout: int,
     seed: int,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
 ) -> Splits:
     """Draws a tuning and a held-out split that are stratified by target and disjoint by image content.
 
@@ -98,7 +97,6 @@ def split(
         tuning: Size of the tuning split.
         heldout: Size of the held-out split.
         seed: Any integer; another seed gives another draw.
-        max_pixels: Largest width times height of an image that is read here.
 
     Raises:
         DataError: If there are too few different images, or the same image has two labels.
@@ -115,7 +113,7 @@ def split(
         batch = list(itertools.islice(order, wanted - len(drawn)))
         if not batch:
             raise _too_few(tuning, heldout, len(drawn))
-        taken += _checked(batch, max_pixels)
+        taken += _checked(batch)
         drawn, repeated = distinct(taken)
     note_repeated(repeated)
     return Splits(tuple(drawn[:tuning]), tuple(drawn[tuning:]))
@@ -127,7 +125,6 @@ def remaining(
     *,
     most: int,
     seed: int,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
 ) -> tuple[Example, ...]:
     """Returns examples that show none of the images that were used, drawn at random from the rest.
 
@@ -138,7 +135,6 @@ def remaining(
         used: Examples whose images, and copies of them, are passed over; with their content hashes.
         most: Most examples to return.
         seed: Any integer; another seed gives another order.
-        max_pixels: Largest width times height of an image that is read here.
 
     Raises:
         DataError: If the same image has two labels.
@@ -148,15 +144,15 @@ def remaining(
     order = iter(sorted(examples, key=lambda e: _rank(seed, "remaining", e.id)))
     found: list[Example] = []
     while len(found) < most and (batch := list(itertools.islice(order, most - len(found)))):
-        found += [example for example in _checked(batch, max_pixels) if example.sha256 not in gone]
+        found += [example for example in _checked(batch) if example.sha256 not in gone]
         found = distinct(found)[0]
     return tuple(found)
 
 
-def _checked(batch: Sequence[Example], max_pixels: int) -> list[Example]:
+def _checked(batch: Sequence[Example]) -> list[Example]:
     """Returns examples with their content hashes, once the files that were not read yet were decoded."""
     unread = [example.image for example in batch if not example.sha256]
-    hashes = check_images(unread, max_pixels=max_pixels) if unread else {}
+    hashes = check_images(unread) if unread else {}
     return [replace(e, sha256=hashes[e.image]) if e.image in hashes else e for e in batch]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from taxtune.errors import DataError, ImageError
 from taxtune.init.source import Source
 from taxtune.init.subject import Subject, find_subject
 from taxtune.models.names import parse_model
-from taxtune.models.weights import KNOWN_MODELS
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Aims
@@ -29,20 +27,6 @@ __all__ = ["Draft", "make_draft"]
 
 # Fewer are not three in each split: two show nothing at all.
 _FEWEST = 6
-
-_RECIPE = """\
-# By `taxtune init`. What is not here has its default, as the goal has: objective: {{hp_target: {hp_target}}}
-name: {name}
-taxonomy: {{path: {taxonomy}}}
-data: {{{data}}} # {rest}
-prompt:
-  question: {question}
-  domain: {word} # what the images show, in a word, for templates
-  ranks: {ranks} # broadest first
-  examples: {examples} # example answers, general to specific
-vlm:
-{vlm}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +67,27 @@ class Draft:
             word: The word for what the images show that the user gave; None for that of the tree.
             api_base: Address of the server that has the model.
         """
-        word = word or self.subject.word or "object"
-        rest = self.sizes.calibration
-        return _RECIPE.format(
-            hp_target=Aims().hp_target,
-            name=_written(re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine"),
-            taxonomy=_path(taxonomy, file),
-            data=self._data(file),
-            rest=f"the other {rest:,} are for `taxtune calibrate`" if rest else f"all {len(self.examples):,} images",
-            question=_written(f"What {word} is this?"),
-            word=_written(word),
-            ranks=_written(list(self.subject.ranks)),
-            examples=_written(list(self.subject.examples)),
-            vlm=_one_model(model, file) + ("" if api_base is None else f"\n  api_base: {_written(api_base)}"),
+        word, rest = word or self.subject.word or "object", self.sizes.calibration
+        kind, name = parse_model(model)
+        if kind == "local" and Path(name).is_dir():
+            model = f"local:{_path(Path(name), file)}"
+        recipe = {
+            "name": re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine",
+            "taxonomy": {"path": _path(taxonomy, file)},
+            "data": self._data(file),
+            "prompt": {
+                "question": f"What {word} is this?",
+                "domain": word,
+                "ranks": list(self.subject.ranks),
+                "examples": list(self.subject.examples),
+            },
+            "vlm": {"model": model} | ({} if api_base is None else {"api_base": api_base}),
+        }
+        others = f"the other {rest:,} images are for `taxtune calibrate`" if rest else "no images are left to calibrate"
+        return (
+            f"# By `taxtune init`. Keys that are not here have their defaults; {others}.\n"
+            "# prompt: what the images show, in a word, with its ranks and example answers, general to specific.\n"
+            + yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
         )
 
     def facts(self) -> dict[str, Any]:
@@ -120,18 +112,17 @@ class Draft:
             "label_column": self.source.label_column if self.source.kind == "manifest" else None,
         }
 
-    def _data(self, file: Path) -> str:
+    def _data(self, file: Path) -> dict[str, Any]:
         source = self.source
-        values = {"kind": str(source.kind), "path": _path(source.path, file)}
+        values: dict[str, Any] = {"kind": source.kind, "path": _path(source.path, file)}
         if source.images is not None:
             values["images"] = _path(source.images, file)
         if source.kind == "manifest":
             columns = {"image_column": source.image_column, "label_column": source.label_column}
-            values |= {key: _written(name) for key, name in columns.items() if name != key.removesuffix("_column")}
+            values |= {key: name for key, name in columns.items() if name != key.removesuffix("_column")}
         if self.skip_broken:
-            values["skip_broken"] = "true"
-        values |= {"tuning": str(self.sizes.tuning), "heldout": str(self.sizes.heldout)}
-        return ", ".join(f"{key}: {value}" for key, value in values.items())
+            values["skip_broken"] = True
+        return values | {"tuning": self.sizes.tuning, "heldout": self.sizes.heldout}
 
 
 def make_draft(source: Source, tree: Taxonomy, *, skip_broken: bool = False) -> Draft:
@@ -185,48 +176,20 @@ def _proving(found: int) -> int:
 
 
 def _unmatched(error: UnknownLabelsError, rows: Counter[str], tree: Taxonomy) -> DataError:
-    images = sum(rows[label] for label in error.labels)
-    total, lost = len(rows), len(error.labels)
-    where = tree.source or "the tree"
-    if lost == total:
-        doubt = f"None of the {total} labels is on the tree. Is {where} the tree of these images?"
-    else:
-        doubt = (
-            f"{total - lost} of {total} labels are on the tree; {lost} ({images:,} of {rows.total():,} images) "
-            f"{'is' if lost == 1 else 'are'} not."
-        )
+    images, where = sum(rows[label] for label in error.labels), tree.source or "the tree"
     names = command("taxonomy", "enrich", where, "--out", "names.csv")
+    listed = "\n".join(error.lines)
     return DataError(
-        f"{doubt}\n"
-        + "\n".join(error.lines)
-        + f"\nNothing was written. Correct the labels that are misspelt, or add them to {where}: what it lacks in a "
-        "row of its own,\nanother name for a node in the column aliases of its row. To have other names proposed: "
-        + names,
+        f"{len(error.labels)} of {len(rows)} labels, of {images:,} of {rows.total():,} images, are not on the tree:\n"
+        f"{listed}\nNothing was written. Correct the labels, or add them to {where}, if that is their tree: in rows "
+        f"of their own, or in the column aliases of other rows. To have such names proposed: {names}",
         file=error.file,
     )
 
 
-def _one_model(model: str, file: Path) -> str:
-    kind, name = parse_model(model)
-    if kind == "local" and Path(name).is_dir():  # relative to the recipe, as all its paths are
-        model = f"local:{yaml.safe_load(_path(Path(name), file))}"
-    known = KNOWN_MODELS.get(name)
-    size = "" if known is None else f" # {known.download_gb:.1f} GB to download"
-    return f"  model: {_written(model)}{size}"
-
-
-def _written(value: object) -> str:
-    """A value as YAML that may stand in a flow mapping: words as they are, anything else in quotes."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
-    plain = isinstance(value, str) and re.fullmatch(r"[^\W\d_](?:[\w ./?-]*[\w?])?", value)
-    return str(value) if plain and yaml.safe_load(str(value)) == value else json.dumps(value, ensure_ascii=False)
-
-
 def _path(path: Path, recipe: Path) -> str:
     if str(path).startswith("builtin:"):
-        return _written(str(path))
+        return str(path)
     # Paths in a recipe are relative to it, so that a folder with recipe, tree and images can be moved as a whole.
-    base = recipe.resolve().parent
-    full = path.resolve()
-    return _written(full.relative_to(base).as_posix() if full.is_relative_to(base) else str(full))
+    base, full = recipe.resolve().parent, path.resolve()
+    return full.relative_to(base).as_posix() if full.is_relative_to(base) else str(full)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.labels import as_labels
 from taxtune.authoring.senses import Choice, choices_csv
 from taxtune.data.folder import label_references
-from taxtune.errors import RecipeError
+from taxtune.errors import RecipeError, shortened
 from taxtune.init.source import Source
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
@@ -71,28 +70,15 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
     written = list(source.labels)
     nested = [label for label in written if "/" in label]
     if nested and (source.kind == "folder" or len(nested) == len(written)):
-        return MadeTree(_by_paths(written), file, "as the labels' folders lie in one another")
-    labels = as_labels(written, folders=source.kind == "folder")
-    choices, made = tree_by_wordnet(labels)
-    return MadeTree(made.taxonomy, file, _by_wordnet(choices), tuple(choices))
-
-
-def _by_paths(labels: Sequence[str]) -> Taxonomy:
-    # As images in folders are looked up: underscores may stand for spaces, and a number may stand in front.
-    paths = [label_references(label)[-1].split("/") for label in labels]
-    return Taxonomy.from_paths([(_ROOT, *(part.strip() for part in path)) for path in paths])
-
-
-def _by_wordnet(choices: Sequence[Choice]) -> str:
-    without = [choice.label.name for choice in choices if choice.synset is None]
-    partly = [choice.label.name for choice in choices if choice.synset is not None and choice.relation != "is"]
-    said = "from WordNet's hypernyms of the labels"
-    if partly:
-        said += f"; placed by one of their words: {_some(partly)}"
-    if without:
-        said += f"; not in WordNet, so directly below the root: {_some(without)}"
-    return said
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        # As images in folders are looked up: underscores may stand for spaces, and a number may stand in front.
+        paths = [label_references(label)[-1].split("/") for label in written]
+        tree = Taxonomy.from_paths([(_ROOT, *(part.strip() for part in path)) for path in paths])
+        return MadeTree(tree, file, "as the labels' folders lie in one another")
+    choices, made = tree_by_wordnet(as_labels(written, folders=source.kind == "folder"))
+    how = "from WordNet's hypernyms of the labels"
+    for what, names in (
+        ("placed by one of their words", [c.label.name for c in choices if c.relation == "kind of"]),
+        ("not in WordNet, so directly below the root", [c.label.name for c in choices if c.synset is None]),
+    ):
+        how += f"; {what}: {', '.join(shortened(names, 8))}" if names else ""
+    return MadeTree(made.taxonomy, file, how, tuple(choices))

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from taxtune.data.folder import read_folder
+from taxtune.data.folder import read_folder, walk_images
 from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.data.sources import LISTS, read_rows
 from taxtune.errors import DataError
@@ -118,33 +118,27 @@ def find_images(path: Path, columns: Columns, image_column: str | None = None) -
 
 
 def _folder(path: Path) -> Source:
-    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
-    folders = [entry for entry in entries if entry.is_dir()]
-    loose = [entry.name for entry in entries if entry.is_file() and _is_image(entry)]
-    empty = [folder.name for folder in folders if not any(map(_is_image, folder.rglob("*")))]
-    if len(empty) == len(folders) and not loose:
-        remedy = f"Names of images end in {', '.join(sorted(IMAGE_SUFFIXES))}."
-        raise DataError("There are no images in the folder or its sub-folders.", file=path, remedy=remedy)
-    if len(empty) == len(folders):
+    images = {folder: files for folder, files, _ in walk_images(path)}
+    loose = images.pop(".", [])
+    folders = sorted({folder.split("/")[0] for folder in images})
+    filled = {folder.split("/")[0] for folder, files in images.items() if files}
+    if not filled and loose:
         raise DataError(
             f"The images in the folder ({len(loose):,}) have no labels: nothing says what they show.",
             file=path,
             remedy=f"Sort them into sub-folders, one for each label ({path.name}/LABEL/{loose[0]}), or list them in a "
             "CSV file with the columns image and label, and give that file with --data.",
         )
-    if not loose and {folder.name.lower() for folder in folders} <= _PARTS:
-        raise DataError(
-            f"The sub-folders are called {', '.join(folder.name for folder in folders)}, which are parts of a data set "
-            "and not labels.",
-            file=path,
-            remedy=f"Give one of them: --data {shlex.quote(str(folders[0]))}. taxtune makes splits of its own from it.",
-        )
-    notes = (f"Sub-folders without images are left out ({len(empty)}): {_some(empty)}.",) if empty else ()
+    if not filled:
+        remedy = f"Names of images end in {', '.join(sorted(IMAGE_SUFFIXES))}."
+        raise DataError("There are no images in the folder or its sub-folders.", file=path, remedy=remedy)
+    if not loose and {folder.lower() for folder in folders} <= _PARTS:
+        message = f"The sub-folders are called {', '.join(folders)}, which are parts of a data set and not labels."
+        remedy = f"Give one of them: --data {shlex.quote(str(path / folders[0]))}. taxtune splits its images itself."
+        raise DataError(message, file=path, remedy=remedy)
+    empty = [folder for folder in folders if folder not in filled]
+    notes = (f"Sub-folders without images are left out ({len(empty)}): {', '.join(empty)}.",) if empty else ()
     return Source("folder", path, notes=notes)
-
-
-def _is_image(file: Path) -> bool:
-    return file.suffix.lower() in IMAGE_SUFFIXES and not file.name.startswith(".")
 
 
 # -- manifests ---------------------------------------------------------------------------------------------------------
@@ -244,7 +238,3 @@ def _share(values: Sequence[str], tree: Taxonomy | None) -> float:
 
 def _named(names: Sequence[str] | Columns) -> str:
     return ", ".join(map(repr, names))
-
-
-def _some(names: Sequence[str], limit: int = 5) -> str:
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -6,13 +6,12 @@ from taxtune.taxonomy.check import TaxonomyReport, check_taxonomy
 from taxtune.taxonomy.domain import Domain, restrict
 from taxtune.taxonomy.raw import Defect, RawNode, RawTaxonomy
 from taxtune.taxonomy.read import FORMATS, as_taxonomy, read_taxonomy
-from taxtune.taxonomy.tree import Node, Taxonomy
+from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
     "FORMATS",
     "Defect",
     "Domain",
-    "Node",
     "RawNode",
     "RawTaxonomy",
     "Taxonomy",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,18 +57,8 @@ class TaxonomyReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the report as plain values, for JSON."""
-        return {
-            "file": self.file,
-            "format": self.format,
-            "ok": self.ok,
-            "nodes": self.nodes,
-            "leaves": self.leaves,
-            "height": self.height,
-            "levels": list(self.levels),
-            "ranks": dict(self.ranks),
-            "aliases": self.aliases,
-            "defects": [defect.as_dict() for defect in self.defects],
-        }
+        names = ("file", "format", "ok", "nodes", "leaves", "height", "levels", "ranks", "aliases")
+        return {name: getattr(self, name) for name in names} | {"defects": [asdict(defect) for defect in self.defects]}
 
 
 def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | None = None) -> TaxonomyReport:

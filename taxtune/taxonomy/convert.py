@@ -1,4 +1,4 @@
-"""Writing a tree in the formats that others read: paths and edges as CSV, nested JSON, and SKOS in Turtle.
+"""Writing a tree as paths in CSV, or as nested JSON.
 
 Everything that `Taxonomy` holds is written, so that reading the file gives the same tree: labels, parents, the order of
 siblings, ranks, aliases, leads and ids.
@@ -6,87 +6,67 @@ siblings, ranks, aliases, leads and ids.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from taxtune import atomic
 from taxtune.errors import TaxonomyError
-from taxtune.tables import join_cell
+from taxtune.tables import csv_text, join_cell
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["WRITERS", "write_taxonomy", "writer_of"]
+__all__ = ["check_suffix", "paths_csv", "write_taxonomy"]
 
 _ALIASES = ";|"
+_SUFFIXES = (".csv", ".json")
 
 
-def write_taxonomy(taxonomy: Taxonomy, path: str | Path, format: str | None = None, *, force: bool = False) -> Path:
-    """Writes a tree in one step; returns the file's path.
+def check_suffix(path: str | Path) -> None:
+    """Checks that a tree can be written to a file of this name.
+
+    Raises:
+        TaxonomyError: If it ends neither in .csv nor in .json.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in _SUFFIXES:
+        remedy = f"Use one of {', '.join(_SUFFIXES)}."
+        raise TaxonomyError("No format that can be written has this suffix.", file=path, value=suffix, remedy=remedy)
+
+
+def write_taxonomy(taxonomy: Taxonomy, path: str | Path, *, force: bool = False) -> Path:
+    """Writes a tree in one step, as paths (.csv) or nested JSON (.json); returns the file's path.
 
     Args:
         taxonomy: The tree.
         path: The file.
-        format: One of `WRITERS`; by default what the suffix says.
         force: Whether to write over a file that is there.
 
     Raises:
-        TaxonomyError: If there is no such format, the suffix says none, or the file is there.
-        MissingExtraError: If RDF is asked for and rdflib is not installed.
+        TaxonomyError: If the file ends otherwise, or is there.
         TaxtuneError: If the file cannot be written whole.
     """
     target = Path(path)
-    write = WRITERS[writer_of(target, format)]
+    check_suffix(target)
     if target.exists() and not force:
         raise TaxonomyError("The file already exists; nothing was written.", file=target, remedy="Add --force.")
-    return atomic.write_text(target, write(taxonomy))
+    return atomic.write_text(target, _nested(taxonomy) if target.suffix.lower() == ".json" else paths_csv(taxonomy))
 
 
-def writer_of(path: Path, format: str | None = None) -> str:
-    """Returns the format that a file is to be written in.
+def paths_csv(taxonomy: Taxonomy) -> str:
+    """Returns a CSV of nodes: path, and rank, aliases, leads and id where any node has one.
 
-    Raises:
-        TaxonomyError: If there is no such format, or the suffix says none.
+    "/", ";" and "|" in names have a backslash in front.
     """
-    if format is None:
-        found = _SUFFIXES.get(path.suffix.lower())
-        if found is None:
-            message = "No format that can be written has this suffix."
-            remedy = f"Use one of {', '.join(_SUFFIXES)}, or --to {', '.join(WRITERS)}."
-            raise TaxonomyError(message, file=path, value=path.suffix, remedy=remedy)
-        return found
-    if format not in WRITERS:
-        raise TaxonomyError("Unknown output format.", value=format, remedy=f"Use one of {', '.join(WRITERS)}.")
-    return format
-
-
-def _paths(taxonomy: Taxonomy) -> str:
-    """A CSV of nodes: path, rank, aliases, leads, id. "/", ";" and "|" in names have a backslash."""
-    others = _used(taxonomy)
-    rows = ({"path": join_cell(taxonomy.path(v), "/"), **_others(taxonomy, v)} for v in range(len(taxonomy)))
-    return _csv(["path", *others], rows)
-
-
-def _edges(taxonomy: Taxonomy) -> str:
-    """A CSV of nodes: child, parent, label, rank, aliases, leads; and node_id unless all have ids."""
-    keys = taxonomy.ids if all(key is not None for key in taxonomy.ids) else [f"n{v}" for v in range(len(taxonomy))]
-    others = [name for name in _used(taxonomy) if name != "id"]
-    # Without the column the keys themselves would be taken for ids.
-    columns = ["child", "parent", "label", *others, *([] if keys is taxonomy.ids else ["node_id"])]
-    above = taxonomy.parents.tolist()
-    rows = (
-        {
-            "child": keys[v],
-            "parent": "" if v == 0 else keys[above[v]],
-            "label": taxonomy.labels[v],
-            "node_id": taxonomy.ids[v] or "",
-            **_others(taxonomy, v),
-        }
-        for v in range(len(taxonomy))
-    )
-    return _csv(columns, rows)
+    columns: dict[str, Sequence[str]] = {
+        "path": [join_cell(taxonomy.path(v), "/") for v in range(len(taxonomy))],
+        "rank": [rank or "" for rank in taxonomy.ranks],
+        "aliases": [join_cell(names, _ALIASES) for names in taxonomy.aliases],
+        "leads": [join_cell(names, _ALIASES) for names in taxonomy.leads],
+        "id": [key or "" for key in taxonomy.ids],
+    }
+    used = {name: cells for name, cells in columns.items() if any(cells)}
+    return csv_text(list(used), zip(*used.values(), strict=True))
 
 
 def _nested(taxonomy: Taxonomy) -> str:
@@ -104,81 +84,3 @@ def _nested(taxonomy: Taxonomy) -> str:
     except RecursionError:
         message = f"The tree has {taxonomy.height:,} levels, too many for nested JSON."
         raise TaxonomyError(message, remedy="Write it as CSV.") from None
-
-
-def _skos(taxonomy: Taxonomy) -> str:
-    """Returns SKOS in Turtle: a concept a node; aliases are its altLabels and leads its hiddenLabels."""
-    from taxtune.taxonomy.readers.ontologies import DWC, MADE, TAXTUNE, load_rdflib
-
-    rdflib = load_rdflib()
-    from rdflib import BNode, Graph, Literal, Namespace, URIRef
-    from rdflib.collection import Collection
-    from rdflib.namespace import DCTERMS, RDF, SKOS
-
-    assert rdflib is not None
-    graph = Graph()
-    own, dwc = Namespace(TAXTUNE), Namespace(DWC)
-    for prefix, namespace in (("skos", SKOS), ("dcterms", DCTERMS), ("dwc", dwc), ("taxtune", own)):
-        graph.bind(prefix, namespace)
-    # Numbers of one length, so that nodes sort as they are numbered: RDF keeps no order of siblings.
-    width = len(str(len(taxonomy)))
-    nodes = [URIRef(f"{MADE}{v:0{width}}") for v in range(len(taxonomy))]
-    for v, parent in enumerate(taxonomy.parents.tolist()):
-        node = nodes[v]
-        graph.add((node, RDF.type, SKOS.Concept))
-        graph.add((node, SKOS.prefLabel, Literal(taxonomy.labels[v])))
-        if v:
-            graph.add((node, SKOS.broader, nodes[parent]))
-        if (key := taxonomy.ids[v]) is not None:
-            graph.add((node, DCTERMS.identifier, Literal(key)))
-        if (rank := taxonomy.ranks[v]) is not None:
-            graph.add((node, dwc.taxonRank, Literal(rank)))
-        for predicate, names, order in (
-            (SKOS.altLabel, taxonomy.aliases[v], own.aliases),
-            (SKOS.hiddenLabel, taxonomy.leads[v], own.leads),
-        ):
-            for name in names:
-                graph.add((node, predicate, Literal(name)))
-            if list(names) != sorted(names):
-                head = BNode()
-                Collection(graph, head, [Literal(name) for name in names])
-                graph.add((node, order, head))
-    return str(graph.serialize(format="turtle"))
-
-
-def _used(taxonomy: Taxonomy) -> list[str]:
-    """Returns the columns of rank, aliases, leads and id that are not empty throughout."""
-    columns: Mapping[str, Sequence[object]] = {
-        "rank": taxonomy.ranks,
-        "aliases": taxonomy.aliases,
-        "leads": taxonomy.leads,
-        "id": taxonomy.ids,
-    }
-    return [name for name, values in columns.items() if any(values)]
-
-
-def _others(taxonomy: Taxonomy, node: int) -> dict[str, str]:
-    return {
-        "rank": taxonomy.ranks[node] or "",
-        "aliases": join_cell(taxonomy.aliases[node], _ALIASES),
-        "leads": join_cell(taxonomy.leads[node], _ALIASES),
-        "id": taxonomy.ids[node] or "",
-    }
-
-
-def _csv(columns: list[str], rows: Iterable[Mapping[str, object]]) -> str:
-    stream = io.StringIO()
-    table = csv.DictWriter(stream, columns, lineterminator="\n", extrasaction="ignore")
-    table.writeheader()
-    table.writerows(rows)
-    return stream.getvalue()
-
-
-#: What writes each format.
-WRITERS: Mapping[str, Callable[[Taxonomy], str]] = {
-    "paths": _paths,
-    "edges": _edges,
-    "nested-json": _nested,
-    "skos": _skos,
-}
-_SUFFIXES = {".csv": "paths", ".json": "nested-json", ".ttl": "skos"}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from taxtune.errors import TaxonomyError
 from taxtune.tables import Row, Table, clean, split_cell
@@ -39,10 +39,6 @@ class Defect:
     breaks: bool
     value: str | None = None
     remedy: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the defect as plain values, for JSON."""
-        return asdict(self)
 
     def error(self, more: int = 0) -> TaxonomyError:
         """Returns the defect as an error, which says how many more defects break the same file."""

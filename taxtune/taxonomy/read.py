@@ -7,10 +7,8 @@ A new format is a function in `readers` that turns a file into a `RawTaxonomy`, 
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from taxtune.errors import TaxonomyError
 from taxtune.plugins import find_plugin, plugin_names
@@ -18,7 +16,7 @@ from taxtune.resources import builtin_trees
 from taxtune.tables import header_of, parse_table, read_text
 from taxtune.taxonomy.names import attach_english_names
 from taxtune.taxonomy.raw import RawTaxonomy
-from taxtune.taxonomy.readers import checklists, nested_json, ontologies, ranks, rows
+from taxtune.taxonomy.readers import nested_json, ontologies, ranks, rows
 from taxtune.taxonomy.tree import Taxonomy, tree_of
 
 __all__ = ["FORMATS", "Reader", "as_taxonomy", "parse_taxonomy", "read_taxonomy"]
@@ -28,12 +26,9 @@ READERS = "taxtune.readers"
 #: What reads a format: from a path, and perhaps `root_label`, to what the file says.
 Reader = Callable[..., RawTaxonomy]
 #: The formats that can be asked for; "auto" looks at the content.
-FORMATS = (
-    *("auto", "paths", "edges", "inat21-csv", "inat21-json", "nested-json", "breadcrumbs", "rdf", "obo"),
-    *("darwin-core", "taxdump"),
-)
+FORMATS = ("auto", "paths", "edges", "inat21-csv", "inat21-json", "nested-json", "rdf", "obo")
 _BUILTIN = "builtin:"
-_PEEKED = 2**16
+_PANDAS = "Other layouts take two lines of pandas (see the page on taxonomy formats)."
 
 
 def as_taxonomy(given: Taxonomy | str | Path | Mapping[str, object]) -> Taxonomy:
@@ -53,13 +48,13 @@ def read_taxonomy(
     """Reads a taxonomy.
 
     Args:
-        path: A file, a folder or zip file of a checklist, or "builtin:NAME" for one that comes with taxtune: that of
-            the embedded field guide ("builtin:fieldguide") or of another recipe.
-        format: One of `FORMATS`: "paths", "edges" and "breadcrumbs" (see `readers.rows`), "inat21-csv" and
-            "inat21-json" (`readers.ranks`), "nested-json", "rdf" and "obo" (`readers.ontologies`; need the extras of
-            these names), "darwin-core" and "taxdump" (`readers.checklists`); "auto" is whichever the content is. Or a
-            name that an installed package adds to the entry points "taxtune.readers", or such a reader itself: a
-            function that takes the path and perhaps `root_label` and returns a `RawTaxonomy`.
+        path: A file, or "builtin:NAME" for one that comes with taxtune: that of the embedded field guide
+            ("builtin:fieldguide") or of another recipe.
+        format: One of `FORMATS`: "paths" and "edges" (see `readers.rows`), "inat21-csv" and "inat21-json"
+            (`readers.ranks`), "nested-json", "rdf" and "obo" (`readers.ontologies`; need the extras of these names);
+            "auto" is whichever the content is. Or a name that an installed package adds to the entry points
+            "taxtune.readers", or such a reader itself: a function that takes the path and perhaps `root_label` and
+            returns a `RawTaxonomy`.
         names: Whether to add English names to nodes with Latin labels and ranks (see `taxtune.taxonomy.names`).
         root_label: The label of the root where the format adds one.
 
@@ -112,51 +107,28 @@ def _resolved(path: str | Path) -> Path:
 
 
 def _parse(file: Path, name: str, format: str, root: str | None) -> RawTaxonomy:
-    core = None
-    if not file.exists():
-        read_text(file)  # says so
-    if file.is_dir() or file.suffix.lower() == ".zip" or (file.is_file() and zipfile.is_zipfile(file)):
-        files = checklists.files_in(file)
-        format = ("taxdump" if "nodes.dmp" in files else "darwin-core") if format == "auto" else format
-        if format not in ("taxdump", "darwin-core"):
-            raise TaxonomyError("This is a folder or an archive, not a taxonomy file.", file=name, value=format)
-    elif format in ("taxdump", "darwin-core") or (format == "auto" and _is_checklist(file)):
-        files, core = checklists.files_in(file.parent), file.name
-        format = ("taxdump" if core == "nodes.dmp" else "darwin-core") if format == "auto" else format
-    if format == "taxdump":
-        return checklists.read_taxdump(files, name, root)
-    if format == "darwin-core":
-        return checklists.read_darwin_core(files, name, core, root)
     text = read_text(file)
-    is_json = text.lstrip()[0] in "{["
-    data = _json(text, name) if is_json and not ontologies.is_rdf(text, file) else None
-    format = _format_of(text, data, file, name) if format == "auto" else format
-    if format.endswith("json"):
-        if data is None:
-            raise TaxonomyError("The file is not JSON.", file=name, remedy="Leave out the format.")
-        read: Any = ranks.read_categories if format == "inat21-json" else nested_json.read_nested
-        return read(data, name, root)  # type: ignore[no-any-return]
-    if format in ("rdf", "obo", "breadcrumbs"):
-        if format == "rdf":
-            return ontologies.read_rdf(text, file, name, root)
-        return ontologies.read_obo(text, name, root) if format == "obo" else rows.read_breadcrumbs(text, name, root)
+    is_json = text.lstrip()[0] in "{[" and not ontologies.is_rdf(text, file)
+    data = _json(text, name) if is_json else None
+    if format == "auto":
+        format = _format_of(text, data, file, name)
+    if format == "rdf":
+        return ontologies.read_rdf(text, file, name, root)
+    if format == "obo":
+        return ontologies.read_obo(text, name, root)
+    if is_json != format.endswith("json"):
+        message = f"The file is {'JSON' if is_json else 'not JSON'}."
+        raise TaxonomyError(message, file=name, value=format, remedy="Leave out the format.")
     if is_json:
-        raise TaxonomyError("The file is JSON.", file=name, value=format, remedy="Leave out the format.")
+        read = ranks.read_categories if format == "inat21-json" else nested_json.read_nested
+        return read(data, name, root)
     table = parse_table(text, name)
     if format == "inat21-csv":
         return ranks.read_ranks(table, root)
     return rows.read_edges(table) if format == "edges" else rows.read_paths(table)
 
 
-def _is_checklist(file: Path) -> bool:
-    """Tells whether a file is part of a checklist, by its name or header; it is not read to its end."""
-    if file.name == "nodes.dmp":
-        return True
-    with file.open("rb") as stream:
-        return checklists.is_darwin_core(header_of(stream.read(_PEEKED).decode("utf-8-sig", "replace")))
-
-
-def _json(text: str, name: str) -> Any:
+def _json(text: str, name: str) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError as problem:
@@ -164,9 +136,7 @@ def _json(text: str, name: str) -> Any:
         remedy = "Give one JSON value, not JSON Lines." if is_lines else "It may have been cut off; download it again."
         message = f"The file is not valid JSON: {problem.msg}."
         raise TaxonomyError(message, file=name, row=problem.lineno, remedy=remedy) from None
-    except RecursionError:
-        raise TaxonomyError("The JSON is nested too deeply to be a taxonomy.", file=name) from None
-    except ValueError as problem:  # a number of thousands of digits
+    except (RecursionError, ValueError) as problem:  # nested too deeply, or a number of thousands of digits
         raise TaxonomyError(f"The file is not valid JSON: {problem}.", file=name) from None
 
 
@@ -185,11 +155,8 @@ def _format_of(text: str, data: object, file: Path, name: str) -> str:
         message = "The file is JSON, but not in a known taxonomy layout."
         value = f"keys {', '.join(map(repr, list(first)[:5]))}" if isinstance(first, dict) else repr(first)
         remedy = 'Known are nested nodes ({"name": …, "children": […]}, or names as keys: {"bird": ["duck", "gull"]}) '
-        remedy += (
-            "and iNat21's `categories`. For a flat list of labels, use `taxtune taxonomy from-labels`; other layouts "
-        )
-        remedy += "take two lines of pandas (see the page on taxonomy formats)."
-        raise TaxonomyError(message, file=name, value=value, remedy=remedy)
+        remedy += "and iNat21's `categories`. For a flat list of labels, use `taxtune taxonomy from-labels`. "
+        raise TaxonomyError(message, file=name, value=value, remedy=remedy + _PANDAS)
     header = header_of(text)
     if {"child", "parent"} <= set(header):
         return "edges"
@@ -197,11 +164,10 @@ def _format_of(text: str, data: object, file: Path, name: str) -> str:
         return "paths"
     if ranks.has_ranks(header):
         return "inat21-csv"
-    if rows.is_breadcrumbs(text):
-        return "breadcrumbs"
     table = parse_table(text, name)  # damage of the file goes first
     message = "This is not the header of a known taxonomy format."
     remedy = "It needs the columns child and parent (edges); or path, or level1, level2, … (paths); or ranks such as "
-    remedy += "class, order, family, name (inat21-csv). `taxtune taxonomy build` makes a tree of a graph's edges; "
-    remedy += "other layouts take two lines of pandas (see the page on taxonomy formats)."
-    raise TaxonomyError(message, file=name, row=table.header_line, value=",".join(table.header), remedy=remedy)
+    remedy += "class, order, family, name (inat21-csv). `taxtune taxonomy build` makes a tree of a graph's edges. "
+    raise TaxonomyError(
+        message, file=name, row=table.header_line, value=",".join(table.header), remedy=remedy + _PANDAS
+    )

@@ -1,12 +1,9 @@
-r"""Graphs of "subclass of" edges, read as they are published: plain edge lists, Wikidata as KGTK, WordNet, ontologies.
+"""Graphs of "subclass of" edges, read as they are published: plain edge lists, WordNet and ontologies.
 
 A file may be packed with gzip, bzip2 or xz. What it is, is told by its content:
 
 - CSV or TSV with the columns child and parent, and perhaps label, aliases and leads (several names between ";");
-- KGTK (https://kgtk.readthedocs.io): columns node1, label and node2 between tabs. Rows of P279 ("subclass of") are
-  edges, rows of `label` and `alias` names in English ('duck'@en), for which those of no language (`mul`) stand in;
 - WordNet's own `data.noun` and `data.verb` (wndb(5WN)); an id is the part of speech and the offset, as in ImageNet;
-- ImageNet's `wordnet.is_a.txt`: two synset ids a line, the parent first;
 - any other file that `taxtune.taxonomy.read_taxonomy` reads, such as SKOS, OWL and OBO, with all parents.
 """
 
@@ -32,10 +29,6 @@ __all__ = ["read_graph", "read_leaves"]
 _WORDNET = re.compile(r"\d{8} \d\d [nv] [0-9a-f]{2} ")
 _LICENCE = "  "
 _ABOVE = ("@", "@i")  # a kind of, an instance of
-_PAIR = re.compile(r"[nvars]\d{8}\s+[nvars]\d{8}\s*")
-_KGTK = ("node1", "label", "node2", "rank")
-_KGTK_TEXT = re.compile(r"'(.*)'@(en|mul)")
-_KGTK_ENTITY = re.compile(r"(?!somevalue|novalue)[^\s\"'^@!]+")
 
 
 def read_graph(paths: Sequence[Path], *, names: Sequence[Path] = (), format: str = "auto") -> nx.DiGraph:
@@ -89,10 +82,6 @@ def _rows(path: Path, format: str, left_out: Counter[str], names: bool = False) 
     columns = set(header_of(lines[0]))
     if _WORDNET.match(lines[0]) or text.startswith("  1 This software and database"):
         return _wordnet(text, path)
-    if _PAIR.fullmatch(lines[0]):
-        return _pairs(text, path)
-    if columns >= {"node1", "label", "node2"}:
-        return _kgtk(text, path, left_out, names)
     if {"child", "parent"} <= columns or (names and columns & {"id", "child"}):
         return _edges(text, path)
     return _as_tree(path, format, left_out)
@@ -123,16 +112,6 @@ def _wordnet(text: str, path: Path) -> Iterator[RawNode]:
             yield RawNode(fields[2] + fields[0], parent, words[0], tuple(words[1:]))
 
 
-def _pairs(text: str, path: Path) -> Iterator[RawNode]:
-    """Yields pairs of synset ids, the parent first."""
-    for row, line in enumerate(text.splitlines(), start=1):
-        if _PAIR.fullmatch(line):
-            yield RawNode(line.split()[1], line.split()[0], "")
-        elif line.strip():
-            message, remedy = "The line is not two synset ids.", "Each line needs a parent and a child."
-            raise TaxonomyError(message, file=path, row=row, value=line, remedy=remedy)
-
-
 def _edges(text: str, path: Path) -> Iterator[RawNode]:
     """Yields the rows of an edge list or, where there is no column of parents, of a list of names."""
     table = parse_table(text, str(path))
@@ -147,32 +126,6 @@ def _edges(text: str, path: Path) -> Iterator[RawNode]:
             raise TaxonomyError(message, file=path, row=row.line, value=",".join(row.cells), remedy=remedy)
         others = split_names(row.cell(aliases)), split_names(row.cell(leads))
         yield RawNode(row.cell(child), row.cell(parent) or None, row.cell(label), others[0], leads=others[1])
-
-
-def _kgtk(text: str, path: Path, left_out: Counter[str], names: bool) -> Iterator[RawNode]:
-    """Yields P279 edges between entities, none that is deprecated; or English names."""
-    rows = ((number, line.split("\t")) for number, line in enumerate(text_lines(text), start=1) if line.strip())
-    _, header = next(rows)
-    column = {name: header.index(name) for name in _KGTK if name in header}
-    fallback = []
-    for number, cells in rows:
-        if len(cells) != len(header):
-            message = f"The row has {len(cells)} cells, the header {len(header)}."
-            raise TaxonomyError(message, file=path, row=number, remedy="Put one tab between two cells.")
-        child, kind, value, rank = (cells[column[name]] if name in column else "" for name in _KGTK)
-        named = _KGTK_TEXT.fullmatch(value) if names and kind in ("label", "alias") else None
-        if named:
-            name = clean(re.sub(r"\\(.)", r"\1", named[1]))
-            node = RawNode(child, None, name) if kind == "label" else RawNode(child, None, "", (name,))
-            if named[2] == "en":
-                yield node
-            else:
-                fallback.append(node)
-        elif kind == "P279" and not names and rank != "deprecated" and all(map(_KGTK_ENTITY.fullmatch, (child, value))):
-            yield RawNode(child, value, "")
-        else:
-            left_out["rows without an English name" if names else "rows without a P279 edge between entities"] += 1
-    yield from fallback
 
 
 def _as_tree(path: Path, format: str, left_out: Counter[str]) -> Iterator[RawNode]:

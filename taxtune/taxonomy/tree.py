@@ -1,4 +1,4 @@
-"""The label tree: `Taxonomy` and `Node`.
+"""The label tree: `Taxonomy`.
 
 A taxonomy is a triplet (V, L, E): nodes, a label for each, and edges that form a tree with one root (paper 1, §3).
 Nodes are numbered 0..n-1 in an order in which every parent comes before its children, so the root is node 0. All
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
@@ -23,12 +22,10 @@ from taxtune.errors import TaxonomyError
 from taxtune.progress import note
 from taxtune.tables import clean
 from taxtune.taxonomy.graph import assemble
-from taxtune.taxonomy.html import tree_html
 from taxtune.taxonomy.making import raw_from_dict, raw_from_edges, raw_from_paths
-from taxtune.taxonomy.preorder import SharedAncestors
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy
 
-__all__ = ["Node", "Taxonomy", "tree_of"]
+__all__ = ["Taxonomy", "tree_of"]
 
 IntArray = NDArray[np.int64]
 
@@ -62,29 +59,6 @@ def _depths(parents: IntArray) -> IntArray:
     for parent in parents.tolist():
         depth.append(depth[parent + 1] + 1)
     return np.array(depth[1:], dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One node of a taxonomy, as a value.
-
-    Attributes:
-        index: Its number in the taxonomy.
-        label: Its name; the last element of `path`.
-        aliases: Its other names, the preferred common name first.
-        rank: Its rank ("order", "family", ...), or None.
-        path: The labels from the root to the node, both included.
-        depth: Edges from the root; 0 for the root.
-        leads: Names that lead an answer to it and do not identify it.
-    """
-
-    index: int
-    label: str
-    aliases: tuple[str, ...]
-    rank: str | None
-    path: tuple[str, ...]
-    depth: int
-    leads: tuple[str, ...] = ()
 
 
 class Taxonomy:
@@ -254,10 +228,6 @@ class Taxonomy:
     def __repr__(self) -> str:
         return f"Taxonomy({self.labels[0]!r}, nodes={len(self)}, leaves={len(self.leaves)}, height={self.height})"
 
-    def _repr_html_(self) -> str:
-        """Returns the tree as collapsible HTML of bounded size, which notebooks show."""
-        return tree_html(self)
-
     @property
     def root(self) -> int:
         """The number of the root: 0."""
@@ -287,11 +257,6 @@ class Taxonomy:
         has_child = np.zeros(len(self), dtype=bool)
         has_child[self.parents[1:]] = True
         return np.flatnonzero(~has_child)
-
-    def node(self, index: int) -> Node:
-        """Returns node `index` as a value."""
-        names = self.labels[index], self.aliases[index], self.ranks[index], self.path(index)
-        return Node(index, *names, int(self.depth[index]), self.leads[index])
 
     def path(self, index: int) -> tuple[str, ...]:
         """Returns the labels from the root to node `index`."""
@@ -387,18 +352,14 @@ class Taxonomy:
 
     def shared(self, a: ArrayLike, b: ArrayLike) -> IntArray:
         """Returns |anc(a) ∩ anc(b)|, elementwise over broadcast arrays of node numbers; at least 1."""
-        a, b = np.asarray(a), np.asarray(b)
-        if a.size * b.size <= 64:
-            # Levels agree from the root down to the lowest common ancestor and nowhere below it, where both may be -1.
-            left, right = self.lineage[a], self.lineage[b]
-            few: IntArray = ((left == right) & (left >= 0)).sum(axis=-1)
-            return few
         a, b = np.broadcast_arrays(a, b)
-        return self._shared.count(a.ravel(), b.ravel()).reshape(a.shape)
-
-    @cached_property
-    def _shared(self) -> SharedAncestors:
-        return SharedAncestors(self.places, self.depth)
+        # Lineages agree down to the lowest common ancestor and nowhere below it: its level is found by bisection.
+        level, below = np.zeros(a.shape, dtype=np.int64), np.minimum(self.depth[a], self.depth[b])
+        for _ in range(self.height.bit_length()):
+            middle = (level + below + 1) // 2
+            same = self.lineage[a, middle] == self.lineage[b, middle]
+            level, below = np.where(same, middle, level), np.where(same, below, middle - 1)
+        return level + 1
 
     @overload
     def lca(self, a: int, b: int) -> int: ...
@@ -412,14 +373,8 @@ class Taxonomy:
         return int(result) if np.ndim(result) == 0 else result
 
     def common_ancestor(self, nodes: Iterable[int]) -> int:
-        """Returns the lowest common ancestor of one or more nodes.
-
-        Raises:
-            ValueError: If `nodes` is empty.
-        """
+        """Returns the lowest common ancestor of one or more nodes."""
         rows = self.lineage[np.fromiter(nodes, dtype=np.int64)]
-        if len(rows) == 0:
-            raise ValueError("the lowest common ancestor of no nodes is undefined")
         agree = ((rows == rows[0]) & (rows[0] >= 0)).all(axis=0)
         return int(rows[0, int(agree.sum()) - 1])
 
@@ -428,11 +383,6 @@ class Taxonomy:
         a = np.asarray(a)
         above: NDArray[np.bool_] = self.lineage[np.asarray(b), self.depth[a]] == a
         return above
-
-    def distance(self, a: ArrayLike, b: ArrayLike) -> IntArray:
-        """Returns the edges on the path between `a` and `b`, elementwise."""
-        edges: IntArray = self.depth[np.asarray(a)] + self.depth[np.asarray(b)] + 2 - 2 * self.shared(a, b)
-        return edges
 
     def descendants(self, index: int) -> IntArray:
         """Returns `index` and every node below it, ascending."""
@@ -532,23 +482,16 @@ class Taxonomy:
 
     @cached_property
     def _identifying(self) -> dict[str, str]:
-        """Every identifying name in lower case, and as it is written.
-
-        Leads are left out: what they would suggest could not be resolved either.
-        """
+        """Every label and alias in lower case, and as it is written; a lead could not be resolved either."""
         identifying = zip(self.labels, self.aliases, strict=True)
         return {name.casefold(): name for label, rest in identifying for name in (label, *rest)}
 
     def nearest_names(self, name: str, n: int = 3) -> list[str]:
-        """Returns up to `n` labels or aliases that are spelt much like `name`, best first.
-
-        Nearness is RapidFuzz's `ratio` of the lower-case names, at least 60 of 100: twice the letters that two names
-        have in common, in the same order, to those that they have.
-        """
+        """Returns up to `n` labels or aliases that are spelt much like `name` (RapidFuzz's `ratio`), best first."""
         from rapidfuzz import fuzz, process
 
         query = name.strip().casefold()
-        if not query or n < 1:
+        if not query:
             return []
         found = process.extract(query, list(self._identifying), scorer=fuzz.ratio, limit=n, score_cutoff=_NEAR)
         return [self._identifying[folded] for folded, _, _ in found]

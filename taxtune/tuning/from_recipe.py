@@ -65,8 +65,6 @@ def examples_of(recipe: Recipe, taxonomy: Taxonomy, *, domain: int | None, part:
     how: dict[str, Any] = {"kind": "manifest" if isinstance(data, FieldGuideData) else data.kind, "images": None}
     if isinstance(data, ManifestData):
         how |= data.model_dump(include={"image_column", "label_column", "pattern"})
-        # Lists that need a pattern name images without their ending.
-        how["image_suffix"] = ".jpg" if data.pattern else ""
     if isinstance(data, ManifestData | INat21Data) and data.images is not None:
         how["images"] = recipe.path(data.images)
     if isinstance(data, ManifestData | FolderData):

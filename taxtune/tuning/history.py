@@ -27,7 +27,7 @@ from pydantic import TypeAdapter
 
 from taxtune.atomic import output_error, write_json, write_text
 from taxtune.errors import ResumeError, TaxtuneError
-from taxtune.record_lines import read_lines
+from taxtune.tables import read_iterations
 from taxtune.tuning.proposers.base import Proposal
 from taxtune.tuning.records import IterationRecord
 
@@ -386,7 +386,7 @@ def read_records(folder: Path) -> list[IterationRecord]:
     """
     file = folder / "history.jsonl"
     try:
-        return [_RECORD.validate_python(line) for line in read_lines(file).values()]
+        return [_RECORD.validate_python(line) for line in read_iterations(file).values()]
     except (OSError, ValueError) as error:
         raise TaxtuneError(f"The history cannot be read: {str(error).splitlines()[0]}.", file=file) from error
 

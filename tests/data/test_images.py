@@ -135,7 +135,7 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "head.jpg": (b"\xff\xd8\xff\xe0", "corrupt or truncated|not an image"),
         "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image, or its format"),
         "script.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\n", "not an image, or its format"),
-        "huge.png": (png_header(30_000, 30_000), "too large: 900,000,000 pixels, and at most 50,000,000"),
+        "huge.png": (png_header(30_000, 30_000), "too large: far too many pixels, and at most 50,000,000"),
         "large.png": (png_header(8_000, 8_000), "too large: 8,000 × 8,000 = 64,000,000 pixels"),
         "dot.png": (png_header(1, 1), r"1 × 1 pixels; its shorter side must be at least 8"),
         "thin.png": (png_header(500, 7), r"500 × 7 pixels"),
@@ -145,7 +145,7 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
     (folder / "folder.jpg").mkdir()
     named = {name: (folder / name, message) for name, (_, message) in files.items()}
     named["missing.jpg"] = (folder / "missing.jpg", "does not exist")
-    named["folder.jpg"] = (folder / "folder.jpg", "folder, not an image")
+    named["folder.jpg"] = (folder / "folder.jpg", "folder")
     return named
 
 

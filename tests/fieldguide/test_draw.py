@@ -30,7 +30,7 @@ def test_it_reads_like_any_other_data_set(folder: Path) -> None:
     examples = load_examples(folder / "manifest.csv", taxonomy)
     assert len(examples) == 40
     assert all(taxonomy.labels[example.target] == example.label for example in examples)
-    assert all(taxonomy.node(example.target).rank == "species" for example in examples)
+    assert all(taxonomy.ranks[example.target] == "species" for example in examples)
 
 
 def test_the_manifest_says_what_is_on_the_images(folder: Path) -> None:

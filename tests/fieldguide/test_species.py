@@ -47,7 +47,7 @@ def test_the_taxonomy_is_sound() -> None:
     assert "bird" in taxonomy.aliases[0]
     assert {taxonomy.labels[leaf] for leaf in taxonomy.leaves} == {bird.label for bird in all_species()}
     for bird in all_species():
-        node = taxonomy.node(taxonomy.resolve(bird.label))
-        assert node.path == ("Aves", bird.order, bird.family, bird.label)
-        assert node.rank == "species"
-        assert node.aliases == bird.names
+        node = taxonomy.resolve(bird.label)
+        assert taxonomy.path(node) == ("Aves", bird.order, bird.family, bird.label)
+        assert taxonomy.ranks[node] == "species"
+        assert taxonomy.aliases[node] == bird.names

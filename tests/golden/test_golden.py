@@ -81,10 +81,8 @@ CASES = {
     ),
     "taxonomy-check": ("taxonomy check birds.csv", "taxonomy check birds.csv --json"),
     "taxonomy-convert": (
-        "taxonomy convert birds.csv birds-edges.csv --to edges",
-        "taxonomy convert birds-edges.csv birds.json",
-        "taxonomy convert birds.json birds.ttl",
-        "taxonomy convert birds.ttl again.csv --to paths",
+        "taxonomy convert birds.csv birds.json",
+        "taxonomy convert birds.json again.csv",
         "taxonomy show again.csv thrush",
     ),
     "taxonomy-build": (

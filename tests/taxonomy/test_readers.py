@@ -40,11 +40,9 @@ def rank_csv() -> str:
 def assert_is_inat_sample(tree: Taxonomy) -> None:
     assert len(tree) == 1 + 1 + 1 + 2 + 2 + 2 + 2 + 3
     merula = tree.resolve("Turdus merula")
-    node = tree.node(merula)
-    assert node.path == ("life", "Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "Turdus merula")
-    assert node.depth == 7
-    assert node.rank == "species"
-    assert node.aliases == ("Eurasian Blackbird",)
+    assert "/".join(tree.path(merula)) == "life/Animalia/Chordata/Aves/Passeriformes/Turdidae/Turdus/Turdus merula"
+    assert (tree.depth[merula], tree.ranks[merula]) == (7, "species")
+    assert tree.aliases[merula] == ("Eurasian Blackbird",)
     assert tree.ranks[tree.resolve("Aves")] == "class"
     assert tree.ranks[0] is None
     # A common name that merely repeats the Latin name is none.
@@ -247,7 +245,7 @@ def test_files_that_are_no_taxonomy(tmp_path: Path, data: bytes, message: str) -
 def test_missing_files_folders_and_formats(tmp_path: Path) -> None:
     with pytest.raises(TaxonomyError, match="The taxonomy file does not exist"):
         read_taxonomy(tmp_path / "missing.csv")
-    with pytest.raises(TaxonomyError, match="no core file of taxa"):
+    with pytest.raises(TaxonomyError, match="This is a folder and no taxonomy file"):
         read_taxonomy(tmp_path)
     with pytest.raises(TaxonomyError, match=r"Unknown taxonomy format.*inat21-json"):
         read_taxonomy(write(tmp_path, EDGES), format="edge")
@@ -295,4 +293,4 @@ def test_an_epithet_alone_is_joined_to_its_genus(tmp_path: Path) -> None:
 def test_a_column_cls_is_the_class(tmp_path: Path) -> None:
     file = tmp_path / "tree.csv"
     file.write_text("cls,order,name\nAves,Passeriformes,Turdus merula\n", encoding="utf-8")
-    assert read_taxonomy(file, names=False).node(1).rank == "class"
+    assert read_taxonomy(file, names=False).ranks[1] == "class"

@@ -51,9 +51,6 @@ def test_an_edge_list(tmp_path: Path) -> None:
         ("child,parent\na,b\nduck,bird,duck\n", r"edges\.csv:3: The row has 3 cells"),
         ('child,parent\nduck,"bird\n', r"edges\.csv:2: The row cannot be read as CSV"),
         ("child,parent\n", r"edges\.csv:1: The file has a header but no rows"),
-        ("n00000001 n00000002\nn00000001\n", r"edges\.csv:2: The line is not two synset ids.*'n00000001'"),
-        ("node1\tlabel\tnode2\nQ1\tP279\n", r"edges\.csv:2: The row has 2 cells, the header 3"),
-        ("node1\tlabel\tnode2\nQ1\tP31\tQ2\n", r"edges\.csv: There is no edge"),
         ("what,is,this\n1,2,3\n", r"edges\.csv:1: This is not the header of a known taxonomy format"),
     ],
 )
@@ -71,36 +68,6 @@ def test_names_of_several_files_and_forms(tmp_path: Path) -> None:
     assert edges(graph) == {("Q2", "Q1")}
     with pytest.raises(TaxonomyError, match="not the header of a known taxonomy format"):
         read_graph([path], names=[write(tmp_path / "bad.csv", "a,b\n1,2\n")])
-
-
-CLAIMS = """id\tnode1\tlabel\tnode2\trank
-1\tQ2\tP279\tQ1\tnormal
-2\tQ3\tP279\tQ2\tpreferred
-3\tQ3\tP31\tQ5\tnormal
-4\tQ3\tP279\tsomevalue\tnormal
-5\tQ4\tP279\tQ2\tdeprecated
-6\tQ4\tP279\t"text"\tnormal
-"""
-LABELS = r"""node1	label	node2
-Q1	label	'thing'@en
-Q2	label	'Vogel'@de
-Q2	label	'bird \'s \| "x"'@en
-Q2	alias	'avis'@mul
-Q3	label	'Anas'@mul
-Q3	label	'duck'@en
-Q9	label	'elsewhere'@en
-"""
-
-
-def test_wikidata_as_kgtk(tmp_path: Path) -> None:
-    claims, labels = write(tmp_path / "claims.tsv", CLAIMS), write(tmp_path / "labels.tsv", LABELS)
-    graph = read_graph([claims], names=[labels])
-    assert edges(graph) == {("Q2", "Q1"), ("Q3", "Q2")}
-    assert names(graph) == {"Q1": ("thing",), "Q2": ('bird \'s | "x"', "avis"), "Q3": ("duck", "Anas")}
-    left_out = {"rows without a P279 edge between entities": 4, "rows without an English name": 1}
-    assert graph.graph["left_out"] == left_out
-    write(labels, LABELS.replace("duck", "wild\u2028duck") + "\n")  # no end of a row, and no row
-    assert names(read_graph([claims], names=[labels]))["Q3"] == ("wild duck", "Anas")
 
 
 def test_a_slash_in_a_name_is_no_level(tmp_path: Path) -> None:
@@ -128,12 +95,12 @@ def test_wordnets_own_files(tmp_path: Path) -> None:
     }
     (dog,) = (node for node, label in labels.items() if label == "dog")
     assert graph.nodes[dog]["aliases"] == ("domestic dog", "Canis familiaris")
-    # An id is the part of speech and the offset at which the line begins, as in ImageNet, whose pairs name no synset.
+    # An id is the part of speech and the offset at which the line begins, as in ImageNet.
     assert dog[0] == "n"
     assert path.read_bytes()[int(dog[1:]) :].startswith(dog[1:].encode())
-    pairs = write(tmp_path / "is_a.txt", "".join(f"{parent} {child}\n" for child, parent in sorted(edges(graph))))
-    assert names(read_graph([pairs], names=[path])) == names(graph)
-    assert edges(read_graph([pairs])) == edges(graph)
+    pairs = "".join(f"{parent},{child}\n" for child, parent in sorted(edges(graph)))
+    named = read_graph([write(tmp_path / "is_a.csv", f"parent,child\n{pairs}")], names=[path])
+    assert (names(named), edges(named)) == (names(graph), edges(graph))
 
 
 @pytest.mark.parametrize("line", ["00000014 15 n 01 city", "00000014 15 x 01 city 0 000 | a", "city 0 000"])

@@ -15,48 +15,35 @@ may lack ("horned puffin" for the genus Fratercula), so that they lead answers t
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import NamedTuple
 
-from taxtune.errors import DataError
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["EnglishNames", "attach_english_names", "read_english_names"]
 
-_COLUMNS = ["rank", "name", "within", "english"]
 
-
-@dataclass(frozen=True, slots=True)
-class EnglishNames:
-    """One row of a names file.
-
-    Attributes:
-        rank: The node's rank.
-        name: The node's Latin label.
-        within: The label of one of its ancestors, or "".
-        english: Its English names, the preferred one first.
-        file: The file that the row is in, for messages.
-        row: Its line there.
-    """
+class EnglishNames(NamedTuple):
+    """One row of a file: the node's rank and Latin label, an ancestor's or "", its English names, and the file."""
 
     rank: str
     name: str
     within: str
     english: tuple[str, ...]
     file: str
-    row: int
 
 
 @cache
 def read_english_names() -> tuple[EnglishNames, ...]:
-    """Returns every row of the names files, file by file in alphabetical order.
-
-    Raises:
-        DataError: If a file lacks a column or a row lacks a value.
-    """
-    return tuple(_rows())
+    """Returns every row of the names files, file by file in alphabetical order."""
+    rows = []
+    for file in sorted(resources.files(__name__).iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".csv"):
+            for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):
+                english = tuple(dict.fromkeys(name.strip() for name in row["english"].split(";") if name.strip()))
+                rows.append(EnglishNames(row["rank"], row["name"], row["within"], english, file.name))
+    return tuple(rows)
 
 
 def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
@@ -89,25 +76,3 @@ def attach_english_names(taxonomy: Taxonomy) -> Taxonomy:
             new = [name for name in row.english if name.casefold() not in known and name.casefold() not in taken]
             leads[node] = (*leads[node], *new)
     return taxonomy.with_names(leads=leads)
-
-
-def _rows() -> Iterator[EnglishNames]:
-    folder = resources.files(__name__)
-    for file in sorted((f for f in folder.iterdir() if f.name.endswith(".csv")), key=lambda f: f.name):
-        reader = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
-        if reader.fieldnames != _COLUMNS:
-            raise DataError(f"A names file needs the columns {','.join(_COLUMNS)}.", file=file.name, row=1)
-        for row in reader:
-            english = tuple(dict.fromkeys(name.strip() for name in (row["english"] or "").split(";") if name.strip()))
-            if not (row["rank"] and row["name"] and english):
-                raise DataError(
-                    "A names row needs a rank, a name and an English name.", file=file.name, row=reader.line_num
-                )
-            yield EnglishNames(
-                row["rank"].strip(),
-                row["name"].strip(),
-                (row["within"] or "").strip(),
-                english,
-                file.name,
-                reader.line_num,
-            )

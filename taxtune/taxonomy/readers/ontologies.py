@@ -2,10 +2,9 @@
 
 Of RDF, parents are `skos:broader`, the other end of `skos:narrower`, and `rdfs:subClassOf`; labels `skos:prefLabel` and
 `rdfs:label`. `skos:altLabel` and exact synonyms identify a node and become aliases; `skos:hiddenLabel` and related,
-narrow and broad synonyms only lead to it. Names in English and those without a language count. A node's rank is its
-`dwc:taxonRank`, and its id its IRI, or its `dcterms:identifier`. What is deprecated or obsolete is left out, and so are
-classes without a name of their own, such as restrictions. RDF has no order: siblings come by their IRIs, and aliases by
-the alphabet unless a list of taxtune's own gives an order.
+narrow and broad synonyms only lead to it. Names in English and those without a language count. A node's id is its IRI,
+and its rank its `dwc:taxonRank`. What is deprecated or obsolete is left out, and so are classes without a name of their
+own, such as restrictions. RDF has no order: siblings come by their IRIs, and aliases by the alphabet.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from rdflib import Graph
     from rdflib.term import Node
 
-__all__ = ["DWC", "MADE", "SUFFIXES", "TAXTUNE", "is_obo", "is_rdf", "load_rdflib", "read_obo", "read_rdf"]
+__all__ = ["is_obo", "is_rdf", "read_obo", "read_rdf"]
 
-#: What the suffix of a file says about its syntax, as rdflib calls it.
-SUFFIXES = {
+# What the suffix of a file says about its syntax, as rdflib calls it.
+_SUFFIXES = {
     f".{suffix}": syntax
     for syntax, suffixes in (
         *(("turtle", "ttl turtle"), ("xml", "rdf owl skos"), ("n3", "n3"), ("nt", "nt"), ("trig", "trig")),
@@ -36,22 +35,14 @@ SUFFIXES = {
     )
     for suffix in suffixes.split()
 }
-#: The namespaces of Darwin Core's rank, of what taxtune states itself, and of nodes that have no id.
-DWC = "http://rs.tdwg.org/dwc/terms/"
-TAXTUNE = "urn:taxtune:"
-MADE = "urn:taxtune:node:"
+_RANK = "http://rs.tdwg.org/dwc/terms/taxonRank"
 _OBO = "http://www.geneontology.org/formats/oboInOwl#"
 # An entity for a namespace, as OWL's are; a few that stand for others can stand for gigabytes.
 _NAMESPACE = re.compile(r"""<!ENTITY\s+[\w.-]+\s+(["'])[^&%<"']{0,200}\1\s*>""")
 _SYNONYM = re.compile(r'"(?P<text>(?:[^"\\]|\\.)*)"\s*(?P<scope>EXACT)?')
 
 
-def load_rdflib() -> Any:
-    """Returns the package rdflib.
-
-    Raises:
-        MissingExtraError: If it is not installed.
-    """
+def _load_rdflib() -> Any:
     try:
         import rdflib
     except ImportError as error:
@@ -74,7 +65,7 @@ def _syntax(text: str, path: Path) -> str | None:
     if first.split(None, 1)[:1] and first.split(None, 1)[0].lower() in ("@prefix", "@base", "prefix"):
         return "turtle"
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".bz2", ".xz")]
-    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
 def read_rdf(text: str, path: Path, name: str, root: str | None = None) -> RawTaxonomy:
@@ -90,9 +81,9 @@ def read_rdf(text: str, path: Path, name: str, root: str | None = None) -> RawTa
         MissingExtraError: If rdflib is not installed.
         TaxonomyError: If the file cannot be read, or holds neither concepts nor classes.
     """
-    rdflib = load_rdflib()
+    rdflib = _load_rdflib()
     skos, rdfs, owl = rdflib.SKOS, rdflib.RDFS, rdflib.OWL
-    obo, own = rdflib.Namespace(_OBO), rdflib.Namespace(TAXTUNE)
+    obo = rdflib.Namespace(_OBO)
     graph = _graph(rdflib, text, _syntax(text, path) or "turtle", name)
     parents = _parents(rdflib, graph)
     if not parents:
@@ -100,15 +91,6 @@ def read_rdf(text: str, path: Path, name: str, root: str | None = None) -> RawTa
         remedy = "The tree is read from skos:broader or rdfs:subClassOf."
         raise TaxonomyError(message, file=name, remedy=remedy)
     gone = {iri for iri in parents if any(str(o) in ("true", "1") for o in graph.objects(iri, owl.deprecated))}
-    stated: dict[str, list[Node]] = {}
-    for iri in parents:
-        for identifier in graph.objects(iri, rdflib.DCTERMS.identifier):
-            stated.setdefault(str(identifier), []).append(iri)
-    own_id = {owners[0]: text for text, owners in stated.items() if len(owners) == 1}
-
-    def key(iri: Node) -> object:
-        return own_id.get(iri, (str(iri),) if str(iri).startswith(MADE) else str(iri))
-
     raw, unnamed = RawTaxonomy(name, "rdf"), []
     for iri in sorted(parents.keys() - gone, key=str):
         labels = _texts(graph, iri, skos.prefLabel, any_language=True)
@@ -116,14 +98,12 @@ def read_rdf(text: str, path: Path, name: str, root: str | None = None) -> RawTa
         if not labels:
             unnamed.append(str(iri))
             labels = [str(iri).rstrip("/#").replace("#", "/").rsplit("/", 1)[-1] or str(iri)]
-        aliases = _listed(graph, iri, own.aliases) or labels[1:] + _texts(
-            graph, iri, skos.altLabel, obo.hasExactSynonym
-        )
+        aliases = labels[1:] + _texts(graph, iri, skos.altLabel, obo.hasExactSynonym)
         loose = (obo[f"has{kind}Synonym"] for kind in ("Related", "Narrow", "Broad"))
-        leads = _listed(graph, iri, own.leads) or _texts(graph, iri, skos.hiddenLabel, *loose)
-        rank = next(iter(_texts(graph, iri, rdflib.URIRef(f"{DWC}taxonRank"))), None)
-        above = [key(parent) for parent in sorted(parents[iri] - gone, key=str)]
-        raw.nodes += _statements(key(iri), above, labels[0], aliases, leads, rank)
+        leads = _texts(graph, iri, skos.hiddenLabel, *loose)
+        rank = next(iter(_texts(graph, iri, rdflib.URIRef(_RANK))), None)
+        above = sorted(map(str, parents[iri] - gone))
+        raw.nodes += _statements(str(iri), above, labels[0], aliases, leads, rank)
     if gone:
         raw.note("left out", f"Left out: {len(gone):,} deprecated classes or concepts.")
     if unnamed:
@@ -177,11 +157,6 @@ def _texts(graph: Graph, iri: Node, *predicates: Node, any_language: bool = Fals
         foreign = [text for _, text in sorted(literals)][:1] if any_language and not english and not plain else []
         texts |= dict.fromkeys(filter(None, (*english, *plain, *foreign)))
     return list(texts)
-
-
-def _listed(graph: Graph, iri: Node, predicate: Node) -> list[str]:
-    """Returns the texts of a list in its order; none where there is no list."""
-    return [clean(str(text)) for head in graph.objects(iri, predicate) for text in graph.items(head)]
 
 
 def _statements(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Table, clean
+from taxtune.tables import Row, Table, clean
 from taxtune.taxonomy.raw import PathCollector, RawTaxonomy, split_names
 
 __all__ = ["LIFE", "has_ranks", "is_categories", "read_categories", "read_ranks"]
@@ -69,16 +69,16 @@ def read_categories(data: object, file: str, root: str | None = None) -> RawTaxo
         for value in (category[key] for key in _USED if category.get(key) is not None):
             if not isinstance(value, str | int) or any("\ud800" <= c <= "\udfff" for c in str(value)):
                 raise TaxonomyError("A value of a category is not text.", file=file, row=row, value=value)
-    used = [column for column in _USED if any(column in category for category in categories)]
+    used = tuple(column for column in _USED if any(column in category for category in categories))
     if not has_ranks(used):
         message = "The categories have no ranks (kingdom, phylum, class, order, family, genus), so they make no tree."
         remedy = "Give a CSV of edges or paths instead."
         raise TaxonomyError(message, file=file, row=1, value=categories[0], remedy=remedy)
-    collector = PathCollector(file, "inat21-json", root or LIFE)
-    for row, category in enumerate(categories, start=1):
-        values = ((column, category.get(column)) for column in used)
-        _add(collector, row, {column: "" if value is None else clean(str(value)) for column, value in values})
-    return collector.finish()
+    cells = ([category.get(column) for column in used] for category in categories)
+    rows = [Row(i, ["" if value is None else clean(str(value)) for value in some]) for i, some in enumerate(cells, 1)]
+    raw = read_ranks(Table(file, used, 0, rows), root)
+    raw.format = "inat21-json"
+    return raw
 
 
 def _add(collector: PathCollector, row: int, values: Mapping[str, str]) -> None:

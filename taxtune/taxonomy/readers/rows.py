@@ -1,30 +1,25 @@
-r"""Readers of trees whose rows are paths, edges or lines of names: the formats paths, edges and breadcrumbs.
+r"""Readers of trees whose rows are paths or edges.
 
 Paths: a column `path` with the names from the root parted by "/" (in a name a slash is written "\/" and a backslash
 before it "\\"), or one column per level: level1, level2, …, or, when the format is asked for by name, columns of any
 other name, which are then the ranks. Edges: `child` and `parent`, which are ids, and `label`; the root has no parent,
-or is the one parent that is no child; a column `node_id` says which nodes have ids where child and parent are none.
-Both have optional columns `rank`, `aliases` and `leads` (parted by ";" or "|"), and paths have `id`.
-
-Breadcrumbs: "Animals > Pets > Cats" a line, as Google publishes its product taxonomy, perhaps with "123 - " in front.
+or is the one parent that is no child. Both have optional columns `rank`, `aliases` and `leads` (parted by ";" or "|"),
+and paths have `id`.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import islice
 
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Table, clean, split_cell, text_lines
-from taxtune.taxonomy.raw import ROOT, PathCollector, RawNode, RawTaxonomy, add_root, split_names
+from taxtune.tables import Table, clean, split_cell
+from taxtune.taxonomy.raw import PathCollector, RawNode, RawTaxonomy, split_names
 
-__all__ = ["has_levels", "is_breadcrumbs", "read_breadcrumbs", "read_edges", "read_paths"]
+__all__ = ["has_levels", "read_edges", "read_paths"]
 
 _LEVEL = re.compile(r"level_?\d+")
 _ALIASES = ("aliases", "alias", "common_name")
 _LEADS = ("leads", "lead")
-_NUMBERED = re.compile(r"(?:(\d+)\s+-\s+)?(.*)")
-_STEP = re.compile(r"(?:(?<=\s)|^)>(?=\s|$)")
 
 
 def has_levels(header: tuple[str, ...]) -> bool:
@@ -83,9 +78,8 @@ def read_edges(table: Table) -> RawTaxonomy:
         message, value = "An edge list needs a header with the columns child and parent.", ",".join(table.header)
         raise TaxonomyError(message, file=table.file, row=table.header_line, value=value)
     label, aliases, rank = table.column("label", "name"), table.column("aliases", "alias"), table.column("rank")
-    leads, node_id = table.column(*_LEADS), table.column("node_id")
+    leads = table.column(*_LEADS)
     raw = RawTaxonomy(table.file, "edges")
-    ids: dict[str, str] = {}
     stated: dict[tuple[str, str], RawNode] = {}
     for row in table.rows:
         if raw.ragged(row, table):
@@ -104,8 +98,6 @@ def read_edges(table: Table) -> RawTaxonomy:
         if not name:
             raw.flaw("empty name", "The node has no label.", row.line, key, "Fill in the label.")
             name = key
-        if node_id is not None and row.cell(node_id):
-            ids[key] = row.cell(node_id)
         given = split_names(row.cell(aliases), name), split_names(row.cell(leads), name)
         node = RawNode(key, above or None, name, given[0], row.cell(rank) or None, row.line, given[1])
         first = stated.setdefault((key, above), node)
@@ -121,49 +113,4 @@ def read_edges(table: Table) -> RawTaxonomy:
             if node.parent not in known:
                 tops.setdefault(node.parent, node.row)
         raw.nodes[:0] = [RawNode(key, None, str(key), row=row) for key, row in tops.items()]
-    if node_id is not None:
-        _name_by_ids(raw, ids)
     return raw
-
-
-def _name_by_ids(raw: RawTaxonomy, ids: dict[str, str]) -> None:
-    """Makes the column `node_id` say which nodes have ids: child and parent then only tie the rows together."""
-    owners: dict[str, str] = {}
-    for key, identity in ids.items():
-        if owners.setdefault(identity, key) != key:
-            message, remedy = (
-                f"{owners[identity]!r} and {key!r} have this id.",
-                "Give every node a unique id, or no id.",
-            )
-            raw.flaw("conflicting rows", message, None, identity, remedy)
-    known = {key: ids.get(str(key), (key,)) for node in raw.nodes for key in (node.key, node.parent)} | {None: None}
-    raw.nodes = [node._replace(key=known[node.key], parent=known[node.parent]) for node in raw.nodes]
-
-
-def is_breadcrumbs(text: str) -> bool:
-    """Tells whether the first lines of a text are ways such as "A > B" and the tops of such ways."""
-    ways = [_way(line)[1] for line in islice(text_lines(text), 500) if line.strip() and not line.startswith("#")]
-    tops = {way[0] for way in ways if len(way) > 1}
-    return bool(tops) and all(len(way) > 1 or way[0] in tops for way in ways)
-
-
-def read_breadcrumbs(text: str, name: str, root: str | None = None) -> RawTaxonomy:
-    """Returns the nodes of lines of ways; several tops stand under an added root."""
-    collector = PathCollector(name, "breadcrumbs")
-    for row, line in enumerate(text_lines(text), start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        key, way = _way(line)
-        if all(way):
-            collector.add(row, way, key=key)
-        else:
-            message, remedy = f"Name {way.index('') + 1} in the line is empty.", "Fill in the name, or remove the line."
-            collector.raw.flaw("empty name", message, row, line, remedy)
-    raw = collector.finish()
-    add_root(raw, root or ROOT)
-    return raw
-
-
-def _way(line: str) -> tuple[str | None, list[str]]:
-    number, names = _NUMBERED.fullmatch(line.strip()).groups()  # type: ignore[union-attr]
-    return number, [clean(name) for name in _STEP.split(names)]
