@@ -11,6 +11,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+import tenacity
+
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.api_errors import (
     CallError,
@@ -270,7 +272,7 @@ class ApiModel:
             temperature=settings.temperature,
             max_tokens=settings.max_tokens,
             timeout=retry.timeout,
-            # Calls are repeated here alone; two layers of retries would multiply.
+            # tenacity alone repeats a call; two layers of retries would multiply.
             num_retries=0,
             max_retries=0,
             # A model that takes no temperature or seed is not sent one.
@@ -278,31 +280,40 @@ class ApiModel:
         )
         made: list[Completion] = []
         met: Counter[Fault] = Counter()
-        while True:
+
+        def attempt() -> None:
             made.append(Completion(""))
-            problem = None
             try:
                 made[-1] = _read_completion(litellm, self.model, bounded(call, retry.timeout), secrets)
                 self._check_usable(made[-1])
-                break
             except Exception as error:
                 problem = classify(error, secrets=secrets)
-            fault = problem.fault
-            met[fault] += 1
-            count_fault(fault)
-            if fault.fatal:
-                variables = (
-                    " or ".join(_missing_keys(litellm, self.model)) or f"{self.model.split('/')[0].upper()}_API_KEY"
-                )
-                remedy = problem.remedy.replace("{keys}", variables)
-                raise ModelError(f"{self._name} {problem.reason.rstrip('.')}.", remedy=remedy)
-            spent = len(made) > retry.max_retries or (fault.retries is not None and met[fault] > fault.retries)
-            if spent or problem.asked > 10 * retry.longest_wait:
-                break
-            seconds = retry.wait(len(made), problem.asked)
-            self._note_retry(problem, seconds, len(made) + 1)
-            if stop.wait(seconds):
-                break
+                met[problem.fault] += 1
+                count_fault(problem.fault)
+                if problem.fault.fatal:
+                    raise self._fatal(litellm, problem) from None
+                raise problem from None
+
+        def worth_another(problem: BaseException) -> bool:
+            if not isinstance(problem, CallError) or problem.asked > 10 * retry.longest_wait:
+                return False
+            return problem.fault.retries is None or met[problem.fault] <= problem.fault.retries
+
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_any(
+                tenacity.stop_after_attempt(retry.max_retries + 1), tenacity.stop_when_event_set(stop)
+            ),
+            wait=lambda state: retry.wait(state.attempt_number, _problem_of(state).asked),
+            sleep=tenacity.sleep_using_event(stop),
+            retry=tenacity.retry_if_exception(worth_another),
+            before_sleep=self._note_retry,
+            reraise=True,
+        )
+        problem = None
+        try:
+            retrying(attempt)
+        except CallError as error:
+            problem = error
         costs = [each.cost_usd for each in made if each.cost_usd is not None]
         completion = replace(
             made[-1],
@@ -312,15 +323,22 @@ class ApiModel:
         )
         return completion, problem, len(made)
 
-    def _note_retry(self, problem: CallError, seconds: float, attempt: int) -> None:
+    def _fatal(self, litellm: ModuleType, problem: CallError) -> ModelError:
+        """Returns the error of a call after which every other call would fail alike."""
+        variables = " or ".join(_missing_keys(litellm, self.model)) or f"{self.model.split('/')[0].upper()}_API_KEY"
+        remedy = problem.remedy.replace("{keys}", variables)
+        return ModelError(f"{self._name} {problem.reason.rstrip('.')}.", remedy=remedy)
+
+    def _note_retry(self, state: tenacity.RetryCallState) -> None:
         """Tells the user that calls fail and are repeated, now and then for all concurrent calls."""
         with self._lock:
             if time.monotonic() - self._noted < _NOTES_EVERY:
                 return
             self._noted = time.monotonic()
+        seconds = max(1, round(state.next_action.sleep if state.next_action else 0))
         note(
-            f"{self._name} {problem.reason.rstrip('.')}; trying again in {max(1, round(seconds))} s "
-            f"(attempt {attempt} of {self.settings.retry.max_retries + 1})."
+            f"{self._name} {_problem_of(state).reason.rstrip('.')}; trying again in {seconds} s "
+            f"(attempt {state.attempt_number + 1} of {self.settings.retry.max_retries + 1})."
         )
 
     def _check_usable(self, completion: Completion) -> None:
@@ -363,6 +381,13 @@ class ApiModel:
             f"{self._name} needs a key: {' or '.join(missing)} is not set.",
             remedy=f"Set it (export {missing[0]}=...), or give the address of your own server (api_base).",
         )
+
+
+def _problem_of(state: tenacity.RetryCallState) -> CallError:
+    """Returns the error of a failed attempt."""
+    problem = state.outcome.exception() if state.outcome else None
+    assert isinstance(problem, CallError)
+    return problem
 
 
 def _missing_keys(litellm: ModuleType, model: str) -> list[str]:

@@ -122,7 +122,7 @@ class FunctionModel:
         return Answer(well_formed(result.strip()), seconds=seconds)
 
     def _call(self, request: Request, _: object = None) -> tuple[object, float]:
-        """Returns what the function gives, or the exception that was raised, and the seconds that it took."""
+        """Returns the function's value, or the exception that was raised, and the seconds that it took."""
         started = time.perf_counter()
         try:
             result = self.function(

@@ -63,7 +63,7 @@ def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...
 
 
 def images_needed(least: float, confidence: float) -> int:
-    """Returns how many images without an error prove a mean in [0, 1), by `taxtune.metrics.bounds.poisson_bound`."""
+    """Returns the number of images without an error that prove a mean in [0, 1), by `poisson_bound`."""
     return max(1, math.ceil(-ASSUMED_LOSS * math.log(1 - confidence) / (1 - least)))
 
 

@@ -149,7 +149,7 @@ class AgentTools:
         return tuple(name for name in TOOLS if can_try or name != "try_draft")
 
     def result(self, call: ToolCall) -> str:
-        """Returns the result of a call, or why it has none, as JSON; nothing is done once a template is submitted."""
+        """Returns the result of a call, or why it has none, as JSON; nothing is done after a submission."""
         if self.submitted is not None:
             return _error("A template has been submitted.")
         try:
