@@ -52,7 +52,9 @@ class SentenceEncoder:
         self._batches = AdaptiveBatches(batch_size, model=model, device=where)
         if not folder.is_dir():
             if model.startswith((".", "/", "~")) or model.count("/") > 1:
-                raise ModelError("The folder of the sentence model does not exist.", value=model)
+                raise ModelError(
+                    "The folder of the sentence model does not exist.", value=model, remedy="Check the path."
+                )
             look_for_hub()
         try:
             # What is on this machine is loaded at once; only a download deserves a bar.

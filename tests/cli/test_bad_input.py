@@ -170,7 +170,10 @@ def test_taxonomies_that_are_no_trees(
 
 TEMPLATES: dict[str, tuple[str | bytes | None, str]] = {
     "syntax": ("{% if %}", "Syntax error in line 1"),
-    "variable": ("What\n{{ nope }}?", "Line 2: unknown variable 'nope'. Allowed: question, domain, ranks, examples"),
+    "variable": (
+        "What\n{{ nope }}?",
+        "Line 2: unknown variable 'nope'. Known names: question, domain, ranks, examples",
+    ),
     "long": ("x" * 100_000, "more than 8,000"),
     "binary": (b"What\n\xff?", "template.j2:2: The template file is not UTF-8"),
     "gone": (None, "does not exist"),

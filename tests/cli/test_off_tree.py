@@ -53,6 +53,6 @@ def test_score(run: Run, way: str) -> None:
     assert [row["off_tree"] for row in found["rows"]] == [False, True, False, True]
     assert [row["hp"] for row in found["rows"]] == ([1, 0.5, 1, 0.5] if way == "child" else [1, 1, 1, 1])
     assert found["mapper"]["off_tree"] == way
-    assert "4 examples, 1 of them abstentions (25.0 %), which claim nothing, and 2 off the tree (50.0 %)" in run(
+    assert "4 examples, 1 (25.0 %) of them abstentions, which claim nothing, and 2 (50.0 %) off the tree" in run(
         *options, text=True
     )

@@ -164,7 +164,9 @@ def test_evaluate_sets_several_templates_side_by_side_under_their_names(compared
     pairs = [(each["name"], each["other"]) for each in result["differences"]]
     assert ("paper1-question-answer", "paper1-minimal") in pairs
     folder = out / "evaluated" / "paper1-minimal-paper1-question-answer"
-    study = run_captured("study", "prompts", f"fieldguide={folder}", "--baseline", "paper1-minimal", "--json")
+    study = run_captured(
+        "study", "prompts", f"fieldguide={folder}", "-t", "builtin:fieldguide", "--baseline", "paper1-minimal", "--json"
+    )
     assert study.code == 0, study.err
     prompts = [row["prompt"] for row in json.loads(study.out)["tables"]["prompts"]]
     assert prompts == ["baseline", "paper1-minimal", "paper1-question-answer"]
