@@ -11,6 +11,7 @@ import binascii
 import io
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -207,7 +208,10 @@ def log_mlflow_model(classifier: Path, **known: Any) -> ModelInfo:
     """
     import mlflow.pyfunc
 
-    return mlflow.pyfunc.log_model(**_as_pyfunc(classifier), **known)
+    with warnings.catch_warnings():
+        # The signature is given, and an image is no example that MLflow could show.
+        warnings.filterwarnings("ignore", message=".*input example was not provided")
+        return mlflow.pyfunc.log_model(**_as_pyfunc(classifier), **known)
 
 
 def _as_pyfunc(classifier: Path) -> dict[str, Any]:
