@@ -147,16 +147,15 @@ class GepaProposer(Proposer):
         if self._kept is None:
             self._kept = self._search(tuner, history[:1], goal, seed)
         # Not `check`, which knows what was proposed when the search began, and an earlier session may have finished it.
-        earlier = tuner.history.templates()
+        earlier, spent, self._spent = tuner.history.templates(), self._spent, {}
         for template, parent in self._kept:
             try:
                 tuner.experiment.check(template, earlier)
             except TemplateError:  # tried already
                 continue
-            spent, self._spent = self._spent, {}
             return Proposal(template, {"parent": parent}, **spent)
         kept = f"gepa kept {len(self._kept)} templates within {self.max_metric_calls} metric calls"
-        raise ProposalFailed(f"{kept}; all have been asked.", final=True)
+        raise ProposalFailed(f"{kept}; all have been asked.", final=True, **spent)
 
     def _search(self, tuner: Tuner, history: Sequence[IterationRecord], goal: Goal, seed: int) -> list[tuple[str, str]]:
         """Returns the templates that gepa kept but for the seed, in their order, each with its parents' numbers."""

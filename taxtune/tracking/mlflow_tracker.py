@@ -358,7 +358,8 @@ class MLflowTracker:
             self._write_result(folder, result)
             mlflow.set_tag(_NOTE, values.about_result(result))
             for held in result.heldout:
-                (folder / f"template_{held.name}.j2").write_text(held.template, encoding="utf-8")
+                name = registry.registered_name(held.name, dots=True)  # a measure's may hold its model's slash
+                (folder / f"template_{name}.j2").write_text(held.template, encoding="utf-8")
                 mlflow.log_metrics(values.heldout_metrics(held, held.name))
 
     def _write_result(self, folder: Path, result: TuneResult | ComparisonResult) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shlex
 import sqlite3
 from collections.abc import Iterator
@@ -114,8 +115,9 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
             found = client.get_experiment_by_name(experiment)
             if found is None:
                 beside = Path(folder).resolve() if database is None else database.parent
-                # A server decides for itself.
-                artifacts = None if uri.startswith("http") else (beside / ARTIFACTS).as_uri()
+                # A server decides for itself; with a database MLflow would put them into the current folder.
+                own = re.match(r"(sqlite|postgresql|mysql|mssql)\b", uri)
+                artifacts = (beside / ARTIFACTS).as_uri() if own else None
                 return Store(client, uri, str(client.create_experiment(experiment, artifact_location=artifacts)))
             if found.lifecycle_stage == "deleted":
                 client.restore_experiment(found.experiment_id)

@@ -144,6 +144,8 @@ class CalibrationRun:
             raise TaxtuneError("The risk must be between 0 and 1.", value=self.risk, remedy="For example: --risk 0.02")
         if self.confidence is not None and not 0 < self.confidence < 1:
             raise TaxtuneError("The confidence must be between 0 and 1.", value=self.confidence)
+        if self.images < 1:
+            raise TaxtuneError("There must be at least one image.", value=self.images)
 
     @cached_property
     def result(self) -> TuneResult:

@@ -255,7 +255,7 @@ class Tuner:
         for held in heldout:
             if held.template not in known:
                 known[held.template] = asdict(self._counted(held.usage))
-            elif held.usage.vlm.calls:  # of images that had no answer before
+            elif held.usage.vlm.calls or held.usage.judge.calls:  # what had no answer or no rating before
                 known[held.template] = asdict(_USAGE.validate_python(known[held.template]) + held.usage.new())
             # A baseline that won was asked once.
             again = any(earlier.template == held.template for earlier in kept)
@@ -276,7 +276,8 @@ class Tuner:
         except ProposalFailed as failure:
             if failure.out_of_reach:
                 self._check_within_reach(failure)
-            usage = replace(drafts.usage(), proposer=_proposer_usage(failure, faults), seconds=time.monotonic() - start)
+            tried, seconds = failure.trials + drafts.usage(), time.monotonic() - start
+            usage = replace(tried, proposer=_proposer_usage(failure, faults), seconds=seconds)
             record = IterationRecord(
                 claim.iteration,
                 "failed",

@@ -159,7 +159,7 @@ class MeasureMetric:
         return dict(self.measure.identity())
 
     def check(self) -> list[str]:
-        """Checks that a judge can be asked, without asking; see `Metric.check`."""
+        """Checks that a judge can be asked, without asking; returns what the user should know."""
         check = getattr(self.measure, "check", None)
         return list(check() or ()) if check is not None else []
 

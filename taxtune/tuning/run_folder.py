@@ -335,4 +335,6 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     try:
         return Recipe.model_validate(data).from_file(None if source is None else Path(source))
     except ValidationError as error:
-        raise RecipeError(f"The run's recipe cannot be used: {error}", file=record, remedy=remedy) from error
+        first = error.errors()[0]
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise RecipeError(f"The run's recipe cannot be used: {what}.", file=record, remedy=remedy) from error

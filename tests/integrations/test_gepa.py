@@ -17,7 +17,15 @@ from taxtune.integrations.gepa import COMPONENT, REFUSED, Adapter
 from taxtune.models import Answer, Failure, Model, make_model
 from taxtune.recipe import load_recipe
 from taxtune.tuning.records import TuneResult
-from tests.servers import OpenAIServer, model_refusal, model_settings, status, text
+from tests.servers import (
+    COMPLETION_TOKENS,
+    PROMPT_TOKENS,
+    OpenAIServer,
+    model_refusal,
+    model_settings,
+    status,
+    text,
+)
 from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_files, make_parts
 
 pytest.importorskip("gepa", reason="gepa is not installed: pip install '.[gepa]'")
@@ -93,6 +101,17 @@ def test_a_refused_template_goes_back_with_the_reason_and_is_never_asked(tmp_pat
     assert prompts[3].count("You replied:") == 0  # after three of them gepa chooses anew
     assert result.best.template == CAREFUL
     assert {line.split("|")[0] for line in (tmp_path / "asked").read_text().splitlines()} == {BASELINE, CAREFUL}
+
+
+def test_a_search_that_keeps_nothing_is_counted_too(tmp_path: Path) -> None:
+    vlm = ToyVLM()
+    with OpenAIServer(then=fenced("Is it scarlet?")) as server:
+        result = optimized(tmp_path, reflecting(server), vlm)
+        asked = len(server.chats)
+    assert result.best.template == BASELINE
+    (searched,) = result.iterations[1:]
+    assert (searched.state, searched.usage.proposer.tokens) == ("failed", asked * (PROMPT_TOKENS + COMPLETION_TOKENS))
+    assert result.usage.vlm.calls == vlm.asked
 
 
 @pytest.fixture

@@ -388,6 +388,17 @@ def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> Non
     assert len(texts) == len(set(texts))
 
 
+def test_a_measure_may_be_named_after_a_model_with_a_slash(uri: str, tmp_path: Path) -> None:
+    result = replace(samples.comparison(2), runs=(), folder=str(tmp_path))
+    *others, last = result.heldout
+    result = replace(result, heldout=(*others, replace(last, name="bertscore:ms/deberta")))
+    tracker = MLflowTracker("slash", tmp_path, uri)
+    above = tracker.group(result, Group("birds", "c9"))
+    assert above is not None
+    assert tracker.whole
+    assert content(uri, above, "template_bertscore-ms-deberta.j2") == last.template
+
+
 def test_a_run_that_fails_ends_the_one_above_it(uri: str, tmp_path: Path) -> None:
     group = Group("birds", "c8")
     tracker = MLflowTracker("compare", tmp_path, uri)

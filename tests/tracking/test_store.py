@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -42,6 +43,26 @@ def test_a_store_is_usable_after_its_maker_was_killed(tmp_path: Path) -> None:
     assert not (tmp_path / "mlflow.db").exists()
     store = open_store("taxtune", tmp_path)
     assert store.client.get_experiment(store.experiment).name == "taxtune"
+
+
+@pytest.mark.parametrize(
+    ("uri", "beside"),
+    [
+        ("postgresql+psycopg2://db/runs", True),
+        ("mysql://db/runs", True),
+        ("databricks", False),
+        ("file:///runs", False),
+    ],
+)
+def test_only_databases_are_told_where_artifacts_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, beside: bool
+) -> None:
+    made = MagicMock()
+    made.get_experiment_by_name.return_value = None
+    monkeypatch.setattr("taxtune.tracking.store._client", lambda _: made)
+    open_store("taxtune", tmp_path, uri)
+    place = (tmp_path / "mlartifacts").as_uri() if beside else None
+    made.create_experiment.assert_called_once_with("taxtune", artifact_location=place)
 
 
 @pytest.mark.parametrize("how", [shutil.move, shutil.copytree])

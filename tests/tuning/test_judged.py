@@ -159,6 +159,25 @@ def test_a_judge_that_is_down_stops_the_run_and_it_goes_on_from_there(
     assert scores(result) == scores(whole)
 
 
+def test_ratings_that_a_finished_run_lacks_are_asked_for_on_resume_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taxtune.models.base.RetryPolicy.wait", lambda *_: 0.0)
+    down = [True]
+
+    def judge_but_one(body: dict[str, Any]) -> servers.Reply | str:
+        return servers.status(503) if down[0] and asked(body)[0] == ["crimson"] else judge(body)
+
+    with OpenAIServer(judge_but_one) as server:
+        result = tuned(session(tmp_path / "in", tmp_path / "out", server, "max_missing=0.6"), tmp_path / "out")
+        down[0], before = False, len(server.chats)
+        for _ in range(2):  # the second time there is nothing left to ask
+            again = session(tmp_path / "in", tmp_path / "out", server, "max_missing=0.6")
+            usage = tuned(again, tmp_path / "out", resume=True).usage
+            assert usage.judge.calls == result.usage.judge.calls + len(server.chats) - before > result.usage.judge.calls
+            assert usage.vlm == result.usage.vlm
+
+
 def test_a_recipe_needs_a_judge_for_it(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="needs a judge"):
         make_parts(tmp_path / "in", tmp_path / "out", None, ("objective.kind=lave",))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from taxtune.errors import ResumeError, TaxtuneError
-from taxtune.tuning.records import IterationRecord
-from taxtune.tuning.run_folder import check_folder_is_for
+from taxtune.errors import RecipeError, ResumeError, TaxtuneError
+from taxtune.tuning.records import IterationRecord, Provenance
+from taxtune.tuning.run_folder import STAND_INS, check_folder_is_for, recipe_of
 from tests.cli.commands import Done, run_captured
 from tests.tuning.toy import make_files, make_parts, tuned
 
@@ -87,6 +88,14 @@ def test_a_comparison_that_was_stopped_is_known_by_its_runs(made: Path, tmp_path
 def test_a_result_that_cannot_be_read_is_not_written_over(tmp_path: Path, content: str) -> None:
     (tmp_path / "result.json").write_text(content)
     check_folder_is_for("tune", tmp_path)
+
+
+@pytest.mark.parametrize(("recipe", "problem"), [("nam: x", "name: Field required"), ("a: [", "line 1, column 5")])
+def test_the_key_is_named_where_the_recipe_of_a_run_cannot_be_used(tmp_path: Path, recipe: str, problem: str) -> None:
+    run = SimpleNamespace(provenance=Provenance(recipe=recipe, source="r.yaml"), folder=str(tmp_path))
+    with pytest.raises(RecipeError, match=rf"(?s)provenance\.json: .*{problem}.*--recipe") as caught:
+        recipe_of(run, given=STAND_INS)  # type: ignore[arg-type]
+    assert "pydantic" not in str(caught.value)
 
 
 def test_a_folder_that_is_deleted_while_the_run_goes_on_ends_it(tmp_path: Path) -> None:

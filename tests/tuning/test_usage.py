@@ -31,3 +31,18 @@ def test_what_an_iteration_took_is_counted_by_whom_was_asked() -> None:
     assert usage.vlm.cost_usd is None
     assert (usage.proposer.calls, usage.proposer.tokens) == (8 + 2, 8 * 1280 + 1020)
     assert usage.cost_usd == usage.proposer.cost_usd == pytest.approx(8 * 0.0031 + 0.002)
+
+
+class Dear(ToyVLM):
+    """A cent an answer."""
+
+    def answer(self, questions):
+        """Answers as a ToyVLM does, for money."""
+        return [replace(reply, cost_usd=0.01) for reply in super().answer(questions)]
+
+
+def test_a_search_ends_once_it_has_cost_its_budget(tmp_path: Path) -> None:
+    parts = make_parts(tmp_path / "in", tmp_path / "out", Dear(), ("budget.usd=0.2", "data.block=null"))
+    result = tuned(parts)
+    assert [round(record.usage.cost_usd or 0, 2) for record in result.iterations] == [0.08] * 3
+    assert result.usage.cost_usd == pytest.approx(0.01 * result.usage.vlm.calls)

@@ -103,9 +103,10 @@ class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not 
         cost_usd: float | None = None,
         final: bool = False,
         out_of_reach: bool = False,
+        trials: Usage | None = None,
     ) -> None:
         super().__init__(reason)
-        self.reason, self.rejected, self.trace = reason, rejected, trace
+        self.reason, self.rejected, self.trace, self.trials = reason, rejected, trace, trials or Usage()
         self.prompt_tokens, self.completion_tokens, self.cost_usd = prompt_tokens, completion_tokens, cost_usd
         self.final, self.out_of_reach = final, out_of_reach
 
