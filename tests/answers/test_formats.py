@@ -40,6 +40,15 @@ def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
     assert [row.row for row in read.rows] == list(range(numbered, numbered + len(ODD)))
 
 
+def test_a_cell_of_a_sheet_is_an_error_or_beyond_the_header(tmp_path: Path) -> None:
+    file = tmp_path / "answers.xlsx"
+    pd.DataFrame([["answer", "id"], ["#N/A", "a"], ["duck", "b"]]).to_excel(file, index=False, header=False)
+    assert [(row.id, row.answer) for row in read_file(file, missing="keep").rows] == [("a", None), ("b", "duck")]
+    pd.DataFrame([["answer", "id"], ["duck", "a", "more"]]).to_excel(file, index=False, header=False)
+    with pytest.raises(DataError, match=r"answers\.xlsx:2: The row has 3 cells, the header 2"):
+        read_file(file)
+
+
 @pytest.mark.parametrize("as_frame", [False, True])
 def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame: bool) -> None:
     rows = [
