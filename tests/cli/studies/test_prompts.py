@@ -82,3 +82,21 @@ def test_measures_of_text_stand_beside_with_their_gains(folder: Path, study: Stu
     assert {path.name for path in (folder / "out").iterdir()} >= {"gains.csv", "gains.md", "gains.png", "gains.svg"}
     assert [one["measure"] for one in found["settings"]["measures"]] == ["text-inclusion", "rouge-1"]
     assert "gains" not in study.json(*arguments)["tables"]
+
+
+def test_measures_see_the_answer_or_the_whole_reply(folder: Path, study: Study) -> None:
+    lines = "id,answer,target\n1,<think>A robin?</think>blackbird,blackbird\n2,mallard,mallard\n"
+    (folder / "thought.csv").write_text(lines, encoding="utf-8")
+    arguments = (
+        "m:short=short.csv",
+        "m:thought=thought.csv",
+        "-t",
+        "tree.csv",
+        "--resamples",
+        "9",
+        "-m",
+        "exact-match",
+    )
+    for reply, mean in (("answer", 1), ("whole", 0.5)):
+        gains = study.json(*arguments, "--reply", reply)["tables"]["gains"]
+        assert [row["mean"] for row in gains if (row["prompt"], row["measure"]) == ("thought", "EM")] == [mean]
