@@ -225,11 +225,11 @@ class LlamaInclusion(JudgedMeasure):
         0 where the judge says no to all; NaN without labels. Errors as for `verdicts`.
         """
         questions = check_questions(questions, "Llama inclusion")
-        owner = np.repeat(np.arange(len(answers)), [*map(len, references)])
+        owner = [i for i, (_, given) in enumerate(zip(answers, references, strict=True)) for _ in given]
         labels = [label for given in references for label in given]
         values = self.verdicts([answers[i] for i in owner], labels, [questions[i] for i in owner]).values
         scores = np.full(len(answers), np.nan)
         scores[owner] = 0.0
         np.add.at(scores, owner, values)  # the sum with a NaN is NaN
-        scores[owner[values == 1]] = 1.0
+        scores[np.array(owner, dtype=int)[values == 1]] = 1.0
         return scores
