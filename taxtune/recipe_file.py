@@ -72,6 +72,7 @@ def parse_override(text: str) -> tuple[str, Any]:
         RecipeError: If there is no key or the value is not YAML.
     """
     key, separator, value = text.partition("=")
+    key = key.strip()
     if not separator or not all(key.split(".")):
         raise RecipeError(
             "A setting on the command line must be KEY=VALUE.", value=text, remedy="For example: --set iterations=10"

@@ -39,7 +39,7 @@ class TaxonomySettings(Settings):
     """The label tree.
 
     Attributes:
-        path: A file, folder or zip file, or "builtin:NAME" for the tree of a recipe that comes with taxtune.
+        path: A file, or "builtin:NAME" for the tree of a recipe that comes with taxtune.
         root: Restrict the tree to the part below this label or path ("Aves"), which becomes the root of all metrics.
             Images of anything else are left out and counted.
         domain: The node of the trivial answer ("always say bird"); the lowest node above all labels when left out.

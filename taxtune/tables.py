@@ -317,7 +317,8 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
         with zipfile.ZipFile(io.BytesIO(data)) as parts:
             if sum(part.file_size for part in parts.infolist()) > MOST_UNPACKED:
                 raise _too_large(file, "XLSX")
-        sheet = pd.read_excel(io.BytesIO(data), header=None, dtype=str, na_filter=False)
+        # An error such as #N/A is no value.
+        sheet = pd.read_excel(io.BytesIO(data), header=None, dtype=str, na_filter=False).fillna("")
     except TaxtuneError:
         raise
     except ImportError:
@@ -325,8 +326,11 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
     except Exception as error:  # damage shows as whatever zipfile, the XML parser, openpyxl and pyarrow raise
         what = "sheet" if format == "xlsx" else "Parquet file"
         raise DataError(f"The {what} cannot be read.", file=file, value=str(error)) from None
-    rows = [Row(line, cells) for line, cells in enumerate(sheet.itertuples(index=False, name=None), start=1)]
-    return _records(_table([row for row in rows if any(map(str.strip, row.cells))], file, DataError))
+    rows = []
+    for line, cells in enumerate(sheet.itertuples(index=False, name=None), start=1):
+        if filled := [column for column, cell in enumerate(cells, start=1) if cell.strip()]:
+            rows.append(Row(line, cells[: filled[-1]]))  # pandas makes all rows as wide as the widest
+    return _records(_table(rows, file, DataError))
 
 
 def read_iterations(file: Path) -> dict[int, dict[str, Any]]:

@@ -82,7 +82,7 @@ def test_a_wrong_key_or_value_is_named_with_its_line(tmp_path, old, new, row, sa
 
 def test_settings_on_the_command_line_are_yaml_and_checked(tmp_path):
     path = write(tmp_path, GOOD)
-    recipe = load_recipe(path, ["data.tuning=5", "prompt.ranks=[order, family]", "objective.kind=accuracy"])
+    recipe = load_recipe(path, ["data.tuning = 5", "prompt.ranks=[order, family]", "objective.kind=accuracy"])
     assert (recipe.data.tuning, recipe.prompt.ranks, recipe.objective.kind) == (5, ("order", "family"), "accuracy")
     with pytest.raises(RecipeError, match="did you mean 'tuning'"):
         load_recipe(path, ["data.tunin=5"])

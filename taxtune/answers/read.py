@@ -95,7 +95,6 @@ class AnswerRow:
     answer: str | None
     guesses: tuple[str, ...]
     target: int
-    target_text: str
     fields: Mapping[str, Any]
     predicted: int | None = None
     references: tuple[str, ...] = ()
@@ -235,7 +234,6 @@ class _Reader:
             answer,
             guesses,
             -1 if target.node is None else target.node,
-            target.text,
             record,
             placed.node,
             references,

@@ -110,6 +110,9 @@ def run_evaluations(file: Path) -> dict[str, list[Any]]:
     Raises:
         DataError: If it is no `result.json` and no `history.jsonl` of a run.
     """
+    if not file.exists():
+        remedy = "Give a folder that taxtune tune or taxtune compare finished, or an iteration of one: RUN:0."
+        raise DataError("The folder does not contain a taxtune run with such answers.", file=file, remedy=remedy)
     try:
         if file.suffix == ".jsonl":
             return {str(number): record["rows"] for number, record in read_iterations(file).items() if record["rows"]}
@@ -126,9 +129,6 @@ def _run(folder: Path, evaluation: str | None) -> Records:
     """
     is_iteration = evaluation is not None and evaluation.isdecimal()
     file = folder / ("history.jsonl" if is_iteration else "result.json")
-    if not file.exists():
-        remedy = "Give a folder that taxtune tune or taxtune compare finished, or an iteration of one: RUN:0."
-        raise DataError("The folder does not contain a taxtune run with such answers.", file=file, remedy=remedy)
     evaluations = run_evaluations(file)
     try:
         name = evaluation or next((key for key in evaluations if key != "baseline"), "winner")

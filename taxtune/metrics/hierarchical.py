@@ -131,13 +131,13 @@ def overlap(
 def precision_recall(
     taxonomy: Taxonomy, predicted: ArrayLike, target: ArrayLike, *, off_tree: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """HP and hR of each example, shape (n,) each, in (0, 1]: the root is always shared; see `overlap`."""
+    """The hP and hR of each example, shape (n,) each, in (0, 1]: the root is always shared; see `overlap`."""
     n_predicted, n_shared, n_target = overlap(taxonomy, predicted, target, off_tree=off_tree)
     return n_shared / n_predicted, n_shared / n_target
 
 
 def harmonic_mean(hp: float, hr: float) -> float:
-    """HF of a mean hP and a mean hR (eq. 3); 0 where both are 0."""
+    """The hF of a mean hP and a mean hR (eq. 3); 0 where both are 0."""
     return 0.0 if hp + hr == 0 else 2 * hp * hr / (hp + hr)
 
 

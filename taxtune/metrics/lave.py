@@ -229,7 +229,7 @@ class LlamaInclusion(JudgedMeasure):
         labels = [label for given in references for label in given]
         values = self.verdicts([answers[i] for i in owner], labels, [questions[i] for i in owner]).values
         scores = np.full(len(answers), np.nan)
-        for i in set(owner):
-            own = values[np.array(owner) == i]
-            scores[i] = 1.0 if (own == 1).any() else own.sum()  # the sum with a NaN is NaN
+        scores[owner] = 0.0
+        np.add.at(scores, owner, values)  # the sum with a NaN is NaN
+        scores[np.array(owner, dtype=int)[values == 1]] = 1.0
         return scores

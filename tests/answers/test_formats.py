@@ -40,6 +40,15 @@ def test_answers_stay_the_text_that_they_are(tmp_path: Path, form: str) -> None:
     assert [row.row for row in read.rows] == list(range(numbered, numbered + len(ODD)))
 
 
+def test_a_cell_of_a_sheet_is_an_error_or_beyond_the_header(tmp_path: Path) -> None:
+    file = tmp_path / "answers.xlsx"
+    pd.DataFrame([["answer", "id"], ["#N/A", "a"], ["duck", "b"]]).to_excel(file, index=False, header=False)
+    assert [(row.id, row.answer) for row in read_file(file, missing="keep").rows] == [("a", None), ("b", "duck")]
+    pd.DataFrame([["answer", "id"], ["duck", "a", "more"]]).to_excel(file, index=False, header=False)
+    with pytest.raises(DataError, match=r"answers\.xlsx:2: The row has 3 cells, the header 2"):
+        read_file(file)
+
+
 @pytest.mark.parametrize("as_frame", [False, True])
 def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame: bool) -> None:
     rows = [
@@ -121,7 +130,7 @@ def test_several_targets_are_references_and_the_first_is_the_node(birds: Taxonom
     for name in ("lmms-eval.jsonl", "inspect.json"):
         read = read_file(FILES / name, birds, reference="reference", missing="keep")
         row = next(row for row in read.rows if row.answer == "001")
-        assert (row.target_text, row.references) == ("blackbird", ("blackbird", "merle"))
+        assert (row.target, row.references) == (birds.resolve("blackbird"), ("blackbird", "merle"))
         assert f"{FILES / name}: 1 of 4 rows have several targets; the first one is used" in read.notes
 
 
@@ -133,7 +142,8 @@ def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) ->
     with pytest.raises(DataError, match="no column 'truth'"):
         read_file(file, birds, answer="prediction")
     assert read_file(file, format="csv").rows[0].answer == "A"  # the column "answer", as a plain table has it
-    assert read_file(file, birds, answer="prediction", format="vlmevalkit", missing="keep").rows[0].target_text
+    known = read_file(file, birds, answer="prediction", format="vlmevalkit", missing="keep")
+    assert known.rows[0].target == birds.resolve("mallard")
     with pytest.raises(DataError, match="not a sample that lmms-eval wrote"):
         read_file(file, format="lmms-eval")
     with pytest.raises(DataError, match=r"Unknown input format.*inspect"):

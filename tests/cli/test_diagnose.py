@@ -105,6 +105,7 @@ def test_tags_say_what_else_an_image_shows(tree: Path, tmp_path: Path) -> None:
     for text, said in (
         ("id,tags\nx0,a\nx0,b\n", "tags.csv:3: "),
         ("id,tags\n,a\n", "tags.csv:2: "),
+        ("id,tags\nx0,a\nx1,[a\n", "tags.csv:3: The list of tags is not JSON"),
         ("id,labels\nx0,a\n", "no column 'tags'"),
         ("name,tags\nx0,a\n", "no column 'image'"),
         ("id,tags\ny,a\n", "No answer has the id"),

@@ -127,7 +127,7 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
         data["measured_costs"] = by_measure.to_dict("records")
     if tags is not None:
         inclusion = measures["inclusion"]
-        asked = [row.fields[str(column)] for row in rows] if inclusion.needs_questions else None
+        asked = questions if inclusion.needs_questions else None
         verdicts = name_tags(inclusion, [row.answer or "" for row in rows], tags, asked)
         frame[["tags", "named"]] = verdicts[["tags", "named"]]
         tables.append(tags_table(verdicts, views, **draws))

@@ -55,7 +55,12 @@ def read_tags(path: str, answers: AnswerTable, id_column: str) -> tuple[list[lis
         raise DataError(
             f"The row has no {key}, or that of an earlier row.", file=path, row=numbers[i], value=ids.iloc[i]
         )
-    tags = dict(zip(ids, map(_split, table["tags"]), strict=True))
+    tags: dict[str, list[str] | None] = {}
+    for row, name, cell in zip(numbers, ids, table["tags"], strict=True):
+        try:
+            tags[name] = _split(cell)
+        except (ValueError, RecursionError):
+            raise DataError("The list of tags is not JSON.", file=path, row=row, value=cell) from None
     wanted = [str(row.fields.get(key, row.id)) for row in answers.rows]
     if tags.keys().isdisjoint(wanted):
         value = f"{wanted[0]!r} among the answers, {next(iter(tags))!r} among the tags"

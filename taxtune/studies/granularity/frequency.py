@@ -84,7 +84,7 @@ def read_captions(path: Path, *, column: str = "caption") -> list[str]:
         if key not in record:
             remedy = f"There are {', '.join(map(repr, record))}: choose one with --caption-column."
             raise DataError(f"There is no column {column!r}.", file=path, row=row, remedy=remedy)
-        texts = record[key] if isinstance(record[key], list) else [record[key] or ""]
+        texts = record[key] if isinstance(record[key], list) else ["" if record[key] is None else record[key]]
         if not all(isinstance(text, str) for text in texts):
             raise DataError("The caption is not text.", file=path, row=row, value=record[key])
         captions += texts

@@ -261,7 +261,7 @@ def _check(arrays: dict[str, NDArray[Any]], path: Path) -> None:
     vectors = [arrays[name] for name in _VECTORS if name in arrays]
     # A vector of zeros has no direction: its cosines would be zeros that were never measured.
     if vectors and not (
-        [rows.shape for rows in vectors] == [(n, vectors[0].shape[-1]) for n in scores.shape]
+        [rows.shape for rows in vectors] == [(n, *vectors[0].shape[-1:]) for n in scores.shape]
         and all(rows.dtype.kind in "fiu" and np.isfinite(rows).all() and rows.any(axis=1).all() for rows in vectors)
     ):
         message = (

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FiniteFloat, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FiniteFloat,
+    StringConstraints,
+    ValidationError,
+)
 
 from taxtune.answers import read_records
 from taxtune.errors import DataError
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["krippendorff_alpha", "quality", "read_rated_answers"]
 
 _RATERS = 5
+_EXPECTED = f"give one number, or {_RATERS} ratings of 0 and 1"
 
 
 def quality(ratings: Sequence[float]) -> float:
@@ -45,19 +54,35 @@ def krippendorff_alpha(ratings: NDArray[np.integer | np.floating]) -> float:
 
 
 def _listed(cell: Any) -> list[Any]:
-    """A list, the JSON list of a text, or anything else as a list of one; without what is blank."""
+    """A list, the JSON list of a text, or anything else as a list of one."""
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         cell = json.loads(cell)
     items = cell if isinstance(cell, list) else [cell]
     # VQA's own files hold {"answer": "yes", "answer_confidence": ...} for each reference.
-    items = [item.get("answer") if isinstance(item, dict) else item for item in items]
-    return [item for item in items if str(item).strip().lower() not in ("none", "", "nan")]
+    return [item.get("answer") if isinstance(item, dict) else item for item in items]
+
+
+def _references(cell: Any) -> list[Any]:
+    """The references that are not blank; "none" is an answer that people give."""
+    return [item for item in _listed(cell) if item is not None and str(item).strip()]
+
+
+def _ratings(cell: Any) -> list[Any]:
+    """The ratings; none where none is given, which is not the same as some of five."""
+    ratings = _listed(cell)
+    blank = [str(item).strip().lower() in ("none", "", "nan") for item in ratings]
+    if any(blank) and not all(blank):
+        raise ValueError(_EXPECTED)
+    return [] if all(blank) else ratings
 
 
 def _binary(ratings: list[float]) -> list[float]:
     if len(ratings) > 1 and not (len(ratings) == _RATERS and {*ratings} <= {0, 1}):
-        raise ValueError(f"give one number, or {_RATERS} ratings of 0 and 1")
+        raise ValueError(_EXPECTED)
     return ratings
+
+
+_Trimmed = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
 class _RatedAnswer(BaseModel):
@@ -66,11 +91,11 @@ class _RatedAnswer(BaseModel):
     id: str | None = None
     answer: str | None = None
     question: str | None = None
-    references: Annotated[list[str], BeforeValidator(_listed)] = []
-    human: Annotated[list[FiniteFloat], BeforeValidator(_listed), AfterValidator(_binary)] = []
-    caption: str | None = None
-    group: str | None = None
-    category: str | None = None
+    references: Annotated[list[str], BeforeValidator(_references)] = []
+    human: Annotated[list[FiniteFloat], BeforeValidator(_ratings), AfterValidator(_binary)] = []
+    caption: _Trimmed | None = None
+    group: _Trimmed | None = None
+    category: _Trimmed | None = None
 
 
 def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]]:
@@ -117,7 +142,7 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
         message = f"{int(binary.sum()):,} answers have five ratings and {int((~binary).sum()):,} have one number."
         raise DataError(message, file=settings.file, remedy="Give every answer the same kind of rating.")
     answers["human"] = given.map(quality if binary.all() else lambda one: one[0])
-    answers["id"] = answers["id"].fillna(answers["row"].astype(str))
+    answers["id"] = answers["id"].where(answers["id"].map(bool), answers["row"].astype(str))
     texts = ["question", "caption", "group", "category"]
     answers[texts] = answers[texts].fillna("")
     answers["references"] = answers["references"].map(tuple)

@@ -76,9 +76,12 @@ def _by_model(
     files: dict[str, str] = {}
     for name, path in named_paths(settings.files).items():
         if split_run(path) == (Path(path), None):
-            files |= {f"{name}:{key}": f"{path}:{key}" for key in run_evaluations(Path(path) / "result.json")}
+            more = {f"{name}:{key}": f"{path}:{key}" for key in run_evaluations(Path(path) / "result.json")}
         else:
-            files[name] = path
+            more = {name: path}
+        if doubled := files.keys() & more.keys():
+            raise DataError("Two files have the same model and prompt.", value=sorted(doubled), remedy="Rename one.")
+        files |= more
     models: dict[str, dict[tuple[str, str], AnswerTable]] = {}
     for (name, value), table in read_tables(files, settings, taxonomy, part).items():
         model, _, prompt = (name, "", value) if value else name.partition(":")

@@ -46,7 +46,8 @@ def test_two_prompts_as_table_json_and_files(folder: Path, study: Study) -> None
         (("m:a=short.csv", "-t", "tree.csv"), "m has a single prompt"),
         (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "--baseline", "c"), "no prompt of the baseline's name"),
         (("m:a=short.csv", "m:b=silent.csv", "-t", "tree.csv"), "every call failed"),
-        (("m=run", "-t", "tree.csv"), "not a taxtune record"),
+        (("m=run", "-t", "tree.csv"), "does not contain a taxtune run"),
+        (("m:a=short.csv", "m=done", "-t", "tree.csv"), "same model and prompt. (got ['m:a'])"),
         (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "-m", "clip-i2t:none"), "needs images"),
         (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "-m", "lave:none"), "--question-column"),
     ],
@@ -58,6 +59,8 @@ def test_bad_input_is_one_message(
     message: str,
 ) -> None:
     (folder / "run").mkdir()
+    (folder / "done").mkdir()
+    (folder / "done" / "result.json").write_text('{"heldout": [{"name": "a", "rows": []}]}', encoding="utf-8")
     (folder / "silent.csv").write_text("id,answer,target\n1,,blackbird\n2,,mallard\n", encoding="utf-8")
     assert message in study.refused(*arguments)
 
@@ -79,3 +82,21 @@ def test_measures_of_text_stand_beside_with_their_gains(folder: Path, study: Stu
     assert {path.name for path in (folder / "out").iterdir()} >= {"gains.csv", "gains.md", "gains.png", "gains.svg"}
     assert [one["measure"] for one in found["settings"]["measures"]] == ["text-inclusion", "rouge-1"]
     assert "gains" not in study.json(*arguments)["tables"]
+
+
+def test_measures_see_the_answer_or_the_whole_reply(folder: Path, study: Study) -> None:
+    lines = "id,answer,target\n1,<think>A robin?</think>blackbird,blackbird\n2,mallard,mallard\n"
+    (folder / "thought.csv").write_text(lines, encoding="utf-8")
+    arguments = (
+        "m:short=short.csv",
+        "m:thought=thought.csv",
+        "-t",
+        "tree.csv",
+        "--resamples",
+        "9",
+        "-m",
+        "exact-match",
+    )
+    for reply, mean in (("answer", 1), ("whole", 0.5)):
+        gains = study.json(*arguments, "--reply", reply)["tables"]["gains"]
+        assert [row["mean"] for row in gains if (row["prompt"], row["measure"]) == ("thought", "EM")] == [mean]

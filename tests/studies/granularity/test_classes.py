@@ -107,7 +107,8 @@ def options(form: str) -> GranularitySettings:
 
 
 def test_table_5_by_hand() -> None:
-    matrix, grouping = ScoreMatrix("made", np.array([4, 5, 6, 7, 3]), SCORES), coarse_cut(TREE, level=1)
+    matrix = ScoreMatrix("made", np.array([4, 5, 6, 7, 3]), SCORES, notes=("made by hand",))
+    grouping = coarse_cut(TREE, level=1)
     result = two_level(matrix, LabelGraph.of(TREE), grouping)
     report = two_level_report([result], grouping, options("two-level"))
     row = report.tables[0].records()[0]
@@ -115,6 +116,7 @@ def test_table_5_by_hand() -> None:
         4, 50, 50, 75, 25
     ]  # fmt: skip
     assert row["CG FG-emb"] is None
+    assert report.notes[:2] == ("made by hand", *grouping.notes)
     assert any("1 of 5 images left out" in note for note in report.notes)
     assert any("No CG FG-emb" in note for note in report.notes)
     rocks = ScoreMatrix("made", np.array([3, 4]), SCORES[:2])

@@ -62,6 +62,14 @@ def test_csv_with_lists_of_ratings_and_references(tmp_path: Path) -> None:
     assert "alpha" in notes[-1]
 
 
+def test_none_is_a_reference_and_blanks_are_no_names(tmp_path: Path) -> None:
+    changes = ({"references": ["None", "nan"]}, {"references": "none", "id": "", "model": " A "}, {"model": " "})
+    answers, notes = read(jsonl(tmp_path, *changes), by="model")
+    assert answers["references"].tolist() == [("None", "nan"), ("none",), ("cat", "cats")]
+    assert answers[["id", "group"]].to_numpy().tolist() == [["a", ""], ["2", "A"], ["a", ""]]
+    assert notes == []
+
+
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     left_out = ({"answer": None}, {"human": None}, {"human": "nan"}, {"references": []})
     answers, notes = read(jsonl(tmp_path, {}, *left_out, {"answer": ""}))
@@ -77,6 +85,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
         ({"human": [1, 1, 0]}, "5 ratings of 0 and 1"),
         ({"human": [1, 1, 0, 2, 1]}, "5 ratings of 0 and 1"),
         ({"human": [1, "", 0, None, 1]}, "5 ratings of 0 and 1"),
+        ({"human": [1, None]}, "5 ratings of 0 and 1"),
         ({"human": "[1, 1"}, "human: "),
     ],
 )
