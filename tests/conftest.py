@@ -127,8 +127,15 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     folder, here = tmp_path_factory.mktemp("smollm2"), {"gguf_file": files[0].name}
-    for part in (AutoModelForCausalLM, AutoTokenizer):
-        part.from_pretrained(files[0].parent, **here).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(files[0].parent, **here).save_pretrained(folder)
+    unpacked = AutoModelForCausalLM.from_pretrained(files[0].parent, **here)
+    config = unpacked.config
+    # A network that was read from a GGUF file is not saved; one with its weights is.
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    model = AutoModelForCausalLM.from_config(config)
+    model.load_state_dict(unpacked.state_dict())
+    model.save_pretrained(folder)
     return folder
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from taxtune import load_run
 from taxtune.errors import ProposerError
 from taxtune.models import Answer
 from taxtune.models.api import ApiModel
@@ -130,7 +131,7 @@ def test_a_run_whose_models_fail_in_every_way_ends_by_itself(
     assert len(counted) >= 8
     assert counted.total() >= made.total()
     assert all(counted[kind] <= made[kind] for kind in faults if kind != "timeout")
-    assert json.loads((tmp_path / "out/result.json").read_text())["faults"] == result.faults
+    assert load_run(tmp_path / "out").faults == result.faults
     assert f"Failed calls: {sum(result.faults['model'].values())} of the model (" in printed(result)
     assert_no_secret(tmp_path / "out")
     assert KEY not in "".join(notes)
