@@ -42,7 +42,8 @@ class _Group(TyperGroup):
         def terminate(*_: object) -> None:
             nonlocal code
             code = 143
-            signal.raise_signal(signal.SIGINT)  # whoever handles Ctrl-C now handles this
+            handler: Any = signal.getsignal(signal.SIGINT)  # of a job in the background that is "ignore"
+            (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, None)
 
         before = signal.signal(signal.SIGTERM, terminate)
         try:

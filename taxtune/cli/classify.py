@@ -201,9 +201,9 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
     )
     why = labels["why"].value_counts()
     if why.sum():
-        yield f"{why.sum():,} to review: {', '.join(f'{count:,} {reason}' for reason, count in why.items())}" + (
-            f" (a confidence below {below:g})" if "unsure" in why else ""
-        )
+        limit = f" (a confidence below {below:g})"
+        reasons = (f"{count:,} {reason}{limit if reason == 'unsure' else ''}" for reason, count in why.items())
+        yield f"{why.sum():,} to review: {', '.join(reasons)}"
     if (guarantee := classifier.guarantee) is not None:
         sure = guarantee.confidence_level
         how = "in expectation" if sure is None else f"with a confidence of {sure:g}"

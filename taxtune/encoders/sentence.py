@@ -61,7 +61,7 @@ class SentenceEncoder:
             with quiet_progress() if folder.is_dir() else nullcontext():
                 self._model: Any = SentenceTransformer(str(folder), device=where)
         except Exception as error:  # the library raises whatever its parts raise: OSError, ValueError, HTTP errors
-            called = model if "/" in model else f"sentence-transformers/{model}"
+            called = model if folder.exists() or "/" in model else f"sentence-transformers/{model}"
             raise explain_load_error(called, error, "configuration") from error
         self.identity: dict[str, str | int | None] = {
             "kind": "sentence",

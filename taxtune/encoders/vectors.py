@@ -23,6 +23,8 @@ __all__ = ["VectorStore", "checked_images", "stored_embeddings", "stored_images"
 
 # Part of every key: to be raised when `load_image` comes to make other pixels of the same file.
 _SCHEMA = 1
+# Names whose vectors are one row: far below the largest value that SQLite holds.
+_NAMES_A_ROW = 4096
 
 
 class VectorStore(Store[str, FloatMatrix]):
@@ -78,12 +80,13 @@ def stored_embeddings(
         cache_dir: The folder; None is the user's cache folder.
     """
     store = _NameStore(cache_dir)
-    key = hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
-    (known,) = store.get(identity, [key])
-    if known is not None and names and known.size % len(names) == 0:
-        return known.reshape(len(names), -1)
+    digest = hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
+    keys = {f"{digest} {start}": start for start in range(0, len(names), _NAMES_A_ROW)}
+    known = [vectors for vectors in store.get(identity, list(keys)) if vectors is not None]
+    if keys and len(known) == len(keys) and sum(map(len, known)) % len(names) == 0:
+        return np.concatenate(known).reshape(len(names), -1)
     embeddings = np.ascontiguousarray(encode(names), dtype=np.float32)
-    store.put(identity, [(key, embeddings)])
+    store.put(identity, [(key, embeddings[start : start + _NAMES_A_ROW]) for key, start in keys.items()])
     return embeddings
 
 

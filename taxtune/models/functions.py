@@ -90,18 +90,21 @@ class FunctionModel:
                 without ever having answered.
         """
         failed: list[Failure] = []
+        asked = len(requests)
         calls = as_completed(requests, self._call, self.concurrency) if self._async else None
         for place, (result, seconds) in calls or enumerate(map(self._call, requests)):
             reply = self._reply(requests[place], result, seconds)
             if isinstance(reply, Answer):
                 self._has_answered = True
-            elif not isinstance(result, ImageError):
+            elif isinstance(result, ImageError):
+                asked -= 1
+            else:
                 failed.append(reply)
-                if not self._has_answered and len(failed) >= max(2, min(self.batch_size, len(requests))):
-                    raise ModelError(
-                        f"The function {self.name} failed for all {len(failed)} requests, first: {failed[0].reason}",
-                        remedy="Fix the function, then continue; the answers so far are saved.",
-                    )
+            if not self._has_answered and len(failed) >= max(2, min(self.batch_size, asked)):
+                raise ModelError(
+                    f"The function {self.name} failed for all {len(failed)} requests, first: {failed[0].reason}",
+                    remedy="Fix the function, then continue; the answers so far are saved.",
+                )
             yield place, reply
 
     def _reply(self, request: Request, result: object, seconds: float) -> Reply:

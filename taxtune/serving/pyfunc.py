@@ -11,7 +11,6 @@ import binascii
 import io
 import threading
 import time
-import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -28,17 +27,15 @@ from taxtune.settings import SPREAD, LocalVLMSettings, VLMSettings
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
-    from mlflow.models.model import ModelInfo
     from pandas import DataFrame
 
 __all__ = [
     "COLUMNS",
     "MAX_BYTES",
     "ServedClassifier",
-    "log_mlflow_model",
+    "as_pyfunc",
     "read_image",
     "requirements",
-    "save_mlflow_model",
     "signature",
 ]
 
@@ -190,31 +187,11 @@ def signature() -> ModelSignature:
     )
 
 
-def save_mlflow_model(classifier: Path, folder: Path) -> None:
-    """Writes a saved classifier as a model of MLflow's, to a folder that must not exist."""
-    import mlflow.pyfunc
-    import pandas as pd
+def as_pyfunc(classifier: Path) -> dict[str, Any]:
+    """The arguments that MLflow's `pyfunc.log_model` takes of the folder that `Classifier.save` wrote.
 
-    example = pd.DataFrame({_INPUT: [base64.b64encode(_grey()).decode("ascii")]})
-    mlflow.pyfunc.save_model(folder, input_example=example, **_as_pyfunc(classifier))
-
-
-def log_mlflow_model(classifier: Path, **known: Any) -> ModelInfo:
-    """Logs a saved classifier as a model of MLflow's active run, without an example, which MLflow would try at once.
-
-    Args:
-        classifier: The folder that `Classifier.save` wrote.
-        **known: What else MLflow's `log_model` takes, such as its name.
+    There is no example among them, which MLflow would try at once.
     """
-    import mlflow.pyfunc
-
-    with warnings.catch_warnings():
-        # The signature is given, and an image is no example that MLflow could show.
-        warnings.filterwarnings("ignore", message=".*input example was not provided")
-        return mlflow.pyfunc.log_model(**_as_pyfunc(classifier), **known)
-
-
-def _as_pyfunc(classifier: Path) -> dict[str, Any]:
     return {
         "loader_module": __name__,
         "data_path": str(classifier),

@@ -8,12 +8,13 @@ and differ in the alias. The functions work on the store in force and the active
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 from taxtune.metrics.names import metric_name
 from taxtune.report.scores import best_so_far, number
-from taxtune.serving.pyfunc import log_mlflow_model
+from taxtune.serving.pyfunc import as_pyfunc
 from taxtune.tracking.values import TAG_LIMIT, cut, headline_metrics
 from taxtune.tuning.records import IterationRecord, TuneResult
 
@@ -128,7 +129,12 @@ def log_classifier(
     there = client.search_model_versions(f"name = '{name}' and run_id = '{run}'")
     if there:
         return f"models:/{name}/{there[0].version}"
-    made = log_mlflow_model(classifier, name=name, tags=dict(tags or {}), model_type="classifier", step=step)
+    with warnings.catch_warnings():
+        # The signature is given, and an image is no example that MLflow could show.
+        warnings.filterwarnings("ignore", message=".*input example was not provided")
+        made = mlflow.pyfunc.log_model(
+            **as_pyfunc(classifier), name=name, tags=dict(tags or {}), model_type="classifier", step=step
+        )
     labels = {**(tags or {}), **({} if status is None else {TARGET_REACHED: status}), **_heldout_tags(metrics)}
     known = client.search_registered_models(f"name = '{name}'")
     champion = known[0].aliases.get(CHAMPION) if known else None

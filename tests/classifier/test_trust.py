@@ -11,7 +11,7 @@ import pytest
 import taxtune
 from taxtune.classifier import load_classifier
 from taxtune.errors import TaxtuneError
-from taxtune.serving.pyfunc import save_mlflow_model
+from taxtune.serving.pyfunc import as_pyfunc
 from taxtune.settings import ApiVLMSettings
 from tests.servers import OpenAIServer
 from tests.serving.samples import BIRD, save_field_guide
@@ -54,9 +54,9 @@ def test_a_server_that_is_not_the_users_own_is_refused(tmp_path: Path, address: 
     assert "vlm.api_base" in str(refused.value)
     with pytest.raises(TaxtuneError, match=r"not confirmed|not an address"):
         taxtune.load_classifier(folder, settings={"vlm.temperature": 0.5})
-    save_mlflow_model(folder, tmp_path / "model")
     import mlflow.pyfunc
 
+    mlflow.pyfunc.save_model(tmp_path / "model", **as_pyfunc(folder))
     with pytest.raises(TaxtuneError, match=r"not confirmed|not an address"):
         mlflow.pyfunc.load_model(str(tmp_path / "model"))
 

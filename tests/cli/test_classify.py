@@ -81,7 +81,9 @@ def test_a_folder_is_labelled_with_every_image_in_it(here: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 def test_every_format_says_the_same(here: Path, suffix: str) -> None:
-    assert classify(here, "photos", "--out", f"labels{suffix}", "--review-below", 1).code == 0
+    done = classify(here, "photos", "--out", f"labels{suffix}", "--review-below", 1)
+    assert done.code == 0
+    assert " unsure (a confidence below 1)" in done.err
     printed = [json.loads(line) for line in classify(here, "photos", "--json").out.splitlines()]
     rows = read(here / f"labels{suffix}")
     if suffix == ".csv":

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,8 +51,9 @@ def test_a_thread_in_the_middle_of_an_import_does_not_hold_up_the_end(tmp_path: 
     assert done.stderr.startswith("taxtune: stopped; run the same command again")
 
 
+@pytest.mark.parametrize("ctrl_c", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background"])
 def test_sigterm_ends_a_command_as_ctrl_c_does_and_leaves_nothing_half_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ctrl_c: Any
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
@@ -62,7 +64,11 @@ def test_sigterm_ends_a_command_as_ctrl_c_does_and_leaves_nothing_half_written(
             signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr("taxtune.taxonomy.check_taxonomy", stopped)
-    done = run_captured("taxonomy", "check", "tree.csv")
+    before = signal.signal(signal.SIGINT, ctrl_c)
+    try:
+        done = run_captured("taxonomy", "check", "tree.csv")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (done.code, list(tmp_path.iterdir())) == (143, [])
     assert done.err.startswith("taxtune: stopped; run the same command again")
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,10 @@ def test_a_list_of_names_is_embedded_once(tmp_path: Path, names: list[str]) -> N
     assert first.shape == second.shape == (len(names), 3)
     assert (first == second).all()
     assert second.dtype == np.float32
+    for file in tmp_path.rglob("names.sqlite"):
+        with closing(sqlite3.connect(file)) as db:
+            ((longest,),) = db.execute("SELECT max(length(vector)) FROM names")
+        assert longest < 100_000, "SQLite takes no value of 1 GB, which a million names would be"
 
 
 def test_another_model_or_another_list_is_embedded_anew(tmp_path: Path) -> None:

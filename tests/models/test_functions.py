@@ -140,6 +140,10 @@ def test_a_function_that_always_fails_ends_the_work(asked: list[Request]) -> Non
 
     with pytest.raises(ModelError, match=r"broken failed for all 3 requests, first: .*0\.png.*'client'"):
         FunctionModel(broken).answer(asked)
+    lost = Request("four", Path("lost.png"))
+    for some in ([*asked[:2], lost], [lost, *asked[:2]]):
+        with pytest.raises(ModelError, match="broken failed for all 2 requests"):
+            FunctionModel(broken).answer(some)
     (reply,) = FunctionModel(broken).answer(asked[:1])
     assert isinstance(reply, Failure), "one failure says nothing of the function"
 

@@ -14,7 +14,7 @@ import pytest
 from taxtune.classifier import Reliability, load_classifier
 from taxtune.errors import ImageError
 from taxtune.models import Answer, Request
-from taxtune.serving.pyfunc import COLUMNS, ServedClassifier, read_image, requirements, save_mlflow_model
+from taxtune.serving.pyfunc import COLUMNS, ServedClassifier, as_pyfunc, read_image, requirements
 from taxtune.settings import ApiVLMSettings, LocalVLMSettings
 from tests.serving.samples import BIRD, in_base64, save_field_guide, served, toy
 from tests.tuning.toy import BicycleMapper, Cyclist, ToyVLM
@@ -121,10 +121,10 @@ def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     import mlflow.pyfunc
     import pandas as pd
 
-    save_mlflow_model(save_field_guide(tmp_path), tmp_path / "model")
+    mlflow.pyfunc.save_model(tmp_path / "model", **as_pyfunc(save_field_guide(tmp_path)))
     names = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
     assert not {name for name in names if name.endswith((".pkl", ".py", ".pt", ".bin"))}
-    assert {"classifier.json", "MLmodel", "requirements.txt", "input_example.json"} <= names
+    assert {"classifier.json", "MLmodel", "requirements.txt"} <= names
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     assert model.metadata.get_input_schema().input_names() == ["image"]
     assert model.metadata.get_output_schema().input_names() == list(COLUMNS)
@@ -134,7 +134,6 @@ def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     assert table.placement[0] == table.placement[1] == load_classifier(tmp_path / "classifier").predict([BIRD])[0]
     assert table.failure[2].startswith("This is not an image")  # and no file of the server's is named
     assert model.get_raw_model().model._network is network
-    assert model.predict(model.input_example).failure.tolist() == [None]
 
 
 def test_the_packages_that_can_change_an_answer() -> None:
