@@ -119,6 +119,7 @@ def test_the_listing(photos: Path, tmp_path: Path) -> None:
             run.answers(wrong)
 
 
+@pytest.mark.heavy
 def test_defaults_need_a_folder_a_tree_and_a_function(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -368,6 +369,7 @@ def test_missing_is_not_off_the_tree_and_not_wrong(missing: Any) -> None:
         taxtune.score(["scarlet"], [missing], TREE)
 
 
+@pytest.mark.heavy
 def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: Path) -> None:
     recipe = make_files(tmp_path / "in")
     given: dict[str, Any] = {"recipe": recipe, "vlm": answer, "proposer": next_template}

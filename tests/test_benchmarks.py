@@ -24,6 +24,8 @@ from taxtune.studies.mapping.scorers import MeasureSimilarity
 from taxtune.taxonomy import read_taxonomy
 from tests.tuning.toy import make_parts, tuned
 
+pytestmark = pytest.mark.heavy
+
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 

@@ -16,6 +16,8 @@ from PIL import Image
 from tests.cli.commands import run_captured
 from tests.tiny_text_models import make_clip
 
+pytestmark = pytest.mark.heavy
+
 EXAMPLE = Path(__file__).parents[1] / "examples" / "finetune_on_hard_texts.py"
 COLOURS = {"dog": "red", "cat": "blue", "couch": "green", "umbrella": "yellow", "skis": "white"}
 

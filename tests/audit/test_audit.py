@@ -186,6 +186,7 @@ def test_the_verdict_follows_from_the_node(placement: str, stage: str, node: str
 # -- a chat model as the judge -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_a_model_judges(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
     replies: dict[str, Any] = {
         "chocolate dessert": "Verdict: too general\nNode: cake",

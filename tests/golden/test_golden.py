@@ -23,6 +23,7 @@ DOMAINS = Path(__file__).parents[2] / "benchmarks" / "domains"
 INAT21 = "inat21/inat2021-categories.csv"
 
 
+@pytest.mark.heavy
 def test_compare_on_the_field_guide(golden: Golden) -> None:
     settings = "data.count=60 data.tuning=24 data.block=8 data.heldout=30 iterations=4 vlm.batch_size=16"
     sets = " ".join(f"--set {setting}" for setting in settings.split())
@@ -36,6 +37,7 @@ def test_compare_on_the_field_guide(golden: Golden) -> None:
     )
 
 
+@pytest.mark.heavy
 def test_the_summary_of_a_run_and_of_an_evaluation(golden: Golden) -> None:
     settings = "data.count=60 data.tuning=24 data.block=8 data.heldout=30 iterations=4 vlm.batch_size=16"
     sets = " ".join(f"--set {setting}" for setting in (*settings.split(), "tracking.mlflow=false"))
@@ -259,6 +261,7 @@ def test_placements_in_eight_domains(golden: Golden, known: str) -> None:
     golden.compare(held, folder)
 
 
+@pytest.mark.heavy
 def test_placements_of_given_answers(golden: Golden, known: str, shared_data: Path) -> None:
     """The answers are other people's: a digest stands for each of them, and for the evidence, which is part of it."""
     answers: dict[str, dict[str, None]] = {}

@@ -213,6 +213,7 @@ def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
     assert sum(record.usage.vlm.calls for record in result.iterations) == len(asked) <= 160
 
 
+@pytest.mark.heavy
 def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_nothing_were(tmp_path: Path) -> None:
     def script() -> list[str]:
         return [fenced(FAMILY), fenced(CAREFUL), fenced(SEE)]

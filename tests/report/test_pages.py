@@ -82,6 +82,7 @@ def test_a_filter_chooses_counts_and_stays_in_the_address(open_page: Any, report
     assert (cards(again), again.evaluate("location.hash")) == (200, "#gallery?template=1")
 
 
+@pytest.mark.heavy
 def test_a_number_of_the_first_screen_leads_to_its_images(open_page: Any, report: str) -> None:
     page = open_page(report)
     for template in range(2):

@@ -170,6 +170,7 @@ def test_siblings_are_told_apart_and_odd_names_survive_writing_and_reading(tmp_p
     assert (tree.counts["without_label"], tree.counts["label_with_id"]) == (1, 2)
 
 
+@pytest.mark.heavy
 def test_wordnet_has_no_cycle_and_imagenets_part_of_it_is_the_documented_one(
     shared_data: Path, wordnet: WordNet
 ) -> None:

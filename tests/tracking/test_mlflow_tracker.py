@@ -355,6 +355,7 @@ def compared(uri: str, folder: Path, identity: str, runs: Sequence[TuneResult]) 
     return group, ids
 
 
+@pytest.mark.heavy
 def test_a_comparison_is_the_run_above_its_runs(uri: str, tmp_path: Path) -> None:
     result = replace(samples.comparison(2), folder=str(tmp_path))
     (tmp_path / "hp_hr.svg").write_text("<svg/>")

@@ -96,6 +96,7 @@ def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
     assert re.search(r"<small>hP [\d.]+, hR [\d.]+, LAVE [\d.]+, ", page)
 
 
+@pytest.mark.heavy
 def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -> None:
     def unsure(body: dict[str, Any]) -> servers.Reply | str:
         references, _, _ = asked(body)
@@ -130,6 +131,7 @@ def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -
     assert result.heldout[0].scores.n == sum("crimson" not in row.truth for row in result.heldout[0].rows)
 
 
+@pytest.mark.heavy
 def test_a_judge_that_is_down_stops_the_run_and_it_goes_on_from_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +189,7 @@ def test_a_recipe_needs_a_judge_for_it(tmp_path: Path) -> None:
         make_parts(tmp_path / "in", tmp_path / "out", None, ("judge.modle=x",))
 
 
+@pytest.mark.heavy
 def test_a_comparison_judges_every_winner(tmp_path: Path) -> None:
     with OpenAIServer(judge) as server:
         run = session(tmp_path / "in", tmp_path / "out", server, "iterations=2", "objective.kind=hp")

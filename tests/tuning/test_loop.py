@@ -190,6 +190,7 @@ def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
     assert result.against("hp", "baseline").metrics["hp"].difference > 0
 
 
+@pytest.mark.heavy
 def test_runs_of_a_comparison_that_get_more_iterations_count_their_own_answers_alone(tmp_path):
     models = [ToyVLM(), ToyVLM()]
     for model, overrides, resume in zip(models, (("iterations=2",), ("iterations=6",)), (False, True), strict=True):

@@ -315,6 +315,7 @@ def test_a_plain_mean_is_made_of_the_images_own_values():
 # -- over many runs ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_the_target_is_kept_as_often_as_promised_where_the_luckiest_breaks_it():
     """On worlds that nothing was fitted to: the share of runs whose winner truly reaches what was promised."""
     target, confidence, runs = 0.95, 0.9, 60
