@@ -176,7 +176,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
     """Runs the field guide with MLflow and prints, as JSON, what each part took."""
     clock = Clock()
     clock.wrap(builtins, "__import__", "imports")
-    from taxtune.cli.running import callbacks_of
+    from taxtune.api import tracking_callbacks
     from taxtune.recipe import load_recipe
     from taxtune.report import html
     from taxtune.report.progress import Terminal, TuningProgress
@@ -204,7 +204,8 @@ def run_by_part(folder: Path, iterations: int) -> None:
     parts = Experiment(load_recipe("fieldguide", [f"iterations={iterations}"]), folder)
     experiment = parts.tuned_for()
     progress = TuningProgress(Terminal(quiet=True))
-    loop.Tuner(experiment, folder, callbacks=callbacks_of(parts, progress)).run()
+    watching = [progress, html.ReportCallback(), *tracking_callbacks(parts)]
+    loop.Tuner(experiment, folder, callbacks=watching).run()
     clock.stop()
     others = time.process_time() - time.thread_time()
     print(json.dumps({"cpu": clock.cpu, "wall": clock.wall, "threads": others}))
