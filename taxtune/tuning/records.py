@@ -475,8 +475,8 @@ class _Result:
             which: "baseline", "winner", the name of a comparison's objective or of a template.
 
         Returns:
-            One row per image: the fields of `SampleResult`, and a column a metric. Values that a failed call lacks are
-            missing, never 0.
+            One row per image: the fields of `SampleResult`, and one column per metric. Values that a failed call lacks
+            are missing, never 0.
 
         Raises:
             DataError: If there are no such answers.
