@@ -31,13 +31,6 @@ def build(
     names: Annotated[list[Path] | None, opt("File with labels and aliases of the nodes; repeatable.")] = None,
     root: Annotated[str | None, opt("Id or label of the root. Default: the node that reaches the most nodes.")] = None,
     join_roots: Annotated[str | None, opt("Put all nodes without a parent under a new root.")] = None,
-    parents: Annotated[
-        str,
-        opt(
-            "Which parents a node keeps. longest-path: the one on the longest path from the root (a tree); all: "
-            "every one (a graph, for `taxtune study granularity --graph`)."
-        ),
-    ] = "longest-path",
     leaves: Annotated[
         Path | None,
         opt("Keep only these nodes and their ancestors: a file with one id per line, or imagenet_class_index.json."),
@@ -51,20 +44,18 @@ def build(
     Edges that close a cycle are dropped; of several parents the one on the longest path from the root stays, one of
     several longest paths at random. Prints how much was dropped and why.
     """
-    from taxtune.taxonomy.build import build_tree, write_tree
-    from taxtune.taxonomy.sources import read_graph, read_leaves
+    from taxtune.taxonomy.build import build_tree, read_graph, read_leaves, write_tree
 
     keep([*files, *(names or ()), leaves], out)
     built = build_tree(
         read_graph(files, names=names or (), format=format),
         root=root,
         join_roots=join_roots,
-        parents=parents,  # type: ignore[arg-type]
         leaves=None if leaves is None else read_leaves(leaves),
         seed=seed,
     )
     write_tree(out, built)
-    print(f"taxtune: wrote the {'tree' if parents == 'longest-path' else 'graph'} to {out}", file=sys.stderr)
+    print(f"taxtune: wrote the tree to {out}", file=sys.stderr)
     print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else "\n".join(_summary(built.counts)))
 
 

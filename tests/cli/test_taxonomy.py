@@ -113,10 +113,10 @@ def test_build_prints_what_was_dropped_and_takes_options() -> None:
     assert tree.labels[3] == 'duck "the" bird (d)'
     Path("leaves.txt").write_text("d\nnowhere\ny\n", encoding="utf-8")
     build = ("build", "edges.csv", "--out", "tree.csv", "--leaves", "leaves.txt")
-    counts = json.loads(taxonomy(*build, "--join-roots", "all", "--parents", "all", "--seed", 4, "--json").out)
+    counts = json.loads(taxonomy(*build, "--join-roots", "all", "--seed", 4, "--json").out)
     assert counts["root"] == {"id": "all", "label": "all", "joins": 2}
     assert counts["lost_leaves"] == {"nowhere": "unknown"}
-    assert (counts["tree"]["nodes"], counts["tree"]["edges"]) == (7, 7)
+    assert (counts["tree"]["nodes"], counts["tree"]["edges"]) == (7, 6)
     out = taxonomy(*build, "--root", "root").out
     assert "2 leaves: nowhere (unknown), y (not below the root)" in out
     assert list(read_taxonomy("tree.csv").ids) == ["root", "a", "b", "d"]

@@ -89,7 +89,7 @@ CASES = {
     ),
     "taxonomy-build": (
         "taxonomy build graph.csv --out built.csv",
-        "taxonomy build graph.csv --out joined.csv --join-roots all --parents all --json",
+        "taxonomy build graph.csv --out joined.csv --join-roots all --json",
     ),
     "taxonomy-enrich": (
         "taxonomy enrich birds.csv --out proposals.csv",

@@ -12,8 +12,7 @@ import pytest
 from taxtune.errors import TaxonomyError
 from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
-from taxtune.taxonomy.build import build_tree, write_tree
-from taxtune.taxonomy.sources import read_graph
+from taxtune.taxonomy.build import build_tree, read_graph, write_tree
 from tests.displays import Recorder
 
 

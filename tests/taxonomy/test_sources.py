@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from taxtune.errors import TaxonomyError
-from taxtune.taxonomy.sources import read_graph, read_leaves
+from taxtune.taxonomy.build import read_graph, read_leaves
 from tests.small_wordnet import write_wordnet
 
 

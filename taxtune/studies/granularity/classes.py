@@ -38,7 +38,6 @@ from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves
 from taxtune.studies.granularity.settings import GranularitySettings
 from taxtune.studies.output import draw_intervals, frame_table
 from taxtune.taxonomy import Taxonomy
-from taxtune.taxonomy.label_graph import LabelGraph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,13 +139,13 @@ class Classified(NamedTuple):
 # -- two levels (Table 5) ---------------------------------------------------------------------------------------------
 
 
-def two_level(matrix: ScoreMatrix, graph: LabelGraph, grouping: Grouping) -> Classified:
+def two_level(matrix: ScoreMatrix, tree: Taxonomy, grouping: Grouping) -> Classified:
     """Classifies the images into fine and coarse classes; images of other classes are left out and counted.
 
     Raises:
         DataError: If no image shows a fine class.
     """
-    matrix = at_leaves(matrix, graph)
+    matrix = at_leaves(matrix, tree)
     kept = np.isin(matrix.targets, grouping.fine)
     if not kept.any():
         raise DataError("No image shows a class that is below a coarse class.", file=matrix.name)

@@ -25,8 +25,7 @@ from taxtune.report.output import StudyReport, node_name, numbered
 from taxtune.studies.granularity.scores import label_frame
 from taxtune.studies.output import frame_table
 from taxtune.tables import column_key, read_table, read_text
-from taxtune.taxonomy import Domain
-from taxtune.taxonomy.label_graph import LabelGraph
+from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,14 +91,14 @@ def read_captions(path: Path, *, column: str = "caption") -> list[str]:
 
 
 def count_captions(
-    captions: Iterable[str], graph: LabelGraph, part: Domain | None = None, *, source: str | None = None
+    captions: Iterable[str], tree: Taxonomy, part: Domain | None = None, *, source: str | None = None
 ) -> CaptionCounts:
     """Counts the captions that name each node, however often each does.
 
     Args:
         captions: The captions; the same text twice is two captions.
-        graph: The labels; all names of the nodes are looked for.
-        part: What the labels are a part of. Longer names of the whole tree are longer names here too: a "hot dog" is no
+        tree: The labels; all names of the nodes are looked for.
+        part: What the tree is a part of. Longer names of the whole tree are longer names here too: a "hot dog" is no
             dog on the tree of dogs.
         source: Where the captions are from, for messages.
 
@@ -108,9 +107,9 @@ def count_captions(
     """
     import ahocorasick
 
-    whole = graph.tree if part is None else part.full
+    whole = tree if part is None else part.full
     number = np.full(len(whole), -1)
-    number[slice(None) if part is None else part.numbers] = np.arange(len(graph))
+    number[slice(None) if part is None else part.numbers] = np.arange(len(tree))
     by_name: dict[str, set[int]] = defaultdict(set)
     for node, own in enumerate(number.tolist()):
         for name in filter(None, map(_folded, whole.names(node))):
@@ -136,17 +135,18 @@ def count_captions(
         remedy = "Check that they are in the language of its names, separate words by spaces and are about them."
         message = f"None of {total:,} captions names a label of the taxonomy, so there is nothing to compare."
         raise DataError(message, file=source, remedy=remedy)
-    labels = label_frame(graph)
+    labels = label_frame(tree)
     for column, counter in (("captions", named), ("inside_longer_names", inside)):
         labels[column] = [counter[node] for node in labels.index]
-    # A leaf counts once for a node, however many paths lead to it.
-    above = graph.above[graph.leaves].T
-    of_leaves = labels.loc[graph.leaves, "captions"].to_numpy(dtype=float)
-    labels["mean_of_leaves"] = (above @ of_leaves) / (above @ np.ones(len(graph.leaves)))
+    is_leaf = labels["kind"] == "leaf"
+    # The nodes at and below one follow each other in a walk down the tree.
+    counted = np.cumsum([0, *labels["captions"].where(is_leaf, 0).iloc[tree.walk]])
+    below = counted[tree.places + tree.sizes] - counted[tree.places]
+    labels["mean_of_leaves"] = below / tree.leaves_below(labels.index)
     gap = np.log10(labels["mean_of_leaves"] + 1) - np.log10(labels["captions"] + 1)
-    labels["gap"] = gap.where(~graph.is_leaf)
+    labels["gap"] = gap.where(~is_leaf)
     never, shared = int((labels["captions"] == 0).sum()), sum(len(nodes) > 1 for nodes in by_name.values())
-    notes = [f"{naming:,} of {total:,} captions name a label; {never:,} of {len(graph):,} labels are never named."]
+    notes = [f"{naming:,} of {total:,} captions name a label; {never:,} of {len(tree):,} labels are never named."]
     counted = {"Empty captions left out": empty, "Names of several labels, which count for each of them": shared}
     notes += [f"{what}: {n:,}." for what, n in counted.items() if n]
     return CaptionCounts(total, naming, labels, notes)
@@ -193,7 +193,7 @@ def correlate(result: Granularity, labels: pd.DataFrame) -> tuple[dict[str, Any]
 
 
 def frequency_report(
-    counts: CaptionCounts, graph: LabelGraph, settings: dict[str, Any], results: Sequence[Granularity] = ()
+    counts: CaptionCounts, tree: Taxonomy, settings: dict[str, Any], results: Sequence[Granularity] = ()
 ) -> StudyReport:
     """Returns the caption counts by level, and their correlation with the gain of ancestors by each score matrix."""
     labels, notes = counts.labels, list(counts.notes)
@@ -211,7 +211,7 @@ def frequency_report(
         gaps = pd.concat([gaps.head(_ENDS), gaps.tail(_ENDS)])
     cells = gaps[["level", "captions", "mean_of_leaves", "gap"]]
     cells = cells.rename(columns={"mean_of_leaves": "mean of its leaves"})
-    cells.insert(0, "ancestor", [node_name(graph.tree, node) for node in gaps.index])
+    cells.insert(0, "ancestor", [node_name(tree, node) for node in gaps.index])
     rows: list[dict[str, Any]] = []
     figures = {}
     for stem, result in zip(numbered("granularity-frequency", len(results)), results, strict=True):

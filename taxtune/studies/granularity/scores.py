@@ -32,7 +32,6 @@ from taxtune.studies.embedding import (
 from taxtune.studies.granularity.settings import GranularitySettings
 from taxtune.tables import csv_delimiter, first_line, read_text
 from taxtune.taxonomy import Domain, Taxonomy
-from taxtune.taxonomy.label_graph import LabelGraph
 
 __all__ = ["ScoreMatrix", "all_scores", "at_leaves", "check_targets", "label_frame", "matched", "read_scores"]
 
@@ -74,11 +73,11 @@ class ScoreMatrix:
         return ScoreMatrix(self.name, targets, scores, vectors, self.label_embeddings, notes)
 
 
-def label_frame(graph: LabelGraph) -> pd.DataFrame:
+def label_frame(tree: Taxonomy) -> pd.DataFrame:
     """Returns a row per label: path, level (0 is the root's) and kind, "leaf" or "ancestor"; the index is the node."""
-    kinds = np.where(graph.is_leaf, "leaf", "ancestor")
-    paths = ["/".join(graph.tree.path(node)) for node in range(len(graph))]
-    return pd.DataFrame({"path": paths, "level": graph.tree.depth, "kind": kinds})
+    kinds = np.where(tree.sizes == 1, "leaf", "ancestor")
+    paths = ["/".join(tree.path(node)) for node in range(len(tree))]
+    return pd.DataFrame({"path": paths, "level": tree.depth, "kind": kinds})
 
 
 def matched(encoder: TextEncoder, targets: Sequence[int], queries: FloatMatrix, labels: FloatMatrix) -> ScoreMatrix:
@@ -95,13 +94,13 @@ def matched(encoder: TextEncoder, targets: Sequence[int], queries: FloatMatrix, 
     return ScoreMatrix(shown_name(encoder.name), nodes, scores, queries, labels)
 
 
-def check_targets(targets: IntArray, graph: LabelGraph, source: str) -> NDArray[np.bool_]:
+def check_targets(targets: IntArray, tree: Taxonomy, source: str) -> NDArray[np.bool_]:
     """Tells which images are labelled with a leaf, shape (images,).
 
     Raises:
         DataError: If no image is labelled with a leaf, or all that are show one leaf.
     """
-    keep = np.isin(targets, graph.leaves)
+    keep = np.isin(targets, tree.leaves)
     if len(np.unique(targets[keep])) < 2:
         remedy = (
             "Label images with at least two of its most specific classes, or prune the taxonomy below their labels."
@@ -110,26 +109,26 @@ def check_targets(targets: IntArray, graph: LabelGraph, source: str) -> NDArray[
     return keep
 
 
-def at_leaves(matrix: ScoreMatrix, graph: LabelGraph) -> ScoreMatrix:
+def at_leaves(matrix: ScoreMatrix, tree: Taxonomy) -> ScoreMatrix:
     """Returns the images whose label is a leaf; for the others it is unknown which leaves they do not show.
 
     Raises:
         DataError: If they show fewer than two leaves.
     """
-    keep = check_targets(matrix.targets, graph, matrix.name)
+    keep = check_targets(matrix.targets, tree, matrix.name)
     note = f"{int((~keep).sum()):,} of {len(keep):,} images left out: their label is not a leaf of the taxonomy."
     return matrix if keep.all() else matrix.of(keep, note)
 
 
 def all_scores(
-    settings: GranularitySettings, graph: LabelGraph, part: Domain | None, answers: AnswerTable | None
+    settings: GranularitySettings, tree: Taxonomy, part: Domain | None, answers: AnswerTable | None
 ) -> list[ScoreMatrix]:
     """Returns the scores of every file and model, under different names; `answers` are scored instead of images."""
     from taxtune.encoders.vectors import stored_images
 
-    matrices = [read_scores(path, graph.tree, part) for path in settings.scores]
+    matrices = [read_scores(path, tree, part) for path in settings.scores]
     templates = read_label_prompts(settings.templates or ("label" if answers else "photos"))
-    names = label_texts(graph.tree)
+    names = label_texts(tree)
     examples: list[Any] = [] if answers is None else list(answers.rows)
     for spec in settings.model:
         if answers is not None:
@@ -140,8 +139,8 @@ def all_scores(
             encoder = clip = make_clip(spec, settings)
             assert settings.data is not None
             if not examples:  # a model is loaded in less time than many images are checked: what it lacks is said first
-                examples = read_images(settings.data, graph.tree, part, settings.images)
-                check_targets(np.array([example.target for example in examples]), graph, str(settings.data))
+                examples = read_images(settings.data, tree, part, settings.images)
+                check_targets(np.array([example.target for example in examples]), tree, str(settings.data))
             hashes = [example.sha256 or "" for example in examples]
             queries = stored_images(clip, [example.image for example in examples], sha256=hashes)
         labels = embed_labels(encoder, templates, names)

@@ -22,7 +22,6 @@ _FORMS = {
     "answers": _IMAGES,
     "model": (*_IMAGES, "language"),
     "captions": ("hierarchy", "frequency"),
-    "graph": ("hierarchy", "frequency"),
     "coarse_level": ("two-level", "language"),
     "coarse": ("two-level", "language"),
 }
@@ -73,10 +72,6 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
     ] = ()
     caption_column: Annotated[str, Option(metavar="NAME", help="Column with the captions.")] = "caption"
     missing: Annotated[Literal["error", "leave-out"], MissingOption] = "error"
-    graph: Annotated[
-        bool,
-        Option("--graph", help="The taxonomy is a graph with several parents per node, as `taxonomy build` writes it."),
-    ] = False
     root: Annotated[
         str | None, Option(metavar="NODE", help="Restrict the taxonomy to the part below this node, the new root.")
     ] = None
@@ -100,7 +95,7 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
         for name in ("model", "scores", "captions"):
             check_once(f"--{name}", getattr(self, name))
         for name, forms in _FORMS.items():
-            if getattr(self, name) not in (None, (), False) and self.form not in forms:
+            if getattr(self, name) not in (None, ()) and self.form not in forms:
                 raise DataError(
                     f"The form `{self.form}` does not use --{name.replace('_', '-')}.",
                     remedy=f"Use it with --form {' or '.join(forms)}.",
@@ -113,9 +108,6 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
                 self.form == "language" and not self.model
             ),
             "A chat model does not give scores: use llm:MODEL with --form language.": ranked and "llm" in kinds,
-            "--graph reads the whole of a file: it goes without --root.": (
-                self.graph and (self.root is not None or not isinstance(self.taxonomy, str | Path))
-            ),
             "--images is the folder of a manifest's images: give the manifest with --data.": (
                 self.images is not None and not of_images
             ),

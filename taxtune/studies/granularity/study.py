@@ -1,9 +1,9 @@
 """Does a model know coarse labels as well as the fine labels below them? Paper 3, §4, Table 2, Figures 2 and 3.
 
-Every image is positive for its leaf and for all ancestors of it, in a graph of labels those on any path. Every label is
-a binary task, scored by average precision, an ancestor by its own name (raw), by its children (eq. 2) or by the leaves
-below it (eq. 3); what the last two gain over the first is the model's discrepancy Δ. All tables and figures come from
-one frame with a row per label. The other forms of the study are in `classes` and `frequency`.
+Every image is positive for its leaf and for all ancestors of it. Every label is a binary task, scored by average
+precision, an ancestor by its own name (raw), by its children (eq. 2) or by the leaves below it (eq. 3); what the last
+two gain over the first is the model's discrepancy Δ. All tables and figures come from one frame with a row per label.
+The other forms of the study are in `classes` and `frequency`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from taxtune.studies.granularity.frequency import count_captions, frequency_repo
 from taxtune.studies.granularity.scores import ScoreMatrix, all_scores, at_leaves, check_targets, label_frame
 from taxtune.studies.granularity.settings import GranularitySettings
 from taxtune.studies.output import frame_table
-from taxtune.taxonomy import Domain
-from taxtune.taxonomy.label_graph import LabelGraph, read_label_graph
-from taxtune.taxonomy.names import attach_english_names
+from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,38 +47,32 @@ _RULES = ["raw", "child", "leaf", "gain"]
 
 def granularity(settings: GranularitySettings) -> StudyReport:
     """Runs the chosen form and returns its report; see `taxtune.studies.granularity.run`."""
-    part = None
-    if settings.graph:
-        graph = read_label_graph(settings.taxonomy, settings.format)
-        graph = replace(graph, tree=attach_english_names(graph.tree))
-    else:
-        tree, part = settings.read_tree()
-        graph = LabelGraph.of(tree)
+    tree, part = settings.read_tree()
     record = settings.record()
-    if len(graph.leaves) < 2:
-        raise DataError("The taxonomy needs at least two leaves.", file=record["taxonomy"], value=len(graph.leaves))
+    if len(tree.leaves) < 2:
+        raise DataError("The taxonomy needs at least two leaves.", file=record["taxonomy"], value=len(tree.leaves))
     grouping = None
     if settings.form in ("two-level", "language"):
-        grouping = coarse_cut(graph.tree, level=settings.coarse_level, labels=settings.coarse)
+        grouping = coarse_cut(tree, level=settings.coarse_level, labels=settings.coarse)
         if settings.form == "language":
             return language_report(ask_models(settings, grouping), grouping, settings)
     # What is wrong with a file or a setting is said before a model is asked about every image.
     counts = None
     if settings.captions:
         captions = [text for path in settings.captions for text in read_captions(path, column=settings.caption_column)]
-        counts = count_captions(captions, graph, part, source=", ".join(map(str, settings.captions)))
+        counts = count_captions(captions, tree, part, source=", ".join(map(str, settings.captions)))
         if settings.form == "frequency":
-            return frequency_report(counts, graph, record)
-    answers = None if settings.answers is None else _read_answers(settings, settings.answers, graph, part)
-    matrices = all_scores(settings, graph, part, answers)
+            return frequency_report(counts, tree, record)
+    answers = None if settings.answers is None else _read_answers(settings, settings.answers, tree, part)
+    matrices = all_scores(settings, tree, part, answers)
     if grouping is not None:
-        report = two_level_report([two_level(matrix, graph, grouping) for matrix in matrices], grouping, settings)
+        report = two_level_report([two_level(matrix, tree, grouping) for matrix in matrices], grouping, settings)
     else:
         how: dict[str, Any] = {key: getattr(settings, key) for key in ("trivial", "resamples", "seed")}
-        results = [hierarchy(matrix, graph, **how) for matrix in matrices]
+        results = [hierarchy(matrix, tree, **how) for matrix in matrices]
         report = hierarchy_report(results, record)
         if counts is not None:
-            more = frequency_report(counts, graph, record, results)
+            more = frequency_report(counts, tree, record, results)
             report = replace(
                 report,
                 tables=report.tables + more.tables,
@@ -92,11 +84,11 @@ def granularity(settings: GranularitySettings) -> StudyReport:
     return replace(report, data={**report.data, **excluded})
 
 
-def _read_answers(settings: GranularitySettings, path: str, graph: LabelGraph, part: Domain | None) -> AnswerTable:
+def _read_answers(settings: GranularitySettings, path: str, tree: Taxonomy, part: Domain | None) -> AnswerTable:
     """The answers that can be embedded: an empty text has no direction."""
-    answers = settings.read_answers(path, graph.tree, part)
+    answers = settings.read_answers(path, tree, part)
     kept = tuple(row for row in answers.rows if (row.answer or "").strip())
-    check_targets(np.array([row.target for row in kept], dtype=np.int64), graph, answers.file)
+    check_targets(np.array([row.target for row in kept], dtype=np.int64), tree, answers.file)
     if len(kept) == len(answers.rows):
         return answers
     empty = [row for row in answers.rows if not (row.answer or "").strip()]
@@ -138,13 +130,13 @@ class Granularity(NamedTuple):
 
 
 def hierarchy(
-    matrix: ScoreMatrix, graph: LabelGraph, *, trivial: str = "keep", resamples: int = 500, seed: int = 0
+    matrix: ScoreMatrix, tree: Taxonomy, *, trivial: str = "keep", resamples: int = 500, seed: int = 0
 ) -> Granularity:
     """Returns the average precisions of all labels, and their means over leaves and ancestors.
 
     Args:
         matrix: The scores; images whose label is not a leaf are left out and counted.
-        graph: The labels.
+        tree: The labels.
         trivial: "keep", as the paper does, or "leave-out" ancestors that every image shows, such as the root.
         resamples: Bootstrap resamples of the images; 0 for no intervals.
         seed: Seed of the resampling.
@@ -152,13 +144,13 @@ def hierarchy(
     Raises:
         DataError: If no image shows a leaf, or all show the same.
     """
-    matrix = at_leaves(matrix, graph)
-    truth = np.asarray(graph.above[matrix.targets].toarray(), dtype=bool)
-    is_leaf, shown, everywhere = graph.is_leaf, truth.any(axis=0), truth.all(axis=0)
-    labels = label_frame(graph).assign(images=truth.sum(axis=0))
+    matrix = at_leaves(matrix, tree)
+    truth = tree.is_ancestor(np.arange(len(tree)), matrix.targets[:, np.newaxis])
+    is_leaf, shown, everywhere = tree.sizes == 1, truth.any(axis=0), truth.all(axis=0)
+    labels = label_frame(tree).assign(images=truth.sum(axis=0))
     labels["in_mean"] = np.asarray(shown if trivial == "keep" else shown & ~everywhere)
     rules = {"child": from_children, "leaf": from_leaves}
-    sources = {"raw": matrix.scores} | {rule: raised(matrix.scores, graph) for rule, raised in rules.items()}
+    sources = {"raw": matrix.scores} | {rule: raised(matrix.scores, tree) for rule, raised in rules.items()}
     labels["raw"] = average_precision(matrix.scores, truth)
     for rule in rules:
         # A leaf has nothing below it: its scores are its own by every rule.
@@ -200,25 +192,22 @@ def _quantities(values: Sequence[FloatArray]) -> FloatArray:
     return np.stack([leaves, raw, child, child - raw, leaf, leaf - raw])
 
 
-def from_children(scores: Scores, graph: LabelGraph) -> Scores:
+def from_children(scores: Scores, tree: Taxonomy) -> Scores:
     """Returns scores, (images, nodes), with each ancestor's replaced by the largest raw one of its children (eq. 2)."""
-    return _raised(scores, scores.copy(), graph)
+    return _raised(scores, scores.copy(), tree)
 
 
-def from_leaves(scores: Scores, graph: LabelGraph) -> Scores:
+def from_leaves(scores: Scores, tree: Taxonomy) -> Scores:
     """Returns scores, (images, nodes), with each ancestor's replaced by the largest of the leaves below it (eq. 3)."""
     result = scores.copy()
-    # The edges go from the bottom up: a child is final before it is passed to a parent.
-    return _raised(result, result, graph)
+    return _raised(result, result, tree)
 
 
-def _raised(source: Scores, result: Scores, graph: LabelGraph) -> Scores:
+def _raised(source: Scores, result: Scores, tree: Taxonomy) -> Scores:
     """Sets each ancestor's column of `result` to the maximum over its children's columns of `source`."""
-    begun = np.zeros(len(graph), dtype=bool)
-    for child, parent in zip(graph.child.tolist(), graph.parent.tolist(), strict=True):
-        column = source[:, child]
-        result[:, parent] = np.maximum(result[:, parent], column) if begun[parent] else column
-        begun[parent] = True
+    for node in range(len(tree) - 1, -1, -1):  # children come after their parents: they are final before these
+        if len(children := tree.children(node)):
+            result[:, node] = source[:, children].max(axis=1)
     return result
 
 

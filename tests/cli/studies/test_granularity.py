@@ -71,7 +71,6 @@ CAPTIONS = "two cats\nan animal\na dog; dogs\n\nbread\na loaf of bread\nDogs, ca
         (("--model", "llm:openai/x", "--answers", "a.csv"), "does not give scores"),
         ((*ANSWERS, "--form", "two-level", "--coarse-level", "9"), "at least two coarse classes"),
         (("--model", "x", "--answers", "one-class.csv"), "one-class.csv: The images do not show two leaves"),
-        (("--graph", "--scores", "scores.csv", "--root", "animal"), "it goes without --root"),
     ],
 )
 def test_errors(study: Study, folder: Path, options: tuple[str, ...], said: str) -> None:
@@ -84,28 +83,3 @@ def test_errors(study: Study, folder: Path, options: tuple[str, ...], said: str)
     for name, text in files.items():
         Path(name).write_text(text)
     assert said in study.refused("-t", "tree.csv", *options)
-
-
-# -- labels with several parents --------------------------------------------------------------------------------------
-
-#: The tree of TAXONOMY as edges, and a dog that is a pet too, as nothing else is.
-EDGES = "child,parent\nthing,\nanimal,thing\nfood,thing\ncat,animal\ndog,animal\napple,food\nbread,food\n"
-PETS = EDGES + "pet,thing\ndog,pet\n"
-
-
-def test_positives_of_a_node_are_those_of_the_leaves_below_it_by_any_path(study: Study, folder: Path) -> None:
-    Path("graph.csv").write_text(PETS)
-    header, *rows = SCORES.splitlines()
-    pets = ("0.3", "0.2", "0.1", "0.4")
-    lines = [f"{row},{pet}" for row, pet in zip(rows, pets, strict=True)]
-    Path("scores.csv").write_text("\n".join([f"{header},pet", *lines]))
-    options = ("--scores", "scores.csv", "--resamples", 0)
-    record = study.json("-t", "graph.csv", "--graph", *options)
-    labels = {row["path"].rsplit("/", 1)[-1]: row for row in record["labels"]["scores.csv"]}
-    # Of the dog's image, the second of four by the score of "dog" (0.7 after 0.9) and the third by that of "pet".
-    assert (labels["pet"]["kind"], labels["pet"]["images"]) == ("ancestor", 1)
-    assert (labels["pet"]["raw"], labels["pet"]["leaf"]) == (pytest.approx(1 / 3), pytest.approx(1 / 2))
-    assert labels["animal"]["images"] == 2
-    assert record["tables"]["granularity"][0]["n anc"] == 4
-    # Without the option several parents are the error that they are everywhere.
-    assert "taxtune taxonomy build" in study.refused("-t", "graph.csv", *options)

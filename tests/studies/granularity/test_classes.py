@@ -26,7 +26,6 @@ from taxtune.studies.granularity.classes import (
 )
 from taxtune.studies.granularity.scores import ScoreMatrix
 from taxtune.taxonomy import Taxonomy
-from taxtune.taxonomy.label_graph import LabelGraph
 
 #: thing / animal (cat, dog), food (apple, bread), and "rock", which is no leaf of either.
 TREE = Taxonomy(["thing", "animal", "food", "rock", "cat", "dog", "apple", "bread"], [-1, 0, 0, 0, 1, 1, 2, 2])
@@ -109,7 +108,7 @@ def options(form: str) -> GranularitySettings:
 def test_table_5_by_hand() -> None:
     matrix = ScoreMatrix("made", np.array([4, 5, 6, 7, 3]), SCORES, notes=("made by hand",))
     grouping = coarse_cut(TREE, level=1)
-    result = two_level(matrix, LabelGraph.of(TREE), grouping)
+    result = two_level(matrix, TREE, grouping)
     report = two_level_report([result], grouping, options("two-level"))
     row = report.tables[0].records()[0]
     assert [row["images"], *(row[name] for name in ("FG direct", "CG direct", "CG FG-label", "Δ label"))] == [
@@ -122,7 +121,7 @@ def test_table_5_by_hand() -> None:
     rocks = ScoreMatrix("made", np.array([3, 4]), SCORES[:2])
     without_cats = grouping._replace(fine=grouping.fine[1:], parent=grouping.parent[1:])
     with pytest.raises(DataError, match="No image shows a class that is below"):
-        two_level(rocks, LabelGraph.of(TREE), without_cats)
+        two_level(rocks, TREE, without_cats)
 
 
 def test_an_average_of_unlike_embeddings_is_no_shorter_than_others() -> None:
@@ -132,7 +131,7 @@ def test_an_average_of_unlike_embeddings_is_no_shorter_than_others() -> None:
     images = np.array([[0.8, 0, 0.5], [0, 0, 1]], dtype=np.float32)
     images /= np.linalg.norm(images, axis=1, keepdims=True)
     matrix = ScoreMatrix("made", np.array([4, 6]), images @ labels.T, images, labels)
-    result = two_level(matrix, LabelGraph.of(TREE), coarse_cut(TREE, level=1))
+    result = two_level(matrix, TREE, coarse_cut(TREE, level=1))
     assert result.credit["CG FG-emb"].tolist() == [1, 1]
 
 

@@ -9,7 +9,6 @@ import pytest
 from taxtune.errors import DataError
 from taxtune.studies.granularity.scores import at_leaves, read_scores
 from taxtune.taxonomy import Taxonomy, restrict
-from taxtune.taxonomy.label_graph import LabelGraph
 
 TREE = Taxonomy(
     ["life", "bird", "robin", "duck", "tree", "oak"],
@@ -68,7 +67,7 @@ def test_csv_columns_find_their_nodes(tmp_path: Path) -> None:
 )
 def test_bad_csv(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(DataError, match=f"(?s){said}"):
-        at_leaves(read_scores(write(tmp_path, text), TREE), LabelGraph.of(TREE))
+        at_leaves(read_scores(write(tmp_path, text), TREE), TREE)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_bad_csv(tmp_path: Path, text: str, said: str) -> None:
 )
 def test_bad_npz(tmp_path: Path, changed: dict[str, object], said: str) -> None:
     with pytest.raises(DataError, match=f"(?s){said}"):
-        at_leaves(read_scores(npz(tmp_path, **changed), TREE), LabelGraph.of(TREE))
+        at_leaves(read_scores(npz(tmp_path, **changed), TREE), TREE)
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv"])
@@ -138,6 +137,6 @@ def test_files_that_are_none_and_images_of_inner_nodes(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         read_scores(write(tmp_path, "no zip", "s.npz"), TREE)
     text = CSV + "c.jpg,bird,0.1,0.2,0.3,0.4,0.5\n"
-    kept = at_leaves(read_scores(write(tmp_path, text), TREE), LabelGraph.of(TREE))
+    kept = at_leaves(read_scores(write(tmp_path, text), TREE), TREE)
     assert kept.scores.shape == (2, 6)
     assert kept.notes == ("1 of 3 images left out: their label is not a leaf of the taxonomy.",)
