@@ -99,8 +99,6 @@ CASES = {
         "study ranking careful=careful.csv bold.csv terse.csv -t birds.csv --resamples 100 --out out",
         "study ranking careful.csv bold.csv terse.csv -t birds.csv --root Passeriformes --resamples 50 --json",
         "study ranking guesses.jsonl --guess 1 --guess top-3 --guess all -t birds.csv --resamples 50 --json",
-        "study ranking --scores paper1-table4 --json",
-        "study ranking --scores paper1-table5 --json",
     ),
     "study-prompts": (
         "study prompts m:careful=careful.csv m:bold=bold.csv m:terse=terse.csv -t birds.csv --resamples 100 --out out",

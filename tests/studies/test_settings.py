@@ -67,8 +67,6 @@ def test_settings_of_trees_mappers_and_measures(birds: Taxonomy) -> None:
     assert TreeSettings(taxonomy=birds).record()["taxonomy"] is None
     with pytest.raises(MapperError, match="no such preset"):
         RankingSettings(taxonomy=birds, preset="mine")
-    with pytest.raises(DataError, match="--scores ranks only the models of a table"):
-        RankingSettings(taxonomy=birds, scores="paper1-table4")
     needs = {spec: needs_of(spec) for spec in ("rouge-1", "lave:no/such", "clip-i2t:no/such")}
     assert needs == {"rouge-1": (), "lave:no/such": ("question",), "clip-i2t:no/such": ("image",)}
 

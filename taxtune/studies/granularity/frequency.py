@@ -140,8 +140,8 @@ def count_captions(
         labels[column] = [counter[node] for node in labels.index]
     is_leaf = labels["kind"] == "leaf"
     # The nodes at and below one follow each other in a walk down the tree.
-    counted = np.cumsum([0, *labels["captions"].where(is_leaf, 0).iloc[tree.walk]])
-    below = counted[tree.places + tree.sizes] - counted[tree.places]
+    running = np.cumsum([0, *labels["captions"].where(is_leaf, 0).iloc[tree.walk]])
+    below = running[tree.places + tree.sizes] - running[tree.places]
     labels["mean_of_leaves"] = below / tree.leaves_below(labels.index)
     gap = np.log10(labels["mean_of_leaves"] + 1) - np.log10(labels["captions"] + 1)
     labels["gap"] = gap.where(~is_leaf)

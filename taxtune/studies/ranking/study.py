@@ -31,19 +31,20 @@ from taxtune.studies.contestants import (
     read_tables,
     text_scores,
 )
+from taxtune.studies.figures import draw_curves
 from taxtune.studies.output import both_trees_table, frame_table
-from taxtune.studies.published import published
-from taxtune.studies.ranking.figure import draw_bump
 from taxtune.studies.scoring import measure_notes, missing_note, trivial_answer
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from taxtune.studies.ranking import RankingSettings
 
-__all__ = ["Measured", "kendall_taus", "rank_models", "ranking", "ranking_of_table"]
+__all__ = ["Measured", "kendall_taus", "rank_models", "ranking"]
 
 FloatArray = NDArray[np.float64]
 
-TITLE = "Ranking of models under text measures and taxonomy-aware metrics"
+_TITLE = "Ranking of models under text measures and taxonomy-aware metrics"
 # The metrics, after the text measures and in the order of the paper's Tables 4 and 5.
 _METRICS = ("accuracy", "hR", "hP", "hF")
 _INTERVAL = ["2.5 %", "97.5 %"]
@@ -129,7 +130,7 @@ def ranking(settings: RankingSettings) -> StudyReport:
         shown.append(both_trees_table(part, both, off_tree={name: some["as_child"] for name, some in groups.items()}))
     return StudyReport(
         study="ranking",
-        title=TITLE,
+        title=_TITLE,
         settings={
             **settings.record(),
             "models": models,
@@ -138,49 +139,19 @@ def ranking(settings: RankingSettings) -> StudyReport:
             "mapper": mapper.identity(),
         },
         tables=tuple(shown),
-        figures={"ranks": partial(draw_bump, ranks, f"{len(targets):,} examples")},
+        figures={"ranks": partial(draw_ranks, ranks)},
         notes=(*contest.notes, *measure_notes(measures)),
         data={"excluded": contest.excluded},
     )
 
 
-def ranking_of_table(name: str) -> StudyReport:
-    """Ranks the models of a table that a paper prints, without uncertainty.
-
-    Args:
-        name: The table, such as "paper1-table5": a row per model, a column per measure, larger is better; the last
-            measure is the one that the others are compared with.
-    """
-    from scipy.stats import kendalltau
-
-    scores = published(name).set_index("model").astype(float)
-    ranks = scores.rank(ascending=False).melt(var_name="measure", value_name="rank", ignore_index=False).reset_index()
-    last = scores.columns[-1]
-    pairs = {label: scores[[label, last]].dropna().to_numpy().T for label in scores.columns[:-1]}
-    taus = [(label, *kendalltau(*pair)) for label, pair in pairs.items()]
-    notes: list[str] = []
-    if {"hP", "hR"} <= {*scores} and (below := int((scores["hP"] < scores["hR"]).sum())):
-        notes.append(
-            f"hP is below hR in {below} of {len(scores)} rows, which takes predictions deeper than their targets, and "
-            "all targets are leaves: most likely hP and hR are exchanged."
-        )
-    return StudyReport(
-        study="ranking",
-        title=TITLE,
-        settings={"scores": name, "models": list(scores.index), "seed": None},
-        tables=(
-            frame_table("scores", f"Scores in {name}", scores.reset_index(), *notes),
-            _ranks_table(ranks),
-            frame_table(
-                "tau",
-                f"Kendall's τ of each ranking with that of {last}",
-                pd.DataFrame(taus, columns=["measure", "τ", "p"]),
-                "The p-value is for the null hypothesis of no association between the two rankings of these models.",
-                digits={"τ": 2, "p": 3},
-            ),
-        ),
-        figures={"ranks": partial(draw_bump, ranks, notes=notes)},
-    )
+def draw_ranks(ranks: pd.DataFrame) -> Figure:
+    """Draws the rank-shift chart of paper 1's Figure 5: each model's rank by measure, the best on top."""
+    curves = ranks.rename(columns={"model": "series", "measure": "x", "rank": "estimate", "2.5 %": "low"})
+    curves = curves.rename(columns={"97.5 %": "high"}).assign(panel="", way="")
+    figure = draw_curves(curves, "rank, with its 95 % bootstrap interval")
+    figure.axes[0].invert_yaxis()
+    return figure
 
 
 # -- ranks ------------------------------------------------------------------------------------------------------------
@@ -294,7 +265,7 @@ def _scores_table(counts: pd.DataFrame, columns: Sequence[Measured], notes: Sequ
     for one in columns:
         counts[one.label] = one.values()[0] * (1 if one.label in _METRICS[1:] else 100)
     digits = {one.label: 3 if one.label in _METRICS[1:] else 1 for one in columns}
-    return frame_table("scores", TITLE, counts.reset_index(), *notes, digits=digits)
+    return frame_table("scores", _TITLE, counts.reset_index(), *notes, digits=digits)
 
 
 def _ranks_table(ranks: pd.DataFrame) -> Table:

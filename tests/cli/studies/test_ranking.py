@@ -58,7 +58,6 @@ def test_targets_outside_the_root_are_left_out_before_rows_are_matched(folder: P
             ("bold.csv", "asked.csv", "-t", "tree.csv", "-m", "llama-inclusion:none", "--question-column", "asked"),
             "bold: Row 2 has no asked.",
         ),
-        (("--scores", "paper9"), "paper1-table4, paper1-table5, paper2-main"),
     ],
 )
 def test_bad_input_is_one_message(

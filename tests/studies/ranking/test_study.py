@@ -14,8 +14,6 @@ from taxtune.errors import DataError
 from taxtune.metrics.registry import FloatArray, Measure, make_measure
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
-from taxtune.studies.published import published
-from taxtune.studies.ranking.study import ranking_of_table
 from taxtune.taxonomy import Taxonomy
 
 BLACKBIRD, MALLARD = 4, 8
@@ -85,6 +83,10 @@ def test_a_hand_computed_ranking(study: Study) -> None:
         {"model": "careful", "EM": 2, "accuracy": 2, "hR": 2, "hP": 1, "hF": 1},
         {"model": "bold", "EM": 1, "accuracy": 1, "hR": 1, "hP": 2, "hF": 2},
     ]
+    (chart,) = report.figures["ranks"]().axes
+    marks = {bars.get_label(): bars.lines[0].get_ydata().tolist() for bars in chart.containers}
+    assert marks == {"careful": [2, 2, 2, 1, 1], "bold": [1, 1, 1, 2, 2]}
+    assert chart.yaxis_inverted(), "the best is on top"
     assert [(row["measure"], row["τ"]) for row in records(report, "tau")] == [
         ("EM", -1.0),
         ("accuracy", -1.0),
@@ -142,25 +144,3 @@ def test_what_cannot_be_ranked_is_refused(study: Study) -> None:
     assert records(study(MODELS, judge, question_column="question"), "ranks")
     with pytest.raises(DataError, match="same heading"):
         study(MODELS, Same(), Same())
-
-
-# -- a table of scores alone -------------------------------------------------------------------------------------------
-
-
-def test_the_papers_own_tables_rank_as_its_figure_5_says() -> None:
-    report = ranking_of_table("paper1-table5")
-    ranks = {row["model"]: row for row in records(report, "ranks")}
-    # §7.1: LLaVA ranks lowest under exact match; GPT-4 is first on all measures but hP and hF, where QVLChat is.
-    assert ranks["LLaVA"]["EM"] == 8
-    assert ranks["QVLChat"]["hP"] == ranks["QVLChat"]["hF"] == 1
-    assert {name for name, rank in ranks["GPT4V"].items() if rank == 1} == set(ranks["GPT4V"]) - {"model", "hP", "hF"}
-    assert len(records(report, "tau")) == 9
-    assert report.table("scores").notes[0].startswith("hP is below hR in 8 of 8 rows")
-    other = {row["model"]: row for row in records(ranking_of_table("paper2-main"), "ranks")}
-    assert other["InternVL2 8B"]["very fine TI"] == other["SigLIP (closed-world)"]["prototypical TI"] == 1
-    assert other["SigLIP (closed-world)"]["very fine TI"] is None
-    # hF of the papers' tables is the harmonic mean of its hP and hR; all three are rounded to three digits.
-    for name in ("paper1-table4", "paper1-table5"):
-        for row in published(name).to_dict("records"):
-            hp, hr, hf = (row[column] for column in ("hP", "hR", "hF"))
-            assert 2 * hp * hr / (hp + hr) == pytest.approx(hf, abs=0.0021), (name, row["model"])
