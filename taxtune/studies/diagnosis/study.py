@@ -36,7 +36,6 @@ from taxtune.metrics.statistics import (
 from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.report.scores import interval
 from taxtune.studies.contestants import check_measures, question_of, text_scores
-from taxtune.studies.diagnosis.settings import DiagnosisSettings
 from taxtune.studies.diagnosis.tags import name_tags, read_tags, tags_table
 from taxtune.studies.output import both_trees_table, draw_intervals, frame_table
 from taxtune.studies.scoring import measure_notes, place_texts
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from taxtune.mapping import Mapper
+    from taxtune.studies.diagnosis import DiagnosisSettings
 
 __all__ = ["DOUBTFUL_STAGES", "diagnosis"]
 

@@ -2,10 +2,129 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Option
+
+from taxtune.errors import DataError
+from taxtune.options import MissingOption, SeedOption
 from taxtune.report.output import StudyReport
-from taxtune.studies.granularity.settings import GranularitySettings
+from taxtune.studies.settings import AnswerSettings, ApiSettings, BatchSize, Recorded, TreeSettings, check_once
 
 __all__ = ["GranularitySettings", "run"]
+
+_IMAGES = ("hierarchy", "two-level")
+# The forms that an option belongs to, where not to all.
+_FORMS = {
+    "scores": _IMAGES,
+    "data": _IMAGES,
+    "answers": _IMAGES,
+    "model": (*_IMAGES, "language"),
+    "captions": ("hierarchy", "frequency"),
+    "coarse_level": ("two-level", "language"),
+    "coarse": ("two-level", "language"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
+    """What is scored and how: see `taxtune study granularity --help`.
+
+    Raises:
+        DataError: If a value is out of range, or values contradict each other.
+    """
+
+    form: Annotated[
+        Literal["hierarchy", "two-level", "language", "frequency"],
+        Option(
+            metavar="FORM",
+            help="hierarchy (mAP of all labels), two-level (top-1 of fine and coarse classes), language (label text "
+            "alone) or frequency (captions alone).",
+        ),
+    ] = "hierarchy"
+    scores: Annotated[tuple[Path, ...], Option(metavar="FILE", help="Score matrix, .npz or CSV; repeatable.")] = ()
+    model: Annotated[
+        tuple[str, ...],
+        Option(
+            "--model",
+            metavar="MODEL",
+            help="hf-hub:OWNER/MODEL, local-dir:FOLDER, ARCHITECTURE@WEIGHTS (open_clip), sentence:MODEL, or, for "
+            "language, llm:MODEL; repeatable.",
+        ),
+        Recorded("models"),
+    ] = ()
+    data: Annotated[
+        Path | None, Option(metavar="PATH", help="Images: a manifest, one folder for each class, or inat21's JSON.")
+    ] = None
+    images: Annotated[
+        Path | None, Option(metavar="FOLDER", help="The folder that the manifest's image names are relative to.")
+    ] = None
+    answers: Annotated[
+        str | None, Option(metavar="FILE", help="Score these texts instead of images: a file of answers, or a run.")
+    ] = None
+    captions: Annotated[
+        tuple[Path, ...],
+        Option(
+            metavar="FILE",
+            help="Count the captions that name each label: .txt (one per line) or a table; repeatable.",
+        ),
+    ] = ()
+    caption_column: Annotated[str, Option(metavar="NAME", help="Column with the captions.")] = "caption"
+    missing: Annotated[Literal["error", "leave-out"], MissingOption] = "error"
+    root: Annotated[
+        str | None, Option(metavar="NODE", help="Restrict the taxonomy to the part below this node, the new root.")
+    ] = None
+    templates: Annotated[
+        str | None, Option(metavar="SET|FILE", help="Prompts for labels: label, photo, photos, or your own file.")
+    ] = None
+    trivial: Annotated[
+        Literal["keep", "leave-out"],
+        Option(metavar="WHAT", help="Ancestors that every image shows, whose average precision is always 1."),
+    ] = "keep"
+    coarse_level: Annotated[int | None, Option(metavar="N", help="Level whose inner nodes are the coarse classes.")] = (
+        None
+    )
+    coarse: Annotated[tuple[str, ...], Option(metavar="NODE", help="A coarse class; repeatable.")] = ()
+    resamples: Annotated[int, Option(min=0, max=10_000, help="Number of bootstrap resamples; 0: no intervals.")] = 500
+    seed: SeedOption = 0
+    batch_size: BatchSize = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("model", "scores", "captions"):
+            check_once(f"--{name}", getattr(self, name))
+        for name, forms in _FORMS.items():
+            if getattr(self, name) not in (None, ()) and self.form not in forms:
+                raise DataError(
+                    f"The form `{self.form}` does not use --{name.replace('_', '-')}.",
+                    remedy=f"Use it with --form {' or '.join(forms)}.",
+                )
+        ranked, of_images = self.form in _IMAGES, self.data is not None
+        kinds = [spec.partition(":")[0] for spec in self.model]
+        wrong = {
+            "No captions were given: give --captions FILE.": self.form == "frequency" and not self.captions,
+            "The form `language` needs a --model: sentence:, clip: or llm:MODEL.": (
+                self.form == "language" and not self.model
+            ),
+            "A chat model does not give scores: use llm:MODEL with --form language.": ranked and "llm" in kinds,
+            "--images is the folder of a manifest's images: give the manifest with --data.": (
+                self.images is not None and not of_images
+            ),
+            "A sentence encoder does not take images: use a CLIP model, or give --answers.": (
+                of_images and "sentence" in kinds
+            ),
+            "--model needs --data (images) or --answers (texts) to score, and these need a --model.": (
+                ranked and of_images + (self.answers is not None) != bool(self.model)
+            ),
+            "No scores were given: give --scores FILE, or a --model with --data or --answers.": (
+                ranked and not self.scores and not self.model
+            ),
+        }
+        for message, applies in wrong.items():
+            if applies:
+                raise DataError(message)
 
 
 def run(settings: GranularitySettings) -> StudyReport:

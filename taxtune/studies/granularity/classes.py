@@ -35,12 +35,13 @@ from taxtune.studies.embedding import (
     unit,
 )
 from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves
-from taxtune.studies.granularity.settings import GranularitySettings
 from taxtune.studies.output import draw_intervals, frame_table
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from taxtune.studies.granularity import GranularitySettings
 
 __all__ = ["Classified", "Grouping", "ask_models", "chosen_class", "coarse_cut", "draw_accuracies", "language_chat"]
 __all__ += ["language_only", "language_report", "top_one", "two_level", "two_level_report"]

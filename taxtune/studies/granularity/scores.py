@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -29,9 +29,11 @@ from taxtune.studies.embedding import (
     shown_name,
     unit,
 )
-from taxtune.studies.granularity.settings import GranularitySettings
 from taxtune.tables import csv_delimiter, first_line, read_text
 from taxtune.taxonomy import Domain, Taxonomy
+
+if TYPE_CHECKING:
+    from taxtune.studies.granularity import GranularitySettings
 
 __all__ = ["ScoreMatrix", "all_scores", "at_leaves", "check_targets", "label_frame", "matched", "read_scores"]
 

@@ -26,12 +26,13 @@ from taxtune.report.output import StudyReport, intervals_table, numbered
 from taxtune.studies.granularity.classes import ask_models, coarse_cut, language_report, two_level, two_level_report
 from taxtune.studies.granularity.frequency import count_captions, frequency_report, read_captions
 from taxtune.studies.granularity.scores import ScoreMatrix, all_scores, at_leaves, check_targets, label_frame
-from taxtune.studies.granularity.settings import GranularitySettings
 from taxtune.studies.output import frame_table
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from taxtune.studies.granularity import GranularitySettings
 
 __all__ = ["QUANTITIES", "Granularity", "from_children", "from_leaves", "granularity", "hierarchy", "hierarchy_report"]
 

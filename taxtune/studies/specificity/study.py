@@ -22,13 +22,13 @@ from taxtune.progress import track
 from taxtune.report.output import Cell, StudyReport, intervals_table, numbered
 from taxtune.studies.embedding import check_vectors, distinct_names, make_clip, read_label_prompts, rounded, shown_name
 from taxtune.studies.output import frame_table
-from taxtune.studies.specificity.settings import SpecificitySettings
 from taxtune.studies.specificity.texts import make_texts, read_images, read_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from taxtune.encoders.clip import ClipEncoder
+    from taxtune.studies.specificity import SpecificitySettings
 
 __all__ = ["NEGATIVES", "POSITIVES", "draw", "precisions", "read_pairs", "report", "score", "specificity"]
 
