@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ from taxtune.encoders.base import TextEncoder
 from taxtune.errors import DataError
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.models import Answer, AnswerStore, Model, Request, ask
-from taxtune.report.output import StudyReport, cut, intervals_table
+from taxtune.report.output import StudyReport, intervals_table
 from taxtune.resources import prompts_dir
 from taxtune.studies.embedding import (
     check_vectors,
@@ -34,8 +34,9 @@ from taxtune.studies.embedding import (
     shown_name,
     unit,
 )
+from taxtune.studies.figures import draw_dots
 from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves
-from taxtune.studies.output import draw_intervals, frame_table
+from taxtune.studies.output import frame_table
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from taxtune.studies.granularity import GranularitySettings
 
-__all__ = ["Classified", "Grouping", "ask_models", "chosen_class", "coarse_cut", "draw_accuracies", "language_chat"]
+__all__ = ["Classified", "Grouping", "ask_models", "chosen_class", "coarse_cut", "language_chat"]
 __all__ += ["language_only", "language_report", "top_one", "two_level", "two_level_report"]
 
 FloatArray = NDArray[np.float64]
@@ -178,7 +179,6 @@ def two_level_report(results: Sequence[Classified], grouping: Grouping, settings
     intervals = [((name, column), one) for name, some in means.items() for column, one in some.items()]
     table = pd.DataFrame([{column: 100 * one.estimate for column, one in some.items()} for some in means.values()])
     columns = list(map(str, table.dropna(axis=1, how="all")))
-    series = {column: [some[column] for some in means.values()] for column in columns if "Δ" not in column}
     table.insert(0, "scores", list(means))
     table.insert(1, "images", [len(result.credit) for result in results])
     return StudyReport(
@@ -201,9 +201,16 @@ def two_level_report(results: Sequence[Classified], grouping: Grouping, settings
                 f"Percentile bootstrap over the images, {settings.resamples:,} resamples.",
             ),
         ),
-        figures={"two-level": partial(draw_accuracies, list(means), series)},
+        figures={"two-level": partial(_draw, [(*of, one) for of, one in intervals if "Δ" not in of[1]])},
         notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
     )
+
+
+def _draw(accuracies: Sequence[tuple[str, str, Interval]]) -> Figure:
+    """Draws accuracies with their intervals: the source of the choices, the way they were made, and the mean."""
+    rows = [("", name, way, one.estimate, one.low, one.high) for name, way, one in accuracies]
+    frame = pd.DataFrame(rows, columns=["panel", "name", "series", "estimate", "low", "high"])
+    return draw_dots(frame, "top-1 accuracy, %", scale=100)
 
 
 # -- language only (Table 6) ------------------------------------------------------------------------------------------
@@ -302,11 +309,8 @@ def language_report(results: Sequence[Classified], grouping: Grouping, settings:
             mistaken = own.loc[chosen[grouping.parent == i] != i, "chosen"].value_counts().sort_index()
             common = f"{mistaken.idxmax()} ({mistaken.max()})" if len(mistaken) else "–"
             classes.append((name, coarse[i], len(own), 100 * own["credit"].mean(), common))
-    largest = coarse[sizes.argmax()]
-    trivial = {"at random": 1 / len(coarse), f"always {largest}": sizes.max() / len(fine)}
-    alike = [f"{kind!r} ({count})" for kind, count in Counter(coarse.tolist()).items() if count > 1]
     notes = [*grouping.notes, *(note for result in results for note in result.notes)]
-    if alike:
+    if alike := [f"{kind!r} ({count})" for kind, count in Counter(coarse.tolist()).items() if count > 1]:
         notes.append(
             f"Coarse classes that share a name cannot be distinguished and share the credit: {', '.join(alike)}."
         )
@@ -322,39 +326,14 @@ def language_report(results: Sequence[Classified], grouping: Grouping, settings:
                 "Fine names assigned to coarse classes by their text: accuracy in % (paper 3, Table 6)",
                 pd.DataFrame(rows, columns=columns),
                 f"{len(fine):,} fine and {len(coarse):,} coarse classes. A random guess is right in "
-                f"{100 / len(coarse):.2f} %; always answering {largest!r}, in {100 * sizes.max() / len(fine):.2f} %.",
+                f"{100 / len(coarse):.2f} %; always answering {coarse[sizes.argmax()]!r}, in "
+                f"{100 * sizes.max() / len(fine):.2f} %.",
                 f"95 % percentile bootstrap over the fine classes, {settings.resamples:,} resamples.",
                 digits=dict.fromkeys(columns[1:4], 2),
             ),
             frame_table("classes", "The same by coarse class", by_class, digits={"accuracy": 1}),
         ),
-        figures={"language": partial(draw_accuracies, names, {"accuracy": means}, marks=trivial)},
+        figures={"language": partial(_draw, [(name, "", mean) for name, mean in zip(names, means, strict=True)])},
         notes=tuple(notes),
         data={"sorted": data},
     )
-
-
-def draw_accuracies(
-    names: Sequence[str], series: Mapping[str, Sequence[Interval]], *, marks: Mapping[str, float] | None = None
-) -> Figure:
-    """Draws a dot with its interval for each row and series, in %, and `marks`, accuracies in 0..1, as lines."""
-    from matplotlib.figure import Figure
-
-    from taxtune.report.drawing import CYCLE, FAINT, GREY, MARKER_CYCLE
-
-    rows, marks = np.arange(len(names)), marks or {}
-    figure = Figure(figsize=(7.4, 0.6 * len(series) * len(names) + 1.3), layout="constrained")
-    axes = figure.subplots()
-    for i, (shown, intervals) in enumerate(series.items()):
-        offset = 0.16 * (i - (len(series) - 1) / 2)
-        look = {"fmt": MARKER_CYCLE[i % len(MARKER_CYCLE)], "color": CYCLE[i % len(CYCLE)], "label": shown}
-        draw_intervals(axes, rows + offset, intervals, scale=100, markersize=5.5, linewidth=1.5, **look)
-    for style, (shown, value) in zip((":", "--"), marks.items(), strict=False):
-        axes.axvline(100 * value, color=GREY, linewidth=1, linestyle=style, label=shown)
-    axes.set_yticks(rows, [cut(name, 48) for name in names])
-    axes.set(xlabel="top-1 accuracy, %", ylim=(len(names) - 0.5, -0.5))
-    axes.set_xlim(left=-2)  # a marker at 0 is not cut
-    axes.grid(axis="x", color=FAINT, linewidth=0.5)
-    axes.set_axisbelow(True)
-    figure.legend(loc="outside upper center", ncols=4)
-    return figure

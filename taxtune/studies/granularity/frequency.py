@@ -198,9 +198,8 @@ def frequency_report(
     """Returns the caption counts by level, and their correlation with the gain of ancestors by each score matrix."""
     labels, notes = counts.labels, list(counts.notes)
     by_level = labels.groupby("level")["captions"]
-    levels = pd.DataFrame(
-        {"labels": by_level.size(), "leaves": (labels["kind"] == "leaf").groupby(labels["level"]).sum()}
-    )
+    is_leaf = labels["kind"] == "leaf"
+    levels = pd.DataFrame({"labels": by_level.size(), "leaves": is_leaf.groupby(labels["level"]).sum()})
     levels[["mean", "median", "most"]] = by_level.agg(["mean", "median", "max"])
     levels["never named (%)"] = 100 * by_level.agg(lambda counts: (counts == 0).mean())
     levels["inside longer names"] = labels.groupby("level")["inside_longer_names"].mean()
@@ -246,18 +245,19 @@ def frequency_report(
         ),
     ]
     if rows:
-        p_values = [
-            {name: f"{row[name]:.2g}" for name in _COEFFICIENTS[1::2] if row[name] == row[name]} for row in rows
-        ]
+        shown = pd.DataFrame(rows)
+        for name in _COEFFICIENTS[1::2]:
+            shown[name] = [None if math.isnan(p) else f"{p:.2g}" for p in shown[name]]
         correlations = frame_table(
             "frequency-correlation",
             "Frequency gap and gain by leaves over the ancestors (paper 3, Figure 4 right: 0.43, p = 3.4e-39)",
-            pd.DataFrame([row | shown for row, shown in zip(rows, p_values, strict=True)]),
+            shown,
             "Frequency gap: log10(mean count of the leaves below + 1) − log10(own count + 1), our definition, since "
             "the paper gives no formula. Gain: Δ leaf.",
             "The p-values assume independent ancestors; nested ancestors share leaves, so the p-values are too small.",
         )
         tables.insert(1, correlations)
+    frequency = {"captions": counts.captions, "naming": counts.naming, "correlations": rows}
     return StudyReport(
         study="granularity",
         title="How often do captions name coarse labels compared with the fine labels below them?",
@@ -265,18 +265,8 @@ def frequency_report(
         tables=tuple(tables),
         figures=figures or {"granularity-frequency": partial(draw_frequency, counts)},
         notes=tuple(notes),
-        data={
-            "frequency": {
-                "captions": counts.captions,
-                "naming": counts.naming,
-                "correlations": rows,
-                "labels": labels.to_dict("records"),
-            }
-        },
+        data={"frequency": frequency | {"labels": labels.to_dict("records")}},
     )
-
-
-# -- the figure -------------------------------------------------------------------------------------------------------
 
 
 def draw_frequency(
@@ -285,32 +275,23 @@ def draw_frequency(
     """Draws the count of every label over its level and, of what `correlate` returns, the gain over the gap."""
     from matplotlib.figure import Figure
 
-    from taxtune.report.drawing import CYCLE, FAINT, INK
+    from taxtune.report.drawing import CYCLE
 
     panels = 1 if ancestors is None else 2
     figure = Figure(figsize=(5.3 * panels, 3.9), layout="constrained")
-    axes = figure.subplots(1, panels, squeeze=False)[0]
-    labels = counts.labels
+    left, *right = figure.subplots(1, panels, squeeze=False)[0]
     # Points of one count would hide each other; the same tree is spread the same way each time.
-    spread = np.random.default_rng(0).uniform(-0.26, 0.26, len(labels))
-    look: dict[str, Any] = {"s": 12, "alpha": 0.6, "linewidths": 0, "rasterized": len(labels) > _MANY}
-    for kind, colour, marker in (("leaf", CYCLE[0], "o"), ("ancestor", CYCLE[1], "^")):
-        some = labels["kind"] == kind
-        points = ((labels["level"] + spread)[some], labels.loc[some, "captions"])
-        axes[0].scatter(*points, color=colour, marker=marker, label=kind, **look)
-    medians = labels.groupby("level")["captions"].median()
-    axes[0].hlines(medians, medians.index - 0.36, medians.index + 0.36, color=INK, label="median")
-    axes[0].set_yscale("symlog", linthresh=1, linscale=0.45)
-    axes[0].yaxis.set_major_formatter("{x:,.0f}")
-    axes[0].set(xticks=list(medians.index), xlabel="level in the tree", ylabel="captions that name the label")
-    axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, fontsize=8)
+    spread = counts.labels["level"] + np.random.default_rng(0).uniform(-0.26, 0.26, len(counts.labels))
+    look: dict[str, Any] = {"s": 12, "alpha": 0.6, "linewidths": 0, "rasterized": len(counts.labels) > _MANY}
+    for (kind, some), colour, marker in zip(counts.labels.groupby("kind"), CYCLE, "^o", strict=False):
+        left.scatter(spread[some.index], some["captions"], color=colour, marker=marker, label=kind, **look)
+    left.set_yscale("symlog", linthresh=1, linscale=0.45)
+    left.set(xlabel="level in the tree", ylabel="captions that name the label")
+    left.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8)
     if correlation is not None and ancestors is not None:
-        axes[1].scatter(ancestors["gap"], 100 * ancestors["gain"], color=CYCLE[2], **look)
-        axes[1].set(xlabel="frequency gap, leaves over ancestor (log10)", ylabel="gain by leaves (points)")
+        right[0].scatter(ancestors["gap"], 100 * ancestors["gain"], color=CYCLE[2], **look)
+        right[0].set(xlabel="frequency gap, leaves over ancestor (log10)", ylabel="gain by leaves (points)")
         r, p_r, rho, p_rho = (correlation[name] for name in _COEFFICIENTS)
         title = "no correlation" if math.isnan(r) else f"r = {r:.2f} (p = {p_r:.2g}), ρ = {rho:.2f} (p = {p_rho:.2g})"
-        axes[1].set_title(f"{len(ancestors):,} ancestors: {title}", loc="left", fontsize=9)
-    for panel in axes:
-        panel.grid(color=FAINT, linewidth=0.5)
-        panel.set_axisbelow(True)
+        right[0].set_title(f"{len(ancestors):,} ancestors: {title}", loc="left", fontsize=9)
     return figure

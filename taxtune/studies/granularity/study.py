@@ -22,7 +22,8 @@ from taxtune.answers.matching import excluded_records
 from taxtune.errors import DataError
 from taxtune.metrics.average_precision import average_precision, bootstrap_average_precision, resample_counts
 from taxtune.metrics.statistics import Interval, percentiles
-from taxtune.report.output import StudyReport, intervals_table, numbered
+from taxtune.report.output import StudyReport, intervals_table
+from taxtune.studies.figures import draw_curves
 from taxtune.studies.granularity.classes import ask_models, coarse_cut, language_report, two_level, two_level_report
 from taxtune.studies.granularity.frequency import count_captions, frequency_report, read_captions
 from taxtune.studies.granularity.scores import ScoreMatrix, all_scores, at_leaves, check_targets, label_frame
@@ -228,7 +229,6 @@ def hierarchy_report(results: Sequence[Granularity], settings: dict[str, Any]) -
             levels.append({**cells, "Δ leaf": ancestors["gain"], **_counts(labels)})
     digits = dict.fromkeys(QUANTITIES, 2)
     intervals = [((r.name, name), interval) for r in results for name, interval in r.intervals.items()]
-    stems = numbered("granularity-levels", len(results))
     return StudyReport(
         study="granularity",
         title="Does a model know coarse labels as well as the fine labels below them?",
@@ -257,7 +257,7 @@ def hierarchy_report(results: Sequence[Granularity], settings: dict[str, Any]) -
                 digits=digits,
             ),
         ),
-        figures={stem: partial(draw_levels, result) for stem, result in zip(stems, results, strict=True)},
+        figures={"granularity-levels": partial(draw_levels, results)},
         notes=tuple(dict.fromkeys(n if len(results) == 1 else f"{r.name}: {n}" for r in results for n in r.notes)),
         data={"labels": {result.name: result.labels.to_dict("records") for result in results}},
     )
@@ -269,33 +269,18 @@ def _counts(labels: pd.DataFrame) -> dict[str, int]:
     return {"n leaves": is_leaf.sum(), "n anc": (~is_leaf).sum(), "improved": (labels["gain"] > _TIE).sum()}
 
 
-def draw_levels(result: Granularity) -> Figure:
-    """Draws average precision over the level in the tree: leaves, ancestors, and what ancestors gain by the leaves."""
-    from matplotlib.figure import Figure
+def draw_levels(results: Sequence[Granularity]) -> Figure:
+    """Draws average precision over the level in the tree: leaves, and ancestors by their own names and by their leaves.
 
-    from taxtune.report.drawing import CYCLE, FAINT, GREY, INK
-
-    figure = Figure(figsize=(10.5, 3.5), layout="constrained")
-    labels = result.averaged()
-    panels = (
-        ("Leaves", "leaf", "raw", "average precision (%)"),
-        ("Ancestors, own name", "ancestor", "raw", "average precision (%)"),
-        ("Ancestors, gain by leaves", "ancestor", "gain", "gain in average precision (points)"),
-    )
-    for axes, colour, (title, kind, column, unit) in zip(figure.subplots(1, 3), CYCLE, panels, strict=False):
-        values = 100 * labels[labels["kind"] == kind].set_index("level")[column]
-        levels = sorted(set(values.index))
-        if levels:  # a flat tree without its root has no ancestors
-            groups = [values.loc[[level]].to_numpy() for level in levels]
-            fliers = {"markersize": 2.5, "markeredgecolor": GREY}
-            boxes = axes.boxplot(groups, positions=levels, widths=0.62, patch_artist=True, flierprops=fliers)
-            for box, median in zip(boxes["boxes"], boxes["medians"], strict=True):
-                box.set(facecolor=colour, alpha=0.75)
-                median.set(color=INK, linewidth=1.6)
-        if column == "raw":
-            axes.set_ylim(-3, 103)
-        axes.set_title(title, loc="left", fontsize=10)
-        axes.set(xlabel="level in the tree", ylabel=unit)
-        axes.grid(axis="y", color=FAINT, linewidth=0.5)
-        axes.set_axisbelow(True)
-    return figure
+    A mark is the median of a level's labels, its bar goes from the lower to the upper quartile.
+    """
+    shown = {"leaves": ("leaf", "raw"), "ancestors": ("ancestor", "raw"), "ancestors, by leaves": ("ancestor", "leaf")}
+    curves = []
+    for result in results:
+        labels = result.averaged()
+        for series, (kind, rule) in shown.items():
+            by_level = labels[labels["kind"] == kind].groupby("level")[rule]
+            levels = 100 * by_level.quantile(np.array([0.25, 0.5, 0.75])).unstack()
+            curves.append(levels.reset_index().assign(panel=result.name, series=series, way=""))
+    names = {"level": "x", 0.25: "low", 0.5: "estimate", 0.75: "high"}
+    return draw_curves(pd.concat(curves, ignore_index=True).rename(columns=names), "average precision, %")

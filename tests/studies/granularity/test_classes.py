@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from taxtune.encoders.base import FloatMatrix
 from taxtune.errors import DataError, ModelError
-from taxtune.metrics.statistics import Interval
 from taxtune.models import Answer, Failure, Identity, Reply, Request
 from taxtune.studies.granularity import GranularitySettings
 from taxtune.studies.granularity.classes import (
     chosen_class,
     coarse_cut,
-    draw_accuracies,
     language_chat,
     language_only,
     language_report,
@@ -147,6 +145,8 @@ def test_language_only_by_hand() -> None:
     by_class = {row["coarse class"]: row for row in report.tables[1].records()}
     assert by_class["food"]["accuracy"] == 50
     assert by_class["food"]["mistaken for"] == "animal (1)"
+    (axes,) = report.figures["language"]().axes
+    assert [bars.lines[0].get_xdata().tolist() for bars in axes.containers] == [[75, 75]]
     sorted_names = report.as_json()["sorted"]["made"]
     assert sorted_names[3] == {"fine": "bread", "coarse": "food", "chosen": "animal", "credit": 0.0}
 
@@ -172,21 +172,6 @@ def test_a_model_without_a_vector_for_a_name_is_refused() -> None:
     broken = Directions(cat=[1, 0], dog=[1, 0], apple=[0, 1], bread=[math.nan, 1], animal=[1, 0], food=[0, 1])
     with pytest.raises(ModelError, match=r"no vector for 1 of 4 fine classes.*made"):
         language_only(broken, coarse_cut(TREE, level=1), ("{label}",))
-
-
-def test_dots_stand_at_their_values_and_nothing_at_nan() -> None:
-    none = Interval(math.nan, math.nan, math.nan)
-    series = {
-        "direct": [Interval(0.5, 0.4, 0.7), Interval(0.25, 0.2, 0.3)],
-        "by fine": [none, Interval(0.75, math.nan, math.nan)],
-        "nothing": [none, none],
-    }
-    (axes,) = draw_accuracies(["a", "b" * 60], series, marks={"at random": 0.1}).axes
-    first, second = axes.containers
-    assert first.lines[0].get_xdata() == pytest.approx([50, 25])
-    assert second.lines[0].get_xdata() == pytest.approx([75])
-    assert [label.get_text()[:2] for label in axes.get_yticklabels()] == ["a", "bb"]
-    assert axes.lines[-1].get_xdata() == pytest.approx([10, 10])
 
 
 # -- chat models -----------------------------------------------------------------------------------------------------
