@@ -1,17 +1,26 @@
-"""What goes wrong, where on the tree, and what it costs: one frame with a row per answer, and tables made from it."""
+"""What goes wrong, where on the tree, and what it costs: one frame with a row per answer, and tables made from it.
+
+Whether a wrong answer names something else that its image shows is paper 2's check by a tagging model: the tags come
+from a file, and an inclusion measure says which of them an answer names.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from taxtune.answers import AnswerTable
+from taxtune.answers import AnswerTable, read_records
 from taxtune.answers.frequencies import make_information
 from taxtune.answers.matching import excluded_records
+from taxtune.answers.measured import mean_interval
 from taxtune.answers.scores import as_child
+from taxtune.errors import DataError
 from taxtune.metrics.diagnosis import (
     COUNTERPARTS,
     ErrorType,
@@ -26,6 +35,7 @@ from taxtune.metrics.hierarchical import HierarchicalScores, precision_recall, s
 from taxtune.metrics.information import Information, information_values
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks, rank_of
+from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import (
     INFORMATION_METRICS,
     Interval,
@@ -36,7 +46,6 @@ from taxtune.metrics.statistics import (
 from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.report.scores import interval
 from taxtune.studies.contestants import check_measures, question_of, text_scores
-from taxtune.studies.diagnosis.tags import name_tags, read_tags, tags_table
 from taxtune.studies.output import both_trees_table, draw_intervals, frame_table
 from taxtune.studies.scoring import measure_notes, place_texts
 from taxtune.taxonomy import Taxonomy
@@ -71,7 +80,7 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
     )
     check_measures(list(settings.roles.values()), column)
     questions = [question_of(answers.file, row, column) for row in rows]
-    tags, notes = read_tags(settings.tags, answers, settings.id_column) if settings.tags else (None, [])
+    tags, notes = _read_tags(settings.tags, answers, settings.id_column) if settings.tags else (None, [])
     mapper = settings.mapper(taxonomy)
     frame = _placed(mapper, answers).assign(question=questions)
     types = _add_types(taxonomy, frame, information)
@@ -126,11 +135,8 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
         figures["measured"] = partial(draw_costs, by_measure)
         data["measured_costs"] = by_measure.to_dict("records")
     if tags is not None:
-        inclusion = measures["inclusion"]
-        asked = questions if inclusion.needs_questions else None
-        verdicts = name_tags(inclusion, [row.answer or "" for row in rows], tags, asked)
-        frame[["tags", "named"]] = verdicts[["tags", "named"]]
-        tables.append(tags_table(verdicts, views, **draws))
+        frame[["tags", "named", "hit"]] = _name_tags(measures["inclusion"], frame, tags)
+        tables.append(_tags_table(frame, views, **draws))
     if part is not None:
         nodes = {"all": (frame["node"], frame["target"])}
         tables.append(both_trees_table(part, nodes, "answers of", off_tree={"all": off_tree}))
@@ -294,6 +300,98 @@ def _examples_table(taxonomy: Taxonomy, frame: pd.DataFrame, order: list[str], m
         cells[column] = [node_name(taxonomy, node) for node in cells[column]]
     shown = {"target": "truth", "node": "placement", "hp": "hP", "hr": "hR"}
     return frame_table("examples", "Examples of each type", cells.rename(columns=shown))
+
+
+# -- tags --------------------------------------------------------------------------------------------------------------
+
+
+def _read_tags(path: str, answers: AnswerTable, id_column: str) -> tuple[list[list[str] | None], list[str]]:
+    """The tags of each answer's image, None where it was not tagged, and notes on the file.
+
+    Rows are found by the answers' column of ids, or else by "image". The column "tags" holds a list (in CSV a JSON
+    list), or a text with commas, semicolons, bars or line breaks between tags; an empty cell is an image without tags.
+    """
+    numbers, records = zip(*read_records(path, what="tags"), strict=True)
+    table = pd.DataFrame(records)
+    key = id_column if id_column in table else "image"
+    for column in (key, "tags"):
+        if column not in table:
+            remedy = "Give each row the id, or the image, of an answer, and its tags."
+            raise DataError(f"The tags have no column {column!r}.", file=path, value=list(table), remedy=remedy)
+    ids = table[key].map(lambda cell: "" if cell is None or cell != cell else str(cell))
+    bad = (ids.eq("") | ids.duplicated()).to_numpy()
+    if bad.any():
+        i = int(bad.argmax())
+        message = f"The row has no {key}, or that of an earlier row."
+        raise DataError(message, file=path, row=numbers[i], value=ids.iloc[i])
+    tags: dict[str, list[str] | None] = {}
+    for row, name, cell in zip(numbers, ids, table["tags"], strict=True):
+        try:
+            tags[name] = _split(cell)
+        except (ValueError, RecursionError):
+            raise DataError("The list of tags is not JSON.", file=path, row=row, value=cell) from None
+    wanted = [str(row.fields.get(key, row.id)) for row in answers.rows]
+    if tags.keys().isdisjoint(wanted):
+        value = f"{wanted[0]!r} among the answers, {next(iter(tags))!r} among the tags"
+        remedy = "Give the tags of the same images."
+        raise DataError(f"No answer has the {key} of a row of tags.", file=path, value=value, remedy=remedy)
+    surplus = len(tags.keys() - set(wanted))
+    notes = [f"{path}: {surplus:,} of {len(tags):,} rows of tags belong to no answer"] if surplus else []
+    return [tags.get(name) for name in wanted], notes
+
+
+def _split(cell: object) -> list[str] | None:
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        cell = json.loads(cell)
+    if isinstance(cell, str) and cell.strip():
+        cell = re.split(r"[,;|\n]", cell)
+    if not isinstance(cell, list):
+        return None
+    return list(dict.fromkeys(tag for tag in (str(part).strip() for part in cell) if tag))
+
+
+def _name_tags(measure: Measure, frame: pd.DataFrame, tags: Sequence[Any]) -> pd.DataFrame:
+    """The tags of each answer's image, those that it names, and whether it names any (hit).
+
+    `hit` is NaN where the image was not tagged, or a verdict that might have found a tag is missing.
+    """
+    tagged = frame[["answer", "question"]].assign(tags=pd.Series(tags, dtype=object))
+    pairs = tagged.explode("tags").dropna(subset="tags")
+    verdicts = pd.Series(np.nan, pairs.index)
+    if len(pairs):
+        asked = pairs["question"].tolist() if measure.needs_questions else None
+        verdicts[:] = measure.scores(pairs["answer"].tolist(), pairs["tags"].tolist(), questions=asked)
+    named = pairs.loc[verdicts >= 0.5, "tags"].groupby(level=0).agg(list)
+    names: list[Any] = [named.get(i, None if some is None else []) for i, some in enumerate(tags)]
+    tagged["named"] = names
+    unscored = tagged.index.isin(verdicts.index[verdicts.isna()]) & ~tagged.index.isin(named.index)
+    tagged["hit"] = tagged["named"].map(lambda some: np.nan if some is None else float(bool(some))).mask(unscored)
+    return tagged[["tags", "named", "hit"]]
+
+
+def _tags_table(frame: pd.DataFrame, views: dict[str, list[Any]], *, resamples: int, seed: int) -> Table:
+    """The share of the answers of each type, by each source of types, that name a tag of their image."""
+    rows: list[tuple[Any, ...]] = []
+    for view, types in views.items():
+        of_answer = np.array([str(kind) for kind in types])
+        members = {str(kind): [str(kind)] for kind in type(types[0]) if kind != "unscored"}
+        for name, kinds in {**members, "all wrong": [kind for kind in members if kind != "correct"]}.items():
+            here = frame[np.isin(of_answer, kinds)]
+            tagged = here.loc[here["tags"].notna(), "hit"]
+            counts = (len(here), len(tagged), int(tagged.isna().sum()), int((tagged == 1).sum()))
+            share = mean_interval(tagged, resamples=resamples, seed=seed)
+            ends = share and (100 * share.estimate, f"{100 * share.low:.1f} to {100 * share.high:.1f}")
+            rows.append((view, name, *counts, *(ends or (None, None))))
+    columns = ["by", "type", "answers", "tagged", "unscored", "name a tag", "%", "95 %"]
+    return frame_table(
+        "tags",
+        "Answers that name something a tag says is in the image",
+        pd.DataFrame(rows, columns=columns),
+        "Of the tagged and scored answers, with a 95 % bootstrap interval. An answer names a tag where the inclusion "
+        "measure says so. A wrong one that does may be right about an image with several labels, or merely too "
+        "general. The share of correct answers shows how many of the labels are among the tags.",
+        digits={"%": 1},
+    )
 
 
 # -- the figure --------------------------------------------------------------------------------------------------------
