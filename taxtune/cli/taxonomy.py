@@ -1,27 +1,128 @@
-"""`taxtune taxonomy`: look at a label tree, write it in another format, or make one of a graph."""
+"""`taxtune taxonomy`: look at a label tree, write it as CSV, make one of a graph or of labels, or add names to it."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taxtune.cli.taxonomy_names import enrich, from_labels, keep
+from taxtune.errors import TaxtuneError
 from taxtune.options import EnglishNamesOption, FileFormatOption, JsonOption, RootLabelOption, TaxonomyArgument, opt
+from taxtune.progress import note
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import TaxonomyReport
 
-__all__ = ["build", "check", "convert", "show", "taxonomy_app"]
+__all__ = ["build", "check", "convert", "enrich", "from_labels", "show", "taxonomy_app"]
 
 taxonomy_app = typer.Typer(help="Inspect, build or extend a label taxonomy.", no_args_is_help=True)
-taxonomy_app.command()(enrich)
-taxonomy_app.command()(from_labels)
+
+
+@taxonomy_app.command()
+def enrich(
+    file: TaxonomyArgument,
+    out: Annotated[
+        Path | None, opt("File for the proposals (CSV) or, with --apply, for the tree.", shown="standard output")
+    ] = None,
+    apply: Annotated[Path | None, opt("Add these reviewed proposals to the tree.")] = None,
+    format: FileFormatOption = "auto",
+    root_label: RootLabelOption = None,
+) -> None:
+    """Propose more names for the nodes of a tree (inflections, WordNet's synonyms), or add reviewed ones.
+
+    Only names that the mapper does not place on their node already are proposed. A name that several nodes would have
+    is marked as ambiguous and not added, unless its mark is removed from the file.
+    """
+    from taxtune import atomic
+    from taxtune.authoring.enrich import apply_proposals, proposals_csv, propose_names, read_proposals
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.taxonomy import read_taxonomy
+    from taxtune.taxonomy.readers.rows import paths_csv, write_taxonomy
+    from taxtune.wordnet import INSTALL, find_wordnet
+
+    if out is not None:
+        _keep([Path(file), apply], out)
+    if apply is not None:
+        # Without the English names that come with taxtune: they are added when the new file is read.
+        tree = read_taxonomy(file, format=format, names=False, root_label=root_label)
+        more, counts = apply_proposals(tree, read_proposals(apply, tree))
+        if out is None:
+            print(paths_csv(more), end="")
+        else:
+            write_taxonomy(more, out, force=True)
+        left = f"{counts['marked']:,} marked, {counts['already there']:,} that the tree has"
+        print(f"taxtune: {counts['added']:,} names added; not added: {left}", file=sys.stderr)
+        return
+    tree = read_taxonomy(file, format=format, root_label=root_label)
+    wordnet = find_wordnet()
+    if wordnet is None:
+        note(f"WordNet is not installed, so that no synonyms are proposed. {INSTALL}")
+    # The mapper is asked without WordNet: names that only WordNet leads to are worth having on the tree.
+    proposals = propose_names(tree, Mapper(tree, config=MapperConfig(wordnet=False)), wordnet)
+    text = proposals_csv(tree, proposals)
+    if out is None:
+        print(text, end="")
+    else:
+        atomic.write_text(out, text)
+    marked = sum(bool(row.mark) for row in proposals)
+    where = "" if out is None else f" written to {out}"
+    print(f"taxtune: {len(proposals):,} proposals to review{where}, {marked:,} of them ambiguous", file=sys.stderr)
+
+
+@taxonomy_app.command()
+def from_labels(
+    labels: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LABELS",
+            help="A text file with one label per line, a CSV with a column label, or a folder of images with one "
+            "sub-folder per label.",
+        ),
+    ],
+    out: Annotated[Path | None, opt("File for the tree, as CSV.", shown="standard output")] = None,
+    synsets: Annotated[Path | None, opt("The synset file of an earlier call, with your edits.")] = None,
+    max_depth: Annotated[int, opt("Maximum number of levels below the root; 0 for no limit.", min=0)] = 6,
+    root_label: Annotated[str | None, opt("Label of the root.")] = None,
+) -> None:
+    """Make a tree for labels that have none, from what WordNet says they are kinds of.
+
+    The sense of each label is written to FILE.synsets.csv, with its gloss and the alternatives. Edit the file and pass
+    it with --synsets. A label that WordNet does not have stands below its head noun ("wedding cake": cake), or else
+    below the root.
+    """
+    from taxtune import atomic
+    from taxtune.authoring.label_tree import tree_by_wordnet
+    from taxtune.authoring.labels import read_labels
+    from taxtune.authoring.senses import choice_lines, choices_csv
+    from taxtune.taxonomy.readers.rows import paths_csv, write_taxonomy
+
+    if out is not None:
+        _keep([labels, synsets], out)
+    written = read_labels(labels)
+    choices, tree = tree_by_wordnet(written, synsets, root_label=root_label, max_depth=max_depth or None)
+    for text in tree.notes:
+        note(text)
+    taxonomy = tree.taxonomy
+    lines = [f"labels   {len(written):,}"]
+    lines.append(
+        f"tree     {len(taxonomy):,} nodes: {len(taxonomy) - 1 - len(written):,} groups, height {taxonomy.height}"
+    )
+    # The tree may be what standard output is for.
+    print(*lines, *choice_lines(choices), sep="\n", file=sys.stderr if out is None else sys.stdout)
+    if out is None:
+        print(paths_csv(taxonomy), end="")
+        return
+    write_taxonomy(taxonomy, out, force=True)
+    note(f"wrote the tree to {out}")
+    beside = out.with_name(f"{out.stem}.synsets.csv")
+    if synsets is None or synsets.resolve() != beside.resolve():
+        atomic.write_text(beside, choices_csv(choices))
+        note(f"wrote the synset of each label to {beside}: edit the file and pass it with --synsets")
 
 
 @taxonomy_app.command()
@@ -46,7 +147,7 @@ def build(
     """
     from taxtune.taxonomy.build import build_tree, read_graph, read_leaves, write_tree
 
-    keep([*files, *(names or ()), leaves], out)
+    _keep([*files, *(names or ()), leaves], out)
     built = build_tree(
         read_graph(files, names=names or (), format=format),
         root=root,
@@ -84,21 +185,20 @@ def check(
 @taxonomy_app.command()
 def convert(
     file: TaxonomyArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to: .csv or .json.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write the tree to, as CSV.")],
     names: Annotated[bool, opt("Add taxtune's English names for Latin taxa, as leads.", "--english-names")] = False,
     format: FileFormatOption = "auto",
     root_label: RootLabelOption = None,
     force: Annotated[bool, opt("Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a taxonomy in another format: paths (CSV) or nested JSON.
+    """Write a taxonomy as a CSV of paths.
 
     Labels, ranks, aliases, leads and ids go along: reading OUT gives the same tree.
     """
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.taxonomy.convert import check_suffix, write_taxonomy
+    from taxtune.taxonomy.readers.rows import write_taxonomy
 
-    check_suffix(out)
-    keep([Path(file)], out)
+    _keep([Path(file)], out)
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)
     write_taxonomy(taxonomy, out, force=force)
     print(f"taxtune: wrote {len(taxonomy):,} nodes to {out}", file=sys.stderr)
@@ -130,6 +230,12 @@ def show(
             others = taxonomy.names(child)[1:]
             lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(others)})" if others else ""))
     print(visible("\n".join(lines)))
+
+
+def _keep(read: Sequence[Path | None], out: Path) -> None:
+    """Raises a TaxtuneError if the file that is to be written is one of those that are read."""
+    if out.resolve() in {path.resolve() for path in read if path is not None}:
+        raise TaxtuneError("The output file is also an input file.", file=out, remedy="Choose another.")
 
 
 def _print_report(report: TaxonomyReport) -> None:

@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from taxtune.errors import TaxonomyError
 from taxtune.progress import note
 from taxtune.tables import clean
-from taxtune.taxonomy.graph import assemble
-from taxtune.taxonomy.making import raw_from_dict, raw_from_edges, raw_from_paths
-from taxtune.taxonomy.raw import RawNode, RawTaxonomy
+from taxtune.taxonomy.raw import RawNode, RawTaxonomy, assemble
+from taxtune.taxonomy.readers.nested_json import read_nested
+from taxtune.taxonomy.readers.rows import raw_from_edges, raw_from_paths
 
 __all__ = ["Taxonomy", "tree_of"]
 
@@ -199,7 +199,11 @@ class Taxonomy:
             >>> Taxonomy.from_dict({"bird": {"finch": {}, "duck": ["mallard", "teal"]}})
             Taxonomy('bird', nodes=5, leaves=3, height=2)
         """
-        return _with_aliases(tree_of(raw_from_dict(data, root)), None)
+        name = "Taxonomy.from_dict"
+        if not isinstance(data, (dict, list)) or not data:
+            remedy = 'Such as {"bird": {"finch": {}}}.'
+            raise TaxonomyError("Nested dictionaries or lists are needed.", file=name, value=data, remedy=remedy)
+        return _with_aliases(tree_of(read_nested(data, name, root)), None)
 
     @classmethod
     def from_nodes(cls, nodes: Sequence[RawNode], source: str | None = None) -> Taxonomy:

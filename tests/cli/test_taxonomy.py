@@ -81,22 +81,21 @@ def test_show_a_node_and_what_is_below_it() -> None:
     assert shown.splitlines()[::2] == ["bird / duck", "  mallard (wild duck [male])"]
 
 
-def test_convert_writes_another_format_and_over_nothing(tmp_path: Path) -> None:
-    Path("edges.csv").write_text("child,parent\nbird,animal\nduck,bird\nfish,animal\n")
-    assert "wrote 4 nodes to" in taxonomy("convert", "edges.csv", "tree.json").err
-    written = Path("tree.json").read_text()
-    taxonomy("convert", "tree.json", "tree.csv")
-    assert Path("tree.csv").read_text().startswith("path,id\nanimal,animal\nanimal/bird,bird\n")
+def test_convert_writes_paths_and_over_nothing(tmp_path: Path) -> None:
+    Path("tree.json").write_text('{"animal": {"bird": ["duck"], "fish": null}}')
+    assert "wrote 4 nodes to" in taxonomy("convert", "tree.json", "tree.csv").err
+    assert Path("tree.csv").read_text() == "path\nanimal\nanimal/bird\nanimal/bird/duck\nanimal/fish\n"
     before = sorted(tmp_path.iterdir())
     for arguments, message in (
-        (["edges.csv", "tree.json"], "already exists; nothing was written. Add --force."),
-        (["edges.csv", "tree.xml"], "No format that can be written has this suffix. (got '.xml')"),
-        (["tree.json", "tree.json", "--force"], "is also an input file"),
+        (["good.csv", "tree.csv"], "already exists; nothing was written. Add --force."),
+        (["good.csv", "tree.xml"], "A tree is written as CSV. (got '.xml')"),
+        (["tree.csv", "tree.csv", "--force"], "is also an input file"),
     ):
         done = run_captured("taxonomy", "convert", *arguments)
         assert (done.code, message in done.err) == (2, True), done.err
-    assert (Path("tree.json").read_text(), sorted(tmp_path.iterdir())) == (written, before)
-    taxonomy("convert", "edges.csv", "tree.json", "--force")
+    assert sorted(tmp_path.iterdir()) == before
+    taxonomy("convert", "good.csv", "tree.csv", "--force")
+    assert read_taxonomy("tree.csv").labels[0] == "bird"
 
 
 def test_build_prints_what_was_dropped_and_takes_options() -> None:
@@ -162,7 +161,7 @@ def test_the_folder_of_photos_resolves() -> None:
         (("enrich", "food.csv", "--apply", "nothing.csv"), "The proposals file does not exist"),
         (("enrich", "food.csv", "--out", "food.csv"), "is also an input file"),
         (("from-labels", "nothing.txt"), "The labels file does not exist"),
-        (("from-labels", "labels.txt", "--out", "tree.txt"), "No format that can be written has this suffix"),
+        (("from-labels", "labels.txt", "--out", "tree.txt"), "A tree is written as CSV"),
         (("from-labels", "labels.txt", "--synsets", "nothing.csv"), "The synsets file does not exist"),
     ],
 )

@@ -83,8 +83,7 @@ CASES = {
     ),
     "taxonomy-check": ("taxonomy check birds.csv", "taxonomy check birds.csv --json"),
     "taxonomy-convert": (
-        "taxonomy convert birds.csv birds.json",
-        "taxonomy convert birds.json again.csv",
+        "taxonomy convert birds.csv again.csv",
         "taxonomy show again.csv thrush",
     ),
     "taxonomy-build": (

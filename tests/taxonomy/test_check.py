@@ -21,7 +21,7 @@ def check(folder: Path, text: str, format: str = "auto") -> TaxonomyReport:
     ("rows", "found"),
     [
         ("a,,a\nb,a,x\nc,a,x", {("duplicate sibling", 4, True)}),
-        ("a,,a\nb,a,x\nc,a,X", {("similar siblings", 4, False), ("shared label", 4, False)}),
+        ("a,,a\nb,a,x\nc,a,X", {("shared label", 4, False)}),
         ("a,,a\nb,a,x\nb,a,x", {("duplicate row", 4, False)}),
         ("a,,a\nb,a,x\nb,a,y", {("conflicting rows", 4, True)}),
         ("a,,a\nb,a,", {("empty name", 3, True)}),

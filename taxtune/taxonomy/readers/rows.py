@@ -1,4 +1,4 @@
-r"""Readers of trees whose rows are paths or edges.
+r"""Trees whose rows are paths or edges: read from tables and from Python values, and written as paths.
 
 Paths: a column `path` with the names from the root parted by "/" (in a name a slash is written "\/" and a backslash
 before it "\\"), or one column per level: level1, level2, …, or, when the format is asked for by name, columns of any
@@ -10,12 +10,19 @@ and paths have `id`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from taxtune import atomic
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Table, clean, split_cell
+from taxtune.tables import Row, Table, clean, csv_text, join_cell, split_cell
 from taxtune.taxonomy.raw import PathCollector, RawNode, RawTaxonomy, split_names
 
-__all__ = ["has_levels", "read_edges", "read_paths"]
+if TYPE_CHECKING:
+    from taxtune.taxonomy.tree import Taxonomy
+
+__all__ = ["has_levels", "paths_csv", "raw_from_edges", "raw_from_paths", "read_edges", "read_paths", "write_taxonomy"]
 
 _LEVEL = re.compile(r"level_?\d+")
 _ALIASES = ("aliases", "alias", "common_name")
@@ -114,3 +121,93 @@ def read_edges(table: Table) -> RawTaxonomy:
                 tops.setdefault(node.parent, node.row)
         raw.nodes[:0] = [RawNode(key, None, str(key), row=row) for key, row in tops.items()]
     return raw
+
+
+# -- Python values -----------------------------------------------------------------------------------------------------
+
+
+def raw_from_paths(paths: Iterable[Sequence[str] | str], root: str | None) -> RawTaxonomy:
+    """Returns the nodes of paths; see `Taxonomy.from_paths`."""
+    name = "Taxonomy.from_paths"
+    rows = []
+    for number, path in enumerate(_listed(paths, name), start=1):
+        if not isinstance(path, str):
+            names = _texts(path, "A path must be text with slashes or a sequence of names.", name, number)
+            if not all(part.strip() for part in names):
+                raise TaxonomyError("A name in the path is empty.", file=name, row=number, value=path)
+            path = join_cell(names, "/")
+        rows.append((path if root is None else f"{join_cell([root], '/')}/{path}",))
+    return read_paths(_table(name, ("path",), rows, "paths"))
+
+
+def raw_from_edges(edges: Iterable[tuple[str, str | None]], labels: Mapping[str, str] | None) -> RawTaxonomy:
+    """Returns the nodes of edges; see `Taxonomy.from_edges`."""
+    name = "Taxonomy.from_edges"
+    rows = []
+    for number, edge in enumerate(_listed(edges, name), start=1):
+        message = "An edge must be a pair of texts: a child and its parent, or None for the root's parent."
+        ends = ["" if end is None else end for end in edge] if isinstance(edge, (tuple, list)) else edge
+        child, parent = _texts(ends, message, name, number, 2)
+        rows.append((child, parent, (labels or {}).get(child, child)))
+    if unknown := set(labels or {}) - {end for row in rows for end in row[:2]}:
+        raise TaxonomyError("A label is given for a node that is not in any edge.", file=name, value=min(unknown))
+    raw = read_edges(_table(name, ("child", "parent", "label"), rows, "edges"))
+    for i, node in enumerate(raw.nodes):  # a root that only follows from the edges
+        if labels and node.parent is None and node.key in labels:
+            raw.nodes[i] = node._replace(label=labels[str(node.key)])
+    return raw
+
+
+def _table(file: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], what: str) -> Table:
+    if not rows:
+        raise TaxonomyError(f"There are no {what}.", file=file)
+    return Table(file, header, 0, [Row(number, cells) for number, cells in enumerate(rows, start=1)])
+
+
+def _listed(values: object, file: str) -> Iterable[object]:
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise TaxonomyError(f"A list is needed, not a {type(values).__name__}.", file=file, value=values)
+    return values
+
+
+def _texts(values: object, message: str, file: str, row: int, count: int | None = None) -> list[str]:
+    good = isinstance(values, (tuple, list)) and values and count in (None, len(values))
+    if not good or not all(isinstance(value, str) for value in values):  # type: ignore[attr-defined]
+        raise TaxonomyError(message, file=file, row=row, value=values)
+    return list(values)  # type: ignore[call-overload, no-any-return]
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def write_taxonomy(taxonomy: Taxonomy, path: str | Path, *, force: bool = False) -> Path:
+    """Writes a tree as a CSV of paths, in one step; reading the file gives the same tree.
+
+    Args:
+        taxonomy: The tree.
+        path: The file, which ends in .csv.
+        force: Whether to write over a file that is there.
+
+    Raises:
+        TaxonomyError: If the file ends otherwise, or is there.
+        TaxtuneError: If the file cannot be written whole.
+    """
+    target = Path(path)
+    if target.suffix.lower() != ".csv":
+        raise TaxonomyError("A tree is written as CSV.", file=target, value=target.suffix, remedy="Name the file .csv.")
+    if target.exists() and not force:
+        raise TaxonomyError("The file already exists; nothing was written.", file=target, remedy="Add --force.")
+    return atomic.write_text(target, paths_csv(taxonomy))
+
+
+def paths_csv(taxonomy: Taxonomy) -> str:
+    """Returns a CSV of nodes: path, and rank, aliases, leads and id where any node has one."""
+    columns: dict[str, Sequence[str]] = {
+        "path": [join_cell(taxonomy.path(v), "/") for v in range(len(taxonomy))],
+        "rank": [rank or "" for rank in taxonomy.ranks],
+        "aliases": [join_cell(names, ";|") for names in taxonomy.aliases],
+        "leads": [join_cell(names, ";|") for names in taxonomy.leads],
+        "id": [key or "" for key in taxonomy.ids],
+    }
+    used = {name: cells for name, cells in columns.items() if any(cells)}
+    return csv_text(list(used), zip(*used.values(), strict=True))
