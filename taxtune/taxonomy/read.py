@@ -20,7 +20,7 @@ from taxtune.plugins import find_plugin, plugin_names
 from taxtune.resources import builtin_trees
 from taxtune.tables import header_of, parse_table, read_text
 from taxtune.taxonomy.names import attach_english_names
-from taxtune.taxonomy.raw import Defect, RawTaxonomy, assemble
+from taxtune.taxonomy.raw import ROOT, Defect, RawTaxonomy, add_root, assemble
 from taxtune.taxonomy.readers import nested_json, ontologies, ranks, rows
 from taxtune.taxonomy.tree import Taxonomy, tree_of
 
@@ -127,6 +127,10 @@ def _parse(file: Path, name: str, format: str, root: str | None) -> RawTaxonomy:
     if is_json:
         read = ranks.read_categories if format == "inat21-json" else nested_json.read_nested
         return read(data, name, root)
+    if format == "pairs":
+        raw = rows.read_edges(rows.with_header(text, name))
+        add_root(raw, root or ROOT)
+        return raw
     table = parse_table(text, name)
     if format == "inat21-csv":
         return ranks.read_ranks(table, root)
@@ -170,6 +174,8 @@ def _format_of(text: str, data: object, file: Path, name: str) -> str:
     if ranks.has_ranks(header):
         return "inat21-csv"
     table = parse_table(text, name)  # damage of the file goes first
+    if rows.is_pairs(rows.with_header(text, name)):
+        return "pairs"
     message = "This is not the header of a known taxonomy format."
     remedy = "It needs the columns child and parent (edges); or path, or level1, level2, … (paths); or ranks such as "
     remedy += "class, order, family, name (inat21-csv). `taxtune taxonomy build` makes a tree of a graph's edges. "

@@ -13,7 +13,7 @@ from copy import copy
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,11 +37,10 @@ _TOLD = frozenset({"added root", "left out", "renamed"})
 
 
 def _tuples(names: Sequence[Sequence[str]] | None, n: int) -> tuple[tuple[str, ...], ...]:
-    return ((),) * n if names is None else tuple(tuple(some) for some in names)
+    return ((),) * n if names is None else tuple(map(tuple, names))
 
 
 def _by_folded(names: Iterable[Iterable[str]]) -> dict[str, list[int]]:
-    """Returns the numbers of the nodes that have each name, in lower case, given the names of node after node."""
     table: dict[str, list[int]] = {}
     for i, some in enumerate(names):
         for name in {name.casefold() for name in some}:
@@ -105,9 +104,7 @@ class Taxonomy:
         given = (self.parents, self.aliases, self.leads, self.ranks, self.ids)
         if any(len(values) != n for values in given):
             raise ValueError("labels, parents, aliases, leads, ranks and ids must have the same length")
-        if self.parents[0] != -1 or (
-            n > 1 and not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all()
-        ):
+        if self.parents[0] != -1 or not ((self.parents[1:] >= 0) & (self.parents[1:] < np.arange(1, n))).all():
             raise TaxonomyError("Every node except the root (node 0) needs a parent that comes before it.", file=source)
         self._check_labels()
         #: Edges from the root of each node, shape (n,).
@@ -365,16 +362,11 @@ class Taxonomy:
             level, below = np.where(same, middle, level), np.where(same, below, middle - 1)
         return level + 1
 
-    @overload
-    def lca(self, a: int, b: int) -> int: ...
-    @overload
-    def lca(self, a: ArrayLike, b: ArrayLike) -> IntArray: ...
-    def lca(self, a: ArrayLike, b: ArrayLike) -> int | IntArray:
-        """Returns the lowest common ancestor, elementwise over broadcast arrays of node numbers."""
+    def lca(self, a: ArrayLike, b: ArrayLike) -> Any:
+        """Returns the lowest common ancestor of two numbers, or elementwise over broadcast arrays of them."""
         shared = self.shared(a, b)
-        first = np.broadcast_to(np.asarray(a), shared.shape)
-        result = self.lineage[first, shared - 1].astype(np.int64)
-        return int(result) if np.ndim(result) == 0 else result
+        common = self.lineage[np.broadcast_to(a, shared.shape), shared - 1].astype(np.int64)
+        return int(common) if common.ndim == 0 else common
 
     def common_ancestor(self, nodes: Iterable[int]) -> int:
         """Returns the lowest common ancestor of one or more nodes."""
@@ -470,35 +462,30 @@ class Taxonomy:
         remedy = self.suggest(name if self.led(name) else name.rsplit("/", 1)[-1])
         raise TaxonomyError(f"{reference!r} is not on the taxonomy.", file=self.source, remedy=remedy)
 
-    def suggest(self, name: str) -> str:
-        """Returns, as a sentence for an error, what may be meant by a name that no node has.
-
-        That is the node that the name leads answers to, where it does, and the names that are spelt much like it.
-        """
-        near = self.nearest_names(name)
-        meant = f"Did you mean {', '.join(map(repr, near))}?" if near else "No similar name is on the taxonomy."
-        led = self.led(name)
-        if not led:
-            return meant
-        nodes = ", ".join("/".join(self.path(i)) for i in led[:3])
-        led_there = f"It is only a lead to {nodes}; use that label or path if you mean that node."
-        return f"{led_there} {meant}" if near else led_there
-
     @cached_property
     def _identifying(self) -> dict[str, str]:
         """Every label and alias in lower case, and as it is written; a lead could not be resolved either."""
         identifying = zip(self.labels, self.aliases, strict=True)
         return {name.casefold(): name for label, rest in identifying for name in (label, *rest)}
 
-    def nearest_names(self, name: str, n: int = 3) -> list[str]:
-        """Returns up to `n` labels or aliases that are spelt much like `name` (RapidFuzz's `ratio`), best first."""
+    def suggest(self, name: str) -> str:
+        """Returns, as a sentence for an error, what may be meant by a name that no node has.
+
+        That is the node that the name leads answers to, where it does, and up to three names that are spelt much like
+        it (RapidFuzz's `ratio`).
+        """
         from rapidfuzz import fuzz, process
 
         query = name.strip().casefold()
-        if not query:
-            return []
-        found = process.extract(query, list(self._identifying), scorer=fuzz.ratio, limit=n, score_cutoff=_NEAR)
-        return [self._identifying[folded] for folded, _, _ in found]
+        options = list(self._identifying) if query else []
+        found = process.extract(query, options, scorer=fuzz.ratio, limit=3, score_cutoff=_NEAR)
+        near = [self._identifying[folded] for folded, *_ in found]
+        meant = f"Did you mean {', '.join(map(repr, near))}?" if near else "No similar name is on the taxonomy."
+        if not (led := self.led(name)):
+            return meant
+        nodes = ", ".join("/".join(self.path(i)) for i in led[:3])
+        led_there = f"It is only a lead to {nodes}; use that label or path if you mean that node."
+        return f"{led_there} {meant}" if near else led_there
 
     # -- parts and variants --------------------------------------------------------------------------------------------
 

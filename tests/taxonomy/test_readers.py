@@ -7,6 +7,7 @@ import pytest
 
 from taxtune.errors import TaxonomyError
 from taxtune.taxonomy import Taxonomy, check_taxonomy, read_taxonomy
+from tests.displays import Recorder
 
 SPECIES = [
     ("Animalia", "Chordata", "Aves", "Passeriformes", "Turdidae", "Turdus", "Turdus merula", "Eurasian Blackbird"),
@@ -107,6 +108,23 @@ def test_edges_with_labels_aliases_and_ranks(tmp_path: Path) -> None:
 def test_the_root_may_be_the_parent_that_is_no_child(tmp_path: Path) -> None:
     tree = read_taxonomy(write(tmp_path, "parent,child\nduck,mallard\nbird,duck\nbird,gull\n"))
     assert paths(tree) == ["bird", "bird/duck", "bird/duck/mallard", "bird/gull"]
+
+
+def test_two_columns_without_a_header_are_child_and_parent(tmp_path: Path, recorder: Recorder) -> None:
+    path = write(tmp_path, "Birman, cat\nBengal, cat\npug, dog\nbeagle, dog\n", "pets.txt")
+    tree = read_taxonomy(path)
+    assert [tree.path(leaf) for leaf in tree.leaves] == [
+        *(("everything", "cat", breed) for breed in ("Birman", "Bengal")),
+        *(("everything", "dog", breed) for breed in ("pug", "beagle")),
+    ]
+    assert "now under an added root 'everything': 2 nodes" in recorder.notes[0]
+    assert read_taxonomy(path, root_label="pet").labels[0] == "pet"
+    with pytest.raises(TaxonomyError, match=r"pets\.txt:3: A node is its own"):
+        read_taxonomy(write(tmp_path, "Birman, cat\nBengal, cat\npug, pug\n", "pets.txt"))
+    # A header, parents first, and a child with two parents: each might mean something else.
+    for text in ("class,group\nBirman,cat\nBengal,cat\n", "cat,Birman\ncat,Bengal\n", "a,b\nc,b\na,d\n"):
+        with pytest.raises(TaxonomyError, match="not the header of a known taxonomy format"):
+            read_taxonomy(write(tmp_path, text))
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ r"""Trees whose rows are paths or edges: read from tables and from Python values
 Paths: a column `path` with the names from the root parted by "/" (in a name a slash is written "\/" and a backslash
 before it "\\"), or one column per level: level1, level2, …, or, when the format is asked for by name, columns of any
 other name, which are then the ranks. Edges: `child` and `parent`, which are ids, and `label`; the root has no parent,
-or is the one parent that is no child. Both have optional columns `rank`, `aliases` and `leads` (parted by ";" or "|"),
-and paths have `id`.
+or is the one parent that is no child; two columns without a header are child and parent, too. Both have optional
+columns `rank`, `aliases` and `leads` (parted by ";" or "|"), and paths have `id`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 from taxtune import atomic
 from taxtune.errors import TaxonomyError
-from taxtune.tables import Row, Table, clean, csv_text, join_cell, split_cell
+from taxtune.tables import Row, Table, clean, csv_delimiter, csv_text, first_line, join_cell, parse_table, split_cell
 from taxtune.taxonomy.raw import PathCollector, RawNode, RawTaxonomy, split_names
 
 if TYPE_CHECKING:
     from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["has_levels", "paths_csv", "raw_from_edges", "raw_from_paths", "read_edges", "read_paths", "write_taxonomy"]
+__all__ = ["has_levels", "is_pairs", "paths_csv", "raw_from_edges", "raw_from_paths", "read_edges", "read_paths"]
+__all__ += ["with_header", "write_taxonomy"]
 
 _LEVEL = re.compile(r"level_?\d+")
 _ALIASES = ("aliases", "alias", "common_name")
@@ -72,6 +73,23 @@ def read_paths(table: Table) -> RawTaxonomy:
         given = split_names(row.cell(aliases), names[-1]), split_names(row.cell(leads), names[-1])
         collector.add(row.line, names, ranks, *given, key=row.cell(key) or None)
     return collector.finish()
+
+
+def with_header(text: str, file: str) -> Table:
+    """Returns the table of a text without a header whose lines are child and parent."""
+    table = parse_table(f"child{csv_delimiter(first_line(text))}parent\n{text}", file)
+    return table._replace(header_line=0, rows=[Row(row.line - 1, row.cells) for row in table.rows])
+
+
+def is_pairs(table: Table) -> bool:
+    """Tells whether lines without a header are child and parent: two cells each, and no first cell stands twice.
+
+    The second cell of the first line stands again below, too: it is neither a header nor a child.
+    """
+    if any(len(row.cells) != 2 for row in table.rows):
+        return False
+    children, parents = zip(*(row.cells for row in table.rows), strict=True)
+    return len(set(children)) == len(children) and parents[0] in parents[1:]
 
 
 def read_edges(table: Table) -> RawTaxonomy:
