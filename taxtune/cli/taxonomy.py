@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "check", "convert", "enrich", "from_labels", "show", "taxonomy_app"]
 
+_MOST = 20  # counts of a kind, such as leaves that are lost, in a summary
+
 taxonomy_app = typer.Typer(help="Inspect, build or extend a label taxonomy.", no_args_is_help=True)
 
 
@@ -259,20 +261,8 @@ def _print_report(report: TaxonomyReport) -> None:
     print(visible("\n".join(lines)))
 
 
-def _summary(counts: dict[str, Any]) -> Iterator[str]:
-    graph, tree, root, lost = counts["graph"], counts["tree"], counts["root"], counts["lost_leaves"]
-    yield f"graph    {graph['nodes']:,} nodes, {graph['edges']:,} edges"
-    none, several = graph["nodes_without_parent"], graph["nodes_with_several_parents"]
-    yield f"         {none:,} nodes without a parent, {several:,} with several"
-    for what, count in graph["left_out"].items():
-        yield f"         {count:,} left out: {what}"
-    yield f"root     {root['label']}" + (f", new, above {root['joins']:,} nodes" if root["joins"] else "")
-    yield "dropped  " + (", ".join(f"{count:,} {what}" for what, count in counts["dropped"].items()) or "nothing")
-    if lost:
-        yield f"         {len(lost):,} leaves: {', '.join(f'{key} ({why})' for key, why in [*lost.items()][:10])}"
-    several, chosen = counts["several_parents"], counts["decided_by_lot"]
-    yield f"parents  {several:,} nodes below the root have several; of {chosen:,} the parent is chosen at random"
-    yield f"names    {counts['without_label']:,} nodes without a label: their ids are their labels"
-    yield f"         {counts['label_with_id']:,} labels with the id added, because a sibling has the same label"
-    size = f"{tree['nodes']:,} nodes, {tree['edges']:,} edges, {tree['leaves']:,} leaves, height {tree['height']}"
-    yield f"result   {size}; nodes per level: {', '.join(f'{count:,}' for count in tree['levels'])}"
+def _summary(counts: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for what, named in counts.items():
+        cells = [f"{name} {n:,}" if isinstance(n, int) else f"{name} {n}" for name, n in [*named.items()][:_MOST]]
+        more = f" and {len(named) - _MOST:,} more" if len(named) > _MOST else ""
+        yield f"{what:<9}{', '.join(cells) or 'none'}{more}"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain
@@ -237,7 +237,7 @@ def build_tree(
     dropped["cycle edge"] = len(back)
     graph.remove_edges_from(back)
     above, depth, tied = _longest_paths(graph, top, seed)
-    kept = nx.DiGraph((parent, node) for node, parent in above.items() if parent is not None)
+    kept = nx.DiGraph(sorted((parent, node) for node, parent in above.items() if parent is not None))
     kept.add_node(top)
     if leaves is not None:
         _keep_above(kept, wanted & reached)
@@ -245,7 +245,7 @@ def build_tree(
     dropped["pruned node"] += len(graph) - len(kept)
     dropped["edge of a dropped node"] += graph.number_of_edges() - into_kept
     dropped["extra parent"] = into_kept - kept.number_of_edges()
-    nodes = _named(whole, above, _depth_first(above, top, set(kept)), join_roots)
+    nodes = _named(whole, above, list(nx.dfs_preorder_nodes(kept, top)), join_roots)
     levels = Counter(depth[str(node.key)] for node in nodes)
     degrees = [degree for _, degree in whole.in_degree()]
     labels = [(node.label, whole.nodes[node.key].get("label")) for node in nodes if node.key in whole]
@@ -254,24 +254,28 @@ def build_tree(
         "graph": {
             "nodes": len(whole),
             "edges": whole.number_of_edges(),
-            "nodes_without_parent": degrees.count(0),
-            "nodes_with_several_parents": sum(degree > 1 for degree in degrees),
-            "most_parents": max(degrees),
-            "left_out": dict(whole.graph.get("left_out", {})),
+            "without parent": degrees.count(0),
+            "with several parents": sum(degree > 1 for degree in degrees),
+            "most parents": max(degrees),
+            **whole.graph.get("left_out", {}),
         },
         "root": {"id": top, "label": nodes[0].label, "joins": joined},
         "dropped": {what: count for what, count in dropped.items() if count},
-        "several_parents": sum(graph.in_degree(node.key) > 1 for node in nodes),
-        "decided_by_lot": sum(node.key in tied for node in nodes),
-        "without_label": sum(given is None for _, given in labels),
-        "label_with_id": sum(given not in (None, label) for label, given in labels),
-        "lost_leaves": lost,
+        "lost": lost,
+        "parents": {
+            "several": sum(graph.in_degree(node.key) > 1 for node in nodes),
+            "chosen at random": sum(node.key in tied for node in nodes),
+        },
+        "labels": {
+            "replaced by the id": sum(given is None for _, given in labels),
+            "with the id added": sum(given not in (None, label) for label, given in labels),
+        },
         "tree": {
             "nodes": len(nodes),
             "edges": kept.number_of_edges(),
             "leaves": sum(degree == 0 for _, degree in kept.out_degree()),
             "height": max(levels),
-            "levels": [levels[level] for level in range(len(levels))],
+            "per level": [levels[level] for level in range(len(levels))],
         },
     }
     return BuiltTree(nodes, counts)
@@ -362,17 +366,6 @@ def _longest_paths(graph: nx.DiGraph, root: str, seed: int) -> tuple[dict[str, s
                 if drawn < 0:
                     break
     return above, depth, tied
-
-
-def _depth_first(above: dict[str, str | None], root: str, kept: set[str]) -> list[str]:
-    children: dict[str | None, list[str]] = defaultdict(list)
-    for node in sorted(kept, reverse=True):
-        children[above[node]].append(node)
-    order, stack = [], [root]
-    while stack:
-        order.append(stack.pop())
-        stack += children[order[-1]]
-    return order
 
 
 def _named(whole: nx.DiGraph, above: dict[str, str | None], order: list[str], joined: str | None) -> list[RawNode]:

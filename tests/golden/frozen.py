@@ -32,6 +32,7 @@ DROPPED: dict[str, str] = {
 # key of a JSON file -> why its numbers went
 DROPPED_KEYS = {
     "account": "the sum of the calls is in usage, with the same numbers",
+    "types-crossed": "placements and paper 2's types are no longer crossed",
     "outlook": "no forecast of power and of oracles any more",
     "optimism": "no simulated optimism of the winner any more",
     "recipe": "the text of a recipe, which has fewer keys",
