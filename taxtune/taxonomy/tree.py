@@ -255,9 +255,7 @@ class Taxonomy:
     @cached_property
     def leaves(self) -> IntArray:
         """Numbers of the nodes without children, ascending."""
-        has_child = np.zeros(len(self), dtype=bool)
-        has_child[self.parents[1:]] = True
-        return np.flatnonzero(~has_child)
+        return np.flatnonzero(self.sizes == 1)
 
     def path(self, index: int) -> tuple[str, ...]:
         """Returns the labels from the root to node `index`."""
@@ -289,11 +287,7 @@ class Taxonomy:
     @cached_property
     def lineage(self) -> NDArray[Any]:
         """Ancestors of each node from the root (column 0) down to itself, then -1; int32, shape (n, height + 1)."""
-        return self._levels.T
-
-    @cached_property
-    def _levels(self) -> NDArray[np.int32]:
-        """The columns of `lineage` as rows, each contiguous: what relations of many nodes look up."""
+        # The levels are rows here, each contiguous: relations of many nodes look one up.
         levels = np.full((self.height + 1, len(self)), -1, dtype=np.int32)
         above = np.arange(len(self))
         for level in range(self.height, -1, -1):
@@ -301,19 +295,28 @@ class Taxonomy:
             levels[level, there] = above[there]
             above[there] = self.parents[above[there]]
         levels.flags.writeable = False
-        return levels
+        return levels.T
 
-    @cached_property
-    def _by_depth(self) -> list[IntArray]:
-        return np.split(np.argsort(self.depth, kind="stable"), np.cumsum(np.bincount(self.depth))[:-1])
+    def _sums(self, values: ArrayLike) -> IntArray:
+        """The sum of a value over the nodes at and below each node, shape (n,)."""
+        sums, parents = np.asarray(values).tolist(), self.parents.tolist()
+        for node in range(len(sums) - 1, 0, -1):  # children come after their parents
+            sums[parents[node]] += sums[node]
+        return np.array(sums, dtype=np.int64)
 
     @cached_property
     def sizes(self) -> IntArray:
         """How many nodes are at or below each node, shape (n,)."""
-        sizes = np.ones(len(self), dtype=np.int64)
-        for nodes in reversed(self._by_depth[1:]):
-            np.add.at(sizes, self.parents[nodes], sizes[nodes])
-        return sizes
+        return self._sums(np.ones(len(self), dtype=np.int64))
+
+    @cached_property
+    def _leaf_counts(self) -> IntArray:
+        return self._sums(self.sizes == 1)
+
+    def leaves_below(self, nodes: ArrayLike) -> IntArray:
+        """Returns the number of leaves at or below nodes, elementwise."""
+        counts: IntArray = self._leaf_counts[np.asarray(nodes)]
+        return counts
 
     @cached_property
     def places(self) -> IntArray:
@@ -321,31 +324,18 @@ class Taxonomy:
 
         The nodes at and below v have the `sizes[v]` places from `places[v]` on.
         """
-        children = self._by_parent
-        before = np.cumsum(self.sizes[children]) - self.sizes[children]
-        ahead = np.zeros(len(self), dtype=np.int64)  # how many nodes are at and below the siblings before each
-        ahead[children] = before - before[self._child_range[self.parents[children]]]
-        places = np.zeros(len(self), dtype=np.int64)
-        for nodes in self._by_depth[1:]:
-            places[nodes] = places[self.parents[nodes]] + 1 + ahead[nodes]
-        return places
+        places, sizes, parents = [0] * len(self), self.sizes.tolist(), self.parents.tolist()
+        free = [1] * len(self)  # behind each node: the place of its next child
+        for node in range(1, len(self)):
+            above = parents[node]
+            places[node] = places[above] + free[above]
+            free[above] += sizes[node]
+        return np.array(places, dtype=np.int64)
 
     @cached_property
     def walk(self) -> IntArray:
         """The nodes in the order of their places, shape (n,)."""
         return np.argsort(self.places)
-
-    @cached_property
-    def _leaves_before(self) -> IntArray:
-        """How many leaves have a smaller place, shape (n + 1,)."""
-        is_leaf = self.sizes[self.walk] == 1
-        return np.concatenate([[0], np.cumsum(is_leaf)])
-
-    def leaves_below(self, nodes: ArrayLike) -> IntArray:
-        """Returns the number of leaves at or below nodes, elementwise."""
-        start = self.places[np.asarray(nodes)]
-        counts: IntArray = self._leaves_before[start + self.sizes[np.asarray(nodes)]] - self._leaves_before[start]
-        return counts
 
     def ancestors(self, index: int) -> IntArray:
         """Returns anc(v): the root first, `index` itself last (paper 1, eq. 1)."""

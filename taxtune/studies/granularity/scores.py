@@ -41,10 +41,7 @@ IntArray = NDArray[np.int64]
 
 _NEEDED = ("scores", "labels", "targets")
 _VECTORS = ("image_embeddings", "label_embeddings")
-_FORM = (
-    "A score file is an .npz file with the arrays `scores` (images × labels), `labels` and `targets`, or a CSV with "
-    "the columns image, label and one for each label."
-)
+_FORM = "Give an .npz file with `scores` (images × labels), `labels` and `targets`, or a CSV: image, label, labels…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,8 @@ class ScoreMatrix:
     def of(self, kept: NDArray[np.bool_], *notes: str) -> ScoreMatrix:
         """Returns the matrix of some of the images with further notes; `kept` has shape (images,)."""
         vectors = None if self.image_embeddings is None else self.image_embeddings[kept]
-        targets, scores, notes = self.targets[kept], self.scores[kept], (*self.notes, *notes)
-        return ScoreMatrix(self.name, targets, scores, vectors, self.label_embeddings, notes)
+        parts = (self.targets[kept], self.scores[kept], vectors, self.label_embeddings)
+        return ScoreMatrix(self.name, *parts, (*self.notes, *notes))
 
 
 def label_frame(tree: Taxonomy) -> pd.DataFrame:
@@ -85,15 +82,14 @@ def label_frame(tree: Taxonomy) -> pd.DataFrame:
 def matched(encoder: TextEncoder, targets: Sequence[int], queries: FloatMatrix, labels: FloatMatrix) -> ScoreMatrix:
     """Returns the rounded cosine of every image or text with every node's prompts (paper 3, eq. 1).
 
-    `targets` are the nodes of the images or texts, `queries` their unit vectors, shape (images, dimensions), and
-    `labels` those of the nodes' prompts, (nodes, dimensions).
+    `queries` are unit vectors of images or texts that show `targets`, and `labels` those of the nodes' prompts.
 
     Raises:
         ModelError: If a vector is missing.
     """
     check_vectors(encoder.name, {"labels": labels, "images or texts": queries})
-    nodes, scores = np.asarray(targets, dtype=np.int64), rounded(queries @ labels.T)
-    return ScoreMatrix(shown_name(encoder.name), nodes, scores, queries, labels)
+    scores = rounded(queries @ labels.T)
+    return ScoreMatrix(shown_name(encoder.name), np.asarray(targets, dtype=np.int64), scores, queries, labels)
 
 
 def check_targets(targets: IntArray, tree: Taxonomy, source: str) -> NDArray[np.bool_]:
@@ -104,9 +100,7 @@ def check_targets(targets: IntArray, tree: Taxonomy, source: str) -> NDArray[np.
     """
     keep = np.isin(targets, tree.leaves)
     if len(np.unique(targets[keep])) < 2:
-        remedy = (
-            "Label images with at least two of its most specific classes, or prune the taxonomy below their labels."
-        )
+        remedy = "Label them with at least two of its most specific classes, or prune the taxonomy below their labels."
         raise DataError("The images do not show two leaves of the taxonomy.", file=source, remedy=remedy)
     return keep
 
@@ -176,22 +170,17 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
     arrays = _read_npz(path) if path.suffix.lower() == ".npz" else _read_csv(path)
     _check(arrays, path)
     labels, scores = arrays["labels"], arrays["scores"]
-    columns = _nodes(labels, taxonomy, part, path)
-    kept = columns >= 0
+    columns, targets = (_nodes(arrays[name], taxonomy, part, path) for name in ("labels", "targets"))
+    kept, here = columns >= 0, targets >= 0
     nodes, counts = np.unique(columns[kept], return_counts=True)
     if (counts > 1).any():
         first, second = labels[columns == nodes[counts > 1][0]][:2].tolist()
         raise DataError(f"The columns {first!r} and {second!r} are the same node.", file=path, remedy="Keep one.")
-    lacking = ["/".join(taxonomy.path(i)) for i in np.setdiff1d(np.arange(1, len(taxonomy)), nodes).tolist()]
-    if lacking:
-        raise DataError(
-            f"{len(lacking):,} of {len(taxonomy):,} nodes of the taxonomy have no column, such as "
-            f"{', '.join(map(repr, lacking[:3]))}.",
-            file=path,
-            remedy="Score every label of the tree, or give the tree that was scored (use --root for a part of it).",
-        )
-    targets = _nodes(arrays["targets"], taxonomy, part, path)
-    here = targets >= 0
+    if lacking := ["/".join(taxonomy.path(i)) for i in np.setdiff1d(np.arange(1, len(taxonomy)), nodes).tolist()]:
+        some = ", ".join(map(repr, lacking[:3]))
+        message = f"{len(lacking):,} of {len(taxonomy):,} nodes of the taxonomy have no column, such as {some}."
+        remedy = "Score every label of the tree, or give the tree that was scored (use --root for a part of it)."
+        raise DataError(message, file=path, remedy=remedy)
     if not here.any():
         raise DataError("No image shows a node of the selected part.", file=path, value=taxonomy.labels[0])
     # Never fewer digits than the file has: two scores that became equal would be a tie that was never measured.
@@ -207,7 +196,7 @@ def read_scores(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None
         for some, what in ((here, "images are left out: label"), (kept, "columns are left out: node"))
         if not some.all()
     ]
-    return ScoreMatrix(str(path), targets, spread, of_images, of_labels, tuple(notes)).of(here)
+    return ScoreMatrix(str(path), targets, spread, of_images, of_labels).of(here, *notes)
 
 
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
@@ -250,7 +239,7 @@ def _check(arrays: dict[str, NDArray[Any]], path: Path) -> None:
     if scores.ndim != 2 or scores.dtype.kind not in "fiu" or not len(scores):
         shape = f"shape {scores.shape}, {scores.dtype}"
         raise DataError("`scores` must be a table of numbers, images × labels.", file=path, value=shape)
-    for name, rows in {"labels": scores.shape[1], "targets": scores.shape[0]}.items():
+    for name, rows in zip(("targets", "labels"), scores.shape, strict=True):
         if arrays[name].shape != (rows,):
             message = f"`{name}` must have {rows} entries to go with `scores` of shape {scores.shape}."
             raise DataError(message, file=path, value=arrays[name].shape)
@@ -265,9 +254,7 @@ def _check(arrays: dict[str, NDArray[Any]], path: Path) -> None:
         [rows.shape for rows in vectors] == [(n, *vectors[0].shape[-1:]) for n in scores.shape]
         and all(rows.dtype.kind in "fiu" and np.isfinite(rows).all() and rows.any(axis=1).all() for rows in vectors)
     ):
-        message = (
-            f"`{_VECTORS[0]}` and `{_VECTORS[1]}` must hold a finite vector for each image and label, none all zeros."
-        )
+        message = "`image_embeddings` and `label_embeddings` must hold a finite vector for each, none all zeros."
         raise DataError(message, file=path, value=[rows.shape for rows in vectors])
 
 
