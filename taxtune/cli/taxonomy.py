@@ -241,18 +241,9 @@ def _keep(read: Sequence[Path | None], out: Path) -> None:
 
 
 def _print_report(report: TaxonomyReport) -> None:
-    notes = len(report.defects) - len(report.breaking)
-    ranks = ", ".join(f"{count:,} {rank or 'without rank'}" for rank, count in report.ranks.items())
-    lines = [
-        f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}",
-        f"nodes    {report.nodes:,}" + ("" if report.leaves is None else f", of them {report.leaves:,} leaves"),
-        f"ranks    {ranks}",
-        f"aliases  {report.aliases:,}",
-        f"defects  {len(report.breaking):,} that break the tree, {notes:,} notes",
-    ]
-    if report.height is not None:
-        levels = ", ".join(f"{n:,}" for n in report.levels)
-        lines.insert(2, f"depth    {report.height} edges; nodes per level: {levels}")
+    lines = [f"{report.file}: {report.format}, {'a tree' if report.ok else 'not a tree'}", *_summary(report.counts)]
+    breaking = sum(defect.breaks for defect in report.defects)
+    lines.append(f"defects  {breaking:,} that break the tree, {len(report.defects) - breaking:,} notes")
     for defect in report.defects:
         where = defect.file if defect.row is None else f"{defect.file}:{defect.row}"
         value = "" if defect.value is None else f" (got {defect.value!r})"
@@ -261,8 +252,11 @@ def _print_report(report: TaxonomyReport) -> None:
     print(visible("\n".join(lines)))
 
 
-def _summary(counts: dict[str, dict[str, Any]]) -> Iterator[str]:
-    for what, named in counts.items():
-        cells = [f"{name} {n:,}" if isinstance(n, int) else f"{name} {n}" for name, n in [*named.items()][:_MOST]]
-        more = f" and {len(named) - _MOST:,} more" if len(named) > _MOST else ""
-        yield f"{what:<9}{', '.join(cells) or 'none'}{more}"
+def _summary(counts: dict[str, Any]) -> Iterator[str]:
+    for what, value in counts.items():
+        if isinstance(value, dict):
+            cells = [f"{name or 'none'} {n:,}" if isinstance(n, int) else f"{name} {n}" for name, n in value.items()]
+            more = f" and {len(cells) - _MOST:,} more" if len(cells) > _MOST else ""
+            yield f"{what:<9}{', '.join(cells[:_MOST]) or 'none'}{more}"
+        else:
+            yield f"{what:<9}{value:,}" if isinstance(value, int) else f"{what:<9}{value}"

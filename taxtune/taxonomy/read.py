@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -187,48 +187,32 @@ def _format_of(text: str, data: object, file: Path, name: str) -> str:
 # -- looking a file over -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TaxonomyReport:
+class TaxonomyReport(NamedTuple):
     """What there is to know of a taxonomy file.
 
     Attributes:
         file: The file.
         format: The format that it was read as.
-        nodes: Number of distinct nodes, the root included.
-        aliases: Number of aliases that the file gives.
-        ranks: Number of nodes of each rank, in the order in which the ranks first occur; nodes without one under "".
-        leaves: Number of nodes without children; None where a defect breaks the tree.
-        height: Edges on the longest way from the root to a leaf; None where a defect breaks the tree.
-        levels: Number of nodes at each depth, the root's first; empty where a defect breaks the tree.
+        counts: How many nodes and aliases there are, and nodes of each rank ("" for none) in the order in which the
+            ranks first occur; of a tree also its leaves, its height in edges, and its nodes at each depth (levels).
         defects: Every defect and note, in the order of the rows.
-        taxonomy: The tree without English names added; None where a defect breaks it.
     """
 
     file: str
     format: str
-    nodes: int
-    aliases: int
-    ranks: dict[str, int]
-    leaves: int | None
-    height: int | None
-    levels: tuple[int, ...]
+    counts: dict[str, Any]
     defects: list[Defect]
-    taxonomy: Taxonomy | None = field(repr=False, compare=False)
-
-    @property
-    def breaking(self) -> list[Defect]:
-        """The defects that break the tree."""
-        return [defect for defect in self.defects if defect.breaks]
 
     @property
     def ok(self) -> bool:
         """Whether the file is a rooted tree of named nodes; there may be notes."""
-        return not self.breaking
+        return not any(defect.breaks for defect in self.defects)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the report as plain values, for JSON."""
-        names = ("file", "format", "ok", "nodes", "leaves", "height", "levels", "ranks", "aliases")
-        return {name: getattr(self, name) for name in names} | {"defects": [asdict(defect) for defect in self.defects]}
+        return {"file": self.file, "format": self.format, "ok": self.ok, **self.counts} | {
+            "defects": [asdict(defect) for defect in self.defects]
+        }
 
 
 def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | None = None) -> TaxonomyReport:
@@ -238,18 +222,11 @@ def check_taxonomy(path: str | Path, format: str = "auto", root_label: str | Non
     """
     raw = parse_taxonomy(path, format=format, root_label=root_label)
     order, defects = assemble(raw)
-    taxonomy = None if any(defect.breaks for defect in defects) else Taxonomy.from_nodes(order, raw.file)
     nodes = {node.key: node for node in reversed(raw.nodes)}
     ranks = Counter(node.rank or "" for node in reversed(nodes.values()))
-    return TaxonomyReport(
-        file=raw.file,
-        format=raw.format,
-        nodes=len(nodes),
-        aliases=sum(len(node.aliases) for node in nodes.values()),
-        ranks=dict(ranks),
-        leaves=None if taxonomy is None else len(taxonomy.leaves),
-        height=None if taxonomy is None else taxonomy.height,
-        levels=() if taxonomy is None else tuple(np.bincount(taxonomy.depth).tolist()),
-        defects=defects,
-        taxonomy=taxonomy,
-    )
+    aliases = sum(len(node.aliases) for node in nodes.values())
+    report = TaxonomyReport(raw.file, raw.format, {"nodes": len(nodes), "aliases": aliases, "ranks": ranks}, defects)
+    if report.ok:
+        tree = Taxonomy.from_nodes(order, raw.file)
+        report.counts.update(leaves=len(tree.leaves), height=tree.height, levels=np.bincount(tree.depth).tolist())
+    return report

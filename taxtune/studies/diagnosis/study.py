@@ -45,7 +45,8 @@ from taxtune.metrics.statistics import (
 from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.report.scores import interval
 from taxtune.studies.contestants import check_measures, question_of, text_scores
-from taxtune.studies.output import both_trees_table, draw_intervals, frame_table
+from taxtune.studies.figures import draw_dots
+from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.studies.scoring import measure_notes, place_texts
 from taxtune.taxonomy import Taxonomy
 
@@ -380,31 +381,16 @@ def _tags_table(frame: pd.DataFrame, views: dict[str, list[Any]], *, resamples: 
 
 
 def draw_costs(costs: pd.DataFrame) -> Figure:
-    """Draws two panels that share their rows: the share of each type, and its cost in hP and hR with intervals.
+    """Draws the cost of each type in hP and hR with intervals, and how many answers are of the type.
 
     Args:
-        costs: A row per type: type, count, share, and for hp and hr the cost and its low and high end.
+        costs: A row per type: type, count, and for hp and hr the cost and its low and high end.
     """
-    from matplotlib.figure import Figure
-
-    from taxtune.report.drawing import COLOURS, GREY
-
-    rows = np.arange(len(costs))
-    figure = Figure(figsize=(8.4, 0.46 * len(costs) + 1.3), layout="constrained")
-    shares, losses = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.5))
-    bars = shares.barh(rows, 100 * costs["share"], height=0.62, color=GREY)
-    shares.bar_label(bars, [f" {count:,}" for count in costs["count"]], fontsize=9)
-    shares.margins(x=0.18)
-    shares.set_xlabel("share of answers, %")
-    shares.set_yticks(rows, costs["type"].tolist())
-    shares.invert_yaxis()
-    for offset, metric, name, marker in ((-0.17, "hp", "hP", "o"), (0.17, "hr", "hR", "v")):
-        ends = costs[[f"{metric}_cost", f"{metric}_low", f"{metric}_high"]].itertuples(index=False)
-        label = f"cost in {name} (1 − {name} = {costs[f'{metric}_cost'].sum():.3f})"
-        look: dict[str, Any] = {"fmt": marker, "color": COLOURS[metric], "elinewidth": 1.4, "markersize": 5}
-        draw_intervals(losses, rows + offset, [Interval(*row) for row in ends], label=label, **look)
-    losses.hlines(rows[:-1] + 0.5, *losses.get_xlim(), color="#e4e4e4", linewidth=0.7, zorder=0)
-    losses.axvline(0, color=GREY, lw=0.8)
-    losses.set_xlabel("taken from the mean over all answers")
-    losses.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    return figure
+    names = [f"{kind} ({count:,})" for kind, count in zip(costs["type"], costs["count"], strict=True)]
+    parts = []
+    for metric, shown in (("hp", "hP"), ("hr", "hR")):
+        part = costs[[f"{metric}_cost", f"{metric}_low", f"{metric}_high"]].set_axis(
+            ["estimate", "low", "high"], axis=1
+        )
+        parts.append(part.assign(panel="", name=names, series=f"cost in {shown} (sum {part['estimate'].sum():.3f})"))
+    return draw_dots(pd.concat(parts), "taken from the mean over all answers", zero=True)
