@@ -12,12 +12,13 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from taxtune.errors import DataError
 from taxtune.studies.embedding import plural
@@ -42,10 +43,8 @@ class Image(NamedTuple):
 # -- reading COCO -----------------------------------------------------------------------------------------------------
 
 
-class _Entry(BaseModel):
+class _Entry(BaseModel, coerce_numbers_to_str=True, str_strip_whitespace=True):
     """An entry of a file; ids may be numbers or texts."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True, str_strip_whitespace=True)
 
 
 class _File(_Entry):
@@ -90,29 +89,33 @@ def read_images(
         DataError: If a file is not of its format, an id is unknown or repeated, or fewer than two images have both.
     """
     text_file, object_file = _parse(captions, _Captions), _parse(instances, _Instances)
-    ids = {image.id for image in text_file.images}
+    ids = [image.id for image in text_file.images]
+    listed = set(ids)
     names = {category.id: category.name for category in object_file.categories}
     for path, entries in (
-        (captions, [image.id for image in text_file.images]),
+        (captions, ids),
         (instances, [category.id for category in object_file.categories]),
         (instances, [category.name for category in object_file.categories]),
     ):
         if repeated := [entry for entry, count in Counter(entries).items() if count > 1]:
             raise DataError("The file repeats an id or a category's name.", file=path, value=repeated[0])
     for path, key, keys, known in (
-        (captions, "image_id", [entry.image_id for entry in text_file.annotations], ids),
-        (instances, "category_id", [entry.category_id for entry in object_file.annotations], names),
+        (captions, "image_id", [entry.image_id for entry in text_file.annotations], listed),
+        (instances, "category_id", [entry.category_id for entry in object_file.annotations], names.keys()),
     ):
         wrong = next((i for i, value in enumerate(keys) if value not in known), None)
         if wrong is not None:
             raise DataError(f"annotations[{wrong}]: its {key} is not in the file.", file=path, value=keys[wrong])
     texts = _by_image((entry.image_id, entry.caption) for entry in text_file.annotations)
     labels = _by_image((entry.image_id, names[entry.category_id]) for entry in object_file.annotations)
-    stories = [] if narratives is None else _read_narratives(narratives)
-    # Localized Narratives write some ids with leading zeros.
-    long = _by_image((e.image_id if e.image_id in ids else e.image_id.lstrip("0"), e.caption) for e in stories)
-    if stories and not long.keys() & ids:
-        raise DataError("No narrative describes an image in the captions file.", file=narratives)
+    long: dict[str, tuple[str, ...]] = {}
+    if narratives is not None:
+        lines = enumerate(read_text(narratives, error=DataError, what="narratives").split("\n"), start=1)
+        stories = [_parse(narratives, _Caption, line, row) for row, line in lines if line.strip()]
+        # Localized Narratives write some ids with leading zeros.
+        long = _by_image((e.image_id if e.image_id in listed else e.image_id.lstrip("0"), e.caption) for e in stories)
+        if long.keys().isdisjoint(ids):
+            raise DataError("No narrative describes an image in the captions file.", file=narratives)
     images = [
         Image(image.id, image.file_name, texts[image.id], labels[image.id], long.get(image.id, ()))
         for image in text_file.images
@@ -121,16 +124,11 @@ def read_images(
     if len(images) < 2:
         remedy = f"Check that {instances} is from the same split."
         raise DataError("At least two images need both captions and object labels.", file=captions, remedy=remedy)
-    dropped, strangers = len(ids) - len(images), len((labels.keys() | long.keys()) - ids)
+    dropped, strangers = len(ids) - len(images), len((labels.keys() | long.keys()) - listed)
     notes = [f"Left out: {dropped:,} of {len(ids):,} images, without caption or object label."] if dropped else []
     if strangers:
         notes.append(f"Left out: objects or narratives of {strangers:,} images that are not in the captions file.")
     return images, list(names.values()), notes
-
-
-def _read_narratives(path: Path) -> list[_Caption]:
-    lines = read_text(path, error=DataError, what="narratives").split("\n")
-    return [_parse(path, _Caption, line, row) for row, line in enumerate(lines, start=1) if line.strip()]
 
 
 def _parse(path: Path, kind: type[T], line: str | None = None, row: int | None = None) -> T:
@@ -146,7 +144,7 @@ def _parse(path: Path, kind: type[T], line: str | None = None, row: int | None =
 
 
 def _by_image(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-    """Returns the distinct texts of each image, with single spaces; images without any are not in it."""
+    """The distinct texts of each image, with single spaces; images without any are not in it."""
     by_image: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for image, text in pairs:
         if text.strip():
@@ -281,7 +279,7 @@ def make_texts(
             "narrative": image.narratives,
             "random": _drawn(every[owner != i], image.captions, negatives, rng),
             "related": _drawn(every[np.isin(owner, related) & (owner != i)], image.captions, negatives, rng),
-            "altered": [*altered_captions(image, words, find, wanted=negatives, rng=rng)],
+            "altered": islice(altered_captions(image, words, find, rng), negatives),
         }
         rows += [(image.id, image.file, kind, text) for kind, some in texts.items() for text in some]
     return pd.DataFrame(rows, columns=["image", "file", "kind", "text"])
@@ -299,12 +297,7 @@ def _drawn(pool: Sequence[str], own: Sequence[str], n: int, rng: np.random.Gener
 
 
 def altered_captions(
-    image: Image,
-    words: dict[str, Words],
-    find: Callable[[str], list[Mention]],
-    *,
-    wanted: int | None = None,
-    rng: np.random.Generator | None = None,
+    image: Image, words: dict[str, Words], find: Callable[[str], list[Mention]], rng: np.random.Generator
 ) -> Iterator[str]:
     """Yields distinct captions with one object replaced by one that neither labels nor captions of the image name.
 
@@ -312,21 +305,15 @@ def altered_captions(
         image: The image.
         words: The words for all categories.
         find: Finds mentions of categories, see `mention_finder`.
-        wanted: At most this many; None for all.
-        rng: Draws them at random; None for a fixed order.
+        rng: Draws their order.
     """
     shown = {*image.labels, *(m.category for text in (*image.captions, *image.narratives) for m in find(text))}
     absent = [category for category in words if category not in shown]
     slots = [(caption, mention) for caption in image.captions for mention in find(caption) if is_head(caption, mention)]
     seen = {caption.casefold() for caption in image.captions}
-    made = 0
-    total = len(slots) * len(absent)
-    for number in range(total) if rng is None else rng.permutation(total):
-        if made == wanted:
-            return
+    for number in rng.permutation(len(slots) * len(absent)):
         (caption, mention), category = slots[number // len(absent)], absent[number % len(absent)]
         text = swapped(caption, mention, words[category])
         if text not in seen and text.casefold() not in seen:
             seen.add(text)
-            made += 1
             yield text

@@ -116,7 +116,7 @@ def test_one_class_is_an_error() -> None:
         hierarchy(matrix(targets=(3, 3, 3, 3)), TREE)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(0, 10), min_size=2, max_size=11), st.integers(0, 10_000))
 def test_it_is_what_networkx_and_scikit_learn_say(above: list[int], seed: int) -> None:
     parents = [-1, *(min(parent, child) for child, parent in enumerate(above))]

@@ -36,8 +36,8 @@ def data(tmp_path: Path) -> Data:
     return images, read_words(categories)
 
 
-def altered(image: Image, words: dict[str, Words], **more: Any) -> list[str]:
-    return list(altered_captions(image, words, mention_finder(words), **more))
+def altered(image: Image, words: dict[str, Words], seed: int = 0) -> list[str]:
+    return list(altered_captions(image, words, mention_finder(words), np.random.default_rng(seed)))
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -176,9 +176,13 @@ def test_altered_captions_name_what_neither_labels_nor_captions_do(data: Data) -
     images, words = data
     # In the first image: dog and couch.
     names = ("person", "cat", "umbrella", "hot dog", "pair of skis")
-    assert altered(images[0], words) == [
-        f"A{'n' if name[0] == 'u' else ''} {name} sits on an orange couch." for name in names
-    ] + [f"A dog sits on an orange {name}." for name in names] + [f"An old {name} resting indoors" for name in names]
+    texts = altered(images[0], words)
+    assert len(texts) == len(set(texts))
+    assert set(texts) == {
+        *(f"A{'n' if name[0] == 'u' else ''} {name} sits on an orange couch." for name in names),
+        *(f"A dog sits on an orange {name}." for name in names),
+        *(f"An old {name} resting indoors" for name in names),
+    }
     # The second has no label "hot dog", but a caption with one.
     texts = altered(images[1], words)
     assert not any("hot dog and" in text for text in texts)
@@ -186,17 +190,11 @@ def test_altered_captions_name_what_neither_labels_nor_captions_do(data: Data) -
     assert altered(Image("1", "1.jpg", ("A quiet street", "شارع هادئ"), ("car",)), read_words(("car", "dog"))) == []
 
 
-def test_drawn_alterations_are_some_of_all_and_equally_likely(data: Data) -> None:
+def test_alterations_are_drawn_in_any_order(data: Data) -> None:
     images, words = data
-    for image in images:
-        every = altered(image, words)
-        some = altered(image, words, wanted=4, rng=np.random.default_rng(1))
-        assert len(some) == len(set(some)) == min(4, len(every))
-        assert set(some) <= set(every)
-        assert sorted(altered(image, words, wanted=10**6, rng=np.random.default_rng(1))) == sorted(every)
-    drawn = Counter(altered(images[0], words, wanted=1, rng=np.random.default_rng(seed))[0] for seed in range(1500))
-    assert len(drawn) == 15
-    assert min(drawn.values()) > 60  # 100 is expected, give or take 10
+    first = Counter(altered(images[0], words, seed)[0] for seed in range(500))
+    assert len(first) == 15
+    assert min(first.values()) > 12  # 33 are expected, give or take 6
 
 
 def test_the_texts_of_images(data: Data) -> None:
@@ -225,8 +223,8 @@ def test_no_wrong_caption_is_one_of_its_own() -> None:
         assert sorted(texts) == sorted(f"Image {j}" for j in range(10) if str(j) != image), kind
 
 
-def test_a_caption_of_a_megabyte_is_altered_a_few_times() -> None:
-    long = "a dog and a cat and " * 50_000
+def test_a_very_long_caption_is_altered_a_few_times() -> None:
+    long = "a dog and a cat and " * 10_000
     images = [Image(str(i), f"{i}.jpg", (f"{long} {i}",), ("dog",)) for i in range(2)]
     made = make_texts(images, read_words(("dog", "cat", "couch", "skis")), TEMPLATE, negatives=3)
     texts = made.loc[made["kind"] == "altered", "text"]
