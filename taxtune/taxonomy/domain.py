@@ -67,18 +67,20 @@ class Domain:
         Raises:
             TaxonomyError: If it is on neither, or the part has several nodes of that name.
         """
-        name = reference if isinstance(reference, str) else None
-        if name is not None and (self.tree.find(name) or name in self.tree.by_id):
+        is_text = isinstance(reference, str)
+        name = str(reference) if is_text else ""
+        if self.tree.find(name) or name in self.tree.by_id:
             return self.tree.resolve(name)
-        path = [part.strip() for part in name.split("/") if part.strip()] if name is not None else list(reference)
-        if name is None or len(path) > 1:
+        path = [part.strip() for part in name.split("/") if part.strip()] if is_text else list(reference)
+        is_path = not is_text or len(path) > 1
+        if is_path:
             with suppress(TaxonomyError):
                 return self.tree.resolve(path)
         # On the whole tree only what is there is looked up: to suggest the nearest of many names takes long.
-        known = name is not None and bool(self.full.find(name))
-        if name is None or len(path) > 1 or known or name in self.full.by_id:
+        known = bool(self.full.find(name))
+        if is_path or known or name in self.full.by_id:
             try:
-                return self.inside(self.full.resolve(path if name is None else name))
+                return self.inside(self.full.resolve(name or path))
             except TaxonomyError:
                 if known:
                     return None  # several nodes, and none of them in the part

@@ -159,7 +159,6 @@ class PathCollector:
         aliases: tuple[str, ...] = (),
         leads: tuple[str, ...] = (),
         key: str | None = None,
-        identity: object = None,
     ) -> None:
         """Adds the node that a row states, and those above it that no row states.
 
@@ -170,7 +169,6 @@ class PathCollector:
             aliases: Other names of the last node.
             leads: Names that lead an answer to the last node.
             key: Its id, if it has one.
-            identity: What else the row says about the node, such as the class number of a data set.
         """
         full = (*self._root, *path)
         ranks = [None] * len(full) if ranks is None else [*(None for _ in self._root), *ranks]
@@ -178,7 +176,7 @@ class PathCollector:
             message, shown = f"The path has more than {_MOST_LEVELS} names.", "/".join(full[:8]) + "/…"
             remedy = "Give the tree as edges, with the columns child and parent."
             raise TaxonomyError(message, file=self.raw.file, row=row, value=shown, remedy=remedy)
-        statement = (aliases, leads, ranks, identity, key)
+        statement = (aliases, leads, ranks, key)
         if full in self._stated:
             first, stated = self._stated[full]
             self.raw.repeated("node", first, row, "/".join(full), same=stated == statement)

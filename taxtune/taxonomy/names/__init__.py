@@ -25,7 +25,7 @@ __all__ = ["EnglishNames", "attach_english_names", "read_english_names"]
 
 
 class EnglishNames(NamedTuple):
-    """One row of a file: the node's rank and Latin label, an ancestor's or "", its English names, and the file."""
+    """A row of a file: the node's rank and Latin label, an ancestor's label or "", its English names, and the file."""
 
     rank: str
     name: str

@@ -27,29 +27,13 @@ if TYPE_CHECKING:
 __all__ = ["is_obo", "is_rdf", "read_obo", "read_rdf"]
 
 # What the suffix of a file says about its syntax, as rdflib calls it.
-_SUFFIXES = {
-    f".{suffix}": syntax
-    for syntax, suffixes in (
-        *(("turtle", "ttl turtle"), ("xml", "rdf owl skos"), ("n3", "n3"), ("nt", "nt"), ("trig", "trig")),
-        ("json-ld", "jsonld"),
-    )
-    for suffix in suffixes.split()
-}
+_SUFFIXES = dict.fromkeys((".ttl", ".turtle"), "turtle") | dict.fromkeys((".rdf", ".owl", ".skos"), "xml")
+_SUFFIXES |= {".n3": "n3", ".nt": "nt", ".trig": "trig", ".jsonld": "json-ld"}
 _RANK = "http://rs.tdwg.org/dwc/terms/taxonRank"
 _OBO = "http://www.geneontology.org/formats/oboInOwl#"
 # An entity for a namespace, as OWL's are; a few that stand for others can stand for gigabytes.
 _NAMESPACE = re.compile(r"""<!ENTITY\s+[\w.-]+\s+(["'])[^&%<"']{0,200}\1\s*>""")
 _SYNONYM = re.compile(r'"(?P<text>(?:[^"\\]|\\.)*)"\s*(?P<scope>EXACT)?')
-
-
-def _load_rdflib() -> Any:
-    try:
-        import rdflib
-    except ImportError as error:
-        raise MissingExtraError("rdflib", "rdf", "A taxonomy in RDF") from error
-    # It warns of every date that it cannot read; dates are no part of a tree.
-    logging.getLogger("rdflib").setLevel(logging.ERROR)
-    return rdflib
 
 
 def is_rdf(text: str, path: Path) -> bool:
@@ -81,7 +65,12 @@ def read_rdf(text: str, path: Path, name: str, root: str | None = None) -> RawTa
         MissingExtraError: If rdflib is not installed.
         TaxonomyError: If the file cannot be read, or holds neither concepts nor classes.
     """
-    rdflib = _load_rdflib()
+    try:
+        import rdflib
+    except ImportError as error:
+        raise MissingExtraError("rdflib", "rdf", "A taxonomy in RDF") from error
+    # It warns of every date that it cannot read; dates are no part of a tree.
+    logging.getLogger("rdflib").setLevel(logging.ERROR)
     skos, rdfs, owl = rdflib.SKOS, rdflib.RDFS, rdflib.OWL
     obo = rdflib.Namespace(_OBO)
     graph = _graph(rdflib, text, _syntax(text, path) or "turtle", name)

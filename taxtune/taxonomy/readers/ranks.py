@@ -18,7 +18,7 @@ __all__ = ["LIFE", "has_ranks", "is_categories", "read_categories", "read_ranks"
 #: The label of the root of living things.
 LIFE = "life"
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
-_USED = (*_RANKS, "species", "name", "specific_epithet", "common_name", "id")
+_USED = (*_RANKS, "species", "name", "specific_epithet", "common_name")
 
 
 def has_ranks(header: Iterable[str]) -> bool:
@@ -101,7 +101,7 @@ def _add(collector: PathCollector, row: int, values: Mapping[str, str]) -> None:
     # A common name that merely repeats the Latin one, upper and lower case alike, is none.
     common = split_names(values.get("common_name", ""))
     aliases = tuple(name for name in common if name.casefold() != names[-1].casefold())
-    collector.add(row, names, ranks, aliases, identity=values.get("id"))
+    collector.add(row, names, ranks, aliases)
 
 
 def _species(values: Mapping[str, str]) -> str:
