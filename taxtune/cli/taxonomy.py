@@ -44,7 +44,7 @@ def enrich(
     from taxtune.authoring.enrich import apply_proposals, proposals_csv, propose_names, read_proposals
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.taxonomy.readers.rows import paths_csv, write_taxonomy
+    from taxtune.taxonomy.rows import paths_csv, write_taxonomy
     from taxtune.wordnet import INSTALL, find_wordnet
 
     if out is not None:
@@ -101,7 +101,7 @@ def from_labels(
     from taxtune.authoring.label_tree import tree_by_wordnet
     from taxtune.authoring.labels import read_labels
     from taxtune.authoring.senses import choice_lines, choices_csv
-    from taxtune.taxonomy.readers.rows import paths_csv, write_taxonomy
+    from taxtune.taxonomy.rows import paths_csv, write_taxonomy
 
     if out is not None:
         _keep([labels, synsets], out)
@@ -198,7 +198,7 @@ def convert(
     Labels, ranks, aliases, leads and ids go along: reading OUT gives the same tree.
     """
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.taxonomy.readers.rows import write_taxonomy
+    from taxtune.taxonomy.rows import write_taxonomy
 
     _keep([Path(file)], out)
     taxonomy = read_taxonomy(file, format=format, names=names, root_label=root_label)

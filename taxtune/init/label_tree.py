@@ -14,7 +14,7 @@ from taxtune.errors import RecipeError, shortened
 from taxtune.init.source import Source
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
-from taxtune.taxonomy.readers.rows import write_taxonomy
+from taxtune.taxonomy.rows import write_taxonomy
 
 __all__ = ["MadeTree", "make_tree"]
 

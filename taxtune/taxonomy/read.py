@@ -1,6 +1,6 @@
 """From a taxonomy file to a tree: which format it is in, what reads it, and what is wrong with it.
 
-A new format is a function in `readers` that turns a file into a `RawTaxonomy`, its name in `FORMATS`, and a line in
+A new format is a function that turns a file into a `RawTaxonomy`, its name in `FORMATS`, and a line in
 `_format_of` that knows it by suffix, header or first key.
 """
 
@@ -19,9 +19,9 @@ from taxtune.errors import TaxonomyError
 from taxtune.plugins import find_plugin, plugin_names
 from taxtune.resources import builtin_trees
 from taxtune.tables import header_of, parse_table, read_text
+from taxtune.taxonomy import nested_json, ontologies, ranks, rows
 from taxtune.taxonomy.names import attach_english_names
 from taxtune.taxonomy.raw import ROOT, Defect, RawTaxonomy, add_root, assemble
-from taxtune.taxonomy.readers import nested_json, ontologies, ranks, rows
 from taxtune.taxonomy.tree import Taxonomy, tree_of
 
 __all__ = ["FORMATS", "Reader", "TaxonomyReport", "as_taxonomy", "check_taxonomy", "parse_taxonomy", "read_taxonomy"]
@@ -55,11 +55,10 @@ def read_taxonomy(
     Args:
         path: A file, or "builtin:NAME" for one that comes with taxtune: that of the embedded field guide
             ("builtin:fieldguide") or of another recipe.
-        format: One of `FORMATS`: "paths" and "edges" (see `readers.rows`), "inat21-csv" and "inat21-json"
-            (`readers.ranks`), "nested-json", "rdf" and "obo" (`readers.ontologies`; need the extras of these names);
-            "auto" is whichever the content is. Or a name that an installed package adds to the entry points
-            "taxtune.readers", or such a reader itself: a function that takes the path and perhaps `root_label` and
-            returns a `RawTaxonomy`.
+        format: One of `FORMATS`: "paths" and "edges" (see `rows`), "inat21-csv" and "inat21-json" (`ranks`),
+            "nested-json", "rdf" and "obo" (`ontologies`; need the extras of these names); "auto" is whichever the
+            content is. Or a name that an installed package adds to the entry points "taxtune.readers", or such a
+            reader itself: a function that takes the path and perhaps `root_label` and returns a `RawTaxonomy`.
         names: Whether to add English names to nodes with Latin labels and ranks (see `taxtune.taxonomy.names`).
         root_label: The label of the root where the format adds one.
 

@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from taxtune.errors import TaxonomyError
 from taxtune.progress import note
 from taxtune.tables import clean
+from taxtune.taxonomy.nested_json import read_nested
 from taxtune.taxonomy.raw import RawNode, RawTaxonomy, assemble
-from taxtune.taxonomy.readers.nested_json import read_nested
-from taxtune.taxonomy.readers.rows import raw_from_edges, raw_from_paths
+from taxtune.taxonomy.rows import raw_from_edges, raw_from_paths
 
 __all__ = ["Taxonomy", "tree_of"]
 

@@ -16,7 +16,7 @@ from taxtune.authoring.labels import as_labels, read_labels
 from taxtune.authoring.senses import Choice, choices_csv, choose_synsets, read_choices, senses_on_tree
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.taxonomy.readers.rows import write_taxonomy
+from taxtune.taxonomy.rows import write_taxonomy
 from taxtune.wordnet import WordNet
 from tests.authoring.food_wordnet import SENSES
 
