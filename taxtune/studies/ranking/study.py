@@ -150,7 +150,7 @@ def draw_ranks(ranks: pd.DataFrame) -> Figure:
     curves = ranks.rename(columns={"model": "series", "measure": "x", "rank": "estimate", "2.5 %": "low"})
     curves = curves.rename(columns={"97.5 %": "high"}).assign(panel="", way="")
     figure = draw_curves(curves, "rank, with its 95 % bootstrap interval")
-    figure.axes[0].invert_yaxis()
+    figure.axes[0].set(ylim=(ranks["model"].nunique() + 0.5, 0.5), yticks=range(1, ranks["model"].nunique() + 1))
     return figure
 
 
