@@ -16,7 +16,7 @@ from taxtune.progress import note
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
-    from taxtune.taxonomy import TaxonomyReport
+    from taxtune.taxonomy import Taxonomy, TaxonomyReport
 
 __all__ = ["build", "check", "convert", "enrich", "from_labels", "show", "taxonomy_app"]
 
@@ -44,7 +44,6 @@ def enrich(
     from taxtune.authoring.enrich import apply_proposals, proposals_csv, propose_names, read_proposals
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy import read_taxonomy
-    from taxtune.taxonomy.rows import paths_csv, write_taxonomy
     from taxtune.wordnet import INSTALL, find_wordnet
 
     if out is not None:
@@ -53,10 +52,7 @@ def enrich(
         # Without the English names that come with taxtune: they are added when the new file is read.
         tree = read_taxonomy(file, format=format, names=False, root_label=root_label)
         more, counts = apply_proposals(tree, read_proposals(apply, tree))
-        if out is None:
-            print(paths_csv(more), end="")
-        else:
-            write_taxonomy(more, out, force=True)
+        _write(more, out)
         left = f"{counts['marked']:,} marked, {counts['already there']:,} that the tree has"
         print(f"taxtune: {counts['added']:,} names added; not added: {left}", file=sys.stderr)
         return
@@ -101,7 +97,6 @@ def from_labels(
     from taxtune.authoring.label_tree import tree_by_wordnet
     from taxtune.authoring.labels import read_labels
     from taxtune.authoring.senses import choice_lines, choices_csv
-    from taxtune.taxonomy.rows import paths_csv, write_taxonomy
 
     if out is not None:
         _keep([labels, synsets], out)
@@ -116,10 +111,9 @@ def from_labels(
     )
     # The tree may be what standard output is for.
     print(*lines, *choice_lines(choices), sep="\n", file=sys.stderr if out is None else sys.stdout)
+    _write(taxonomy, out)
     if out is None:
-        print(paths_csv(taxonomy), end="")
         return
-    write_taxonomy(taxonomy, out, force=True)
     note(f"wrote the tree to {out}")
     beside = out.with_name(f"{out.stem}.synsets.csv")
     if synsets is None or synsets.resolve() != beside.resolve():
@@ -232,6 +226,15 @@ def show(
             others = taxonomy.names(child)[1:]
             lines.append("  " * level + taxonomy.labels[child] + (f" ({'; '.join(others)})" if others else ""))
     print(visible("\n".join(lines)))
+
+
+def _write(tree: Taxonomy, out: Path | None) -> None:
+    from taxtune.taxonomy.rows import paths_csv, write_taxonomy
+
+    if out is None:
+        print(paths_csv(tree), end="")
+    else:
+        write_taxonomy(tree, out, force=True)
 
 
 def _keep(read: Sequence[Path | None], out: Path) -> None:

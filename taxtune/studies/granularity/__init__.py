@@ -101,29 +101,22 @@ class GranularitySettings(ApiSettings, AnswerSettings, TreeSettings):
                     f"The form `{self.form}` does not use --{name.replace('_', '-')}.",
                     remedy=f"Use it with --form {' or '.join(forms)}.",
                 )
-        ranked, of_images = self.form in _IMAGES, self.data is not None
+        ranked, of_images, language = self.form in _IMAGES, self.data is not None, self.form == "language"
         kinds = [spec.partition(":")[0] for spec in self.model]
-        wrong = {
-            "No captions were given: give --captions FILE.": self.form == "frequency" and not self.captions,
-            "The form `language` needs a --model: sentence:, clip: or llm:MODEL.": (
-                self.form == "language" and not self.model
+        scored = of_images + (self.answers is not None) == bool(self.model)
+        for wrong, message in (
+            (self.form == "frequency" and not self.captions, "No captions were given: give --captions FILE."),
+            (language and not self.model, "The form `language` needs a --model: sentence:, clip: or llm:MODEL."),
+            (ranked and "llm" in kinds, "A chat model does not give scores: use llm:MODEL with --form language."),
+            (self.images is not None and not of_images, "--images goes with a manifest that --data gives."),
+            (of_images and "sentence" in kinds, "A sentence encoder takes no images: use CLIP, or give --answers."),
+            (
+                ranked and not scored,
+                "--model needs --data (images) or --answers (texts) to score, and these a --model.",
             ),
-            "A chat model does not give scores: use llm:MODEL with --form language.": ranked and "llm" in kinds,
-            "--images is the folder of a manifest's images: give the manifest with --data.": (
-                self.images is not None and not of_images
-            ),
-            "A sentence encoder does not take images: use a CLIP model, or give --answers.": (
-                of_images and "sentence" in kinds
-            ),
-            "--model needs --data (images) or --answers (texts) to score, and these need a --model.": (
-                ranked and of_images + (self.answers is not None) != bool(self.model)
-            ),
-            "No scores were given: give --scores FILE, or a --model with --data or --answers.": (
-                ranked and not self.scores and not self.model
-            ),
-        }
-        for message, applies in wrong.items():
-            if applies:
+            (ranked and not self.scores and not self.model, "No scores were given: give --scores FILE, or a --model."),
+        ):
+            if wrong:
                 raise DataError(message)
 
 
