@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.cli.commands import run_captured
@@ -24,9 +23,6 @@ life/bird/thrush/Turdus merula,blackbird
 life/fish/cod,
 life/fish/eel,
 """
-LABELS = ("life", "bird", "fish", "duck", "thrush", "mallard", "teal", "Turdus merula", "cod", "eel")
-SHOWN = ("mallard", "teal", "cod", "eel", "cod", "blackbird")
-KINDS = ("caption", "single", "random", "altered")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +31,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     good = "id,answer,target\n1,thrush,blackbird\n2,a bird,mallard\n3,cod,cod\n4,eel,cod\n"
     texts = {
         "tree.csv": TREE,
-        "flat.csv": "path\nr/a\nr/b\nr/c\n",
         "good.csv": good,
         "same.csv": good,
         "twice.csv": "id,answer,target\n1,cod,cod\n1,eel,eel\n",
@@ -47,38 +42,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "failed.jsonl": [{"id": i, "answer": None, "target": "cod"} for i in range(4)],
         "nan.jsonl": [{"id": 1, "answer": float("nan"), "target": "cod"}],
     }
-    pairs = [
-        {"image": "1", "kind": kind, "text": f"{kind} {i}", "score": (7 * i + len(kind)) % 5 / 5}
-        for kind in KINDS
-        for i in range(3)
-    ]
-    records |= {
-        "pairs.jsonl": pairs,
-        "true.jsonl": [{**pair, "score": True} for pair in pairs],
-    }
     for name, rows in records.items():
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with (folder / "long-pairs.csv").open("w") as file:
-        file.write("image,kind,text,score\n1,caption,a, b,0.5\n")
-    scores = np.random.default_rng(0).random((6, 10))
-    arrays: dict[str, dict[str, Any]] = {
-        "good": {},
-        "flat": {"scores": scores[:4, :4], "labels": np.array(list("rabc")), "targets": np.array(list("abca"))},
-        "zeros": {"image_embeddings": np.zeros((6, 3)), "label_embeddings": np.ones((10, 3))},
-    }
-    for name, changed in arrays.items():
-        values = {"scores": scores, "labels": np.array(LABELS), "targets": np.array(SHOWN)} | changed
-        np.savez_compressed(folder / f"{name}.npz", **values)
-    whole = (folder / "good.npz").read_bytes()
-    (folder / "part.npz").write_bytes(whole[: len(whole) // 2])
-    rows = "".join(f"i{i},{SHOWN[i]},{','.join(map(str, scores[i]))}\n" for i in range(6))
-    (folder / "scores-long.csv").write_text(f"image,label,{','.join(LABELS)}\n{rows.strip()},9\n")
     return folder
 
 
 RANKING = "study ranking -t tree.csv --resamples 5 -m exact-match"
-GRANULARITY = "study granularity -t tree.csv --resamples 5"
-SPECIFICITY = "study specificity --resamples 5"
 
 
 @pytest.mark.parametrize(
@@ -93,16 +62,6 @@ SPECIFICITY = "study specificity --resamples 5"
         (f"{RANKING} a=nan.jsonl b=nan.jsonl", ["row 1", "is not text: nan"]),
         (f"{RANKING} a=good.csv b=same.csv --out good.csv", ["good.csv", "nothing was written"]),
         ("score diagnose good.csv -t tree.csv --inclusion contained --concept rouge-1 --high nan", ["--high"]),
-        (f"{GRANULARITY} --scores part.npz", ["part.npz", "cannot be read"]),
-        (f"{GRANULARITY} --scores zeros.npz", ["`image_embeddings` and `label_embeddings` must hold a finite vector"]),
-        (f"{GRANULARITY} --scores scores-long.csv", ["scores-long.csv: The score file cannot be read as CSV"]),
-        (f"{GRANULARITY} --scores good.npz --root cod", ["nothing below this node"]),
-        (
-            "study granularity -t flat.csv --scores flat.npz --form two-level --coarse-level 1",
-            ["at least two coarse classes"],
-        ),
-        (f"{SPECIFICITY} --scored true.jsonl", ["true.jsonl:1", "12 such rows", "True"]),
-        (f"{SPECIFICITY} --scored long-pairs.csv", ["long-pairs.csv:2", "5 cells, the header 4"]),
     ],
 )
 def test_it_is_refused(folder: Path, command: str, words: list[str]) -> None:
