@@ -16,8 +16,8 @@ from taxtune.atomic import make_folder, output_error
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
-from taxtune.report.account import goal_in_words, power_in_words
 from taxtune.report.progress import Terminal, TuningProgress
+from taxtune.report.summary import goal_in_words, power_in_words
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
 from taxtune.tables import read_text

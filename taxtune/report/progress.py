@@ -152,7 +152,7 @@ class TuningProgress:
 
     def on_start(self, tuner: Any, done: Sequence[IterationRecord]) -> None:
         """Begins the display of a run."""
-        from taxtune.report.account import goal_in_words, power_in_words
+        from taxtune.report.summary import goal_in_words, power_in_words
         from taxtune.tuning.power import analyse_power
         from taxtune.tuning.selection import most_questions
 
@@ -258,15 +258,10 @@ class TuningProgress:
 
 
 def _plus_minus(record: IterationRecord, key: str) -> str:
-    """Returns a mean and its standard error: "0.912 ± .021"; without one where all images score alike."""
-    import numpy as np
-
+    """Returns a mean and its standard error: "0.912 ± .021", "0.912 ± –" where the error is not known."""
     from taxtune.report.scores import number, score_of
-    from taxtune.tuning.selection import values
+    from taxtune.report.summary import standard_error
 
-    known = values(record, key)
-    known = known[~np.isnan(known)]
-    error = float(known.std(ddof=1)) / len(known) ** 0.5 if len(known) > 1 else 0.0
-    # Of images that are all alike the spread is unknown, not 0.
-    spread = number(error, key).removeprefix("0") if error > 1e-9 else "–"
+    error = standard_error(record, key)
+    spread = "–" if error is None else number(error, key).removeprefix("0")
     return f"{number(score_of(record.scores, key), key)} ± {spread:<4}"

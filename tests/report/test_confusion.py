@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taxtune.report import confusion
-from taxtune.report.page import page
+from taxtune.report.output import page
 from tests.report import samples
 from tests.report.test_html import Tables, check, text
 

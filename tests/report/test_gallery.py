@@ -99,7 +99,7 @@ def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None
 def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taxtune.report.pictures._MOST_BYTES", 200_000)
+    monkeypatch.setattr("taxtune.report.gallery._MOST_BYTES", 200_000)
     result = samples.tune(n=1)
     found = shown(replace(result, provenance=Provenance(images=pictures(tmp_path, result))))
     there = [card["picture"] is not None for card in found["cards"]]
