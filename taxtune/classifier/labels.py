@@ -66,6 +66,8 @@ def list_images(names: Sequence[str], find: Find) -> pd.DataFrame:
 
 
 def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
+    import pandas as pd
+
     path = Path(name)
     suffix = path.suffix.lower()
     if name == "-" or (suffix in _LISTS and path.is_file()):
@@ -79,12 +81,11 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
         return [{"image": str(file), FILE: file} for file in files]
     if suffix in _TABLES and path.is_file():
         records = read_table(path, what="list of images")
-        columns: dict[str, list[str]] = {}
-        for _, record in records[:_LOOKED_AT]:
-            for column, value in record.items():
-                known = columns.setdefault(column, [])
-                if isinstance(value, str) and value.strip():
-                    known.append(os.path.expanduser(value.strip()))
+        first = pd.DataFrame([record for _, record in records[:_LOOKED_AT]], dtype=object)
+        columns = {
+            column: [os.path.expanduser(text.strip()) for text in cells if isinstance(text, str) and text.strip()]
+            for column, cells in first.items()
+        }
         column, folder = find(path, columns)
         return [_row(name, number, record, column, folder) for number, record in records]
     if suffix in IMAGE_SUFFIXES:
@@ -171,9 +172,6 @@ class _Notes(Display):
 
 
 def _cells(found: Classification, review_below: float) -> dict[str, Any]:
-    def rounded(confidence: float | None) -> float | None:
-        return None if confidence is None else round(confidence, 4)
-
     reasons = {
         "failed": found.failure is not None,
         "not the subject": found.not_subject,
@@ -183,23 +181,18 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
     }
     return {
         **{name: getattr(found, name) for name in COLUMNS},
-        "confidence": rounded(found.confidence),
-        "nodes": [asdict(step) | {"confidence": rounded(step.confidence)} for step in found.path],
+        "confidence": found.confidence and round(found.confidence, 4),
+        "nodes": [asdict(step) | {"confidence": step.confidence and round(step.confidence, 4)} for step in found.path],
         "again": found.again,
         "why": next((reason for reason, holds in reasons.items() if holds), None),
     }
 
 
 def check_format(path: Path) -> None:
-    """Checks that the name of a file of labels tells its format.
-
-    Raises:
-        DataError: If it does not.
-    """
+    """Raises a DataError if the name of a file of labels does not tell its format."""
     if path.suffix.lower() not in FORMATS:
-        raise DataError(
-            "The name of the file does not tell its format.", file=path, remedy=f"Use {', '.join(FORMATS)}."
-        )
+        message = "The name of the file does not tell its format."
+        raise DataError(message, file=path, remedy=f"Use {', '.join(FORMATS)}.")
 
 
 def csv_of(labels: pd.DataFrame, *, header: bool = True) -> str:

@@ -33,7 +33,7 @@ from taxtune.models.base import (
     count_fault,
     well_formed,
 )
-from taxtune.models.calls import as_completed, bounded
+from taxtune.models.functions import as_completed, bounded
 from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls
 from taxtune.progress import note
 

@@ -72,10 +72,9 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
     if not (folder / "config.json").is_file():
         raise _no_checkpoint(folder, "config.json")
     config = _load_config(name, str(folder), None, task)
-    weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
-    if not weights:
+    size = _weight_bytes(folder)
+    if size is None:
         raise _no_checkpoint(folder, "weights (*.safetensors)")
-    size = sum(file.stat().st_size for file in weights)
     return Checkpoint(name, str(folder), {}, _hash_folder(folder), config, True, size)
 
 
@@ -161,24 +160,22 @@ def _commit(model: str, revision: str | None) -> str:
 
 def _cached_weights(model: str, revision: str) -> int | None:
     """Returns the size of a Hugging Face model's weights if they are all in the cache."""
-    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
-    def cached(name: str) -> Path | None:
-        file = try_to_load_from_cache(model, name, revision=revision)
-        return Path(file) if isinstance(file, str) else None
-
-    for single in ("model.safetensors", "pytorch_model.bin"):
-        if (file := cached(single)) is not None:
-            return file.stat().st_size
-    index = cached("model.safetensors.index.json") or cached("pytorch_model.bin.index.json")
-    if index is None:
-        return None
     try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError, OSError):
+        folder = Path(snapshot_download(model, revision=revision, local_files_only=True))
+        index = next(folder.glob("*.index.json"), None)
+        names = [] if index is None else json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+    except (LocalEntryNotFoundError, OSError, ValueError, KeyError):
         return None
-    files = [cached(name) for name in names]
-    return None if None in files else sum(file.stat().st_size for file in files if file is not None)
+    return _weight_bytes(folder) if all((folder / name).exists() for name in names) else None
+
+
+def _weight_bytes(folder: Path) -> int | None:
+    """Returns the size of the weights in a folder; None where there are none."""
+    weights = next(filter(None, (list(folder.glob(f"*.{suffix}")) for suffix in ("safetensors", "bin"))), None)
+    return None if weights is None else sum(file.stat().st_size for file in weights)
 
 
 def _load_config(name: str, source: str, revision: str | None, task: Task) -> Any:

@@ -134,7 +134,7 @@ def make_model(spec: str | Callable[..., Any] | Model, settings: ModelSettings |
 
         return ApiModel(model, settings)
     if settings.task == "text-generation":
-        from taxtune.models.text import LocalLLM
+        from taxtune.models.local import LocalLLM
 
         return LocalLLM(model or DEFAULT_LOCAL, settings)
     if not model:

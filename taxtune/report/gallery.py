@@ -1,4 +1,4 @@
-"""All held-out images in the report: each with its picture, every template's answer, and where that is on the tree.
+"""The held-out images in the report: groups that are confused, and each image with every template's answer on the tree.
 
 From the baseline to another template an answer gets better, worse, different (wrong in another way), or does not
 change. Exact is better than general, general better than nothing, and nothing better than something that is not true.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -20,12 +21,12 @@ from typing import Any
 from taxtune.data.images import load_image
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.names import metric_name
-from taxtune.report.confusion import level_names
+from taxtune.metrics.ranks import OFF_TREE_RANK
 from taxtune.report.scores import Result, number, template_name
 from taxtune.report.summary import ABSTAINED, EXACT, GENERAL, MISSING, OFF_TREE, STATES, WRONG, state_of
-from taxtune.tuning.records import SampleResult
+from taxtune.tuning.records import HeldoutResult, SampleResult
 
-__all__ = ["change", "draw_path", "section", "small_jpeg", "thumbnail"]
+__all__ = ["all_images", "change", "confused_pairs", "draw_path", "small_jpeg", "thumbnail"]
 
 BETTER, WORSE, DIFFERENT, UNCHANGED = "better", "worse", "different", "unchanged"
 #: The directions of a change, in the order of the images, with a sign, so that none is told by its colour alone.
@@ -36,6 +37,8 @@ Groups = list[tuple[str, list[tuple[str, str]]]]
 #: Each template's row of one image, by the template's name.
 Rows = dict[str, SampleResult]
 
+# Confused pairs that are shown.
+_PAIRS = 12
 # Bytes of a report that its pictures may take together, and images whose files are read at a time.
 _MOST_BYTES, _BLOCK = 6_000_000, 64
 #: Longest side in pixels, of few pictures and of many.
@@ -76,7 +79,59 @@ def draw_path(row: SampleResult) -> tuple[list[str], list[str], list[str]]:
     return truth[:common], placed[common:], truth[common:]
 
 
-def section(result: Result) -> dict[str, Any] | None:
+def confused_pairs(result: Result) -> dict[str, Any] | None:
+    """Returns the groups that are named in place of one another, None where no answer names a wrong one.
+
+    All is counted over the images that were answered for every template, as the scores are. An answer on a node asserts
+    that node and all above it, and an answer off the tree nothing below the root. A pair is the true group and the one
+    named, children of the same node, where an answer leaves the true path; the stronger direction of a pair leads.
+    """
+    rows = [
+        {row.example: row for row in held.rows if row.placement is not None and row.unrated is None}
+        for held in result.heldout
+    ]
+    shared = [example for example in (rows[0] if rows else ()) if all(example in of for of in rows)]
+    wrong = [Counter(pair for example in shared if (pair := _parting(of[example]))) for of in rows]
+    if not any(wrong):
+        return None
+    paths = [tuple(rows[0][example].truth.split("/")) for example in shared]
+    images = Counter(path[:length] for path in paths for length in range(1, len(path) + 1))
+    levels = level_names(result.heldout, max(len(truth) for of in wrong for truth, _ in of) - 1)
+    most = {pair: max(of[pair] for of in wrong) for of in wrong for pair in of}
+    ordered = sorted(most, key=lambda pair: (-most[pair], -sum(of[pair] for of in wrong), pair))
+    stronger = [pair for rank, pair in enumerate(ordered) if pair[::-1] not in ordered[:rank]]
+    names = [template_name(held.name) for held in result.heldout]
+    pairs = [
+        {
+            "truth": truth[-1],
+            "named": named[-1],
+            "level": levels[len(truth) - 2],
+            "parent": truth[-2],
+            "images": images[truth],
+            "counts": [(name, of[truth, named]) for name, of in zip(names, wrong, strict=True)],
+            "back": {"images": images[named], "counts": [of[named, truth] for of in wrong]},
+        }
+        for truth, named in stronger[:_PAIRS]
+    ]
+    return {"title": "Confused groups", "pairs": pairs}
+
+
+def _parting(row: SampleResult) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Returns the paths of the true group and the one named where an answer leaves the true path; else None."""
+    common, wrong, missing = draw_path(row)
+    if row.off_tree or not (wrong and missing):
+        return None
+    return (*common, missing[0]), (*common, wrong[0])
+
+
+def level_names(heldout: Sequence[HeldoutResult], depth: int) -> list[str]:
+    """Returns the names of `depth` levels below the root: ranks where there is one per level, else "level 1", ..."""
+    ranks = [row.scores.rank for row in heldout[0].ranks if row.scores.rank != OFF_TREE_RANK] if heldout else []
+    leaves = {row.truth.count("/") for held in heldout for row in held.rows}
+    return ranks if leaves == {len(ranks)} and depth <= len(ranks) else [f"level {i + 1}" for i in range(depth)]
+
+
+def all_images(result: Result) -> dict[str, Any] | None:
     """Returns all held-out images and the filters that choose among them, None where there are none."""
     images: dict[str, Rows] = {}
     for held in result.heldout:

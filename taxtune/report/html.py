@@ -12,7 +12,7 @@ from typing import Any
 
 from taxtune import atomic
 from taxtune.progress import track
-from taxtune.report import confusion, gallery
+from taxtune.report import gallery
 from taxtune.report.drawing import inline_svg, save_figure
 from taxtune.report.figures import draw_curves, draw_plane
 from taxtune.report.output import page
@@ -91,10 +91,10 @@ def render_report(result: Result, *, plane: Path | None = None, history: Path | 
     """
     sections = {
         "scores": _scores(result),
-        "confusion": confusion.section(result),
+        "confusion": gallery.confused_pairs(result),
         "curves": _curves(result, plane, history),
         "account": _account(result),
-        "gallery": gallery.section(result),  # last, since it is as long as there are images
+        "gallery": gallery.all_images(result),  # last, since it is as long as there are images
     }
     return page(
         "report.html.j2",

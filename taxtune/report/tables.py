@@ -1,4 +1,4 @@
-"""The summary of a run in the terminal, of at most 25 lines and 80 columns; every held-out score on demand."""
+"""The summary of a run in the terminal, of at most 25 lines and 80 columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from taxtune.metrics.names import metric_name
-from taxtune.report.scores import Result, difference, failed_calls, rank_table, score_table, template_name
+from taxtune.report.scores import Result, difference, failed_calls, template_name
 from taxtune.report.summary import Summary, shown_columns, summarise, summary_table
 from taxtune.untrusted import visible
 
@@ -20,20 +20,9 @@ _WIDTH = 80
 _PROMPT_LINES = 9
 
 
-def print_result(console: Console, result: Result, *, details: bool = False) -> None:
-    """Prints the summary of a run: counts of answers, scores, verdict, prompt, cost and the next command.
-
-    Args:
-        console: Where to print.
-        result: A tuning run, or several templates compared.
-        details: Whether to print every held-out score first, with intervals, and where everything is.
-    """
-    width = min(_WIDTH, console.width)
-    lines: list[str] = []
-    if details and result.heldout:
-        lines += [line.rstrip() for table in (score_table(result), rank_table(result)) for line in table.lines(width)]
-        lines += [*(f"{what}: {where}" for what, where in result.where.items()), ""]
-    for line in [*lines, *_summary_lines(result, width)]:
+def print_result(console: Console, result: Result) -> None:
+    """Prints the summary of a run: counts of answers, scores, verdict, prompt, cost and the next command."""
+    for line in _summary_lines(result, min(_WIDTH, console.width)):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

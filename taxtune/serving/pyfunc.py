@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from taxtune.classifier import Classification, Classifier, load_classifier
-from taxtune.classifier.saved import read_saved
+from taxtune.classifier.classifier import read_saved
 from taxtune.errors import ImageError, ModelError
 from taxtune.models import check_model
 from taxtune.models.local import LocalModel
@@ -26,7 +26,6 @@ from taxtune.progress import note
 from taxtune.settings import SPREAD, LocalVLMSettings, VLMSettings
 
 if TYPE_CHECKING:
-    from mlflow.models import ModelSignature
     from pandas import DataFrame
 
 __all__ = [
@@ -36,7 +35,6 @@ __all__ = [
     "as_pyfunc",
     "read_image",
     "requirements",
-    "signature",
 ]
 
 #: The columns of the output, one row per image.
@@ -165,37 +163,18 @@ def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> 
     return served
 
 
-def signature() -> ModelSignature:
-    """The columns of input and output, for MLflow."""
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, Schema
-    from mlflow.types.schema import Array, Object, Property
-
-    text, number = DataType.string, DataType.double
-    optional = (Property("rank", text, required=False), Property("confidence", number, required=False))
-    node = Object([Property("label", text), *optional])
-    types = dict.fromkeys(COLUMNS, text) | {
-        "confidence": number,
-        "off_tree": DataType.boolean,
-        "not_subject": DataType.boolean,
-        "nodes": Array(node),
-    }
-    always = ("image", "off_tree", "not_subject", "nodes")
-    return ModelSignature(
-        inputs=Schema([ColSpec(text, _INPUT)]),
-        outputs=Schema([ColSpec(kind, name, required=name in always) for name, kind in types.items()]),
-    )
-
-
 def as_pyfunc(classifier: Path) -> dict[str, Any]:
     """The arguments that MLflow's `pyfunc.log_model` takes of the folder that `Classifier.save` wrote.
 
     There is no example among them, which MLflow would try at once.
     """
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+
     return {
         "loader_module": __name__,
         "data_path": str(classifier),
-        "signature": signature(),
+        "signature": ModelSignature(Schema([ColSpec(DataType.string, _INPUT)])),
         "pip_requirements": requirements(read_saved(classifier).vlm),
         "model_config": {"content_only": False},
     }

@@ -8,7 +8,6 @@ recorded. Recording never decides over a run: where it fails, a note says so and
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,8 +39,6 @@ _PARENT, _NOTE = "mlflow.parentRunId", "mlflow.note.content"
 _KIND, _GROUP = "taxtune.kind", "taxtune.group"
 _ITERATION, _RECORDED = "taxtune.iteration", "taxtune.recorded"
 _PARAMETERS_PER_CALL = 100
-#: How many rows of a table have pictures: the worst of an iteration, and of the held-out images what changed most.
-_PICTURES, _HELDOUT_PICTURES = 24, 100
 #: Most images of a template that become traces.
 _TRACES = 5
 _STATUS = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
@@ -310,7 +307,7 @@ class MLflowTracker:
                 if any(content.values()):
                     (folder / f"{stem}.json").write_text(json.dumps(plain(content), indent=2), encoding="utf-8")
             table = values.example_table(record.rows)
-            values.write_table(folder, "examples.json", table, images=self._images, pictures=_PICTURES)
+            values.write_table(folder, "examples.json", table, images=self._images, pictures=values.PICTURES)
             mlflow.log_params(dict(values.flatten({"iteration": number, **record.parameters})))
             mlflow.log_metrics(values.iteration_metrics(record), step=len(record.rows))
             if new:
@@ -342,7 +339,7 @@ class MLflowTracker:
 
     def _finish(self, mlflow: Any, result: TuneResult) -> None:
         with self._active(mlflow, str(self._run)) as folder:
-            self._write_result(folder, result)
+            values.write_result(folder, result, self._images)
             if result.iterations:
                 mlflow.set_tag(_NOTE, values.about_result(result))
             if result.selection is not None and result.selection.status is not None:
@@ -357,27 +354,12 @@ class MLflowTracker:
         if not self._images:  # its runs were finished before
             self._images = {key: Path(file) for key, file in result.provenance.images.items()}
         with self._active(mlflow, run, "FINISHED") as folder:
-            self._write_result(folder, result)
+            values.write_result(folder, result, self._images)
             mlflow.set_tag(_NOTE, values.about_result(result))
             for held in result.heldout:
                 name = entities.registered_name(held.name, dots=True)  # a measure's may hold its model's slash
                 (folder / f"template_{name}.j2").write_text(held.template, encoding="utf-8")
                 mlflow.log_metrics(values.heldout_metrics(held, held.name))
-
-    def _write_result(self, folder: Path, result: TuneResult | ComparisonResult) -> None:
-        """Writes the tables of a result, and copies of the files in its folder."""
-        for name, table in values.result_tables(result).items():
-            values.write_table(folder, name, table)
-        table = values.image_table(result.heldout)
-        values.write_table(folder, "heldout_images.json", table, images=self._images, pictures=_HELDOUT_PICTURES)
-        source, figures = Path(result.folder), folder / "figures"
-        # With result.json and provenance.json `load_run` reads the run where its folder is not there.
-        for name in ("report.html", "result.json", "provenance.json", "winner.txt", "winner.j2"):
-            if (source / name).exists():
-                shutil.copy(source / name, folder)
-        for file in (*source.glob("*.png"), *source.glob("*.svg")):
-            figures.mkdir(exist_ok=True)
-            shutil.copy(file, figures)
 
     def _prompts(self, mlflow: Any, result: TuneResult) -> None:
         run = str(self._run)

@@ -10,6 +10,7 @@ import io
 import json
 import math
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -27,6 +28,7 @@ from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult,
 
 __all__ = [
     "HEADLINE",
+    "PICTURES",
     "TABLES",
     "TAG_LIMIT",
     "UNFINISHED",
@@ -39,9 +41,8 @@ __all__ = [
     "flatten",
     "headline_metrics",
     "heldout_metrics",
-    "image_table",
     "iteration_metrics",
-    "result_tables",
+    "write_result",
     "write_table",
 ]
 
@@ -53,6 +54,8 @@ TABLES = ("examples.json", "heldout.json", "ranks.json", "heldout_images.json")
 HEADLINE = ("hp", "hr", "hf", "accuracy", "off_tree", "abstained")
 UNFINISHED = "*The run is not finished.*"
 _WIDTH = 96  # characters of a line of a template
+#: How many rows of a table have pictures: the worst of an iteration, and of the held-out images what changed most.
+PICTURES, HELDOUT_PICTURES = 24, 100
 _SIDE = 128  # pixels of the longest side of a picture in a table
 #: Columns by name, all of the same length.
 Columns = dict[str, list[Any]]
@@ -122,35 +125,31 @@ def _dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def result_tables(result: Result) -> dict[str, Columns]:
-    """Returns the held-out scores with intervals and differences, and the scores by rank, by file name."""
-    tables = {"heldout.json": score_table(result), "ranks.json": rank_table(result)}
-    return {
-        name: {column: list(cells) for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=True)}
-        for name, table in tables.items()
-        if table.rows
-    }
+def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> None:
+    """Writes the tables of a result, and copies of the files in its folder.
+
+    The tables are the held-out scores with intervals and differences, the scores by rank, and the held-out images.
+    """
+    for name, table in {"heldout.json": score_table(result), "ranks.json": rank_table(result)}.items():
+        columns = zip(table.columns, zip(*table.rows, strict=True), strict=False)
+        write_table(folder, name, {column: list(cells) for column, cells in columns})
+    by_image = image_table(result.heldout)
+    write_table(folder, "heldout_images.json", by_image, images=images, pictures=HELDOUT_PICTURES)
+    source, figures = Path(result.folder), folder / "figures"
+    # With result.json and provenance.json `load_run` reads the run where its folder is not there.
+    for name in ("report.html", "result.json", "provenance.json", "winner.txt", "winner.j2"):
+        if (source / name).exists():
+            shutil.copy(source / name, folder)
+    for file in (*source.glob("*.png"), *source.glob("*.svg")):
+        figures.mkdir(exist_ok=True)
+        shutil.copy(file, figures)
 
 
 def example_table(rows: Sequence[SampleResult]) -> Columns:
     """Returns one row per image, as columns, the worst first; the values that a failed call lacks are None."""
     rows = sorted(rows, key=_worth)
-    fields = [
-        "image",
-        "answer",
-        "placement",
-        "truth",
-        "stage",
-        "hp",
-        "hr",
-        "ihp",
-        "ihr",
-        "abstained",
-        "off_tree",
-        "from_store",
-        "failure",
-        "example",
-    ]
+    fields = ["image", "answer", "placement", "truth", "stage", "hp", "hr", "ihp", "ihr", "abstained", "off_tree"]
+    fields += ["from_store", "failure", "example"]
     named = {"hp": "hP", "hr": "hR", "ihp": "ihP", "ihr": "ihR", "off_tree": "off the tree", "from_store": "from store"}
     table = {named.get(field, field): [getattr(row, field) for row in rows] for field in fields}
     own = dict.fromkeys(key for row in rows for key in row.measures)
