@@ -83,7 +83,7 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
         records = read_table(path, what="list of images")
         first = pd.DataFrame([record for _, record in records[:_LOOKED_AT]], dtype=object)
         columns = {
-            column: [os.path.expanduser(text.strip()) for text in cells if isinstance(text, str) and text.strip()]
+            str(column): [os.path.expanduser(text.strip()) for text in cells if isinstance(text, str) and text.strip()]
             for column, cells in first.items()
         }
         column, folder = find(path, columns)
