@@ -11,7 +11,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -35,8 +35,10 @@ from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
 
-__all__ = ["FILE", "Classification", "Classifier", "Saved", "Step", "read_saved", "read_tree"]
+__all__ = ["COLUMNS", "FILE", "Classification", "Classifier", "Saved", "Step", "read_saved", "read_tree"]
 
+#: The columns of a row of labels.
+COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
 #: The file that makes a folder a saved classifier.
 FILE = "classifier.json"
 _TREE = "taxonomy.json"
@@ -92,6 +94,10 @@ class Classification:
     def confidence(self) -> float | None:
         """How sure it is that the image belongs to the node, see `Step`; None where nothing is known."""
         return self.path[-1].confidence if self.path else None
+
+    def as_row(self) -> dict[str, Any]:
+        """Returns `COLUMNS`, and as `nodes` the label, rank and confidence of each node of the path."""
+        return {**{name: getattr(self, name) for name in COLUMNS}, "nodes": [asdict(step) for step in self.path]}
 
 
 @dataclass

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.classifier.classifier import Classification, Classifier
+from taxtune.classifier.classifier import COLUMNS, Classification, Classifier
 from taxtune.data.folder import walk_images
 from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.errors import DataError, ModelError
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "FORMATS", "check_format", "csv_of", "jsonl_of", "label_images", "list_images", "write_labels"]
 
-#: The columns of a row, after which come those of the tables that name the images.
-COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
+#: The columns that come after `COLUMNS` and those of the tables that name the images.
 _ENDS = ("nodes", "again", "why")
 #: The column of the images' files.
 FILE = " file"
@@ -179,13 +177,10 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
         "no label": len(found.path) == 1,
         "unsure": found.confidence is not None and found.confidence < review_below,
     }
-    return {
-        **{name: getattr(found, name) for name in COLUMNS},
-        "confidence": found.confidence and round(found.confidence, 4),
-        "nodes": [asdict(step) | {"confidence": step.confidence and round(step.confidence, 4)} for step in found.path],
-        "again": found.again,
-        "why": next((reason for reason, holds in reasons.items() if holds), None),
-    }
+    row = found.as_row()
+    for cells in (row, *row["nodes"]):
+        cells["confidence"] = None if cells["confidence"] is None else round(cells["confidence"], 4)
+    return row | {"again": found.again, "why": next((reason for reason, holds in reasons.items() if holds), None)}
 
 
 def check_format(path: Path) -> None:

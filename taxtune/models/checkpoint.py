@@ -1,4 +1,7 @@
-"""Finding a checkpoint: which model it is, which revision, and what is missing, without loading its weights."""
+"""Finding a checkpoint: which model it is, which revision, and what is missing, without loading its weights.
+
+And the formats of weights in fewer bits.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,23 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from taxtune.errors import ModelError
+from taxtune.errors import MissingExtraError, ModelError
 from taxtune.loading import explain_load_error, look_for_hub, not_here
 from taxtune.models.base import Task
 
-__all__ = ["Checkpoint", "check_reachable", "checkpoint_revision", "find_checkpoint", "weights_here"]
+__all__ = [
+    "Checkpoint",
+    "check_quantization",
+    "check_reachable",
+    "checkpoint_revision",
+    "find_checkpoint",
+    "quantization_config",
+    "weights_here",
+]
 
 # Models that come with the package, by name.
 _BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
@@ -199,3 +211,33 @@ def _load_config(name: str, source: str, revision: str | None, task: Task) -> An
             f"The model {name!r} (of the type {config.model_type!r}) does not {does}.", remedy=f"Choose {instead}."
         )
     return config
+
+
+def check_quantization(quantization: str) -> None:
+    """Checks that the packages for weights in fewer bits are here.
+
+    Raises:
+        MissingExtraError: If one is missing.
+    """
+    for package in ("accelerate", "bitsandbytes"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "quantized", f"quantization: {quantization}")
+
+
+def quantization_config(quantization: str, dtype: Any) -> Any:
+    """Makes the settings of transformers for a format; all weights of linear layers but the last are in it.
+
+    Args:
+        quantization: "4bit" (NF4), which keeps only the weights in fewer bits, or "8bit" (LLM.int8()), which also
+            rounds what the layers are given.
+        dtype: The torch dtype that the model computes in.
+    """
+    import logging
+
+    from transformers import BitsAndBytesConfig
+
+    # LLM.int8() says at every layer of every step that it computes in float16.
+    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
+    if quantization == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True)
+    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)

@@ -61,9 +61,9 @@ def data_url(image: Image.Image) -> str:
     """
     from PIL.Image import Resampling
 
-    if max(image.size) > MAX_SIDE:
-        image = image.copy()
-        image.thumbnail((MAX_SIDE, MAX_SIDE), Resampling.LANCZOS)
+    image = image.copy()
+    image.info = {}  # Pillow would write a file's comment again
+    image.thumbnail((MAX_SIDE, MAX_SIDE), Resampling.LANCZOS)  # which never makes an image larger
     kind = "png" if image.width * image.height <= _LOSSLESS_PIXELS else "jpeg"
     stream = io.BytesIO()
     image.save(stream, format=kind, quality=_JPEG_QUALITY)

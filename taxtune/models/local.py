@@ -21,8 +21,7 @@ from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, does_not_fit, find_device, is_out_of_memory, number_format
 from taxtune.loading import explain_load_error, quiet_progress
 from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply, Request, Task, well_formed
-from taxtune.models.checkpoint import Checkpoint, find_checkpoint
-from taxtune.models.weights import check_quantization, quantization_config
+from taxtune.models.checkpoint import Checkpoint, check_quantization, find_checkpoint, quantization_config
 from taxtune.progress import loading
 
 __all__ = ["LocalLLM", "LocalModel", "Unanswerable"]

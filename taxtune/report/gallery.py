@@ -270,6 +270,7 @@ def small_jpeg(path: Path, side: int) -> bytes | None:
     except TaxtuneError:
         return None
     picture.thumbnail((side, side))
+    picture.info = {}  # Pillow would write a file's comment again
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=80, optimize=True)
     return buffer.getvalue()

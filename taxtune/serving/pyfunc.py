@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from taxtune.classifier import Classification, Classifier, load_classifier
-from taxtune.classifier.classifier import read_saved
+from taxtune.classifier.classifier import COLUMNS, read_saved
 from taxtune.errors import ImageError, ModelError
 from taxtune.models import check_model
 from taxtune.models.local import LocalModel
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
-    "COLUMNS",
     "MAX_BYTES",
     "ServedClassifier",
     "as_pyfunc",
@@ -37,8 +36,6 @@ __all__ = [
     "requirements",
 ]
 
-#: The columns of the output, one row per image.
-COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure", "nodes")
 #: Of an image file; a photo of 50 megapixels has some 20 MB.
 MAX_BYTES = 32 * 1024**2
 _INPUT = "image"
@@ -104,7 +101,7 @@ class ServedClassifier:
             self._classifier.classify([_grey()])
 
     def predict(self, model_input: Any, params: Any = None) -> DataFrame:
-        """Places images on the tree, one row per image in the order given, with the columns `COLUMNS`.
+        """Places images on the tree, one row per image in the order given, with the columns `COLUMNS` and `nodes`.
 
         `model_input` is a data frame with a column `image`, or texts: see `read_image`; MLflow passes `params`.
 
@@ -121,10 +118,12 @@ class ServedClassifier:
             # What MLflow's server passes on; of other errors it says that something is wrong inside.
             raise MlflowException(str(error), error_code=TEMPORARILY_UNAVAILABLE) from error
         # As objects: pandas would turn what is missing into NaN, which JSON does not know.
-        return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).astype({"off_tree": bool, "not_subject": bool})
+        return pd.DataFrame(rows, columns=[*COLUMNS, "nodes"], dtype=object).astype(
+            {"off_tree": bool, "not_subject": bool}
+        )
 
     def rows(self, given: Sequence[Any]) -> list[dict[str, Any]]:
-        """Places images (texts, see `read_image`, or bytes of files) on the tree: one row each, with keys `COLUMNS`.
+        """Places images (texts, see `read_image`, or bytes of files) on the tree: one `Classification.as_row` each.
 
         Raises:
             ModelError: If the model cannot answer at all, or answers about none of the images now.
@@ -149,11 +148,7 @@ class ServedClassifier:
         asked = [found[i] for i in order]
         if asked and all(one.again for one in asked):
             raise ModelError(f"The model does not answer: {asked[0].failure}")
-        return [
-            {name: getattr(found[i], name) for name in COLUMNS[:-1]}
-            | {"nodes": [{"label": s.label, "rank": s.rank, "confidence": s.confidence} for s in found[i].path]}
-            for i in range(len(given))
-        ]
+        return [found[i].as_row() for i in range(len(given))]
 
 
 def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> ServedClassifier:

@@ -127,7 +127,7 @@ def test_replies_are_streamed_and_a_slow_one_holds_up_no_other(asked: Request) -
 SECRET = KEY + "-in-the-reply"
 FAULTS = [(kind, bad) for kind, replies in servers.every_fault(5, SECRET).items() for bad in replies]
 FAULTS += [("server_error", servers.status(502)), ("server_error", servers.html(code=502))]
-FAULTS += [("no_choices", servers.no_choices(choices=[])), ("malformed_response", servers.no_choices(choices=[{}]))]
+FAULTS += [("malformed_response", servers.no_choices(choices=choices)) for choices in ([], [{}])]
 IDS = [f"{kind}-{i}" for i, (kind, _) in enumerate(FAULTS)]
 ONCE_MORE = ("refusal", "content_filter")
 REASONS = {
@@ -135,9 +135,7 @@ REASONS = {
     "server_error": r"failed \(50\d\)",
     "timeout": "did not answer in time",
     "lost_connection": "cannot be reached",
-    "malformed_response": "returned nothing, or something that is not a chat completion",
-    "web_page": "returned a web page instead of an answer; check `api_base`",
-    "no_choices": "returned a response without choices",
+    "malformed_response": "not a chat completion|a web page instead of an answer; check `api_base`|without choices",
     "empty_text": "returned an empty answer",
     "refusal": "refused: I can't assist",
     "content_filter": "content filter",

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from taxtune.classifier import Reliability, load_classifier
+from taxtune.classifier.classifier import COLUMNS
 from taxtune.errors import ImageError
 from taxtune.models import Answer, Request
-from taxtune.serving.pyfunc import COLUMNS, ServedClassifier, as_pyfunc, read_image, requirements
+from taxtune.serving.pyfunc import ServedClassifier, as_pyfunc, read_image, requirements
 from taxtune.settings import ApiVLMSettings, LocalVLMSettings
 from tests.serving.samples import BIRD, in_base64, save_field_guide, toy
 from tests.tuning.toy import BicycleMapper, Cyclist, ToyVLM
@@ -27,7 +28,7 @@ def test_a_table_in_and_a_table_out(tmp_path: Path) -> None:
     classifier = toy(squares, reliability=Reliability(((4,), (4, 3), (4, 3, 2))))
     given = [str(squares / "scarlet0.png"), in_base64(squares / "navy0.png"), str(tmp_path / "gone.png"), "data:x"]
     table = ServedClassifier(classifier).predict(pd.DataFrame({"image": given}))
-    assert tuple(table.columns) == COLUMNS
+    assert tuple(table.columns) == (*COLUMNS, "nodes")
     assert table.placement.tolist() == ["colour/reddish/scarlet", "colour/bluish/navy", None, None]
     assert table.image[0] == given[0]
     assert len(table.image[1]) == 64  # what is in no file is known by the hash of its content
