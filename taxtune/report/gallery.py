@@ -21,10 +21,9 @@ from typing import Any
 from taxtune.data.images import load_image
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.names import metric_name
-from taxtune.metrics.ranks import OFF_TREE_RANK
 from taxtune.report.scores import Result, number, template_name
 from taxtune.report.summary import ABSTAINED, EXACT, GENERAL, MISSING, OFF_TREE, STATES, WRONG, state_of
-from taxtune.tuning.records import HeldoutResult, SampleResult
+from taxtune.tuning.records import SampleResult
 
 __all__ = ["all_images", "change", "confused_pairs", "draw_path", "small_jpeg", "thumbnail"]
 
@@ -96,7 +95,6 @@ def confused_pairs(result: Result) -> dict[str, Any] | None:
         return None
     paths = [tuple(rows[0][example].truth.split("/")) for example in shared]
     images = Counter(path[:length] for path in paths for length in range(1, len(path) + 1))
-    levels = level_names(result.heldout, max(len(truth) for of in wrong for truth, _ in of) - 1)
     most = {pair: max(of[pair] for of in wrong) for of in wrong for pair in of}
     ordered = sorted(most, key=lambda pair: (-most[pair], -sum(of[pair] for of in wrong), pair))
     stronger = [pair for rank, pair in enumerate(ordered) if pair[::-1] not in ordered[:rank]]
@@ -105,7 +103,6 @@ def confused_pairs(result: Result) -> dict[str, Any] | None:
         {
             "truth": truth[-1],
             "named": named[-1],
-            "level": levels[len(truth) - 2],
             "parent": truth[-2],
             "images": images[truth],
             "counts": [(name, of[truth, named]) for name, of in zip(names, wrong, strict=True)],
@@ -122,13 +119,6 @@ def _parting(row: SampleResult) -> tuple[tuple[str, ...], tuple[str, ...]] | Non
     if row.off_tree or not (wrong and missing):
         return None
     return (*common, missing[0]), (*common, wrong[0])
-
-
-def level_names(heldout: Sequence[HeldoutResult], depth: int) -> list[str]:
-    """Returns the names of `depth` levels below the root: ranks where there is one per level, else "level 1", ..."""
-    ranks = [row.scores.rank for row in heldout[0].ranks if row.scores.rank != OFF_TREE_RANK] if heldout else []
-    leaves = {row.truth.count("/") for held in heldout for row in held.rows}
-    return ranks if leaves == {len(ranks)} and depth <= len(ranks) else [f"level {i + 1}" for i in range(depth)]
 
 
 def all_images(result: Result) -> dict[str, Any] | None:
@@ -155,7 +145,7 @@ def all_images(result: Result) -> dict[str, Any] | None:
         "split": result.heldout[0].split,
         "cards": [_card(images[example], changes[example], subjects, pictures.get(example)) for example in examples],
         "subjects": [template_name(name) for name in subjects],
-        "filters": _filters(result, list(images.values()), list(changes.values()), subjects),
+        "filters": _filters(list(images.values()), list(changes.values()), subjects),
         "without_picture": len(images) - len(pictures),
     }
 
@@ -179,7 +169,6 @@ def _card(
         "alt": f"{truth[-1]}. {'; '.join(answers)}",
         "answers": [_answer(name, of, *changes.get(name, (None, None))) for name, of in rows.items()],
         "facts": json.dumps(facts, ensure_ascii=False),
-        "path": row.truth,
     }
 
 
@@ -204,7 +193,7 @@ def _answer(name: str, row: SampleResult, direction: str | None, words: str | No
 
 
 def _filters(
-    result: Result, images: Sequence[Rows], changes: Sequence[Mapping[str, tuple[str, str]]], subjects: Sequence[str]
+    images: Sequence[Rows], changes: Sequence[Mapping[str, tuple[str, str]]], subjects: Sequence[str]
 ) -> list[dict[str, Any]]:
     directions: Groups = []
     for direction in SYMBOLS:
@@ -213,15 +202,9 @@ def _filters(
             whole = [(direction, f"all {direction}")] if words != [direction] else []
             directions.append((direction, [*whole, *((word, word) for word in words)]))
     states = {state_of(row) for rows in images for name, row in rows.items() if name in subjects}
-    paths = {tuple(next(iter(rows.values())).truth.split("/")) for rows in images}
-    groups: Groups = []
-    for level, name in enumerate(level_names(result.heldout, max(map(len, paths)) - 1), start=1):
-        nodes = sorted({path[: level + 1] for path in paths if len(path) > level}, key=lambda path: (path[-1], path))
-        groups.append((name, [("/".join(path), path[-1]) for path in nodes]))
     filters: list[dict[str, Any]] = [
         {"name": "change", "label": "Change", "groups": directions},
         {"name": "error", "label": "Answer", "groups": [("", [(state, state) for state in STATES if state in states])]},
-        {"name": "group", "label": "Group", "groups": groups},
     ]
     return [each for each in filters if sum(len(values) for _, values in each["groups"]) > 1]
 

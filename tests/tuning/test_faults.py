@@ -163,9 +163,9 @@ def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> 
     assert failed.usage.proposer.faults == {"malformed_response": 2}
     assert after.usage.proposer.faults == {"malformed_response": 1}
     assert result.faults == {"proposer": {"malformed_response": 3}}
-    assert printed(result).count("Failed calls: 3 of the proposer (no choices 3)") == 1
+    assert printed(result).count("Failed calls: 3 of the proposer (malformed response 3)") == 1
     page = (tmp_path / "out/report.html").read_text()
-    assert "3 of the proposer (no choices 3)" in page
+    assert "3 of the proposer (malformed response 3)" in page
     read = read_result(tmp_path / "out")
     assert isinstance(read, TuneResult)
     assert read.iterations == result.iterations
