@@ -115,13 +115,6 @@ def test_the_winner_is_a_model_of_its_run(server: str, tmp_path: Path) -> None:
         assert "MLmodel" in [file.path for file in client(server).list_logged_model_artifacts(model.model_id)]
 
 
-def test_a_model_given_in_python_is_not_logged(tmp_path: Path) -> None:
-    record(tmp_path, None, 1)
-    uri = f"sqlite:///{tmp_path}/out/mlflow.db"
-    _, tuning, _ = tree(uri)
-    assert client(uri).search_logged_models([tuning[0].info.experiment_id]) == []
-
-
 def test_a_run_that_was_moved_is_served_by_the_printed_command_and_gone_on_with(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "else where" / "renamed"
     record(old, None, 2)
