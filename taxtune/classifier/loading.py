@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.taxonomy import Taxonomy
 
-__all__ = ["load_classifier"]
-
 
 def load_classifier(
     run: str | PathLike[str] | TuneResult,
