@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.metrics.names import metric_name
 from taxtune.progress import note
 from taxtune.untrusted import redact, spreadsheet_cell, visible
 
@@ -365,6 +364,8 @@ def page(template: str, *, sections: dict[str, dict[str, Any]] | None = None, **
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    from taxtune.metrics.names import metric_name  # which loads NumPy
 
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),

@@ -130,7 +130,8 @@ def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> dic
     picture = None if file is None else thumbnail(file)
     content: list[Any] = [] if picture is None else [{"type": "image_url", "image_url": {"url": picture}}]
     messages = {"messages": [{"role": "user", "content": [*content, {"type": "text", "text": prompt}]}]}
-    about = {"mlflow.message.format": "openai", "from_store": row.from_store, "mlflow.llm.model": model}
+    about = {"mlflow.message.format": "openai", "from_store": row.from_store}
+    about |= {"mlflow.llm.model": model} if model else {}
     image = {"image": row.image, "example": row.example}
     if row.answer is None:
         return {"classify": step("CHAIN", image, None), "ask": step("CHAT_MODEL", messages, None, **about)}

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -292,20 +291,7 @@ class MLflowTracker:
         if run is None:
             run = self._runs[name] = self._new_run(name, tags, self._run)
         with self._active(mlflow, run, "FINISHED" if record.state == "complete" else "FAILED") as folder:
-            if record.template is not None:
-                (folder / "template.j2").write_text(record.template, encoding="utf-8")
-            refused = [{"template": template, "reason": reason} for template, reason in record.rejected]
-            turns = [asdict(turn) for turn in record.trace]
-            data: dict[str, Mapping[str, Any]] = {
-                "scores": values.all_scores(record),
-                "rejected": {"rejected": refused},
-                "trace": {"trace": turns},
-            }
-            for stem, content in data.items():
-                if any(content.values()):
-                    (folder / f"{stem}.json").write_text(json.dumps(plain(content), indent=2), encoding="utf-8")
-            table = values.example_table(record.rows)
-            values.write_table(folder, "examples.json", table, images=self._images, pictures=values.PICTURES)
+            values.write_iteration(folder, record, self._images)
             mlflow.log_params(dict(values.flatten({"iteration": number, **record.parameters})))
             mlflow.log_metrics(values.iteration_metrics(record), step=len(record.rows))
             if new:

@@ -105,6 +105,22 @@ def _dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def write_iteration(folder: Path, record: IterationRecord, images: Mapping[str, Path]) -> None:
+    """Writes the template, every number, the refused templates, the proposer's turns, and the table of the images."""
+    if record.template is not None:
+        (folder / "template.j2").write_text(record.template, encoding="utf-8")
+    data: dict[str, Any] = {"scores": all_scores(record)}
+    if record.rejected:
+        refused = [{"template": template, "reason": reason} for template, reason in record.rejected]
+        data["rejected"] = {"rejected": refused}
+    if record.trace:
+        data["trace"] = {"trace": [asdict(turn) for turn in record.trace]}
+    for stem, content in data.items():
+        text = json.dumps(plain(content), ensure_ascii=False, indent=2)
+        (folder / f"{stem}.json").write_text(text, encoding="utf-8")
+    write_table(folder, "examples.json", example_table(record.rows), images=images, pictures=PICTURES)
+
+
 def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> None:
     """Writes the tables of a result, and copies of the files in its folder.
 
