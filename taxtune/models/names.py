@@ -1,6 +1,6 @@
 """What the name of a model says, the same on the command line, in recipes and in Python, and the model itself.
 
-- `PROVIDER/MODEL` ("openai/gpt-4o"), or `api:PROVIDER/MODEL` for any provider that litellm knows: a model behind an API.
+- `PROVIDER/MODEL` ("openai/gpt-4o"), or `api:PROVIDER/MODEL` for any provider of litellm: a model behind an API.
 - `local:MODEL`, `hf:MODEL`: a checkpoint on this machine, by its name on Hugging Face, its folder or its file.
 - `builtin:NAME`: a checkpoint that comes with taxtune ("builtin:fieldguide").
 - `NAME`, `NAME:MODEL`: a model that an installed package adds (see `taxtune.plugins`).
