@@ -142,7 +142,7 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "bad"), FAULTS, ids=IDS)
+@pytest.mark.parametrize(("kind", "bad"), list(dict(FAULTS).items()), ids=dict(FAULTS))
 def test_what_passes_is_tried_again_and_counted(kind: str, bad: servers.Reply, asked: Request) -> None:
     times = 1 if kind in ONCE_MORE else 2
     with OpenAIServer(*[bad] * times, "A: a robin.") as server, count_faults() as faults:
