@@ -167,7 +167,7 @@ def _cached_weights(model: str, revision: str) -> int | None:
 
     try:
         folder = Path(snapshot_download(model, revision=revision, local_files_only=True))
-        index = next(folder.glob("*.index.json"), None)
+        index = min(folder.glob("*.index.json"), default=None)  # safetensors before pytorch_model
         names = [] if index is None else json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
     except (LocalEntryNotFoundError, OSError, ValueError, KeyError):
         return None
