@@ -37,6 +37,8 @@ from taxtune.progress import Display, note, showing
 if TYPE_CHECKING:
     from taxtune.settings import ExecutionSettings
 
+__all__ = ["RayModel", "deploy", "load_ray"]
+
 # Seconds: for an answer at an address, for room on a cluster (which may start a node first), and without any worker.
 _CONNECT, _PROBE, _NO_ROOM = 5.0, 300.0, 900.0
 # A chunk is so many batches: enough to sort by length and to prepare images while the device computes.
@@ -125,7 +127,6 @@ class Worker:
         self._model: Model
 
     def begin(self) -> _Report:
-        """Makes the model, or reports why that cannot be done."""
         try:
             self._model = make_model(self._spec, self._settings)
             notes = tuple(getattr(self._model, "check", tuple)() or ())
@@ -134,7 +135,6 @@ class Worker:
             return _Report(error=str(error))
 
     def answer(self, requests: Sequence[Request], seed: int) -> _Report:
-        """Answers a chunk of requests; sampling follows the seed."""
         try:
             self._model = reseeded(self._model, seed)
             with showing(_Notes()) as notes, count_faults() as faults:

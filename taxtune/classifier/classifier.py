@@ -35,6 +35,8 @@ from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
 
+__all__ = ["COLUMNS", "FILE", "Classification", "Classifier", "Saved", "Step", "read_saved", "read_tree"]
+
 #: The columns of a row of labels.
 COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
 #: The file that makes a folder a saved classifier.

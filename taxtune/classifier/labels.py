@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from taxtune.models import AnswerStore
 
+__all__ = ["COLUMNS", "FORMATS", "check_format", "csv_of", "jsonl_of", "label_images", "list_images", "write_labels"]
+
 #: The columns that come after `COLUMNS` and those of the tables that name the images.
 _ENDS = ("nodes", "again", "why")
 #: The column of the images' files.

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.taxonomy import Taxonomy
 
+__all__ = ["load_classifier"]
+
 
 def load_classifier(
     run: str | PathLike[str] | TuneResult,

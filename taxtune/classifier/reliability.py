@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.taxonomy import Taxonomy
 
+__all__ = ["Reliability", "RiskGuarantee"]
+
 #: At least so many answers the prior counts as.
 _PRIOR = 5.0
 

@@ -37,6 +37,8 @@ from taxtune.models.functions import as_completed, bounded
 from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls
 from taxtune.progress import note
 
+__all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
+
 # Calls under way at a time where the settings say "auto".
 _CALLS = 16
 # Seconds between two notes that calls fail and are repeated.

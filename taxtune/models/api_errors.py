@@ -10,6 +10,15 @@ from types import ModuleType
 from taxtune.errors import ModelError
 from taxtune.models.base import Fault
 
+__all__ = [
+    "CallError",
+    "MessageTooLongError",
+    "classify",
+    "load_litellm",
+    "without_credentials",
+    "without_secrets",
+]
+
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _PAGE_SIGNS = ("<!doctype", "<html")
 _FILTER_SIGNS = ("content_filter", "content management policy", "content_policy_violation")

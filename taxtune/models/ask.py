@@ -20,6 +20,8 @@ from taxtune.models.base import Answer, Failure, Identity, Model, Reply, Request
 from taxtune.progress import track
 from taxtune.store import Store, cache_folder
 
+__all__ = ["AnswerStore", "answer_key", "ask", "check_model", "open_replies"]
+
 _DEFAULT_BATCH = 8
 _Key = tuple[str, str | None, int]
 

@@ -17,7 +17,24 @@ from typing import Annotated, Literal, Protocol, runtime_checkable
 import pydantic.dataclasses
 from pydantic import Field
 
-from taxtune.store import Identity as Identity
+from taxtune.store import Identity
+
+__all__ = [
+    "Answer",
+    "Failure",
+    "Fault",
+    "Identity",
+    "Model",
+    "ModelSettings",
+    "Reply",
+    "Request",
+    "RetryPolicy",
+    "Task",
+    "count_fault",
+    "count_faults",
+    "reseeded",
+    "well_formed",
+]
 
 #: What is wanted of a model, in the words of Hugging Face: answers about images, or text for text.
 Task = Literal["image-text-to-text", "text-generation"]

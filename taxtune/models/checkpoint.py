@@ -17,6 +17,16 @@ from taxtune.errors import MissingExtraError, ModelError
 from taxtune.loading import explain_load_error, look_for_hub, not_here
 from taxtune.models.base import Task
 
+__all__ = [
+    "Checkpoint",
+    "check_quantization",
+    "check_reachable",
+    "checkpoint_revision",
+    "find_checkpoint",
+    "quantization_config",
+    "weights_here",
+]
+
 # Models that come with the package, by name.
 _BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
 # Files that decide what a local checkpoint answers.

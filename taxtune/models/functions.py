@@ -22,6 +22,8 @@ from taxtune.models.base import Answer, Failure, Fault, Identity, Reply, Request
 if TYPE_CHECKING:
     from PIL import Image
 
+__all__ = ["FunctionModel", "as_completed", "bounded", "function_identity"]
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -12,6 +12,8 @@ from taxtune.data.images import load_image
 if TYPE_CHECKING:
     from PIL import Image
 
+__all__ = ["ENCODING", "MAX_SIDE", "ImageUrls", "data_url"]
+
 #: Longer side in pixels to which larger images are scaled down.
 MAX_SIDE = 1024
 # Up to so many pixels an image is sent without loss; a JPEG of a thumbnail would save little and blur much.

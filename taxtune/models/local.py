@@ -24,6 +24,8 @@ from taxtune.models.base import Answer, Failure, Identity, ModelSettings, Reply,
 from taxtune.models.checkpoint import Checkpoint, check_quantization, find_checkpoint, quantization_config
 from taxtune.progress import loading
 
+__all__ = ["LocalLLM", "LocalModel", "Unanswerable"]
+
 # Some chat templates print today's date, which would give the same prompt another answer every day.
 _DATE = "26 Jul 2024"
 # From so many bytes of weights a user should know that the model will run on a CPU.

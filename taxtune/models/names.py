@@ -19,6 +19,8 @@ from taxtune.models.base import Model, ModelSettings
 from taxtune.models.functions import FunctionModel
 from taxtune.plugins import find_plugin, plugin_names
 
+__all__ = ["DEFAULT_LOCAL", "PLUGINS", "ModelName", "api_name", "is_local", "make_model", "parse_model"]
+
 #: What "local" alone stands for where text is wanted: the judge of paper 2.
 DEFAULT_LOCAL = "meta-llama/Llama-3.2-3B-Instruct"
 #: The group of entry points under which packages add models of their own: a name and a factory.

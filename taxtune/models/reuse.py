@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+__all__ = ["ImageFeatureCache", "Reuse", "State", "Unsupported", "reuse_for"]
+
 #: What is kept of one image: tensors by name, on the CPU.
 State = Mapping[str, "torch.Tensor"]
 

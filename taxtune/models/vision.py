@@ -25,6 +25,8 @@ from taxtune.progress import note
 if TYPE_CHECKING:
     from PIL import Image
 
+__all__ = ["LocalVLM"]
+
 # The texts whose tokens are remembered: a run asks with one at a time.
 _TEXTS = 256
 # By so much, as a share of their range, the first token's logits may differ from those of the plain way.

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+__all__ = [
+    "KNOWN_MODELS",
+    "KnownModel",
+    "smallest_that_suits",
+]
+
+
 # Weights are not all: what is computed of them needs room as well. SmolVLM's 4.49 GB take 5.02 GB with an image
 # (huggingface.co/blog/smolvlm).
 _BESIDE = 1.25

@@ -20,6 +20,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = [
+    "COLOURS",
+    "CYCLE",
+    "FAINT",
+    "GREY",
+    "INK",
+    "MARKERS",
+    "MARKER_CYCLE",
+    "OWN_COLOUR",
+    "OWN_MARKER",
+    "PAPER",
+    "draw_iso_lines",
+    "inline_svg",
+    "padded",
+    "save_figure",
+]
+
 INK, GREY, FAINT, PAPER = "#1b1b1b", "#707070", "#cfcfcf", "#ffffff"
 COLOURS = {
     "hp": "#0072b2",

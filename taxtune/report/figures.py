@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = ["draw_curves", "draw_plane"]
+
 #: How far apart, in iterations, the bars of an iteration's scores stand.
 _SHIFT = 0.16
 

@@ -25,6 +25,8 @@ from taxtune.report.scores import Result, number, template_name
 from taxtune.report.summary import ABSTAINED, EXACT, GENERAL, MISSING, OFF_TREE, STATES, WRONG, state_of
 from taxtune.tuning.records import SampleResult
 
+__all__ = ["all_images", "change", "confused_pairs", "draw_path", "small_jpeg", "thumbnail"]
+
 BETTER, WORSE, DIFFERENT, UNCHANGED = "better", "worse", "different", "unchanged"
 #: The directions of a change, in the order of the images, with a sign, so that none is told by its colour alone.
 SYMBOLS = {WORSE: "▼", BETTER: "▲", DIFFERENT: "◆", MISSING: "?", UNCHANGED: "="}

@@ -30,6 +30,8 @@ from taxtune.report.scores import (
 from taxtune.report.summary import EXACT, GENERAL, OFF_TREE, WRONG, account_lines, state_of, summarise
 from taxtune.tuning.records import SampleResult
 
+__all__ = ["ReportCallback", "render_report", "save_report", "write_report"]
+
 #: What the scores are, in half a sentence.
 _EXPLAINED = {"hp": "how much of what the answers say is true", "hr": "how much of what is true the answers say"}
 #: A sign for each state of an answer, so that none is told by its colour alone, and its class in the page.

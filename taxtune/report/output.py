@@ -29,6 +29,19 @@ if TYPE_CHECKING:
     from taxtune.metrics.statistics import Interval
     from taxtune.taxonomy import Taxonomy
 
+__all__ = [
+    "Cell",
+    "StudyReport",
+    "Table",
+    "cut",
+    "intervals_table",
+    "node_name",
+    "numbered",
+    "page",
+    "plain",
+    "publish",
+]
+
 _TEMPLATES = Path(__file__).parent / "templates"
 
 Cell = str | int | float | None

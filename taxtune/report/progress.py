@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from taxtune.tuning.records import IterationRecord, Selection
 
+__all__ = ["Terminal", "TuningProgress"]
+
 # Seconds between two lines in a log that say how far the work is.
 _EVERY = 30.0
 _LOG_WIDTH = 120

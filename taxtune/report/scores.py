@@ -12,6 +12,24 @@ from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report.output import Cell, Table
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TemplateScores, TuneResult
 
+__all__ = [
+    "Result",
+    "best_so_far",
+    "difference",
+    "failed_calls",
+    "interval",
+    "iteration_table",
+    "number",
+    "paired",
+    "rank_table",
+    "result_runs",
+    "score_of",
+    "score_table",
+    "signed",
+    "template_name",
+    "title",
+]
+
 Result = TuneResult | ComparisonResult
 _MINUS = "−"
 

@@ -33,6 +33,23 @@ from taxtune.tuning.records import (
 )
 from taxtune.tuning.selection import values
 
+__all__ = [
+    "STATES",
+    "Column",
+    "Summary",
+    "Winner",
+    "account_lines",
+    "goal_in_words",
+    "power_in_words",
+    "selection_in_words",
+    "shown_columns",
+    "standard_error",
+    "state_of",
+    "summarise",
+    "summary_table",
+    "verdict",
+]
+
 EXACT, GENERAL, ABSTAINED, WRONG, OFF_TREE = "exact", "right, but general", "abstained", "wrong", "off the tree"
 MISSING = "missing"
 #: The states of answers, in the order in which they are shown.

@@ -13,6 +13,8 @@ from taxtune.untrusted import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
+__all__ = ["print_result"]
+
 _WIDTH = 80
 # Lines of the prompts, so that the summary fits a screen of 25.
 _PROMPT_LINES = 9

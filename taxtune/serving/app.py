@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from taxtune.classifier import Classifier
 
+__all__ = ["make_app"]
+
 _PAGE = Path(__file__).parent / "page"
 #: Of a request: one image of the most bytes in base64, and what is around it.
 _MAX_REQUEST = MAX_BYTES * 4 // 3 + 1024**2

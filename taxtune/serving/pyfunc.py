@@ -28,6 +28,14 @@ from taxtune.settings import SPREAD, LocalVLMSettings, VLMSettings
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+__all__ = [
+    "MAX_BYTES",
+    "ServedClassifier",
+    "as_pyfunc",
+    "read_image",
+    "requirements",
+]
+
 #: Of an image file; a photo of 50 megapixels has some 20 MB.
 MAX_BYTES = 32 * 1024**2
 _INPUT = "image"

@@ -25,6 +25,8 @@ from taxtune.tracking.store import Store
 from taxtune.tracking.values import TAG_LIMIT, cut, headline_metrics
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores, TuneResult
 
+__all__ = ["CHAMPION", "TARGET_REACHED", "log_classifier", "log_traces", "register_prompts", "registered_name"]
+
 #: The alias of the version that is to be used.
 CHAMPION = "champion"
 #: The tag of runs and versions that says whether the winner is "certified", "passes-alone" or an "estimate".

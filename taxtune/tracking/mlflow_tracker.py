@@ -32,6 +32,8 @@ from taxtune.tuning.template import render
 if TYPE_CHECKING:
     from taxtune.tuning.loop import Tuner
 
+__all__ = ["MLflowTracker", "TrackingCallback"]
+
 _PARENT, _NOTE = "mlflow.parentRunId", "mlflow.note.content"
 _KIND, _GROUP = "taxtune.kind", "taxtune.group"
 _ITERATION, _RECORDED = "taxtune.iteration", "taxtune.recorded"

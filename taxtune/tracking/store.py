@@ -22,6 +22,19 @@ from taxtune.errors import TaxtuneError
 from taxtune.shell import command, program
 from taxtune.untrusted import redact
 
+__all__ = [
+    "DATABASE",
+    "UI_ENVIRONMENT",
+    "Store",
+    "bring_along",
+    "check_store",
+    "in_force",
+    "open_store",
+    "short_reason",
+    "store_uri",
+    "unusable",
+]
+
 #: The database in a run's folder, and the folder of artifacts beside it.
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
 #: The job runner of MLflow's pages is of no use here and loads litellm, which waits for a price list without a network.

@@ -26,6 +26,26 @@ from taxtune.report.summary import account_lines, summarise, summary_table
 from taxtune.shell import command
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores
 
+__all__ = [
+    "HEADLINE",
+    "PICTURES",
+    "TABLES",
+    "TAG_LIMIT",
+    "UNFINISHED",
+    "about_iteration",
+    "about_result",
+    "all_scores",
+    "cut",
+    "example_table",
+    "finite",
+    "flatten",
+    "headline_metrics",
+    "heldout_metrics",
+    "iteration_metrics",
+    "write_result",
+    "write_table",
+]
+
 # MLflow's own limits are 6,000 characters for a parameter (500 before 2.8) and 8,000 for a tag (5,000 on some stores).
 PARAMETER_LIMIT, TAG_LIMIT = 500, 4_500
 #: Files of tables, which MLflow's pages show.
