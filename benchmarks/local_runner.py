@@ -25,7 +25,7 @@ import transformers
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it runs as a script, too
 from benchmarks.random_vlms import byte_tokenizer
 from taxtune.models import Answer, ModelSettings, Reply, Request
-from taxtune.models.text import LocalLLM
+from taxtune.models.local import LocalLLM
 
 Run = Callable[[], list[Reply]]
 NEW_TOKENS, VOCABULARY = 15, 32_000

@@ -180,7 +180,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
     from taxtune.recipe import load_recipe
     from taxtune.report import html
     from taxtune.report.progress import Terminal, TuningProgress
-    from taxtune.tracking.callback import TrackingCallback
+    from taxtune.tracking import TrackingCallback
     from taxtune.tuning import evaluation, loop
     from taxtune.tuning.experiment import Experiment
 

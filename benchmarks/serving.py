@@ -115,7 +115,7 @@ def image_costs(images: int, prompts: int) -> Table:
 
         def made_anew(request: Request) -> str:
             assert request.image is not None
-            return data_url(load_image(request.image, sha256=request.image_sha256), 1024)
+            return data_url(load_image(request.image, sha256=request.image_sha256))
 
         def by(model: ApiModel) -> Callable[[Request], str]:
             return lambda request: str(model.messages(request)[0]["content"][0]["image_url"]["url"])

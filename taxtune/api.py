@@ -578,8 +578,7 @@ def tracking_callbacks(parts: Experiment) -> list[Any]:
     """Returns the callbacks that record an experiment's run in MLflow, if its recipe wants that."""
     if not parts.recipe.tracking.mlflow:
         return []
-    from taxtune.tracking import MLflowTracker
-    from taxtune.tracking.callback import TrackingCallback
+    from taxtune.tracking import MLflowTracker, TrackingCallback
 
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "taxtune"
     return [TrackingCallback(partial(MLflowTracker, name, parts.folder))]

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from taxtune.models.calls import as_completed
+from taxtune.models.functions import as_completed
 from taxtune.progress import following, loading, note, track, track_each
 from tests.displays import Recorder
 

@@ -19,8 +19,7 @@ from PIL import Image
 
 import taxtune
 from taxtune import fieldguide
-from taxtune.report.changes import GENERAL, WRONG, state_of
-from taxtune.report.summary import summarise
+from taxtune.report.summary import GENERAL, WRONG, state_of, summarise
 
 FILE = Path(__file__).parents[1] / "images" / "one-photo.webp"
 INK, GREY, RIGHT, BAD = "#1b1b1b", "#666666", "#00694b", "#a63c00"

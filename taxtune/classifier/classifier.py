@@ -1,33 +1,48 @@
-"""The classifier: a template, a model, a mapper and a policy, which put labels on images."""
+"""The classifier: a template, a model, a mapper and a policy, which put labels on images.
+
+It is saved to a folder as `classifier.json`, with the label tree as `taxonomy.json`: plain text, no pickle. The tree is
+written as the columns that `Taxonomy` is made of, since readers of other formats tidy names.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from taxtune.atomic import make_folder, write_json
 from taxtune.classifier.reliability import Reliability, RiskGuarantee
-from taxtune.classifier.saved import save
 from taxtune.data.images import content_hash, is_image_data, store_image
-from taxtune.errors import DataError, ImageError
+from taxtune.errors import DataError, ImageError, TaxonomyError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
 from taxtune.policies import DIRECT, Direct, Policy, Vote
+from taxtune.recipe import Recipe
+from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
+from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
-    from taxtune.recipe import Recipe
-    from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Classification", "Classifier", "Step"]
+__all__ = ["COLUMNS", "FILE", "Classification", "Classifier", "Saved", "Step", "read_saved", "read_tree"]
+
+#: The columns of a row of labels.
+COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
+#: The file that makes a folder a saved classifier.
+FILE = "classifier.json"
+_TREE = "taxonomy.json"
+_AGAIN = "Save the classifier again from its run."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,10 @@ class Classification:
     def confidence(self) -> float | None:
         """How sure it is that the image belongs to the node, see `Step`; None where nothing is known."""
         return self.path[-1].confidence if self.path else None
+
+    def as_row(self) -> dict[str, Any]:
+        """Returns `COLUMNS`, and as `nodes` the label, rank and confidence of each node of the path."""
+        return {**{name: getattr(self, name) for name in COLUMNS}, "nodes": [asdict(step) for step in self.path]}
 
 
 @dataclass
@@ -193,7 +212,34 @@ class Classifier:
             TaxtuneError: If it is not `portable`, the folder holds something else or cannot be written to, or the
                 commit of the model cannot be found out.
         """
-        return save(self, Path(folder))
+        folder, recipe, tree = Path(folder), self.recipe, self.taxonomy
+        if recipe is None or not self.portable:
+            raise DataError(
+                "The classifier has a model, a mapper or a policy that was given in Python, which no folder can hold.",
+                file=folder,
+                remedy="Load it from its run with the same objects: taxtune.load_classifier(run, vlm=...).",
+            )
+        if folder.exists() and not (folder / FILE).exists() and (not folder.is_dir() or any(folder.iterdir())):
+            message = "The folder holds something else than a classifier."
+            raise DataError(message, file=folder, remedy="Give a new or an empty folder.")
+        make_folder(folder)
+        saved = Saved(
+            name=self.name,
+            prompts=self.prompts,
+            policy=dict(self.policy.identity()),
+            vlm=_pinned(recipe),
+            mapper=recipe.mapper,
+            seed=recipe.seed,
+            taxonomy=tree.digest,
+            reliability=self.reliability,
+            guarantee=self.guarantee,
+        )
+        columns = {"aliases": tree.aliases, "leads": tree.leads, "ranks": tree.ranks, "ids": tree.ids}
+        columns = {name: values for name, values in columns.items() if any(values)}
+        # The JSON last: without it the folder is no classifier.
+        write_json(folder / _TREE, {"labels": tree.labels, "parents": tree.parents.tolist(), **columns}, indent=None)
+        write_json(folder / FILE, saved.model_dump(mode="json"))
+        return folder
 
     def predict(self, images: Any) -> NDArray[np.object_]:
         """Predicts the nodes of images, shape (n,): paths as text, None without an answer.
@@ -225,3 +271,69 @@ def _name(image: Any) -> str:
         return str(image)
     content = image["bytes"] if isinstance(image, Mapping) else image
     return hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).hexdigest()
+
+
+class Saved(BaseModel):
+    """The content of `classifier.json`: settings as a recipe has them, with the commit of the model's weights."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal["taxtune classifier 3"] = "taxtune classifier 3"
+    name: str
+    prompts: tuple[str, ...] = Field(min_length=1)
+    policy: dict[str, Any]
+    vlm: VLMSettings
+    mapper: MapperSettings
+    seed: int
+    taxonomy: str
+    reliability: Reliability | None
+    guarantee: RiskGuarantee | None
+
+
+def _pinned(recipe: Recipe) -> VLMSettings:
+    """The model's settings so that they mean the same anywhere: absolute paths, and the commit of a name."""
+    s = recipe.vlm
+    if not isinstance(s, LocalVLMSettings) or s.model.startswith("builtin:"):
+        return s
+    path = recipe.path(s.model)
+    if path.is_dir():
+        return s.model_copy(update={"model": str(path.resolve())})
+    if s.revision is not None and re.fullmatch("[0-9a-f]{40}", s.revision):
+        return s
+    from taxtune.models.checkpoint import checkpoint_revision
+
+    return s.model_copy(update={"revision": checkpoint_revision(s.model, s.revision)})
+
+
+def read_saved(folder: Path) -> Saved:
+    """Reads `classifier.json`.
+
+    Raises:
+        DataError: If it cannot be read, or was written by another version of taxtune.
+    """
+    file = folder / FILE
+    try:
+        return Saved.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise DataError(f"The file cannot be read: {error.strerror}.", file=file) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = ": ".join((*map(str, first["loc"]), first["msg"]))
+        message = f"This is no classifier of this version of taxtune: {said}."
+        raise DataError(message, file=file, remedy=_AGAIN) from error
+
+
+def read_tree(folder: Path, saved: Saved) -> Taxonomy:
+    """Reads the tree of a saved classifier.
+
+    Raises:
+        DataError: If it cannot be read, or is not the tree that was saved.
+    """
+    file = folder / _TREE
+    try:
+        tree = Taxonomy(**json.loads(file.read_text(encoding="utf-8")), source=str(file))
+    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, TaxonomyError) as error:
+        raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
+    if tree.digest != saved.taxonomy:
+        raise DataError("The tree is not the one that was saved.", file=file, remedy=f"{_AGAIN} Or tune on this tree.")
+    return tree

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.classifier.classifier import Classification, Classifier
+from taxtune.classifier.classifier import COLUMNS, Classification, Classifier
 from taxtune.data.folder import walk_images
 from taxtune.data.images import IMAGE_SUFFIXES
 from taxtune.errors import DataError, ModelError
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "FORMATS", "check_format", "csv_of", "jsonl_of", "label_images", "list_images", "write_labels"]
 
-#: The columns of a row, after which come those of the tables that name the images.
-COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
+#: The columns that come after `COLUMNS` and those of the tables that name the images.
 _ENDS = ("nodes", "again", "why")
 #: The column of the images' files.
 FILE = " file"
@@ -66,6 +64,8 @@ def list_images(names: Sequence[str], find: Find) -> pd.DataFrame:
 
 
 def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
+    import pandas as pd
+
     path = Path(name)
     suffix = path.suffix.lower()
     if name == "-" or (suffix in _LISTS and path.is_file()):
@@ -79,12 +79,11 @@ def _rows_of(name: str, find: Find) -> list[dict[str, Any]]:
         return [{"image": str(file), FILE: file} for file in files]
     if suffix in _TABLES and path.is_file():
         records = read_table(path, what="list of images")
-        columns: dict[str, list[str]] = {}
-        for _, record in records[:_LOOKED_AT]:
-            for column, value in record.items():
-                known = columns.setdefault(column, [])
-                if isinstance(value, str) and value.strip():
-                    known.append(os.path.expanduser(value.strip()))
+        first = pd.DataFrame([record for _, record in records[:_LOOKED_AT]], dtype=object)
+        columns = {
+            str(column): [os.path.expanduser(text.strip()) for text in cells if isinstance(text, str) and text.strip()]
+            for column, cells in first.items()
+        }
         column, folder = find(path, columns)
         return [_row(name, number, record, column, folder) for number, record in records]
     if suffix in IMAGE_SUFFIXES:
@@ -171,9 +170,6 @@ class _Notes(Display):
 
 
 def _cells(found: Classification, review_below: float) -> dict[str, Any]:
-    def rounded(confidence: float | None) -> float | None:
-        return None if confidence is None else round(confidence, 4)
-
     reasons = {
         "failed": found.failure is not None,
         "not the subject": found.not_subject,
@@ -181,25 +177,17 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
         "no label": len(found.path) == 1,
         "unsure": found.confidence is not None and found.confidence < review_below,
     }
-    return {
-        **{name: getattr(found, name) for name in COLUMNS},
-        "confidence": rounded(found.confidence),
-        "nodes": [asdict(step) | {"confidence": rounded(step.confidence)} for step in found.path],
-        "again": found.again,
-        "why": next((reason for reason, holds in reasons.items() if holds), None),
-    }
+    row = found.as_row()
+    for cells in (row, *row["nodes"]):
+        cells["confidence"] = None if cells["confidence"] is None else round(cells["confidence"], 4)
+    return row | {"again": found.again, "why": next((reason for reason, holds in reasons.items() if holds), None)}
 
 
 def check_format(path: Path) -> None:
-    """Checks that the name of a file of labels tells its format.
-
-    Raises:
-        DataError: If it does not.
-    """
+    """Raises a DataError if the name of a file of labels does not tell its format."""
     if path.suffix.lower() not in FORMATS:
-        raise DataError(
-            "The name of the file does not tell its format.", file=path, remedy=f"Use {', '.join(FORMATS)}."
-        )
+        message = "The name of the file does not tell its format."
+        raise DataError(message, file=path, remedy=f"Use {', '.join(FORMATS)}.")
 
 
 def csv_of(labels: pd.DataFrame, *, header: bool = True) -> str:

@@ -7,9 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taxtune.classifier.classifier import Classifier
+from taxtune.classifier.classifier import FILE, Classifier, read_saved, read_tree
 from taxtune.classifier.reliability import Reliability, RiskGuarantee
-from taxtune.classifier.saved import FILE, read_saved, read_tree
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model

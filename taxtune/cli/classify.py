@@ -181,7 +181,7 @@ def _policy(text: str) -> Policy | None:
 
 def _answers(run: Path, out: Path | None) -> Path | None:
     """The file that answers are kept in: the run's own, or one beside the labels; None where neither can be."""
-    from taxtune.classifier.saved import FILE
+    from taxtune.classifier.classifier import FILE
     from taxtune.tuning.run_folder import answers_of
 
     if not (run / FILE).exists():

@@ -16,8 +16,8 @@ from taxtune.atomic import make_folder, output_error
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
-from taxtune.report.account import goal_in_words, power_in_words
 from taxtune.report.progress import Terminal, TuningProgress
+from taxtune.report.summary import goal_in_words, power_in_words
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
 from taxtune.tables import read_text
@@ -131,14 +131,14 @@ def show_plan(parts: Experiment, objectives: Sequence[str], *, resume: bool, as_
         raise typer.Exit(2)
 
 
-def show_result(result: TuneResult | ComparisonResult, *, as_json: bool, details: bool = False) -> None:
-    """Prints the summary of a run, after all held-out scores where `details` are wanted."""
+def show_result(result: TuneResult | ComparisonResult, *, as_json: bool) -> None:
+    """Prints the summary of a run."""
     if as_json:
         _print_json(result.as_dict())
     else:
         from rich.console import Console
 
-        print_result(Console(), result, details=details)
+        print_result(Console(), result)
 
 
 def read_templates(references: Sequence[Path]) -> dict[Path, str]:

@@ -32,8 +32,8 @@ def serve(
     """Serve a run's winner on a page in the browser, and over HTTP, until Ctrl-C.
 
     The page at / takes photos or a folder, shows where each belongs, the way there and how sure each step is, and has
-    all labels as a CSV file. POST /invocations takes an image file, or images in base64 in the JSON formats of MLflow's
-    scoring server. No image is kept.
+    all labels as a CSV file. POST /invocations takes an image file, or JSON: {"inputs": [IMAGE, ...]} with
+    images in base64. No image is kept.
     """
     import uvicorn
 

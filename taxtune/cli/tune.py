@@ -24,9 +24,6 @@ ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is 
 DryRunOption = Annotated[
     bool, opt("Check everything and report what is missing and how many calls the run takes; run nothing.", "--dry-run")
 ]
-DetailsOption = Annotated[
-    bool, opt("Print every held-out score too, with its interval and paired differences.", "--details")
-]
 JsonOption = Annotated[bool, opt("Print only the result on standard output, as JSON.", "--json")]
 
 
@@ -39,7 +36,6 @@ def tune(
     out: OutOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
-    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune a prompt template: propose, ask, place, score, record; then evaluate the winner on held-out images."""
@@ -53,7 +49,7 @@ def tune(
     if objective:
         check_objective(objective[0])
         settings.append(f"objective.kind={objective[0]}")
-    _run("tune", recipe, (), settings, out, resume=resume, dry_run=dry_run, details=details, as_json=as_json)
+    _run("tune", recipe, (), settings, out, resume=resume, dry_run=dry_run, as_json=as_json)
 
 
 def compare(
@@ -65,7 +61,6 @@ def compare(
     out: OutOption = None,
     resume: ResumeOption = False,
     dry_run: DryRunOption = False,
-    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tune for each objective from the same baseline, splits and seed, and compare the winners image by image."""
@@ -76,7 +71,7 @@ def compare(
     for name in names:
         check_objective(name)
     check_objectives(names)
-    _run("compare", recipe, names, settings, out, resume=resume, dry_run=dry_run, details=details, as_json=as_json)
+    _run("compare", recipe, names, settings, out, resume=resume, dry_run=dry_run, as_json=as_json)
 
 
 def _run(
@@ -88,7 +83,6 @@ def _run(
     *,
     resume: bool,
     dry_run: bool,
-    details: bool,
     as_json: bool,
 ) -> None:
     """Tunes a recipe for its own objective, or for each of several that are named."""
@@ -121,7 +115,7 @@ def _run(
     given = [word for setting in settings or () for word in ("--set", setting)]
     words = [what, recipe, *objectives, *given, *(("--out", out) if out is not None else ()), "--resume"]
     go_on = f"Continue with: {command(*words)}"
-    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json, details=details)
+    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
     check_recorded(watching, parts.folder, go_on)
 
 
@@ -134,7 +128,6 @@ def evaluate(
     split: Annotated[Literal["tuning", "heldout"], opt("Which images to evaluate on.")] = "heldout",
     settings: SetOption = None,
     out: OutOption = None,
-    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score templates on a split of the recipe, side by side with the baseline."""
@@ -169,4 +162,4 @@ def evaluate(
             )
 
     go_on = "Run the same command again to ask only what has no answer yet."
-    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=True), as_json=as_json, details=details)
+    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=True), as_json=as_json)

@@ -33,7 +33,7 @@ from taxtune.models.base import (
     count_fault,
     well_formed,
 )
-from taxtune.models.calls import as_completed, bounded
+from taxtune.models.functions import as_completed, bounded
 from taxtune.models.image_urls import ENCODING, MAX_SIDE, ImageUrls
 from taxtune.progress import note
 
@@ -407,7 +407,7 @@ def _read_completion(litellm: ModuleType, model: str, response: Any, secrets: Se
 
     choices = getattr(response, "choices", None) or []
     if not choices:
-        raise CallError(Fault.NO_CHOICES, "returned a response without choices")
+        raise CallError(Fault.MALFORMED, "returned a response without choices")
     message, usage = choices[0].message, getattr(response, "usage", None)
     special = getattr(message, "provider_specific_fields", None) or {}
     refusal = getattr(message, "refusal", None) or special.get("refusal")

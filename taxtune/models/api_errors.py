@@ -22,8 +22,12 @@ __all__ = [
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _PAGE_SIGNS = ("<!doctype", "<html")
 _FILTER_SIGNS = ("content_filter", "content management policy", "content_policy_violation")
-# What litellm says of a body that is empty, no JSON (every JSON error ends with its position), or other JSON.
-_MALFORMED = re.compile(r"line \d+ column \d+ \(char \d+\)|empty or invalid response|invalid response object")
+# What litellm says of a body that is empty, no JSON (every JSON error ends with its position), other JSON, or JSON
+# without choices; its words differ by version.
+_MALFORMED = re.compile(
+    r"line \d+ column \d+ \(char \d+\)|empty or invalid response|invalid response object"
+    r"|'choices' that is not a list|with no 'choices'"
+)
 
 
 class MessageTooLongError(ModelError):
@@ -73,9 +77,7 @@ def classify(error: BaseException, *, secrets: Iterable[str | None] = ()) -> Cal
     if any(sign in low for sign in _PAGE_SIGNS) and status not in _RETRIED - {500}:
         # A proxy on the way shows such pages for a while; a sign-in page or a wrong address shows them for ever.
         reason = "returned a web page instead of an answer; check `api_base`, which usually ends in /v1"
-        return CallError(Fault.WEB_PAGE, reason)
-    if "'choices' that is not a list" in low or "with no 'choices'" in low:  # litellm's words, which differ by version
-        return CallError(Fault.NO_CHOICES, "returned a response without choices")
+        return CallError(Fault.MALFORMED, reason)
     # Of an error in place of the choices that has no status, litellm makes one of 422 or none, and drops its words.
     if ((not status or status >= 500) and _MALFORMED.search(low)) or (status in (0, 422) and not said):
         return CallError(Fault.MALFORMED, "returned nothing, or something that is not a chat completion")

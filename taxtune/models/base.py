@@ -233,8 +233,6 @@ class Fault(Enum):
     TIMEOUT = "timeout", None, True
     CONNECTION = "lost_connection", None, True
     MALFORMED = "malformed_response", None, True
-    WEB_PAGE = "web_page", None, True
-    NO_CHOICES = "no_choices", None, True
     # Some models never answer some prompts: a run must not stop for that, as it would stop there each time.
     EMPTY = "empty_text", None, False
     # Refusals may be random, so another attempt may help; to insist after a second one costs money, and accounts.

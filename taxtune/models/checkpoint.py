@@ -1,4 +1,7 @@
-"""Finding a checkpoint: which model it is, which revision, and what is missing, without loading its weights."""
+"""Finding a checkpoint: which model it is, which revision, and what is missing, without loading its weights.
+
+And the formats of weights in fewer bits.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,23 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from taxtune.errors import ModelError
+from taxtune.errors import MissingExtraError, ModelError
 from taxtune.loading import explain_load_error, look_for_hub, not_here
 from taxtune.models.base import Task
 
-__all__ = ["Checkpoint", "check_reachable", "checkpoint_revision", "find_checkpoint", "weights_here"]
+__all__ = [
+    "Checkpoint",
+    "check_quantization",
+    "check_reachable",
+    "checkpoint_revision",
+    "find_checkpoint",
+    "quantization_config",
+    "weights_here",
+]
 
 # Models that come with the package, by name.
 _BUILTIN = {"builtin:fieldguide": Path(__file__).resolve().parent.parent / "fieldguide" / "model"}
@@ -72,10 +84,9 @@ def find_checkpoint(model: str, revision: str | None = None, *, task: Task = "im
     if not (folder / "config.json").is_file():
         raise _no_checkpoint(folder, "config.json")
     config = _load_config(name, str(folder), None, task)
-    weights = [file for suffix in ("*.safetensors", "*.bin") for file in folder.glob(suffix)]
-    if not weights:
+    size = _weight_bytes(folder)
+    if size is None:
         raise _no_checkpoint(folder, "weights (*.safetensors)")
-    size = sum(file.stat().st_size for file in weights)
     return Checkpoint(name, str(folder), {}, _hash_folder(folder), config, True, size)
 
 
@@ -161,24 +172,22 @@ def _commit(model: str, revision: str | None) -> str:
 
 def _cached_weights(model: str, revision: str) -> int | None:
     """Returns the size of a Hugging Face model's weights if they are all in the cache."""
-    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
-    def cached(name: str) -> Path | None:
-        file = try_to_load_from_cache(model, name, revision=revision)
-        return Path(file) if isinstance(file, str) else None
-
-    for single in ("model.safetensors", "pytorch_model.bin"):
-        if (file := cached(single)) is not None:
-            return file.stat().st_size
-    index = cached("model.safetensors.index.json") or cached("pytorch_model.bin.index.json")
-    if index is None:
-        return None
     try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError, OSError):
+        folder = Path(snapshot_download(model, revision=revision, local_files_only=True))
+        index = min(folder.glob("*.index.json"), default=None)  # safetensors before pytorch_model
+        names = [] if index is None else json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+    except (LocalEntryNotFoundError, OSError, ValueError, KeyError):
         return None
-    files = [cached(name) for name in names]
-    return None if None in files else sum(file.stat().st_size for file in files if file is not None)
+    return _weight_bytes(folder) if all((folder / name).exists() for name in names) else None
+
+
+def _weight_bytes(folder: Path) -> int | None:
+    """Returns the size of the weights in a folder; None where there are none."""
+    weights = next(filter(None, (list(folder.glob(f"*.{suffix}")) for suffix in ("safetensors", "bin"))), None)
+    return None if weights is None else sum(file.stat().st_size for file in weights)
 
 
 def _load_config(name: str, source: str, revision: str | None, task: Task) -> Any:
@@ -202,3 +211,33 @@ def _load_config(name: str, source: str, revision: str | None, task: Task) -> An
             f"The model {name!r} (of the type {config.model_type!r}) does not {does}.", remedy=f"Choose {instead}."
         )
     return config
+
+
+def check_quantization(quantization: str) -> None:
+    """Checks that the packages for weights in fewer bits are here.
+
+    Raises:
+        MissingExtraError: If one is missing.
+    """
+    for package in ("accelerate", "bitsandbytes"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "quantized", f"quantization: {quantization}")
+
+
+def quantization_config(quantization: str, dtype: Any) -> Any:
+    """Makes the settings of transformers for a format; all weights of linear layers but the last are in it.
+
+    Args:
+        quantization: "4bit" (NF4), which keeps only the weights in fewer bits, or "8bit" (LLM.int8()), which also
+            rounds what the layers are given.
+        dtype: The torch dtype that the model computes in.
+    """
+    import logging
+
+    from transformers import BitsAndBytesConfig
+
+    # LLM.int8() says at every layer of every step that it computes in float16.
+    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
+    if quantization == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True)
+    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)

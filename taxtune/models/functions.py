@@ -1,28 +1,31 @@
-"""A plain function as a model."""
+"""A plain function as a model; and calls: several under way at a time, and one that is bounded in time."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import hashlib
 import inspect
+import queue
 import reprlib
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextvars import copy_context
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.models.base import Answer, Failure, Fault, Identity, Reply, Request, count_fault, well_formed
-from taxtune.models.calls import as_completed
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["FunctionModel", "function_identity"]
+__all__ = ["FunctionModel", "as_completed", "bounded", "function_identity"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _FORMS = "Write answer(image, prompt) -> str or answer(prompt) -> str, which may be `async def`."
 
@@ -32,14 +35,14 @@ class FunctionModel:
 
     The function takes an image and a prompt and returns the answer as a str. An image is a `PIL.Image.Image` in RGB
     whose `filename` is the path of the file; it is None for a request without one. One parameter is the prompt alone; a
-    coroutine function (`async def`) runs several times concurrently, also in a notebook; a parameter `sample` takes the
-    number of the answer that is wanted. What answers many requests at a time is a `Model`.
+    coroutine function (`async def`) runs several times concurrently, also in a notebook. What answers many requests at
+    a time is a `Model`.
 
     An exception is a failure of that request. A `ModelError` ends the work at once, as does a function that fails for
     all requests.
 
     Answers are stored under the function's name and its attribute `identity` (text, or values by name) if it has one,
-    or else a hash of its source, so that a changed function is asked again. What it calls is not looked at.
+    or else a hash of its code, so that a changed function is asked again. What it calls is not looked at.
 
     Args:
         function: The function.
@@ -57,7 +60,7 @@ class FunctionModel:
         self.function = function
         self.name = _name(function)
         self.concurrency = concurrency
-        self._with_image, self._with_sample = _signature(function, self.name)
+        self._with_image = _takes_image(function, self.name)
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object whose `__call__` is `async def`
         )
@@ -70,7 +73,7 @@ class FunctionModel:
 
     @property
     def identity(self) -> Identity:
-        """The function's name, and what was given as its identity or a hash of its source."""
+        """The function's name, and what was given as its identity or a hash of its code."""
         named: Identity = {"kind": "function", "model": self.name}
         own = getattr(self.function, "identity", None)
         if own is None:
@@ -128,11 +131,7 @@ class FunctionModel:
         """Returns the function's value, or the exception that was raised, and the seconds that it took."""
         started = time.perf_counter()
         try:
-            result = self.function(
-                *([self._image(request)] if self._with_image else ()),
-                request.prompt,
-                **({"sample": request.sample} if self._with_sample else {}),
-            )
+            result = self.function(*([self._image(request)] if self._with_image else ()), request.prompt)
             result = _wait_for(result) if inspect.iscoroutine(result) else result
         except ModelError:
             raise
@@ -177,52 +176,42 @@ def _name(function: Callable[..., Any]) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _signature(function: Callable[..., Any], name: str) -> tuple[bool, bool]:
-    """Tells whether a function takes an image before the prompt, and whether it takes the number of the sample."""
+def _takes_image(function: Callable[..., Any], name: str) -> bool:
+    """Tells whether a function takes an image before the prompt."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # built-in functions tell nothing
-        return True, False
-    needed = [one for one in parameters.values() if one.default is one.empty and one.name != "sample"]
+        return True
+    needed = [one for one in parameters.values() if one.default is one.empty]
     names = [one.name for one in needed if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     wrong_order = len(names) == 2 and (names[0].startswith("prompt") or names[1].startswith("image"))
     if len(names) not in (1, 2) or wrong_order or names in (["image"], ["images"], ["images", "prompts"]):
         shown = f"{name}{inspect.signature(function)}"
         raise ModelError("The function cannot be called with an image and a prompt.", value=shown, remedy=_FORMS)
-    return len(names) == 2, "sample" in parameters
+    return len(names) == 2
 
 
 def function_identity(function: Callable[..., Any]) -> Identity:
-    """Identifies a function by its name and a hash of its source."""
+    """Identifies a function by its name and a hash of its code."""
     return {"kind": "function", "name": _name(function), "source": _digest(function)}
 
 
 def _digest(function: Any) -> str:
-    """Hashes a function's source, defaults and closure, and the arguments of a `partial`."""
+    """Hashes a function's code, defaults and closure, and the arguments of a `partial`."""
     parts = []
     while function is not None:
         if isinstance(function, functools.partial):
             parts += [_plain(function.args), _plain(function.keywords)]
             function = function.func
             continue
-        bare = function if hasattr(function, "__qualname__") else type(function)
-        if inspect.ismethod(function):  # its class has the source
-            bare = function.__self__ if isinstance(function.__self__, type) else type(function.__self__)
+        bare = getattr(function, "__func__", function)
+        bare = bare if isinstance(bare, FunctionType) else getattr(type(bare), "__call__", None)  # noqa: B004
         if isinstance(bare, FunctionType):
-            # What a lambda or an inner function was made with tells it from others of the same source.
-            parts.append(_plain(bare.__defaults__))
-            parts += [_plain(value) for value in inspect.getclosurevars(bare).nonlocals.values()]
-        parts.append(_source(bare))
+            # What an inner function was made with tells it from others of the same code.
+            nonlocals = inspect.getclosurevars(bare).nonlocals.values()
+            parts += map(_plain, (bare.__code__, bare.__defaults__, bare.__kwdefaults__, *nonlocals))
         function = getattr(function, "__wrapped__", None)
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def _source(bare: Any) -> str:
-    """Returns the source; the bytecode where there is none, and of a lambda, of which a line may hold several."""
-    with contextlib.suppress(OSError, TypeError):
-        if getattr(bare, "__name__", "") != "<lambda>":
-            return inspect.getsource(bare)
-    return _plain(bare.__code__) if isinstance(bare, FunctionType) else ""
 
 
 def _plain(value: object) -> str:
@@ -236,3 +225,83 @@ def _plain(value: object) -> str:
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_plain, value))}]"
     return repr(value) if isinstance(value, str | bytes | int | float | None) else type(value).__qualname__
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+def as_completed(
+    items: Sequence[Item], work: Callable[[Item, threading.Event], Result], concurrency: int
+) -> Generator[tuple[int, Result]]:
+    """Gives (place, what `work` makes of the item) as it comes; the items are begun in order.
+
+    The first error ends everything, and so do Ctrl-C and closing the generator: items under way are told by the event
+    and not waited for. What was answered before, and paid for, is given first.
+
+    Args:
+        items: What to work on.
+        work: Called with an item and an event that is set when no result is wanted any more.
+        concurrency: Items under way at a time.
+    """
+    stop, places = threading.Event(), iter(range(len(items)))
+    finished: queue.SimpleQueue[tuple[int, Result] | BaseException] = queue.SimpleQueue()
+
+    def run() -> None:
+        for place in places:
+            if stop.is_set():
+                return
+            try:
+                finished.put((place, work(items[place], stop)))
+            except BaseException as error:
+                stop.set()  # before another call is begun
+                finished.put(error)
+
+    for _ in range(min(concurrency, len(items))):
+        _in_thread(run)
+    try:
+        for _ in items:
+            try:
+                got = finished.get()
+                if isinstance(got, BaseException):
+                    raise got
+            except BaseException:
+                stop.set()
+                while not finished.empty():
+                    if isinstance(more := finished.get(), tuple):
+                        yield more
+                raise
+            yield got
+    finally:
+        stop.set()
+
+
+def bounded(call: Callable[[], Result], seconds: float) -> Result:
+    """Returns the result of a call made in a thread, since the time-outs of HTTP clients begin anew with every byte.
+
+    A thread whose time is up is left to itself.
+
+    Raises:
+        TimeoutError: If it takes longer than that.
+    """
+    done: queue.SimpleQueue[tuple[Result] | BaseException] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put((call(),))
+        except BaseException as error:
+            done.put(error)
+
+    _in_thread(run)
+    try:
+        got = done.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if isinstance(got, BaseException):
+        raise got
+    return got[0]
+
+
+def _in_thread(run: Callable[[], None]) -> None:
+    # A daemon, unlike those of `ThreadPoolExecutor`, which the end of the program waits for; in a context of its own,
+    # so that its notes go to the display in force here.
+    threading.Thread(target=copy_context().run, args=(run,), name="taxtune-call", daemon=True).start()

@@ -1,4 +1,4 @@
-"""Images as a server is sent them: made once, as data URLs with the file's own bytes where they will do."""
+"""Images as a server is sent them: data URLs, made once, since a run asks about the same images again and again."""
 
 from __future__ import annotations
 
@@ -20,18 +20,11 @@ MAX_SIDE = 1024
 _LOSSLESS_PIXELS = 256 * 256
 _JPEG_QUALITY = 92
 #: What decides the pixels that a server sees, for a model's identity.
-ENCODING = f"file,png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}"
-_ORIENTATION = 0x0112
-# Segments of a JPEG that hold no pixels: Exif and XMP, which may tell where a photo was taken, IPTC, and comments.
-_METADATA = frozenset((0xE1, 0xED, 0xFE))
-_START_OF_SCAN = b"\xff\xda"
+ENCODING = f"png<={_LOSSLESS_PIXELS},jpeg{_JPEG_QUALITY}"
 
 
 class ImageUrls:
-    """Makes the data URLs of images and keeps them as far as there is room, since a run asks about the same images.
-
-    A JPEG or PNG file that is upright, RGB or grey, opaque and small enough is sent as it is, without its metadata; any
-    other image as PNG if it is small, and as JPEG if it is not. (Not every server reads WebP.)
+    """Makes the data URLs of images and keeps them as far as there is room.
 
     Args:
         max_bytes: Bytes of URLs that are kept; the first to come stay.
@@ -54,62 +47,24 @@ class ImageUrls:
         key = (path, sha256)
         if key in self._kept:
             return self._kept[key]
-        image, data = load_image(path, sha256=sha256), path.read_bytes()
-        kind = _kind(data) if max(image.size) <= MAX_SIDE else None
-        if kind is None:
-            url = data_url(image, MAX_SIDE)
-        else:
-            url = _encoded(kind, _without_metadata(data) if kind == "jpeg" else _saved(image, "PNG"))
+        url = data_url(load_image(path, sha256=sha256))
         if sha256 is not None and key not in self._kept and len(url) <= self._room:
             self._kept[key] = url
             self._room -= len(url)
         return url
 
 
-def data_url(image: Image.Image, max_side: int | None) -> str:
-    """Encodes an RGB image as a data URL: PNG if it is small, JPEG otherwise, scaled down to `max_side` pixels."""
-    from PIL import Image as PillowImage
+def data_url(image: Image.Image) -> str:
+    """Encodes an RGB image of at most `MAX_SIDE` pixels a side, without metadata: as PNG if it is small, else as JPEG.
 
-    if max_side is not None and max(image.size) > max_side:
-        image = image.copy()
-        image.thumbnail((max_side, max_side), PillowImage.Resampling.LANCZOS)
+    Larger ones are scaled down. (Not every server reads WebP.)
+    """
+    from PIL.Image import Resampling
+
+    image = image.copy()
+    image.info = {}  # Pillow would write a file's comment again
+    image.thumbnail((MAX_SIDE, MAX_SIDE), Resampling.LANCZOS)  # which never makes an image larger
     kind = "png" if image.width * image.height <= _LOSSLESS_PIXELS else "jpeg"
-    return _encoded(kind, _saved(image, kind.upper()))
-
-
-def _encoded(kind: str, data: bytes) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
-
-
-def _saved(image: Image.Image, kind: str) -> bytes:
     stream = io.BytesIO()
     image.save(stream, format=kind, quality=_JPEG_QUALITY)
-    return stream.getvalue()
-
-
-def _kind(data: bytes) -> str | None:
-    """Returns "jpeg" or "png" for a file that every server reads as the same pixels; None for any other."""
-    from PIL import Image as PillowImage
-
-    with PillowImage.open(io.BytesIO(data)) as image:
-        plain = (
-            image.format in ("JPEG", "PNG")
-            and image.mode in ("RGB", "L")
-            and "transparency" not in image.info
-            and not getattr(image, "is_animated", False)
-            and image.getexif().get(_ORIENTATION, 1) == 1
-        )
-        return str(image.format).lower() if plain else None
-
-
-def _without_metadata(jpeg: bytes) -> bytes:
-    """Cuts Exif, XMP, IPTC and comments out of a JPEG file; its pixels are untouched."""
-    kept, at = [jpeg[:2]], 2
-    while jpeg[at : at + 2] != _START_OF_SCAN:
-        end = at + 2 + int.from_bytes(jpeg[at + 2 : at + 4])
-        if jpeg[at] != 0xFF or jpeg[at + 1] in (0x00, 0xFF):  # between segments, where some cameras write zeros
-            end = at + 1
-        elif jpeg[at + 1] not in _METADATA:
-            kept.append(jpeg[at:end])
-        at = end
-    return b"".join((*kept, jpeg[at:]))
+    return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"

@@ -1,6 +1,6 @@
 """What the name of a model says, the same on the command line, in recipes and in Python, and the model itself.
 
-- `PROVIDER/MODEL`, `api:MODEL`: a model behind an API, as litellm names it ("openai/gpt-4o").
+- `PROVIDER/MODEL` ("openai/gpt-4o"), or `api:PROVIDER/MODEL` for any provider of litellm: a model behind an API.
 - `local:MODEL`, `hf:MODEL`: a checkpoint on this machine, by its name on Hugging Face, its folder or its file.
 - `builtin:NAME`: a checkpoint that comes with taxtune ("builtin:fieldguide").
 - `NAME`, `NAME:MODEL`: a model that an installed package adds (see `taxtune.plugins`).
@@ -25,8 +25,10 @@ __all__ = ["DEFAULT_LOCAL", "PLUGINS", "ModelName", "api_name", "is_local", "mak
 DEFAULT_LOCAL = "meta-llama/Llama-3.2-3B-Instruct"
 #: The group of entry points under which packages add models of their own: a name and a factory.
 PLUGINS = "taxtune.vlms"
-# litellm lists its providers, all in lower case, but importing it takes seconds: these need no list.
-_USUAL = ("anthropic", "azure", "bedrock", "gemini", "groq", "hosted_vllm", "mistral", "ollama", "openai", "openrouter")
+#: Providers that need no `api:` before them; litellm knows some hundred, but importing it takes seconds.
+_PROVIDERS = {"anthropic", "azure", "azure_ai", "bedrock", "cohere", "databricks", "deepseek", "gemini", "groq"}
+_PROVIDERS |= {"hosted_vllm", "huggingface", "lm_studio", "mistral", "ollama", "ollama_chat", "openai", "openrouter"}
+_PROVIDERS |= {"perplexity", "replicate", "sagemaker", "together_ai", "vertex_ai", "vllm", "watsonx", "xai"}
 
 
 class ModelName(NamedTuple):
@@ -73,15 +75,14 @@ def parse_model(name: str) -> ModelName:
     if kind in plugin_names(PLUGINS):
         return ModelName("plugin", name)
     provider, slash, _ = name.partition("/")
-    folder = Path(name).expanduser().exists()
-    if slash and (provider in _USUAL or (not folder and provider.islower() and provider in _providers())):
+    if slash and provider in _PROVIDERS:
         return ModelName("api", name)
-    said = f"{provider!r} is not a provider that litellm knows" if slash else "The model's name has no provider"
+    said = f"{provider!r} is not a well-known provider." if slash else "The model's name has no provider."
     raise ModelError(
-        "This is a file or folder." if folder else f"{said}.",
+        "This is a file or folder." if Path(name).expanduser().exists() else said,
         value=name,
-        remedy=f"Write local:{name} for a checkpoint on Hugging Face or in a folder, or PROVIDER/MODEL for an API "
-        "(openai/gpt-4o).",
+        remedy=f"Write local:{name} for a checkpoint on Hugging Face or in a folder, PROVIDER/MODEL for an API "
+        "(openai/gpt-4o), or api:PROVIDER/MODEL for any other provider of litellm's.",
     )
 
 
@@ -134,7 +135,7 @@ def make_model(spec: str | Callable[..., Any] | Model, settings: ModelSettings |
 
         return ApiModel(model, settings)
     if settings.task == "text-generation":
-        from taxtune.models.text import LocalLLM
+        from taxtune.models.local import LocalLLM
 
         return LocalLLM(model or DEFAULT_LOCAL, settings)
     if not model:
@@ -166,9 +167,3 @@ def _as_model(given: Callable[..., Any] | Model, settings: ModelSettings) -> Mod
         batch_size=8 if settings.batch_size == "auto" else settings.batch_size,
         concurrency=8 if settings.concurrency == "auto" else settings.concurrency,
     )
-
-
-def _providers() -> frozenset[str]:
-    from taxtune.models.api_errors import load_litellm
-
-    return frozenset(str(getattr(one, "value", one)) for one in load_litellm().provider_list)

@@ -12,16 +12,31 @@ from typing import Any
 
 from taxtune import atomic
 from taxtune.progress import track
-from taxtune.report import confusion, gallery
-from taxtune.report.account import account_lines
-from taxtune.report.curves import draw_curves, iteration_table
+from taxtune.report import gallery
 from taxtune.report.drawing import inline_svg, save_figure
-from taxtune.report.outcome import first_screen
-from taxtune.report.page import page
-from taxtune.report.plane import draw_plane
-from taxtune.report.scores import Result, failed_calls, rank_table, result_runs, score_table, title
+from taxtune.report.figures import draw_curves, draw_plane
+from taxtune.report.output import page
+from taxtune.report.scores import (
+    Result,
+    failed_calls,
+    iteration_table,
+    number,
+    rank_table,
+    result_runs,
+    score_table,
+    signed,
+    title,
+)
+from taxtune.report.summary import EXACT, GENERAL, OFF_TREE, WRONG, account_lines, state_of, summarise
+from taxtune.tuning.records import SampleResult
 
-__all__ = ["ReportCallback", "page", "render_report", "save_report", "write_report"]
+__all__ = ["ReportCallback", "render_report", "save_report", "write_report"]
+
+#: What the scores are, in half a sentence.
+_EXPLAINED = {"hp": "how much of what the answers say is true", "hr": "how much of what is true the answers say"}
+#: A sign for each state of an answer, so that none is told by its colour alone, and its class in the page.
+_SIGNS = {WRONG: ("✕", "worse"), OFF_TREE: ("✕", "worse"), GENERAL: ("✓", "better"), EXACT: ("✓", "better")}
+_SIDE = 320  # pixels of the first screen's image
 
 
 def write_report(result: Result, folder: str | Path) -> Path:
@@ -76,17 +91,62 @@ def render_report(result: Result, *, plane: Path | None = None, history: Path | 
     """
     sections = {
         "scores": _scores(result),
-        "confusion": confusion.section(result),
+        "confusion": gallery.confused_pairs(result),
         "curves": _curves(result, plane, history),
         "account": _account(result),
-        "gallery": gallery.section(result),  # last, since it is as long as there are images
+        "gallery": gallery.all_images(result),  # last, since it is as long as there are images
     }
     return page(
         "report.html.j2",
         title=title(result),
-        first=first_screen(result),
+        first=_first_screen(result),
         sections={name: section for name, section in sections.items() if section is not None},
     )
+
+
+def _first_screen(result: Result) -> dict[str, Any] | None:
+    """Returns the values of the first screen; None where no template was asked about held-out images."""
+    if not result.heldout:
+        return None
+    return {
+        "summary": summarise(result),
+        "example": _example(result),
+        "subjects": {name: subject for subject, name in enumerate(result.contenders)},
+        "signs": _SIGNS,
+        "explained": _EXPLAINED,
+        "number": number,
+        "signed": signed,
+        "state_of": state_of,
+    }
+
+
+def backed_off(result: Result) -> list[SampleResult]:
+    """Returns a template's answers that are right and general where its baseline's are wrong, the most specific first.
+
+    They are those of the first template that has any.
+    """
+    for held in result.heldout:
+        baseline = result.heldout_baseline
+        if baseline is None or baseline is held:
+            continue
+        wrong = {row.example: row for row in baseline.rows if state_of(row) in (WRONG, OFF_TREE)}
+        rows = [row for row in held.rows if row.example in wrong and state_of(row) == GENERAL]
+        if rows:
+            # Of those the ones first that the baseline all but knew.
+            return sorted(rows, key=lambda row: (-(row.hr or 0), -(wrong[row.example].hp or 0)))
+    return []
+
+
+def _example(result: Result) -> dict[str, Any] | None:
+    """Returns one image on which a template backed off rightly, with every template's answer; None if there is none."""
+    rows = backed_off(result)
+    if not rows:
+        return None
+    files = result.provenance.images
+    pictures = ((row, gallery.thumbnail(Path(files[row.example]), _SIDE)) for row in rows if row.example in files)
+    shown, picture = next(((row, data) for row, data in pictures if data is not None), (rows[0], None))
+    answers = {held.name: row for held in result.heldout for row in held.rows if row.example == shown.example}
+    return {"truth": shown.truth.split("/"), "picture": picture, "answers": answers}
 
 
 def _scores(result: Result) -> dict[str, Any] | None:

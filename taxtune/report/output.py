@@ -1,25 +1,167 @@
-"""The output of a study: tables, figures and numbers, on the terminal, as JSON, and as files with a page."""
+"""Tables of results, the output of a study, and HTML pages: on the terminal, as JSON, and as files."""
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
+import io
 import json
+import math
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from taxtune import atomic
 from taxtune.progress import note
-from taxtune.report.table import Cell, Table, plain_cell
-from taxtune.untrusted import visible
+from taxtune.untrusted import redact, spreadsheet_cell, visible
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from jinja2 import Environment
     from matplotlib.figure import Figure
 
     from taxtune.metrics.statistics import Interval
     from taxtune.taxonomy import Taxonomy
 
-__all__ = ["Cell", "StudyReport", "Table", "cut", "intervals_table", "node_name", "numbered", "publish"]
+__all__ = [
+    "Cell",
+    "StudyReport",
+    "Table",
+    "cut",
+    "intervals_table",
+    "node_name",
+    "numbered",
+    "page",
+    "plain",
+    "publish",
+]
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of results.
+
+    Attributes:
+        name: The stem of its files.
+        title: What it shows.
+        columns: The headings.
+        rows: The cells; None and NaN mean that there is no value and are shown as a dash, never as 0.
+        digits: Decimals by column; three where a column is not named.
+        notes: What a reader must know: exclusions with their counts, how a value was made.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    digits: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"Table {self.name}: {len(row)} cells for {len(self.columns)} columns: {row!r}")
+
+    def records(self) -> list[dict[str, Cell]]:
+        """Returns a mapping per row, unrounded; NaN and infinities, which JSON lacks, as None."""
+        return [dict(zip(self.columns, map(plain, row), strict=True)) for row in self.rows]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Returns the rows as a data frame, unrounded."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows, columns=list(self.columns))
+
+    def shown(self) -> list[list[str]]:
+        """Returns the cells as text, rounded."""
+        return [
+            [_text(cell, self.digits.get(column, 3)) for column, cell in zip(self.columns, row, strict=True)]
+            for row in self.rows
+        ]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether each column holds numbers; one without rows does not."""
+        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
+        return [
+            bool(cells) and all(cell is None or isinstance(cell, int | float) for cell in cells) for cells in columns
+        ]
+
+    def lines(self, width: int | None = None, *, right: bool = False) -> list[str]:
+        """Returns the table as lines of text: its title, where it has one, and the rows.
+
+        Text is folded into `width` cells, where given; numbers are never broken. Control characters are spelled out.
+
+        Args:
+            width: Cells of the terminal; None for no limit, as in a file.
+            right: Whether every column but the first is aligned to the right, as ready-made numbers are.
+        """
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        cells = self.shown()
+        drawn = RichTable(box=None if right else box.SIMPLE_HEAD, pad_edge=not right, title=self.title or None)
+        drawn.title_justify = "left"
+        widest = [max((len(row[i]) for row in cells), default=0) for i in range(len(self.columns))]
+        natural = sum(max(len(name), cell) + 2 for name, cell in zip(self.columns, widest, strict=True))
+        for i, (column, numbers) in enumerate(zip(self.columns, self.numeric, strict=True)):
+            if numbers or (right and i > 0):
+                # A number that is cut short would be another number: its heading is folded instead.
+                folded = width is not None and natural > width
+                head = "\n".join(textwrap.wrap(column, max(9, widest[i]))) if folded else column
+                drawn.add_column(Text(head), justify="right", min_width=widest[i], no_wrap=True)
+            else:
+                drawn.add_column(Text(column), overflow="fold")
+        for row in cells:
+            drawn.add_row(*(Text(visible(cell)) for cell in row))
+        console = Console(file=io.StringIO(), width=width or 10_000, color_system=None, force_terminal=False)
+        console.print(drawn, crop=False)
+        lines: list[str] = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        return [line.rstrip() for line in lines] if right else lines
+
+    def markdown(self) -> str:
+        """Returns the table as Markdown, with its title above and its notes below."""
+        rows = [[_escaped(cell) for cell in row] for row in [list(self.columns), *self.shown()]]
+        ruler = ["---:" if number else "---" for number in self.numeric]
+        lines = ["| " + " | ".join(row) + " |" for row in [rows[0], ruler, *rows[1:]]]
+        title = [f"**{self.title}**", ""] if self.title else []
+        return "\n".join([*title, *lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
+
+    def csv(self) -> str:
+        """Returns the table as CSV, unrounded; a missing value is an empty cell."""
+        buffer = io.StringIO()
+        rows = ([spreadsheet_cell(plain(cell)) for cell in row] for row in self.rows)
+        csv.writer(buffer, lineterminator="\n").writerows([self.columns, *rows])
+        return buffer.getvalue()
+
+
+def _text(cell: Cell, digits: int) -> str:
+    if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
+        return "–"
+    if isinstance(cell, float):
+        text = f"{cell:.{digits}f}"
+        # -0.000 is a number that is zero to a reader.
+        return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return f"{cell:,}".replace("-", "−")
+    return str(cell)
+
+
+def _escaped(cell: str) -> str:
+    """Returns a cell of a Markdown table: on one line, and neither a column's edge nor HTML in it."""
+    return re.sub(r"([|<])", r"\\\1", visible(" ".join(cell.split())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +200,6 @@ class StudyReport:
         Raises:
             TaxtuneError: If a file cannot be written.
         """
-        from taxtune import atomic
         from taxtune.report.drawing import save_figure
 
         folder = atomic.make_folder(out)
@@ -80,11 +221,11 @@ class StudyReport:
             "study": self.study,
             "title": self.title,
             "taxtune": taxtune.__version__,
-            "settings": _clean(self.settings),
+            "settings": plain(self.settings),
             "tables": {table.name: table.records() for table in self.tables},
             "table_notes": {table.name: list(table.notes) for table in self.tables if table.notes},
             "notes": list(self.notes),
-            **_clean(self.data),
+            **plain(self.data),
         }
 
     def _page(self, folder: Path) -> str:
@@ -93,7 +234,6 @@ class StudyReport:
 
         import taxtune
         from taxtune.report.drawing import inline_svg
-        from taxtune.report.page import page
 
         settings = {name: value for name, value in self.settings.items() if value not in (None, (), [], {}, "")}
         texts = {
@@ -184,14 +324,69 @@ def publish(report: StudyReport, *, out: Path | None, as_json: bool) -> None:
         note("with --out FOLDER the tables and figures are written to files.")
 
 
-def _clean(value: Any) -> Any:
-    """Returns a value that JSON can hold: no NaN, no NumPy scalar, no path."""
+def plain(value: Any) -> Any:
+    """Returns a value that JSON can hold: NaN and infinities as None, NumPy's values and paths as Python's and text.
+
+    Passwords in addresses are left out: results are meant to be shown.
+    """
     if isinstance(value, Mapping):
-        return {str(key): _clean(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_clean(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
     if hasattr(value, "tolist"):
-        return _clean(value.tolist())
-    return plain_cell(value)
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, int) else redact(str(value))
+
+
+def page(template: str, *, sections: dict[str, dict[str, Any]] | None = None, **values: Any) -> str:
+    """Returns one of the pages in `templates/` as HTML.
+
+    Every value that is not marked as safe is escaped, and the page forbids itself all foreign resources and every
+    script but its own.
+
+    Args:
+        template: The page's template.
+        sections: The values of its sections by name; each has a partial template and a `title`.
+        **values: The values of the template itself; `title`, and `headline` where it has no first screen of its own.
+    """
+    from markupsafe import Markup
+
+    environment = _environment()
+    # Script and style are our own, so that they need no escaping.
+    script = Markup((_TEMPLATES / "report.js").read_text("utf-8"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    bodies = [
+        {
+            "name": name,
+            "title": section["title"],
+            "body": Markup(environment.get_template(f"sections/{name}.html.j2").render(**section)),
+        }
+        for name, section in (sections or {}).items()
+    ]
+    return environment.get_template(template).render(
+        css=Markup((_TEMPLATES / "report.css").read_text("utf-8")),
+        script=script,
+        script_hash=f"sha256-{digest}",
+        sections=bodies,
+        **values,
+    )
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    from taxtune.metrics.names import metric_name  # which loads NumPy
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["metric"] = metric_name
+    environment.filters["visible"] = visible
+    return environment

@@ -152,7 +152,7 @@ class TuningProgress:
 
     def on_start(self, tuner: Any, done: Sequence[IterationRecord]) -> None:
         """Begins the display of a run."""
-        from taxtune.report.account import goal_in_words, power_in_words
+        from taxtune.report.summary import goal_in_words, power_in_words
         from taxtune.tuning.power import analyse_power
         from taxtune.tuning.selection import most_questions
 
@@ -177,15 +177,11 @@ class TuningProgress:
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """Prints a finished iteration."""
-        if self._experiment is None:
-            return
-        self._keep(record)
-        self._write(record, "best" if best is not None and best.iteration == record.iteration else "")
+        self._add(record, "best" if best is not None and best.iteration == record.iteration else "")
 
     def on_race(self, record: IterationRecord) -> None:
         """Prints the scores of a template that may win on more images."""
-        self._keep(record)
-        self._write(record, "race")
+        self._add(record, "race")
 
     def on_selection(self, selection: Selection) -> None:
         """Prints which template wins, and why."""
@@ -218,10 +214,6 @@ class TuningProgress:
             self._terminal.line(text)
         self._printed.add(text)
 
-    def _keep(self, record: IterationRecord) -> None:
-        self._records[record.iteration] = record
-        self._show(0)
-
     def _show(self, answered: int) -> None:
         """Moves the bar: images that are answered, of all that the run may ask about."""
         if self._task is None:
@@ -238,15 +230,24 @@ class TuningProgress:
         self._task.done = min(done, self._task.total or done)
         self._task.advance(0)
 
-    def _write(self, record: IterationRecord, mark: str) -> None:
+    def _add(self, record: IterationRecord, mark: str) -> None:
+        """Counts an iteration and prints its line: each mean ± its standard error, a dash where that is not known."""
         from taxtune.report.scores import number, score_of
+        from taxtune.report.summary import standard_error
 
+        if self._experiment is None:
+            return
+        self._records[record.iteration] = record
+        self._show(0)
         if record.scores is None:
             self._terminal.line(f"{record.iteration:>4}  {record.state}: {record.reason or 'no reason given'}")
             return
         self._once("means on the tuning images ± standard error")
-        keys = dict.fromkeys(("hp", "hr", *([] if self._aim.measure is None else [self._aim.measure])))
-        cells = [f"{metric_name(key)} {_plus_minus(record, key)}" for key in keys]
+        cells = []
+        for key in dict.fromkeys(("hp", "hr", self._aim.measure or "hp")):
+            error = standard_error(record, key)
+            spread = "–" if error is None else number(error, key).removeprefix("0")
+            cells.append(f"{metric_name(key)} {number(score_of(record.scores, key), key)} ± {spread:<4}")
         shares = (("abst.", "abstained"), ("off", "off_tree"))
         cells += [f"{head} {number(score_of(record.scores, key))}" for head, key in shares]
         missing = f"{record.missing} missing" if record.missing else ""
@@ -255,18 +256,3 @@ class TuningProgress:
         line = f"{record.iteration:>4}  {record.scores.n:>5,} images  {'  '.join(cells)}  {'; '.join(remarks)}"
         cut = line if len(line) <= _LOG_WIDTH else f"{line[: _LOG_WIDTH - 1].rstrip()}…"
         self._terminal.line(cut, "bold" if mark == "best" else "")
-
-
-def _plus_minus(record: IterationRecord, key: str) -> str:
-    """Returns a mean and its standard error: "0.912 ± .021"; without one where all images score alike."""
-    import numpy as np
-
-    from taxtune.report.scores import number, score_of
-    from taxtune.tuning.selection import values
-
-    known = values(record, key)
-    known = known[~np.isnan(known)]
-    error = float(known.std(ddof=1)) / len(known) ** 0.5 if len(known) > 1 else 0.0
-    # Of images that are all alike the spread is unknown, not 0.
-    spread = number(error, key).removeprefix("0") if error > 1e-9 else "–"
-    return f"{number(score_of(record.scores, key), key)} ± {spread:<4}"

@@ -9,7 +9,7 @@ from functools import lru_cache
 from taxtune.metrics.names import INFORMATION, METRICS, SHARES, metric_name
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.report.table import Table
+from taxtune.report.output import Cell, Table
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TemplateScores, TuneResult
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "difference",
     "failed_calls",
     "interval",
+    "iteration_table",
     "number",
     "paired",
     "rank_table",
@@ -114,7 +115,7 @@ def failed_calls(result: Result) -> str | None:
 
 def score_table(result: Result) -> Table:
     """Returns every held-out score of each template and every paired difference, with 95 % intervals and p values."""
-    rows: list[tuple[str | float | None, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     bits = INFORMATION if any(held.scores.ihp is not None for held in result.heldout) else {}
     own = [key for held in result.heldout for key in held.scores.measures]
     for key in dict.fromkeys([*METRICS, *bits, *own, *SHARES] if result.heldout else ()):
@@ -136,7 +137,7 @@ def score_table(result: Result) -> Table:
 
 def rank_table(result: Result) -> Table:
     """Returns precision and recall at each rank of each template, with counts and 95 % intervals."""
-    rows: list[tuple[str | float | None, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     ranks = dict.fromkeys(row.scores.rank for held in result.heldout for row in held.ranks)
     for rank in ranks:
         for held in result.heldout:
@@ -151,6 +152,26 @@ def rank_table(result: Result) -> Table:
     columns = ("rank", "template", "share", "value", "95 % low", "95 % high", "of")
     note = "Precision is of the answers that name the rank, recall of the images that have it."
     return Table("ranks", "Precision and recall at each rank", columns, tuple(rows), notes=(note,))
+
+
+def iteration_table(run: TuneResult) -> Table:
+    """Returns every iteration of a run with its scores on the tuning images and its template."""
+    own = dict.fromkeys(key for record in run.iterations if record.scores for key in record.scores.measures)
+    keys = ("hp", "hr", "hf", "accuracy", *own)
+    rows: list[tuple[Cell, ...]] = []
+    for record in run.iterations:
+        remarks = ["winner"] if record.iteration == run.winner else []
+        remarks += ["on the front"] if record.iteration in run.pareto else []
+        remarks += [] if record.feasible else ["misses a constraint"]
+        remarks += [] if record.reason is None else [f"{record.state}: {record.reason}"]
+        remarks += [f"{record.missing} without an answer"] if record.missing else []
+        images = None if record.scores is None else record.scores.n
+        scores = (score_of(record.scores, key) for key in keys)
+        rows.append((record.iteration, *scores, images, "; ".join(remarks), record.template or ""))
+    failed = sum(record.state != "complete" for record in run.iterations)
+    title = f"Tuning for {metric_name(run.objective)}: {len(run.iterations):,} iterations"
+    columns = ("iteration", *map(metric_name, keys), "images", "remarks", "template")
+    return Table("iterations", title + (f", {failed:,} of them failed or void" if failed else ""), columns, tuple(rows))
 
 
 def _ends(ends: Interval | None) -> tuple[float | None, float | None]:

@@ -14,30 +14,50 @@ from pathlib import Path
 import numpy as np
 
 from taxtune.metrics.bounds import ASSUMED_LOSS
-from taxtune.metrics.names import metric_name
+from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.statistics import PairedDifference
-from taxtune.report.account import cost_line
-from taxtune.report.changes import EXACT, GENERAL, NOTHING, OFF, WRONG, state_of
-from taxtune.report.scores import Result, number, paired, score_of, template_name
+from taxtune.report.output import Table
+from taxtune.report.scores import Result, difference, number, paired, score_of, template_name
 from taxtune.shell import command
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
-from taxtune.tuning.power import images_to_certify
-from taxtune.tuning.records import Finalist, HeldoutResult, IterationRecord, Selection, TuneResult
+from taxtune.tuning.power import PowerAnalysis, images_to_certify
+from taxtune.tuning.records import (
+    Finalist,
+    HeldoutResult,
+    IterationRecord,
+    ModelUsage,
+    SampleResult,
+    Selection,
+    TuneResult,
+    Usage,
+)
 from taxtune.tuning.selection import values
 
-__all__ = ["COUNTS", "Column", "Summary", "Winner", "selection_in_words", "summarise", "verdict"]
+__all__ = [
+    "STATES",
+    "Column",
+    "Summary",
+    "Winner",
+    "account_lines",
+    "goal_in_words",
+    "power_in_words",
+    "selection_in_words",
+    "shown_columns",
+    "standard_error",
+    "state_of",
+    "summarise",
+    "summary_table",
+    "verdict",
+]
 
-#: The names of the states of answers, in the order in which they are shown.
-COUNTS = {
-    WRONG: "wrong",
-    OFF: "off the tree",
-    NOTHING: "abstained",
-    GENERAL: "right, but general",
-    EXACT: "exact",
-    None: "missing",
-}
+EXACT, GENERAL, ABSTAINED, WRONG, OFF_TREE = "exact", "right, but general", "abstained", "wrong", "off the tree"
+MISSING = "missing"
+#: The states of answers, in the order in which they are shown.
+STATES = (WRONG, OFF_TREE, ABSTAINED, GENERAL, EXACT, MISSING)
 #: The states that are shown even if no answer is in them.
 _ALWAYS = (WRONG, GENERAL, EXACT)
+#: The most templates that have a column each; of more, each has a row.
+_COLUMNS = 4
 _LONG = {"hp": "precision hP", "hr": "recall hR", "ihp": "precision ihP, in bits", "ihr": "recall ihR, in bits"}
 
 
@@ -48,7 +68,7 @@ class Column:
     Attributes:
         name: Its name among the held-out results: "baseline", "winner", "accuracy".
         title: The name that it is shown by: "baseline", "tuned", "accuracy-tuned".
-        counts: Images by the state of their answers, with the names of `COUNTS`; they add up to all images.
+        counts: Images by the state of their answers, see `STATES`; they add up to all images.
         scores: The scores that matter, by key; None where there is none.
         changes: Their paired differences from the template's own baseline; empty for a baseline.
     """
@@ -104,7 +124,7 @@ class Summary:
     Attributes:
         images: How many images the templates are judged by.
         split: Which images they are: "held-out" or "tuning".
-        counts: The states of answers that are shown, with the names of `COUNTS`, in order.
+        counts: The states of answers that are shown, in order.
         scores: The names of the scores that matter, by key, in order.
         columns: The templates, each baseline before the templates that are compared with it.
         winners: The winner of each tuning run; empty for an evaluation.
@@ -124,23 +144,34 @@ class Summary:
     next: str | None
 
 
+def state_of(row: SampleResult) -> str:
+    """Returns an answer's state, one of `STATES`: an answer that is right, but not to the bottom, is general."""
+    if row.hp is None or row.hr is None or row.placement is None:
+        return MISSING
+    if row.off_tree or row.abstained:
+        return OFF_TREE if row.off_tree else ABSTAINED
+    if row.node == row.target:
+        return EXACT
+    return GENERAL if row.hp == 1 else WRONG
+
+
 def summarise(result: Result) -> Summary:
     """Returns the summary of a tuning run, a comparison or an evaluation."""
     runs = dict(result.named_runs)
     states = {held.name: Counter(map(state_of, held.rows)) for held in result.heldout}
-    shown = [state for state in COUNTS if state in _ALWAYS or any(counts[state] for counts in states.values())]
+    shown = tuple(state for state in STATES if state in _ALWAYS or any(counts[state] for counts in states.values()))
     keys = _scores(result)
     first = next(iter(result.heldout), None)
     return Summary(
         images=0 if first is None else len(first.rows),
         split="held-out" if first is None else first.split,
-        counts=tuple(COUNTS[state] for state in shown),
+        counts=shown,
         scores=keys,
         columns=tuple(
             Column(
                 held.name,
                 "tuned" if held.name == "winner" else template_name(held.name),
-                {COUNTS[state]: states[held.name][state] for state in shown},
+                {state: states[held.name][state] for state in shown},
                 {key: score_of(held.scores, key) for key in keys},
                 _changes(result, held, keys),
             )
@@ -162,6 +193,38 @@ def summarise(result: Result) -> Summary:
         report=result.where.get("report"),
         next=next((command("classify", run.folder, "PHOTOS", "--out", "labels.csv") for run in runs.values()), None),
     )
+
+
+def summary_table(summary: Summary) -> Table:
+    """Returns the counts and scores: a column per template, or a row per template where there are many.
+
+    Of a front, which may be long, the winner alone is shown. Of one template the difference from its baseline is a
+    column too.
+    """
+    columns = shown_columns(summary)
+    where = "tuning images" if summary.split == "tuning" else "images the search never saw"
+    head = f"On {summary.images:,} {where if summary.winners or summary.split == 'tuning' else 'held-out images'}"
+    cells = {
+        column.title: [
+            *(f"{column.counts[state]:,}" for state in summary.counts),
+            *(number(column.scores[key], key) for key in summary.scores),
+        ]
+        for column in columns
+    }
+    if len(columns) > _COLUMNS:
+        heads = (head, *summary.counts, *(metric_name(key) for key in summary.scores))
+        return Table("summary", "", heads, tuple((f"  {title}", *values) for title, values in cells.items()))
+    if len(columns) == 2 and (change := columns[1].changes):
+        changes = [difference(change[key], key) if key in change else "" for key in summary.scores]
+        cells[" "] = [*[""] * len(summary.counts), *changes]
+    names = [f"  {name}" for name in (*summary.counts, *summary.scores.values())]
+    return Table("summary", "", (head, *cells), tuple(zip(names, *cells.values(), strict=True)))
+
+
+def shown_columns(summary: Summary) -> list[Column]:
+    """Returns the templates that `summary_table` shows."""
+    winners = {winner.name for winner in summary.winners}
+    return [column for column in summary.columns if not winners or column.name in winners or not column.changes]
 
 
 def _heading(result: Result, name: str, run: TuneResult) -> str:
@@ -262,3 +325,93 @@ def _changes(result: Result, held: HeldoutResult, keys: Iterable[str]) -> dict[s
 
 def _tuning_images(count: int) -> str:
     return f"{count:,} tuning image{'' if count == 1 else 's'}"
+
+
+def standard_error(record: IterationRecord, measure: str) -> float | None:
+    """Returns the standard error of a measure's mean over the tuning images.
+
+    It is None where fewer than two images have a value or all are alike, so that their spread is not known.
+    """
+    known = values(record, measure)
+    known = known[~np.isnan(known)]
+    error = float(known.std(ddof=1)) / len(known) ** 0.5 if len(known) > 1 else 0.0
+    return error if error > 1e-9 else None
+
+
+# -- goal, power and cost ----------------------------------------------------------------------------------------------
+
+
+def _duration(seconds: float) -> str:
+    """Returns a time in its largest unit: "12 s", "3 min", "2.5 h"."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def cost_line(usage: Usage) -> str:
+    """Returns the calls of a run, their price and the time in a line."""
+    asked = {"": usage.vlm, "LLM ": usage.proposer, "judge ": usage.judge}
+    asked = {who: each for who, each in asked.items() if not who or each != ModelUsage()}
+    parts = [f"{each.calls:,} {who}call{'' if each.calls == 1 else 's'}" for who, each in asked.items()]
+    parts.insert(1, f"{usage.vlm.from_store:,} cached")
+    unknown = any(each.cost_usd is None and each.calls for each in asked.values())
+    if usage.cost_usd is not None or not unknown:
+        usd = usage.cost_usd or 0.0
+        parts.append(("under $0.01" if 0 < usd < 0.005 else f"${usd:,.2f}") + (" and more" if unknown else ""))
+    else:
+        parts.append("price unknown")
+    return ", ".join([*parts, _duration(usage.seconds)])
+
+
+def account_lines(usage: Usage) -> list[tuple[str, str]]:
+    """Returns the calls of a run and their cost as named lines, one per model."""
+    lines = [("VLM calls", _asked(usage.vlm))]
+    others = (("LLM calls", usage.proposer), ("judge calls", usage.judge))
+    lines += [(name, _asked(each)) for name, each in others if each != ModelUsage()]
+    return [*lines, ("time", _duration(usage.seconds))]
+
+
+def _asked(usage: ModelUsage) -> str:
+    parts = [f"{usage.calls:,}"]
+    if usage.from_store:
+        parts.append(f"{usage.from_store:,} more from the store")
+    if usage.tokens:
+        parts.append(f"{usage.tokens:,} tokens")
+    if usage.cost_usd is None:
+        parts.append("price unknown")
+    elif usage.cost_usd:
+        parts.append(f"${usage.cost_usd:,.2f}" if usage.cost_usd >= 0.01 else "less than $0.01")
+    return ", ".join(parts)
+
+
+def goal_in_words(spec: ObjectiveSpec) -> str:
+    """Returns the goal in words: "the highest hR, with hP at least 0.980 (90 % confidence)"."""
+    what = meaning(spec.objective) if spec.measure is None else metric_name(spec.measure)
+    head = f"the {'highest' if spec.direction == 'maximize' else 'lowest'} {what}"
+    return ", ".join([head, *(f"with {_held(each)}" for each in spec.constraints)])
+
+
+def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
+    """Returns the bound that the tuning images can prove of each score that is held with a confidence."""
+    lines = []
+    for power in dict.fromkeys(powers):
+        name, images = metric_name(power.measure), f"{power.images:,} image{'' if power.images == 1 else 's'}"
+        text = (
+            f"without a single error, {images} prove {name} {number(power.provable, power.measure)} with "
+            f"{100 * power.confidence:g} % confidence"
+        )
+        if (more := power.needed - power.images) > 0:
+            text += f": label {more:,} more photo{'' if more == 1 else 's'}, or raise data.tuning, to prove "
+            text += number(power.goal, power.measure)
+        lines.append(text)
+    return lines
+
+
+def _held(constraint: Constraint) -> str:
+    name = metric_name(constraint.measure)
+    if constraint.of is not None:
+        return f"{name} at least {constraint.least:.0%}".replace("%", " %") + " of the baseline's"
+    sure = "" if constraint.confidence == 0.5 else f" ({constraint.confidence:.0%} confidence)".replace("%", " %")
+    return f"{name} at least {number(constraint.least)}{sure}"

@@ -1,4 +1,4 @@
-"""The summary of a run in the terminal, of at most 25 lines and 80 columns; every held-out score on demand."""
+"""The summary of a run in the terminal, of at most 25 lines and 80 columns."""
 
 from __future__ import annotations
 
@@ -6,17 +6,8 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from taxtune.metrics.names import metric_name
-from taxtune.report.scores import (
-    Result,
-    difference,
-    failed_calls,
-    number,
-    rank_table,
-    score_table,
-    template_name,
-)
-from taxtune.report.summary import Column, Summary, summarise
-from taxtune.report.table import Table
+from taxtune.report.scores import Result, difference, failed_calls, template_name
+from taxtune.report.summary import Summary, shown_columns, summarise, summary_table
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -27,30 +18,18 @@ __all__ = ["print_result"]
 _WIDTH = 80
 # Lines of the prompts, so that the summary fits a screen of 25.
 _PROMPT_LINES = 9
-#: The most templates that have a column each; of more, each has a row.
-_COLUMNS = 4
 
 
-def print_result(console: Console, result: Result, *, details: bool = False) -> None:
-    """Prints the summary of a run: counts of answers, scores, verdict, prompt, cost and the next command.
-
-    Args:
-        console: Where to print.
-        result: A tuning run, or several templates compared.
-        details: Whether to print every held-out score first, with intervals, and where everything is.
-    """
-    width = min(_WIDTH, console.width)
-    lines: list[str] = []
-    if details and result.heldout:
-        lines += [line.rstrip() for table in (score_table(result), rank_table(result)) for line in table.lines(width)]
-        lines += [*(f"{what}: {where}" for what, where in result.where.items()), ""]
-    for line in [*lines, *_summary_lines(result, width)]:
+def print_result(console: Console, result: Result) -> None:
+    """Prints the summary of a run: counts of answers, scores, verdict, prompt, cost and the next command."""
+    for line in _summary_lines(result, min(_WIDTH, console.width)):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _summary_lines(result: Result, width: int) -> list[str]:
     summary = summarise(result)
-    lines = _table(summary, width)
+    table = summary_table(summary)
+    lines = table.lines(width, right=True) if summary.columns else ["There are no held-out results."]
     lines += [line for text in _changes(summary) for line in _wrapped(text, width, hanging="  ")]
     for winner in summary.winners:
         verdict = [winner.verdict, visible(winner.placed_by)]
@@ -74,44 +53,9 @@ def _summary_lines(result: Result, width: int) -> list[str]:
     return [*lines, *filter(None, [together] if len(together) <= width else pointers)]
 
 
-def _table(summary: Summary, width: int) -> list[str]:
-    """Returns the counts and scores, a column per template, or a row per template where there are many."""
-    columns = _shown(summary)
-    if not columns:
-        return ["There are no held-out results."]
-    where = "tuning images" if summary.split == "tuning" else "images the search never saw"
-    head = f"On {summary.images:,} {where if summary.winners or summary.split == 'tuning' else 'held-out images'}"
-    names = [*(f"  {name}" for name in summary.counts), *(f"  {name}" for name in summary.scores.values())]
-    cells = {
-        column.title: [
-            *(f"{column.counts[name]:,}" for name in summary.counts),
-            *(number(column.scores[key], key) for key in summary.scores),
-        ]
-        for column in columns
-    }
-    if len(columns) > _COLUMNS:
-        heads = [*summary.counts, *(metric_name(key) for key in summary.scores)]
-        rows = tuple((f"  {title}", *values) for title, values in cells.items())
-        return Table("summary", "", (head, *heads), rows).lines(width, right=True)
-    # With one template against its baseline, the difference stands beside it.
-    change = columns[1].changes if len(columns) == 2 else {}
-    if change:
-        changes = [difference(change[key], key) if key in change else "" for key in summary.scores]
-        cells[" "] = [*[""] * len(summary.counts), *changes]
-    return Table("summary", "", (head, *cells), tuple(zip(names, *cells.values(), strict=True))).lines(
-        width, right=True
-    )
-
-
-def _shown(summary: Summary) -> list[Column]:
-    """Returns the templates that the summary shows: of a front, which may be long, the winner alone."""
-    winners = {winner.name for winner in summary.winners}
-    return [column for column in summary.columns if not winners or column.name in winners or not column.changes]
-
-
 def _changes(summary: Summary) -> list[str]:
     """Returns the differences from the baseline that have no room in the table: of winners in what they aim at."""
-    columns = _shown(summary)
+    columns = shown_columns(summary)
     aims = {winner.name: [*winner.run.bounds, winner.aim] for winner in summary.winners}
     lines = []
     for column in columns if len(columns) != 2 else ():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import socket
 from collections.abc import Iterable
@@ -16,6 +15,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel, Field, ValidationError
 
 from taxtune.errors import ModelError
 from taxtune.serving.pyfunc import MAX_BYTES, ServedClassifier
@@ -33,21 +34,19 @@ __all__ = ["make_app"]
 _PAGE = Path(__file__).parent / "page"
 #: Of a request: one image of the most bytes in base64, and what is around it.
 _MAX_REQUEST = MAX_BYTES * 4 // 3 + 1024**2
-#: Images in a request; and values that its JSON may have, of which an image takes at most three.
-_MAX_IMAGES, _MAX_VALUES = 1000, 5000
+#: Images in a request; and values that its JSON may have, of which an image takes one.
+_MAX_IMAGES, _MAX_VALUES = 1000, 2000
 _TYPES = "Send an image (Content-Type: image/jpeg, image/png, ...) or JSON (application/json)."
-_FORMS = (
-    'The JSON must have the images as {"inputs": [IMAGE, ...]}, or as MLflow\'s instances or dataframe_records, each '
-    'IMAGE, or {"image": IMAGE}, the content of a file in base64 or as a data: address.'
+_FORM = (
+    f'The JSON must be {{"inputs": [IMAGE, ...]}} with 1 to {_MAX_IMAGES:,} images, each IMAGE the content of a file '
+    "in base64 or as a data: address."
 )
 
 
-class _RefusedError(Exception):
-    """A request that is not answered: the status, and what is wrong with it."""
+class _Images(BaseModel):
+    """The JSON of a request, as MLflow's scoring server takes it, too."""
 
-    def __init__(self, status: int, message: str) -> None:
-        self.status = status
-        super().__init__(message)
+    inputs: list[str] = Field(min_length=1, max_length=_MAX_IMAGES)
 
 
 def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) -> Starlette:
@@ -60,6 +59,7 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
     """
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
     from starlette.middleware.base import BaseHTTPMiddleware
     from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
@@ -84,11 +84,11 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             body = await _body(request)  # read in any case: who still sends does not hear an answer
             if kind != "application/json" and not kind.startswith("image/"):
-                raise _RefusedError(415, _TYPES)
+                raise HTTPException(415, _TYPES)
             rows = await run_in_threadpool(_answer, served, body, kind)
-        except _RefusedError as refused:
+        except HTTPException as refused:
             # The rest of too large a request is not read, so the connection is of no further use.
-            return JSONResponse({"message": str(refused)}, refused.status, {"Connection": "close"})
+            return JSONResponse({"message": refused.detail}, refused.status_code, {"Connection": "close"})
         return JSONResponse({"predictions": rows})
 
     known = {"", "localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
@@ -117,49 +117,37 @@ def make_app(served: ServedClassifier, address: str, hosts: Iterable[str] = ()) 
 
 async def _body(request: Request) -> bytes:
     """Reads a request; refuses one that is too large, by its own account or in fact."""
-    declared, size, chunks = request.headers.get("content-length", ""), 0, []
+    from starlette.exceptions import HTTPException
+
+    declared, body = request.headers.get("content-length", ""), bytearray()
     too_large = declared.isdecimal() and int(declared) > _MAX_REQUEST
     if not too_large:
         async for chunk in request.stream():
-            size += len(chunk)
-            if too_large := size > _MAX_REQUEST:
+            body += chunk
+            if too_large := len(body) > _MAX_REQUEST:
                 break
-            chunks.append(chunk)
     if too_large:
         most = _MAX_REQUEST // 1024**2
-        raise _RefusedError(413, f"The request has more than {most} MB: send fewer or smaller images.")
-    return b"".join(chunks)
+        raise HTTPException(413, f"The request has more than {most} MB: send fewer or smaller images.")
+    return bytes(body)
 
 
 def _answer(served: ServedClassifier, body: bytes, kind: str) -> list[dict[str, Any]]:
+    from starlette.exceptions import HTTPException
+
+    images: list[Any] = [body]
+    if kind == "application/json":
+        # Before it is parsed, since millions of brackets become as many objects.
+        if sum(map(body.count, (b"[", b"{", b","))) > _MAX_VALUES:
+            raise HTTPException(400, _FORM)
+        try:
+            images = [*_Images.model_validate_json(body).inputs]
+        except ValidationError:
+            raise HTTPException(400, _FORM) from None
     try:
-        return served.rows(_images(body) if kind == "application/json" else [body])
+        return served.rows(images)
     except ModelError as error:  # in which a model's server may have sent an image back
-        raise _RefusedError(503, re.sub(r"[A-Za-z0-9+/=_-]{80,}", "…", str(error))[:1000]) from error
-
-
-def _images(body: bytes) -> list[str]:
-    """Reads the images of a JSON request, in three forms of MLflow's scoring server."""
-    # Before it is parsed, since millions of brackets become as many objects.
-    if sum(map(body.count, (b"[", b"{", b","))) > _MAX_VALUES:
-        raise _RefusedError(400, f"The JSON has too many values: send at most {_MAX_IMAGES:,} images at a time.")
-    try:
-        given = json.loads(body)
-    except (ValueError, RecursionError):
-        raise _RefusedError(400, f"The request is not valid JSON. {_FORMS}") from None
-    match given:
-        case {"inputs": {"image": found}} | {"inputs": found} | {"instances": found} | {"dataframe_records": found}:
-            pass
-        case _:
-            found = None
-    found = [found] if isinstance(found, str) else found
-    if isinstance(found, list):
-        found = [one.get("image") if isinstance(one, dict) else one for one in found]
-    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
-        raise _RefusedError(400, _FORMS)
-    if len(found) > _MAX_IMAGES:
-        raise _RefusedError(400, f"Send at most {_MAX_IMAGES:,} images at a time.")
-    return found
+        raise HTTPException(503, re.sub(r"[A-Za-z0-9+/=_-]{80,}", "…", str(error))[:1000]) from error
 
 
 def _page(classifier: Classifier, address: str) -> tuple[str, str]:

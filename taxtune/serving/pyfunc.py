@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from taxtune.classifier import Classification, Classifier, load_classifier
-from taxtune.classifier.saved import read_saved
+from taxtune.classifier.classifier import COLUMNS, read_saved
 from taxtune.errors import ImageError, ModelError
 from taxtune.models import check_model
 from taxtune.models.local import LocalModel
@@ -26,21 +26,16 @@ from taxtune.progress import note
 from taxtune.settings import SPREAD, LocalVLMSettings, VLMSettings
 
 if TYPE_CHECKING:
-    from mlflow.models import ModelSignature
     from pandas import DataFrame
 
 __all__ = [
-    "COLUMNS",
     "MAX_BYTES",
     "ServedClassifier",
     "as_pyfunc",
     "read_image",
     "requirements",
-    "signature",
 ]
 
-#: The columns of the output, one row per image.
-COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure", "nodes")
 #: Of an image file; a photo of 50 megapixels has some 20 MB.
 MAX_BYTES = 32 * 1024**2
 _INPUT = "image"
@@ -106,7 +101,7 @@ class ServedClassifier:
             self._classifier.classify([_grey()])
 
     def predict(self, model_input: Any, params: Any = None) -> DataFrame:
-        """Places images on the tree, one row per image in the order given, with the columns `COLUMNS`.
+        """Places images on the tree, one row per image in the order given, with the columns `COLUMNS` and `nodes`.
 
         `model_input` is a data frame with a column `image`, or texts: see `read_image`; MLflow passes `params`.
 
@@ -123,10 +118,12 @@ class ServedClassifier:
             # What MLflow's server passes on; of other errors it says that something is wrong inside.
             raise MlflowException(str(error), error_code=TEMPORARILY_UNAVAILABLE) from error
         # As objects: pandas would turn what is missing into NaN, which JSON does not know.
-        return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).astype({"off_tree": bool, "not_subject": bool})
+        return pd.DataFrame(rows, columns=[*COLUMNS, "nodes"], dtype=object).astype(
+            {"off_tree": bool, "not_subject": bool}
+        )
 
     def rows(self, given: Sequence[Any]) -> list[dict[str, Any]]:
-        """Places images (texts, see `read_image`, or bytes of files) on the tree: one row each, with keys `COLUMNS`.
+        """Places images (texts, see `read_image`, or bytes of files) on the tree: one `Classification.as_row` each.
 
         Raises:
             ModelError: If the model cannot answer at all, or answers about none of the images now.
@@ -151,11 +148,7 @@ class ServedClassifier:
         asked = [found[i] for i in order]
         if asked and all(one.again for one in asked):
             raise ModelError(f"The model does not answer: {asked[0].failure}")
-        return [
-            {name: getattr(found[i], name) for name in COLUMNS[:-1]}
-            | {"nodes": [{"label": s.label, "rank": s.rank, "confidence": s.confidence} for s in found[i].path]}
-            for i in range(len(given))
-        ]
+        return [found[i].as_row() for i in range(len(given))]
 
 
 def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> ServedClassifier:
@@ -165,37 +158,18 @@ def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> 
     return served
 
 
-def signature() -> ModelSignature:
-    """The columns of input and output, for MLflow."""
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, Schema
-    from mlflow.types.schema import Array, Object, Property
-
-    text, number = DataType.string, DataType.double
-    optional = (Property("rank", text, required=False), Property("confidence", number, required=False))
-    node = Object([Property("label", text), *optional])
-    types = dict.fromkeys(COLUMNS, text) | {
-        "confidence": number,
-        "off_tree": DataType.boolean,
-        "not_subject": DataType.boolean,
-        "nodes": Array(node),
-    }
-    always = ("image", "off_tree", "not_subject", "nodes")
-    return ModelSignature(
-        inputs=Schema([ColSpec(text, _INPUT)]),
-        outputs=Schema([ColSpec(kind, name, required=name in always) for name, kind in types.items()]),
-    )
-
-
 def as_pyfunc(classifier: Path) -> dict[str, Any]:
     """The arguments that MLflow's `pyfunc.log_model` takes of the folder that `Classifier.save` wrote.
 
     There is no example among them, which MLflow would try at once.
     """
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+
     return {
         "loader_module": __name__,
         "data_path": str(classifier),
-        "signature": signature(),
+        "signature": ModelSignature(Schema([ColSpec(DataType.string, _INPUT)])),
         "pip_requirements": requirements(read_saved(classifier).vlm),
         "model_config": {"content_only": False},
     }

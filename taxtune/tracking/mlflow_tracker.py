@@ -8,35 +8,39 @@ recorded. Recording never decides over a run: where it fails, a note says so and
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from taxtune.errors import TaxtuneError
 from taxtune.progress import note
+from taxtune.report.output import plain
 from taxtune.report.scores import best_so_far
-from taxtune.report.summary import verdict
-from taxtune.tracking import registry, values
+from taxtune.tracking import entities, values
 from taxtune.tracking.store import Store, in_force, open_store, short_reason, store_uri, unusable
-from taxtune.tracking.traces import log_traces
-from taxtune.tuning.callbacks import Group
+from taxtune.tuning.callbacks import Callback, Group
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
+from taxtune.tuning.template import render
 
-__all__ = ["MLflowTracker"]
+if TYPE_CHECKING:
+    from taxtune.tuning.loop import Tuner
+
+__all__ = ["MLflowTracker", "TrackingCallback"]
 
 _PARENT, _NOTE = "mlflow.parentRunId", "mlflow.note.content"
 _KIND, _GROUP = "taxtune.kind", "taxtune.group"
 _ITERATION, _RECORDED = "taxtune.iteration", "taxtune.recorded"
 _PARAMETERS_PER_CALL = 100
-#: How many rows of a table have pictures: the worst of an iteration, and of the held-out images what changed most.
-_PICTURES, _HELDOUT_PICTURES = 24, 100
+#: Most images of a template that become traces.
+_TRACES = 5
+_STATUS = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 
 
 class MLflowTracker:
@@ -46,24 +50,13 @@ class MLflowTracker:
         experiment: Name of the MLflow experiment.
         folder: The run's folder; by default the store is `mlflow.db` with `mlartifacts/` in it.
         tracking_uri: Another store; without it `MLFLOW_TRACKING_URI` counts.
-        traces: Most images of a template that become traces.
-        model: Whether to log the winner as a model.
 
     Attributes:
         unrecorded: Numbers of the iterations that could not be recorded yet.
     """
 
-    def __init__(
-        self,
-        experiment: str,
-        folder: str | Path,
-        tracking_uri: str | None = None,
-        *,
-        traces: int = 5,
-        model: bool = True,
-    ) -> None:
+    def __init__(self, experiment: str, folder: str | Path, tracking_uri: str | None = None) -> None:
         self._experiment, self._folder = experiment, Path(folder)
-        self._traced, self._with_model = traces, model
         self._uri = store_uri(folder, tracking_uri)
         self._opened: Store | None = None
         self._run: str | None = None
@@ -164,7 +157,7 @@ class MLflowTracker:
         self._try("the result", partial(self._finish, result=result))
         self._try("the templates as prompts", partial(self._prompts, result=result))
         self._try("traces", partial(self._trace_heldout, result=result))
-        if self._with_model and result.heldout:
+        if result.heldout:
             self._try("the winner as a model", partial(self._model, result=result))
 
     def group(self, result: ComparisonResult, group: Group) -> str | None:
@@ -280,7 +273,7 @@ class MLflowTracker:
         new = [(key, value) for key, value in values.flatten(parameters) if key not in known]
         for start in range(0, len(new), _PARAMETERS_PER_CALL):
             mlflow.log_params(dict(new[start : start + _PARAMETERS_PER_CALL]), run_id=run)
-        recipe = {key: value for key, value in values.plain(parameters).items() if key != "resolved"}
+        recipe = {key: value for key, value in plain(parameters).items() if key != "resolved"}
         mlflow.log_text(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), "recipe.yaml", run_id=run)
 
     def _search(self, mlflow: Any, tag: str, value: str) -> list[Any]:
@@ -300,15 +293,7 @@ class MLflowTracker:
         if run is None:
             run = self._runs[name] = self._new_run(name, tags, self._run)
         with self._active(mlflow, run, "FINISHED" if record.state == "complete" else "FAILED") as folder:
-            if record.template is not None:
-                (folder / "template.j2").write_text(record.template, encoding="utf-8")
-            refused = [{"template": template, "reason": reason} for template, reason in record.rejected]
-            for key, value in {"rejected": refused, "trace": [asdict(turn) for turn in record.trace]}.items():
-                if value:
-                    values.write_json(folder / f"{key}.json", {key: value})
-            values.write_json(folder / "scores.json", values.all_scores(record))
-            table = values.example_table(record.rows)
-            values.write_table(folder, "examples.json", table, images=self._images, pictures=_PICTURES)
+            values.write_iteration(folder, record, self._images)
             mlflow.log_params(dict(values.flatten({"iteration": number, **record.parameters})))
             mlflow.log_metrics(values.iteration_metrics(record), step=len(record.rows))
             if new:
@@ -319,14 +304,14 @@ class MLflowTracker:
         mlflow.MlflowClient().set_tag(run, _RECORDED, "true")
         self._recorded[number] = (run, len(record.rows))
 
-    def _trace(self, run: str, asked: IterationRecord | HeldoutResult, what: str) -> None:
+    def _trace(self, run: str, template: IterationRecord | HeldoutResult, what: str) -> None:
         """Records a sample of a template's images as traces."""
-        log_traces(
+        entities.log_traces(
             self._store(),
             run,
-            asked,
-            None if asked.template is None or self._render is None else self._render(asked.template),
-            number=self._traced,
+            template,
+            None if template.template is None or self._render is None else self._render(template.template),
+            number=_TRACES,
             identity=f"{self._run}/{what}",
             model=self._vlm,
             images=self._images,
@@ -340,11 +325,11 @@ class MLflowTracker:
 
     def _finish(self, mlflow: Any, result: TuneResult) -> None:
         with self._active(mlflow, str(self._run)) as folder:
-            self._write_result(folder, result)
+            values.write_result(folder, result, self._images)
             if result.iterations:
                 mlflow.set_tag(_NOTE, values.about_result(result))
             if result.selection is not None and result.selection.status is not None:
-                mlflow.set_tag(registry.TARGET_REACHED, result.selection.status)
+                mlflow.set_tag(entities.TARGET_REACHED, result.selection.status)
             for step, held in zip((0, result.winner), result.heldout[:2], strict=False):
                 mlflow.log_metrics(values.heldout_metrics(held), step=step)
             usage = result.usage
@@ -355,32 +340,17 @@ class MLflowTracker:
         if not self._images:  # its runs were finished before
             self._images = {key: Path(file) for key, file in result.provenance.images.items()}
         with self._active(mlflow, run, "FINISHED") as folder:
-            self._write_result(folder, result)
+            values.write_result(folder, result, self._images)
             mlflow.set_tag(_NOTE, values.about_result(result))
             for held in result.heldout:
-                name = registry.registered_name(held.name, dots=True)  # a measure's may hold its model's slash
+                name = entities.registered_name(held.name, dots=True)  # a measure's may hold its model's slash
                 (folder / f"template_{name}.j2").write_text(held.template, encoding="utf-8")
                 mlflow.log_metrics(values.heldout_metrics(held, held.name))
-
-    def _write_result(self, folder: Path, result: TuneResult | ComparisonResult) -> None:
-        """Writes the tables of a result, and copies of the files in its folder."""
-        for name, table in values.result_tables(result).items():
-            values.write_table(folder, name, table)
-        table = values.image_table(result.heldout)
-        values.write_table(folder, "heldout_images.json", table, images=self._images, pictures=_HELDOUT_PICTURES)
-        source, figures = Path(result.folder), folder / "figures"
-        # With result.json and provenance.json `load_run` reads the run where its folder is not there.
-        for name in ("report.html", "result.json", "provenance.json", "winner.txt", "winner.j2"):
-            if (source / name).exists():
-                shutil.copy(source / name, folder)
-        for file in (*source.glob("*.png"), *source.glob("*.svg")):
-            figures.mkdir(exist_ok=True)
-            shutil.copy(file, figures)
 
     def _prompts(self, mlflow: Any, result: TuneResult) -> None:
         run = str(self._run)
         runs = {number: [run, child] for number, (child, _) in self._recorded.items()}
-        addresses = registry.register_prompts(result, root=self._above or run, runs=runs)
+        addresses = entities.register_prompts(result, root=self._above or run, runs=runs)
         with self._active(mlflow, run):
             mlflow.set_tag("taxtune.prompt", addresses[result.winner])
 
@@ -395,13 +365,86 @@ class MLflowTracker:
         if not classifier.portable:
             return
         with self._active(mlflow, str(self._run)), tempfile.TemporaryDirectory(prefix="taxtune-") as saved:
-            registry.log_classifier(
-                str(self._run),
-                classifier.save(Path(saved) / "classifier"),
-                name=f"{result.name}-{result.objective}-classifier",
-                metrics=values.headline_metrics(result.heldout_winner.scores),
-                tags={"objective": result.objective},
-                step=result.winner,
-                status=None if result.selection is None else result.selection.status,
-                description=verdict(result),
-            )
+            entities.log_classifier(result, str(self._run), classifier.save(Path(saved) / "classifier"))
+
+
+class TrackingCallback(Callback):
+    """Records runs in MLflow: a run each, a nested run an iteration, templates in the prompt entities.
+
+    Iterations are recorded in a thread, so that the model need not wait for MLflow; the end of a run waits until all is
+    recorded.
+
+    Args:
+        make_tracker: Returns a new record of a run; called once a run.
+    """
+
+    def __init__(self, make_tracker: Callable[[], MLflowTracker]) -> None:
+        self._make = make_tracker
+        self.tracker = make_tracker()
+        self._lost = False
+        self._thread: ThreadPoolExecutor | None = None
+
+    def where(self) -> dict[str, str]:
+        """Returns where to look at what is recorded."""
+        return {"experiments": self._make().where()}
+
+    def settled(self) -> bool:
+        """Tells whether all that was told is recorded, of the runs before this one, too."""
+        return self.tracker.whole and not self._lost
+
+    def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
+        """Starts the run's record, or goes on with the one that the history remembers.
+
+        Raises:
+            TaxtuneError: If the store cannot be reached or written.
+        """
+        self._lost = not self.settled()
+        self.tracker = self._make()
+        experiment = tuner.experiment
+        objective, splits = experiment.objective, experiment.splits
+        parameters = dict(experiment.settings)
+        parameters["objective"] = {"kind": objective.name, **objective.identity()}
+        # What the model turned out to be: the commit behind a branch, the dtype behind "auto".
+        parameters["resolved"] = {
+            "vlm": dict(experiment.vlm.identity),
+            "mapper": dict(experiment.mapper.identity()),
+            "proposer": dict(experiment.proposer.identity()),
+        }
+        run = self.tracker.start(
+            f"{experiment.name} ({objective.name})",
+            parameters,
+            {"taxtune.recipe": experiment.name, "taxtune.objective": objective.name},
+            tuner.history.note("mlflow_run"),
+            group=tuner.group,
+            images={each.id: Path(each.image).resolve() for each in (*splits.tuning, *splits.heldout)},
+            render=partial(render, variables=experiment.variables),
+        )
+        # Before anything is asked: of a run that is killed there would be a second record otherwise.
+        tuner.history.set_note("mlflow_run", run)
+        self._thread = ThreadPoolExecutor(1, "taxtune-tracking")
+        for record in done:
+            self._then(self.tracker.iteration, record, None)
+
+    def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
+        """Records the iteration."""
+        self._then(self.tracker.iteration, record, best)
+
+    def on_result(self, tuner: Tuner, result: TuneResult) -> None:
+        """Records the held-out scores, the files and the templates."""
+        self._then(self.tracker.finish, result).result()
+
+    def on_comparison(self, result: ComparisonResult, group: Group) -> None:
+        """Records the comparison in the run above its runs."""
+        self.tracker.group(result, group)
+
+    def on_stop(self, status: str) -> None:
+        """Ends the run's record, once all that was told is recorded."""
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+        self.tracker.close(_STATUS[status])
+
+    def _then(self, work: Callable[..., None], *arguments: Any) -> Future[None]:
+        """Has the thread do something after what it is doing."""
+        assert self._thread is not None
+        return self._thread.submit(copy_context().run, work, *arguments)  # notes go to the display in force here

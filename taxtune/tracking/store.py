@@ -127,14 +127,9 @@ def open_store(experiment: str, folder: str | Path, tracking_uri: str | None = N
 
 
 def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
-    """Checks that the store can be reached, or made, and makes nothing.
-
-    Raises:
-        TaxtuneError: If it cannot.
-    """
+    """Checks that the store can be reached, or made, and makes nothing; raises a TaxtuneError if not."""
     uri = store_uri(folder, tracking_uri)
-    database = _sqlite_path(uri)
-    if database is not None:
+    if (database := _sqlite_path(uri)) is not None:
         atomic.check_folder(database.parent)  # first: a name that is too long cannot even be looked up
         if database.exists():
             _check_sqlite(database)

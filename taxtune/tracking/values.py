@@ -10,25 +10,27 @@ import io
 import json
 import math
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 from taxtune.metrics.names import INFORMATION, METRICS, SHARES
-from taxtune.report.account import account_lines
-from taxtune.report.outcome import EXPLAINED, change_in_words
-from taxtune.report.scores import Result, number, rank_table, score_of, score_table
-from taxtune.report.summary import Summary, summarise
-from taxtune.report.table import Table
+from taxtune.report.gallery import small_jpeg
+from taxtune.report.output import plain
+from taxtune.report.scores import Result, rank_table, score_of, score_table
+from taxtune.report.summary import account_lines, summarise, summary_table
 from taxtune.shell import command
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores
-from taxtune.untrusted import redact
 
 __all__ = [
     "HEADLINE",
+    "PICTURES",
     "TABLES",
+    "TAG_LIMIT",
     "UNFINISHED",
     "about_iteration",
     "about_result",
@@ -39,11 +41,8 @@ __all__ = [
     "flatten",
     "headline_metrics",
     "heldout_metrics",
-    "image_table",
     "iteration_metrics",
-    "plain",
-    "result_tables",
-    "write_json",
+    "write_result",
     "write_table",
 ]
 
@@ -55,33 +54,17 @@ TABLES = ("examples.json", "heldout.json", "ranks.json", "heldout_images.json")
 HEADLINE = ("hp", "hr", "hf", "accuracy", "off_tree", "abstained")
 UNFINISHED = "*The run is not finished.*"
 _WIDTH = 96  # characters of a line of a template
-#: Longest side of a picture in a table in pixels, and its WebP quality.
-_SIDE, _QUALITY = 128, 80
+#: How many rows of a table have pictures: the worst of an iteration, and of the held-out images what changed most.
+PICTURES, HELDOUT_PICTURES = 24, 100
+_SIDE = 128  # pixels of the longest side of a picture in a table
 #: Columns by name, all of the same length.
 Columns = dict[str, list[Any]]
 
 
 def flatten(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields parameters with dotted keys, long values cut."""
-    for name, value in _dotted(values).items():
-        text = redact(value) if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
-        yield name, cut(text, PARAMETER_LIMIT)
-
-
-def plain(value: Any) -> Any:
-    """Returns a value as JSON can hold it; what JSON does not know (a path, say) becomes its text.
-
-    Passwords in addresses are left out: a record is meant to be shown.
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, (int, float, bool)):
-        return value
-    return redact(str(value))
+    """Yields parameters with dotted keys, long values cut, passwords in addresses left out."""
+    for name, value in _dotted(plain(values)).items():
+        yield name, cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), PARAMETER_LIMIT)
 
 
 def cut(text: str, limit: int) -> str:
@@ -142,36 +125,49 @@ def _dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def result_tables(result: Result) -> dict[str, Columns]:
-    """Returns the held-out scores with intervals and differences, and the scores by rank, by file name."""
-    tables = {"heldout.json": score_table(result), "ranks.json": rank_table(result)}
-    return {
-        name: {column: list(cells) for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=True)}
-        for name, table in tables.items()
-        if table.rows
-    }
+def write_iteration(folder: Path, record: IterationRecord, images: Mapping[str, Path]) -> None:
+    """Writes the template, every number, the refused templates, the proposer's turns, and the table of the images."""
+    if record.template is not None:
+        (folder / "template.j2").write_text(record.template, encoding="utf-8")
+    data: dict[str, Any] = {"scores": all_scores(record)}
+    if record.rejected:
+        refused = [{"template": template, "reason": reason} for template, reason in record.rejected]
+        data["rejected"] = {"rejected": refused}
+    if record.trace:
+        data["trace"] = {"trace": [asdict(turn) for turn in record.trace]}
+    for stem, content in data.items():
+        text = json.dumps(plain(content), ensure_ascii=False, indent=2)
+        (folder / f"{stem}.json").write_text(text, encoding="utf-8")
+    write_table(folder, "examples.json", example_table(record.rows), images=images, pictures=PICTURES)
+
+
+def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> None:
+    """Writes the tables of a result, and copies of the files in its folder.
+
+    The tables are the held-out scores with intervals and differences, the scores by rank, and the held-out images.
+    """
+    for name, table in {"heldout.json": score_table(result), "ranks.json": rank_table(result)}.items():
+        columns = zip(table.columns, zip(*table.rows, strict=True), strict=False)
+        write_table(folder, name, {column: list(cells) for column, cells in columns})
+    by_image = image_table(result.heldout)
+    write_table(folder, "heldout_images.json", by_image, images=images, pictures=HELDOUT_PICTURES)
+    source, figures = Path(result.folder), folder / "figures"
+    # With result.json and provenance.json `load_run` reads the run where its folder is not there.
+    for name in ("report.html", "result.json", "provenance.json", "winner.txt", "winner.j2"):
+        if (source / name).exists():
+            shutil.copy(source / name, folder)
+    for file in (*source.glob("*.png"), *source.glob("*.svg")):
+        figures.mkdir(exist_ok=True)
+        shutil.copy(file, figures)
 
 
 def example_table(rows: Sequence[SampleResult]) -> Columns:
     """Returns one row per image, as columns, the worst first; the values that a failed call lacks are None."""
     rows = sorted(rows, key=_worth)
-    columns = {
-        "image": "image",
-        "answer": "answer",
-        "placement": "placement",
-        "truth": "truth",
-        "stage": "stage",
-        "hP": "hp",
-        "hR": "hr",
-        "ihP": "ihp",
-        "ihR": "ihr",
-        "abstained": "abstained",
-        "off the tree": "off_tree",
-        "from store": "from_store",
-        "failure": "failure",
-        "example": "example",
-    }
-    table = {name: [getattr(row, field) for row in rows] for name, field in columns.items()}
+    fields = ["image", "answer", "placement", "truth", "stage", "hp", "hr", "ihp", "ihr", "abstained", "off_tree"]
+    fields += ["from_store", "failure", "example"]
+    named = {"hp": "hP", "hr": "hR", "ihp": "ihP", "ihr": "ihR", "off_tree": "off the tree", "from_store": "from store"}
+    table = {named.get(field, field): [getattr(row, field) for row in rows] for field in fields}
     own = dict.fromkeys(key for row in rows for key in row.measures)
     return table | {key: [row.measures.get(key) for row in rows] for key in own}
 
@@ -198,11 +194,6 @@ def _worth(row: SampleResult) -> float:
     return -1.0 if row.hp is None or row.hr is None else row.hp + row.hr
 
 
-def write_json(file: Path, value: Any) -> None:
-    """Writes a JSON file; passwords in addresses are left out."""
-    file.write_text(json.dumps(plain(value), ensure_ascii=False, indent=2), encoding="utf-8")
-
-
 def write_table(
     folder: Path, name: str, columns: Columns, *, images: Mapping[str, Path] | None = None, pictures: int = 0
 ) -> None:
@@ -223,39 +214,24 @@ def write_table(
     if pictures:
         cells = []
         for number, example in enumerate(columns["example"]):
-            shown = number < pictures
-            path = f"table_images/{Path(name).stem}/{f'{number:03d}' if shown else 'none'}.webp"
-            file = folder / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            if not file.exists():
-                file.write_bytes(_picture((images or {}).get(example) if shown else None))
+            file = (images or {}).get(example) if number < pictures else None
+            picture = None if file is None else small_jpeg(file, _SIDE)
+            path = f"table_images/{Path(name).stem}/{'none' if picture is None else f'{number:03d}'}.jpg"
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(picture or _grey_square())
             cells.append({"type": "image", "filepath": path, "compressed_filepath": path})
         columns = {"picture": cells, **columns}
-    rows = [
-        [None if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row]
-        for row in zip(*columns.values(), strict=True)
-    ]
-    text = json.dumps({"columns": list(columns), "data": rows}, ensure_ascii=False, default=float)
-    (folder / name).write_text(text, encoding="utf-8")
+    data = {"columns": list(columns), "data": plain(list(zip(*columns.values(), strict=True)))}
+    (folder / name).write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
 
 
-def _picture(file: Path | None) -> bytes:
-    """Returns a small copy of an image as WebP; a grey square where there is none."""
-    from PIL import Image, ImageOps
+@cache
+def _grey_square() -> bytes:
+    from PIL import Image
 
-    small = Image.new("RGB", (_SIDE // 4, _SIDE // 4), "lightgrey")
-    if file is not None:
-        try:
-            with Image.open(file) as picture:
-                picture.draft("RGB", (2 * _SIDE, 2 * _SIDE))  # a large JPEG is decoded at a fraction of its size
-                picture.thumbnail((2 * _SIDE, 2 * _SIDE))
-                small = ImageOps.exif_transpose(picture).convert("RGB")
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-            pass  # the run has read it before, and the table is true without it
-    small.thumbnail((_SIDE, _SIDE))
-    written = io.BytesIO()
-    small.save(written, "WEBP", quality=_QUALITY)
-    return written.getvalue()
+    buffer = io.BytesIO()
+    Image.new("RGB", (_SIDE // 4, _SIDE // 4), "lightgrey").save(buffer, "JPEG")
+    return buffer.getvalue()
 
 
 # -- descriptions, as Markdown ----------------------------------------------------------------------------------------
@@ -273,22 +249,10 @@ def about_result(result: Result) -> str:
     for winner in summary.winners:
         parts += [f"### {winner.heading} ({winner.where})", _code(winner.prompt)]
         parts += [f"**{winner.verdict}**" if winner.verdict else ""]
-    parts += [_table(summary)] if summary.columns else []
+    parts += [summary_table(summary).markdown()] if summary.columns else []
     parts += ["### Cost", "\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage))]
     commands = (command("classify", result.folder, "IMAGES"), command("report", result.folder))
     return _joined(*parts, "### Next steps", _code("\n".join(commands)))
-
-
-def _table(summary: Summary) -> str:
-    rows = [(words, *(f"{column.counts[words]:,}" for column in summary.columns)) for words in summary.counts]
-    for key, name in summary.scores.items():
-        cells = []
-        for column in summary.columns:
-            change = change_in_words(column, key)
-            cells.append(number(column.scores[key], key) + (f", {change[0]} ({change[1]})" if change else ""))
-        rows.append((f"{name}: {EXPLAINED[key]}" if key in EXPLAINED else name, *cells))
-    head = (f"{summary.images:,} {summary.split} images", *(column.title for column in summary.columns))
-    return Table("summary", "Counts of answers and scores", head, tuple(rows)).markdown().strip()
 
 
 def _code(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import taxtune
-from taxtune.classifier.labels import COLUMNS
+from taxtune.classifier.classifier import COLUMNS
 from taxtune.fieldguide import MANIFEST_FILE
 from tests.cli.commands import Done, run_captured
 

@@ -13,8 +13,7 @@ from PIL import Image
 
 from taxtune.data.images import content_hash
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.execution import deploy
-from taxtune.execution.ray_actors import Worker
+from taxtune.execution import Worker, deploy
 from taxtune.models import AnswerStore, Failure, ModelSettings, Request, ask, count_faults
 from taxtune.settings import ExecutionSettings
 from tests.execution.sleepy import asked

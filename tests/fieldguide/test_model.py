@@ -92,14 +92,6 @@ def test_phrasings_kept_out_of_training_move_the_answers_the_right_way(held_out:
     assert max(careful) < min(specific)
 
 
-def test_the_size_of_a_batch_changes_no_answer(tmp_path: Path) -> None:
-    few = make_dataset(tmp_path / "birds", n=12, seed=20_262)
-    prompts = {kind: PROMPTS[kind] for kind in ("baseline", "cautious")}
-    together = measure(few, prompts, batch_size=12)
-    apart = measure(few, prompts, batch_size=5)
-    assert [row.answers for row in together] == [row.answers for row in apart]
-
-
 @pytest.mark.heavy
 def test_fragments_kept_out_of_training_move_the_answers_the_right_way(birds: Path) -> None:
     """Each with the baseline's question and format, against the baseline itself."""

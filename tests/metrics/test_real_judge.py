@@ -11,7 +11,7 @@ from taxtune.metrics.judging import Judge, read_rating
 from taxtune.metrics.lave import Lave, LaveOptions
 from taxtune.metrics.registry import MeasureSettings
 from taxtune.models import Model, ModelSettings, make_model
-from taxtune.models.text import LocalLLM
+from taxtune.models.local import LocalLLM
 
 pytestmark = pytest.mark.heavy
 

@@ -13,7 +13,6 @@ from taxtune.models import (
     Answer,
     AnswerStore,
     Failure,
-    FunctionModel,
     Identity,
     Reply,
     Request,
@@ -80,7 +79,7 @@ def test_the_same_question_is_asked_once_and_costs_once() -> None:
 
 def test_several_answers_to_a_question_are_asked_for_one_by_one(store: AnswerStore) -> None:
     requests = [Request("Bird?", sample=sample) for sample in (0, 1, 2, 1)]
-    model = FunctionModel(lambda prompt, sample: f"{prompt} {sample}")
+    model = Scripted(lambda request: Answer(f"{request.prompt} {request.sample}"))
     replies = ask(model, requests, store)
     assert [(r.text, r.cached) for r in replies if isinstance(r, Answer)] == [
         ("Bird? 0", False),

@@ -7,7 +7,6 @@ import functools
 import importlib
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,25 +70,6 @@ def test_every_form_of_a_function_answers_in_order(function: Callable[..., Any],
     assert isinstance(model, Model)
     assert texts(model.answer(asked)) == [f"{prompt} {i}.png RGB" for i, prompt in enumerate(PROMPTS)]
     assert model.answer([]) == []
-
-
-async def async_numbered(image: Any, prompt: str, *, sample: int) -> str:
-    return f"{looked(image, prompt)} {sample}"
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda image, prompt, sample: f"{looked(image, prompt)} {sample}",
-        async_numbered,
-    ],
-)
-def test_a_function_may_be_told_which_of_several_answers_is_wanted(
-    function: Callable[..., Any], asked: list[Request]
-) -> None:
-    numbered = [replace(request, sample=4 + i) for i, request in enumerate(asked)]
-    said = texts(FunctionModel(looked).answer(asked))
-    assert texts(FunctionModel(function).answer(numbered)) == [f"{text} {4 + i}" for i, text in enumerate(said)]
 
 
 def test_an_async_function_works_where_an_event_loop_runs(asked: list[Request]) -> None:

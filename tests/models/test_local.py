@@ -13,8 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from taxtune.errors import ModelError, TaxtuneError
-from taxtune.models import Answer, ModelSettings, Reply, Request, local, make_model
-from taxtune.models import weights as quantizing
+from taxtune.models import Answer, ModelSettings, Reply, Request, checkpoint, local, make_model
 from taxtune.models.local import LocalModel
 from tests.tiny_models import TEXT_FAMILIES, Shape, make_checkpoint
 
@@ -188,7 +187,7 @@ def test_weights_in_fewer_bits(
 def test_what_the_weights_need_is_missed_before_they_are_loaded(
     make: Make, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], missing: str, message: str
 ) -> None:
-    for module in (local, quantizing):
+    for module in (local, checkpoint):
         monkeypatch.setattr(module, "find_spec", lambda package: None if package == missing else object())
     with pytest.raises(TaxtuneError, match=message):
         make(**settings).check()

@@ -10,7 +10,7 @@ import pytest
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Answer, FunctionModel, Identity, ModelSettings, Reply, Request, make_model
 from taxtune.models.api import ApiModel
-from taxtune.models.text import LocalLLM
+from taxtune.models.local import LocalLLM
 from taxtune.models.vision import LocalVLM
 
 

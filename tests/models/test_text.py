@@ -7,7 +7,7 @@ import pytest
 
 from taxtune.errors import ModelError
 from taxtune.models import Answer, Failure, Model, ModelSettings, Reply, Request, make_model
-from taxtune.models.text import LocalLLM
+from taxtune.models.local import LocalLLM
 from tests.tiny_models import make_checkpoint
 
 TEXT = ModelSettings(task="text-generation")

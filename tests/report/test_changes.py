@@ -6,7 +6,8 @@ import pytest
 
 from taxtune.metrics.diagnosis import ErrorType, classify
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.report.changes import Change, state_of
+from taxtune.report.gallery import change
+from taxtune.report.summary import state_of
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.tuning.records import SampleResult
 
@@ -40,8 +41,8 @@ FAILED = SampleResult(example="a", image="a.png", target=2, truth="bird/owls/taw
 
 STATES = {
     ErrorType.CORRECT: "exact",
-    ErrorType.TOO_GENERAL: "general",
-    ErrorType.ABSTAINED: "nothing said",
+    ErrorType.TOO_GENERAL: "right, but general",
+    ErrorType.ABSTAINED: "abstained",
     ErrorType.OFF_TREE: "off the tree",
 }
 
@@ -51,35 +52,28 @@ def test_a_records_state_is_the_error_type_that_the_tree_gives() -> None:
     kinds = classify(TREE, [a for a, _ in pairs], [b for _, b in pairs])
     assert [state_of(row(a, b)) for a, b in pairs] == [STATES.get(kind, "wrong") for kind in kinds]
     assert state_of(row(0, off_tree=True)) == "off the tree"
-    assert state_of(row(0, abstained=True)) == "nothing said"
-    assert state_of(FAILED) is None
+    assert state_of(row(0, abstained=True)) == "abstained"
+    assert state_of(FAILED) == "missing"
 
 
 @pytest.mark.parametrize(
     ("before", "after", "direction", "words"),
     [
         (row(2), row(2), "unchanged", "exact, unchanged"),
-        (row(2), row(1), "worse", "exact → general"),
-        (row(2), row(3), "worse", "exact → wrong"),
-        (row(1), row(2), "better", "general → exact"),
-        (row(1), row(0), "worse", "general → more general"),
-        (row(0), row(1), "better", "general → more specific"),
-        (row(1), row(0, abstained=True), "worse", "general → nothing said"),
-        (row(3), row(0, abstained=True), "better", "wrong → nothing said"),
-        (row(0, abstained=True), row(3), "worse", "nothing said → wrong"),
-        (row(3), row(1), "better", "wrong → general"),
+        (row(2), row(1), "worse", "exact → right, but general"),
+        (row(1), row(2), "better", "right, but general → exact"),
+        (row(1), row(0), "worse", "right, but general, worse"),
+        (row(1), row(0, abstained=True), "worse", "right, but general → abstained"),
+        (row(3), row(0, abstained=True), "better", "wrong → abstained"),
         (row(3), row(0, off_tree=True), "different", "wrong → off the tree"),
         (row(0, off_tree=True), row(0, off_tree=True), "unchanged", "off the tree, unchanged"),
-        (row(4), row(5), "worse", "wrong → more wrong"),
-        (row(5), row(3), "better", "wrong → less wrong"),
-        (row(5), row(6), "different", "wrong → otherwise wrong"),
-        (row(5), row(5), "unchanged", "wrong, unchanged"),
+        (row(4), row(5), "worse", "wrong, worse"),
+        (row(5), row(3), "better", "wrong, better"),
+        (row(5), row(6), "different", "wrong, different"),
         # More than the label says counts as wrong: it is not known to be true.
         (row(7, 6), row(6, 6), "better", "wrong → exact"),
-        (FAILED, row(2), "no answer", "no answer"),
-        (row(2), FAILED, "no answer", "no answer"),
+        (FAILED, row(2), "missing", "missing"),
     ],
 )
 def test_what_becomes_of_an_answer(before: SampleResult, after: SampleResult, direction: str, words: str) -> None:
-    change = Change(before, after)
-    assert (change.direction, change.words) == (direction, words)
+    assert change(before, after) == (direction, words)

@@ -18,7 +18,7 @@ from tests.report.test_html import check, text
 
 
 def shown(result: TuneResult) -> dict[str, Any]:
-    found = gallery.section(result)
+    found = gallery.all_images(result)
     assert found is not None
     return found
 
@@ -57,10 +57,10 @@ def test_every_held_out_image_is_there_with_every_answer() -> None:
     result = samples.comparison(2)
     page = render_report(result)
     check(page)
-    assert page.count("<li data-path=") == 200
+    assert page.count("<li data-facts=") == 200
     said = text(page)
     assert all(row.image in said for row in result.heldout[0].rows)
-    cards = gallery.section(result)["cards"]  # type: ignore[index]
+    cards = gallery.all_images(result)["cards"]  # type: ignore[index]
     assert {len(card["answers"]) for card in cards} == {3}
     # What got worse comes first, what did not change last; of the one without an answer the reason is told.
     directions = [[answer["direction"] for answer in card["answers"][1:]] for card in cards]
@@ -76,8 +76,6 @@ def test_what_the_filters_know_of_an_image() -> None:
     values = {each["name"]: [value for _, group in each["groups"] for value, _ in group] for each in found["filters"]}
     for name in ("change", "error"):
         assert {value for (each,) in facts for value in each[name]} == set(values[name])
-    assert values["group"] == ["/".join(samples.PATH[:level]) for level in range(2, 6)]
-    assert [name for name, _ in found["filters"][-1]["groups"]] == [f"level {level}" for level in range(1, 5)]
 
 
 def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None:
@@ -99,7 +97,7 @@ def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None
 def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taxtune.report.pictures._MOST_BYTES", 200_000)
+    monkeypatch.setattr("taxtune.report.gallery._MOST_BYTES", 200_000)
     result = samples.tune(n=1)
     found = shown(replace(result, provenance=Provenance(images=pictures(tmp_path, result))))
     there = [card["picture"] is not None for card in found["cards"]]
@@ -107,3 +105,33 @@ def test_pictures_that_there_is_no_room_for_are_left_out_with_a_word(
     assert there == sorted(there, reverse=True)  # those whose answers changed have theirs first
     assert found["without_picture"] == 200 - sum(there)
     assert sum(len(card["picture"] or "") for card in found["cards"]) <= 200_000
+
+
+TRUTHS = ["life/birds/owl"] * 4 + ["life/birds/jay"] * 2 + ["life/fish/cod"] * 2
+RUN = samples.answered(
+    TRUTHS,
+    baseline=["life/birds/jay"] * 3
+    + ["life/birds/owl"]
+    + ["life/birds/owl", "life/birds"]
+    + ["life/birds/jay", "life"],
+    winner=["life/birds/jay", *["life/birds/owl"] * 3] + ["life/birds/jay"] * 2 + ["life/fish/cod"] * 2,
+)
+
+
+def test_the_two_directions_of_a_confusion_are_counted_apart_and_the_stronger_leads() -> None:
+    found = gallery.confused_pairs(RUN)
+    assert found is not None
+    pairs = found["pairs"]
+    assert [(pair["truth"], pair["named"], pair["images"]) for pair in pairs] == [
+        ("owl", "jay", 4),
+        ("fish", "birds", 2),
+    ]
+    assert pairs[0]["counts"] == [("baseline", 3), ("winner", 1)]
+    assert pairs[0]["back"] == {"images": 2, "counts": [1, 0]}
+    assert pairs[1]["counts"] == [("baseline", 1), ("winner", 0)]
+    assert pairs[1]["back"] == {"images": 6, "counts": [0, 0]}
+    page = text(render_report(RUN))
+    assert "owl taken for jay (in birds), of 4 images: 3 with baseline, 1 with winner." in page
+    assert "The other way round, of 2: 1, 0." in page
+    right = samples.answered(TRUTHS, winner=TRUTHS)
+    assert gallery.confused_pairs(right) is None

@@ -68,13 +68,13 @@ def test_a_filter_chooses_counts_and_stays_in_the_address(open_page: Any, report
     page = open_page(report)
     assert (cards(page), count(page)) == (200, "200 of 200 images.")
     change = page.locator("select[name=change]")
-    option = change.locator("option[value='exact → general']").inner_text()
-    change.select_option("exact → general")
-    assert option == f"exact → general ({cards(page)})"
-    assert count(page) == f"{cards(page)} of 200 images (template: hP-tuned; change: exact → general)."
+    option = change.locator("option[value='exact → right, but general']").inner_text()
+    change.select_option("exact → right, but general")
+    assert option == f"exact → right, but general ({cards(page)})"
+    assert count(page) == f"{cards(page)} of 200 images (template: hP-tuned; change: exact → right, but general)."
     first = cards(page)
     page.locator("select[name=template]").select_option("1")
-    assert count(page) == f"{cards(page)} of 200 images (template: accuracy-tuned; change: exact → general)."
+    assert count(page) == f"{cards(page)} of 200 images (template: accuracy-tuned; change: exact → right, but general)."
     assert cards(page) != first
     again = open_page(page.url)
     assert (cards(again), count(again)) == (cards(page), count(page))

@@ -8,9 +8,8 @@ from typing import Literal
 import pytest
 
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
-from taxtune.report.account import goal_in_words
 from taxtune.report.html import render_report
-from taxtune.report.summary import selection_in_words, summarise, verdict
+from taxtune.report.summary import goal_in_words, selection_in_words, summarise, verdict
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Selection, TuneResult
 from tests.report import samples

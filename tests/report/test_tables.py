@@ -12,11 +12,9 @@ from tests.report import samples
 from tests.report.test_summary import certified
 
 
-def printed(
-    result: TuneResult | ComparisonResult, width: int = 80, *, terminal: bool = False, details: bool = False
-) -> str:
+def printed(result: TuneResult | ComparisonResult) -> str:
     stream = io.StringIO()
-    print_result(Console(file=stream, width=width, force_terminal=terminal), result, details=details)
+    print_result(Console(file=stream, width=80), result)
     return stream.getvalue()
 
 

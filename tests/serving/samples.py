@@ -10,7 +10,7 @@ from taxtune.classifier import Classifier
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.recipe import load_recipe
 from taxtune.serving.app import make_app
-from taxtune.serving.pyfunc import ServedClassifier, signature
+from taxtune.serving.pyfunc import ServedClassifier
 from taxtune.tuning.experiment import Experiment, template_variables
 from taxtune.tuning.template import render
 from tests.tuning.toy import ToyVLM, make_parts
@@ -24,14 +24,6 @@ def toy(folder: Path, vlm: Any = None, **changes: Any) -> Classifier:
     parts = make_parts(folder, folder / "run", vlm or ToyVLM())
     mapper = changes.pop("mapper", parts.mapper)
     return Classifier(("What is this?",), parts.taxonomy, parts.vlm, mapper, name="toy & co", **changes)
-
-
-def served(classifier: Classifier, **settings: Any) -> Any:
-    """Returns a classifier as MLflow's `load_model` would, without a folder."""
-    from mlflow.models import Model
-    from mlflow.pyfunc import PyFuncModel
-
-    return PyFuncModel(Model(signature=signature()), ServedClassifier(classifier, **settings))
 
 
 def site_of(classifier: Classifier, host: str = "127.0.0.1") -> Any:

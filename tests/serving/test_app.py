@@ -60,17 +60,10 @@ def test_the_page_is_about_the_classifier(tmp_path: Path) -> None:
     assert "with confidence 0.9, from 300 images" in page
 
 
-@pytest.mark.parametrize("form", ["dataframe_records", "inputs", "list", "instances"])
-def test_images_in_the_json_of_mlflow(tmp_path: Path, form: str) -> None:
+def test_images_in_json(tmp_path: Path) -> None:
     site = site_of(toy(tmp_path))
     images = [in_base64(tmp_path / name) for name in ("scarlet0.png", "azure0.png")]
-    body: dict[str, Any] = {
-        "dataframe_records": [{"image": each, "seen": 3} for each in images],
-        "inputs": {"image": images},
-        "list": images,
-        "instances": [{"image": each} for each in images],
-    }
-    reply = site.post("/invocations", json={"inputs" if form == "list" else form: body[form]})
+    reply = site.post("/invocations", json={"inputs": images})
     assert reply.status_code == 200, reply.text
     assert [row["placement"] for row in reply.json()["predictions"]] == [
         "colour/reddish/scarlet",
@@ -97,10 +90,10 @@ def test_only_images_and_json_are_read(tmp_path: Path, kind: str) -> None:
     [
         (b"[" * 100_000, 400),
         (b'{"inputs": ' + b"[" * 4000 + b"]" * 4000 + b"}", 400),
-        (b'{"inputs": {"image": ["secret', 400),
+        (b'{"inputs": ["secret', 400),
         (b"\xff\xfe secret", 400),
-        (b'{"inputs": {"image": []}}', 400),
-        (b'{"inputs": {"image": [17, "secret"]}}', 400),
+        (b'{"inputs": []}', 400),
+        (b'{"inputs": [17, "secret"]}', 400),
         (b'{"inputs": {"photo": ["secret"]}}', 400),
         (b'{"inputs": [' + b'"secret",' * 1000 + b'"secret"]}', 400),
         (b'{"inputs": ["' + b"secret!" * 100 + b'"]}', 200),
@@ -140,7 +133,7 @@ def test_a_model_that_does_not_answer(tmp_path: Path, kind: str) -> None:
 
     site = site_of(toy(tmp_path, Down()))
     image = in_base64(tmp_path / "azure0.png")
-    reply = site.post("/invocations", json={"inputs": {"image": [image, "broken"]}})
+    reply = site.post("/invocations", json={"inputs": [image, "broken"]})
     assert reply.status_code == 503
     assert "server is down" in reply.json()["message"]
 
@@ -153,7 +146,7 @@ def test_a_models_server_that_sends_back_the_image_with_its_error(tmp_path: Path
         model = make_model("openai/eyes", model_settings(server, max_retries=0))
         site = site_of(toy(tmp_path, model))
         image = in_base64(tmp_path / "azure0.png")
-        reply = site.post("/invocations", json={"inputs": {"image": [image]}})
+        reply = site.post("/invocations", json={"inputs": [image]})
     assert reply.status_code == 503
     assert len(reply.text) < 1500
     assert image[20:60] not in reply.text
@@ -214,7 +207,7 @@ def test_a_body_is_limited_in_chunks_too(tmp_path: Path, monkeypatch: pytest.Mon
         assert b"413" in reply.split(b"\r\n")[0]
         assert b"more than 1 MB" in reply
         # What is within the limit is read, in chunks or not.
-        image = json.dumps({"inputs": {"image": [in_base64(tmp_path / "azure0.png")]}}).encode()
+        image = json.dumps({"inputs": [in_base64(tmp_path / "azure0.png")]}).encode()
         whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(image), image)
         reply, _ = sent(port, "Transfer-Encoding: chunked\r\nConnection: close", lambda: iter([whole]))
         assert b"colour/bluish/azure" in reply

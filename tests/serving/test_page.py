@@ -17,7 +17,7 @@ import pytest
 from PIL import UnidentifiedImageError
 
 from taxtune.classifier import Reliability
-from taxtune.classifier.labels import COLUMNS
+from taxtune.classifier.classifier import COLUMNS
 from taxtune.errors import ModelError
 from taxtune.models import Failure
 from taxtune.serving import app as serving_app

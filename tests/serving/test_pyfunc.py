@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from taxtune.classifier import Reliability, load_classifier
+from taxtune.classifier.classifier import COLUMNS
 from taxtune.errors import ImageError
 from taxtune.models import Answer, Request
-from taxtune.serving.pyfunc import COLUMNS, ServedClassifier, as_pyfunc, read_image, requirements
+from taxtune.serving.pyfunc import ServedClassifier, as_pyfunc, read_image, requirements
 from taxtune.settings import ApiVLMSettings, LocalVLMSettings
-from tests.serving.samples import BIRD, in_base64, save_field_guide, served, toy
+from tests.serving.samples import BIRD, in_base64, save_field_guide, toy
 from tests.tuning.toy import BicycleMapper, Cyclist, ToyVLM
 
 
@@ -26,8 +27,8 @@ def test_a_table_in_and_a_table_out(tmp_path: Path) -> None:
     squares = tmp_path / "in"
     classifier = toy(squares, reliability=Reliability(((4,), (4, 3), (4, 3, 2))))
     given = [str(squares / "scarlet0.png"), in_base64(squares / "navy0.png"), str(tmp_path / "gone.png"), "data:x"]
-    table = served(classifier).predict(pd.DataFrame({"image": given}))
-    assert tuple(table.columns) == COLUMNS
+    table = ServedClassifier(classifier).predict(pd.DataFrame({"image": given}))
+    assert tuple(table.columns) == (*COLUMNS, "nodes")
     assert table.placement.tolist() == ["colour/reddish/scarlet", "colour/bluish/navy", None, None]
     assert table.image[0] == given[0]
     assert len(table.image[1]) == 64  # what is in no file is known by the hash of its content
@@ -48,7 +49,7 @@ def test_off_the_tree_and_nothing_said(tmp_path: Path) -> None:
     squares = tmp_path / "in"
     classifier = toy(squares, Cyclist())
     classifier = toy(squares, Cyclist(), mapper=BicycleMapper(classifier.taxonomy))
-    (murky,) = served(classifier).predict([{"image": str(squares / "navy4.png")}]).to_dict("records")
+    (murky,) = ServedClassifier(classifier).predict([str(squares / "navy4.png")]).to_dict("records")
     assert (murky["off_tree"], murky["placement"], murky["nodes"], murky["failure"]) == (True, "colour", [], None)
     assert murky["answer"].startswith("A bicycle")
 
@@ -127,7 +128,6 @@ def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     assert {"classifier.json", "MLmodel", "requirements.txt"} <= names
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     assert model.metadata.get_input_schema().input_names() == ["image"]
-    assert model.metadata.get_output_schema().input_names() == list(COLUMNS)
     # What is loaded is loaded once, before the first image is asked about.
     network = model.get_raw_model().model._network
     table = model.predict(pd.DataFrame({"image": [str(BIRD), in_base64(BIRD), "bm90IGFuIGltYWdl"]}))

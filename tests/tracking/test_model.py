@@ -11,17 +11,18 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from taxtune.classifier import load_classifier
-from taxtune.tracking.registry import CHAMPION, log_classifier
+from taxtune.tracking.entities import CHAMPION, log_classifier
 from taxtune.tracking.store import Store, open_store
+from taxtune.tuning.records import Finalist, Selection
+from tests.report import samples
 from tests.serving.samples import BIRD, in_base64, save_field_guide
-
-SCORES = {"hp": 0.9, "hr": 0.7, "hf": 0.7875}
 
 
 @pytest.fixture(scope="module")
@@ -44,42 +45,40 @@ def a_run(store: Store) -> str:
     return str(store.client.create_run(store.experiment).info.run_id)
 
 
-def champion(store: Store, name: str) -> Any:
-    return store.client.get_model_version_by_alias(name, CHAMPION)
-
-
-def logged(store: Store, classifier: Path, name: str, run: str | None = None, **known: Any) -> str:
+def logged(store: Store, classifier: Path, name: str, run: str | None = None, status: Any = None) -> str:
     import mlflow
 
+    result = replace(samples.tune(n=2), name=name)
+    chosen = Selection(result.winner, False, 20, (Finalist(result.winner, 0.8, 0.7, {}),), status=status)
     with mlflow.start_run(run_id=run or a_run(store)) as active:
-        mlflow.log_metrics({f"heldout/{key}": value for key, value in SCORES.items()}, step=2)
-        return log_classifier(active.info.run_id, classifier, name=name, metrics=SCORES, step=2, **known)
+        mlflow.log_metric("heldout/hp", 0.962, step=result.winner)
+        return log_classifier(replace(result, selection=chosen), active.info.run_id, classifier)
 
 
 def test_a_version_of_the_run_with_its_held_out_scores(store: Store, classifier: Path) -> None:
     run = a_run(store)
-    address = logged(store, classifier, "birds: hP", run, tags={"objective": "hp"})
-    assert address == "models:/birds-hP/1"
-    version = store.client.get_model_version("birds-hP", "1")
-    assert (version.run_id, version.tags["objective"], version.tags["heldout.hf"]) == (run, "hp", "0.7875")
+    address = logged(store, classifier, "birds: a", run)
+    assert address == "models:/birds-a-hp-classifier/1"
+    version = store.client.get_model_version("birds-a-hp-classifier", "1")
+    assert (version.run_id, version.tags["objective"], version.tags["heldout.hp"]) == (run, "hp", "0.9620")
     model = store.client.get_logged_model(version.source.removeprefix("models:/"))
     assert (model.source_run_id, str(model.status), model.model_type) == (run, "READY", "classifier")
-    assert {metric.key: metric.value for metric in model.metrics} == {f"heldout/{k}": v for k, v in SCORES.items()}
+    assert {metric.key: metric.value for metric in model.metrics} == {"heldout/hp": 0.962}
     (output,) = store.client.get_run(run).outputs.model_outputs
     assert output.model_id == model.model_id
     # A run that is resumed after its end adds nothing.
-    assert logged(store, classifier, "birds: hP", run) == address
+    assert logged(store, classifier, "birds: a", run) == address
 
 
 def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(store: Store, classifier: Path) -> None:
     def now(status: str | None) -> str:
-        logged(store, classifier, "sure", status=status, description=f"It is {status}.")
-        return str(champion(store, "sure").version)
+        logged(store, classifier, "sure", status=status)
+        return str(store.client.get_model_version_by_alias("sure-hp-classifier", CHAMPION).version)
 
     statuses = ("estimate", "passes-alone", "certified", "estimate", None, "certified")
     assert [now(status) for status in statuses] == ["1", "2", "3", "3", "3", "6"]
-    version = store.client.get_model_version("sure", "4")
-    assert version.description == "It is estimate."
+    version = store.client.get_model_version("sure-hp-classifier", "4")
+    assert version.description.startswith("Best estimate") or version.description.startswith("Chosen")
     assert version.tags["taxtune.target_reached"] == "estimate"
 
 
@@ -88,7 +87,7 @@ def test_the_champion_is_loaded_as_any_model(store: Store, classifier: Path) -> 
     import pandas as pd
 
     logged(store, classifier, "loaded")
-    model = mlflow.pyfunc.load_model(f"models:/loaded@{CHAMPION}")
+    model = mlflow.pyfunc.load_model(f"models:/loaded-hp-classifier@{CHAMPION}")
     (row,) = model.predict(pd.DataFrame({"image": [str(BIRD)]})).to_dict("records")
     (own,) = load_classifier(classifier).classify([BIRD])
     assert (row["placement"], row["answer"]) == (own.placement, own.answer)
@@ -100,7 +99,7 @@ def test_mlflow_serves_it_over_http(store: Store, classifier: Path, tmp_path: Pa
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", f"models:/served@{CHAMPION}"]
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", f"models:/served-hp-classifier@{CHAMPION}"]
     # The model is found by taxtune's name, so taxtune must be importable, as where it is installed.
     environment = os.environ | {
         "PYTHONPATH": str(Path(__file__).parents[2]),

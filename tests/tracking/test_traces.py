@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from taxtune.tracking.entities import log_traces
 from taxtune.tracking.store import Store, open_store
-from taxtune.tracking.traces import log_traces
+from taxtune.tuning.records import SampleResult
 from tests.report import samples
 
 
@@ -29,6 +30,11 @@ def traces_of(store: Store, run: str) -> list[Any]:
     return list(store.client.search_traces(locations=[store.experiment], run_id=run))
 
 
+def trace_of(store: Store, ids: list[str], row: SampleResult) -> Any:
+    traces = [store.client.get_trace(each) for each in ids]
+    return next(trace for trace in traces if trace.info.tags["taxtune.about"] == row.example)
+
+
 def assessments(trace: Any) -> dict[str, Any]:
     found = {each.name: each for each in trace.info.assessments}
     assert len(found) == len(trace.info.assessments)
@@ -43,8 +49,8 @@ def test_a_trace_says_what_was_asked_placed_and_scored(store: Store, run: str, t
     assert {trace.info.trace_id for trace in traces_of(store, run)} == set(ids)
     assert len(ids) == 3  # failures included
 
-    trace = store.client.get_trace(ids[2])
     row = record.rows[2]
+    trace = trace_of(store, ids, row)
     root, ask, place, scored = trace.data.spans
     assert [span.name for span in (ask, place, scored)] == ["ask", "place", "score"]
     assert {span.parent_id for span in (ask, place, scored)} == {root.span_id}
@@ -72,7 +78,7 @@ def test_a_trace_says_what_was_asked_placed_and_scored(store: Store, run: str, t
 def test_an_image_without_an_answer_is_an_error_and_has_no_score(store: Store, run: str) -> None:
     record = samples.iteration(1, images=3)
     ids = log_traces(store, run, record, "Which bird?", number=9, identity=run)
-    trace = store.client.get_trace(ids[1])
+    trace = trace_of(store, ids, record.rows[1])
     assert trace.info.state == "ERROR"
     assert [span.name for span in trace.data.spans] == ["classify", "ask"]
     found = assessments(trace)

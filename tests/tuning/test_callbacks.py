@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from taxtune.tracking.callback import TrackingCallback
+from taxtune.tracking import TrackingCallback
 from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.records import IterationRecord, TuneResult
 from tests.displays import NullTracker, Recorder

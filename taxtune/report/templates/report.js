@@ -7,18 +7,14 @@
   const status = gallery.querySelector(".count");
   const fields = Object.fromEntries([...panel.querySelectorAll("select, input")].map((field) => [field.name, field]));
   const filters = Object.keys(fields).filter((name) => name !== "template" && name !== "text");
-  const cards = [...gallery.querySelectorAll("ul.gallery > li")].map((element) => {
-    const steps = element.dataset.path.split("/");
-    return {
-      element,
-      text: element.textContent.toLowerCase(),
-      facts: JSON.parse(element.dataset.facts),
-      groups: steps.map((_, i) => steps.slice(0, i + 1).join("/")),
-    };
-  });
+  const cards = [...gallery.querySelectorAll("ul.gallery > li")].map((element) => ({
+    element,
+    text: element.textContent.toLowerCase(),
+    facts: JSON.parse(element.dataset.facts),
+  }));
 
   const template = () => (fields.template ? Number(fields.template.value) : 0);
-  const values = (card, name) => (name === "group" ? card.groups : card.facts[template()]?.[name] ?? []);
+  const values = (card, name) => card.facts[template()]?.[name] ?? [];
   const fits = (card, name) => !fields[name].value || values(card, name).includes(fields[name].value);
 
   // Says at each value how many images it would leave, given the other filters.

@@ -1,4 +1,8 @@
-"""One driver, many model workers: actors of a Ray cluster, on this machine or on many, each with the whole model."""
+"""Where the questions of a run are answered: in this process, or by the actors of a Ray cluster.
+
+`deploy` makes the model that the settings ask for; both give the same answers under the same identity. On Ray one
+driver has many workers, on this machine or on many, each with the whole model.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,10 @@ import socket
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import content_hash
 from taxtune.errors import ImageError, MissingExtraError, ModelError, TaxtuneError
@@ -27,10 +31,13 @@ from taxtune.models.base import (
     count_faults,
     reseeded,
 )
-from taxtune.models.names import is_local, make_model
+from taxtune.models.names import is_local, make_model, parse_model
 from taxtune.progress import Display, note, showing
 
-__all__ = ["RayModel", "load_ray"]
+if TYPE_CHECKING:
+    from taxtune.settings import ExecutionSettings
+
+__all__ = ["RayModel", "deploy", "load_ray"]
 
 # Seconds: for an answer at an address, for room on a cluster (which may start a node first), and without any worker.
 _CONNECT, _PROBE, _NO_ROOM = 5.0, 300.0, 900.0
@@ -39,6 +46,34 @@ _BATCHES = 4
 # Workers that may be lost with a question before it is given up, and in a row without any answer before the run ends.
 _MOST_LOST, _MOST_IN_A_ROW = 3, 9
 _FAULTS = {fault.key: fault for fault in Fault}
+
+
+def deploy(
+    spec: str | Callable[..., Any] | Model,
+    settings: ModelSettings | None = None,
+    execution: ExecutionSettings | None = None,
+) -> Model:
+    """Makes a model that runs where `execution` says, in this process where left out; no weights are loaded yet.
+
+    Args:
+        spec: What `make_model` takes; for workers the name of a model, which each of them makes itself.
+        settings: How the model is run.
+        execution: Where.
+
+    Raises:
+        ModelError: If the model cannot be run there, or there is no cluster.
+        MissingExtraError: If Ray is wanted and not installed.
+    """
+    if execution is None or execution.engine == "here":
+        return make_model(spec, settings)
+    settings = settings or ModelSettings()
+    if not isinstance(spec, str) or parse_model(spec).kind == "api":
+        raise ModelError(
+            "execution.engine 'ray' needs a model that each worker makes for itself, not a function or an API.",
+            value=spec,
+            remedy="Give local:MODEL or the name of a model of an installed package, or leave out execution.",
+        )
+    return RayModel(spec, settings, None if execution.workers == "auto" else execution.workers)
 
 
 def load_ray() -> Any:

@@ -1,4 +1,4 @@
-"""The hP-hR plane of the paper's Figure 6."""
+"""The figures of a run: the hP-hR plane of the paper's Figure 6, and the scores by iteration."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from taxtune.metrics.names import metric_name
 from taxtune.report.drawing import (
     COLOURS,
     CYCLE,
+    FAINT,
     GREY,
     INK,
     MARKER_CYCLE,
@@ -19,14 +20,18 @@ from taxtune.report.drawing import (
     draw_iso_lines,
     padded,
 )
-from taxtune.report.scores import Result, number, result_runs, template_name
+from taxtune.report.scores import Result, best_so_far, number, result_runs, template_name
+from taxtune.report.summary import standard_error
 from taxtune.tuning.records import HeldoutResult, TuneResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_plane"]
+__all__ = ["draw_curves", "draw_plane"]
+
+#: How far apart, in iterations, the bars of an iteration's scores stand.
+_SHIFT = 0.16
 
 
 def draw_plane(result: Result) -> Figure:
@@ -166,3 +171,84 @@ def _bars(held: HeldoutResult, metric: str) -> list[list[float]]:
     interval = held.intervals.get(metric)
     # A bar's length must not be negative, even where a percentile interval leaves the estimate out.
     return [[0.0], [0.0]] if interval is None else [[max(0.0, value - interval.low)], [max(0.0, interval.high - value)]]
+
+
+def draw_curves(result: Result) -> Figure:
+    """Draws one panel per run."""
+    from matplotlib.figure import Figure
+
+    runs = result_runs(result)
+    figure = Figure(figsize=(6.4, 2.6 * len(runs) + 0.3))
+    panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, run in zip(panels, runs, strict=True):
+        _panel(axes, run)
+    panels[-1].set_xlabel("iteration (0 is the baseline)")
+    figure.subplots_adjust(hspace=0.28)
+    return figure
+
+
+def _panel(axes: Axes, run: TuneResult) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    numbers = [record.iteration for record in run.iterations]
+    best = [float("nan") if b is None or b.value is None else b.value for b in best_so_far(run.iterations)]
+    objective = metric_name(run.objective)
+    thick: dict[str, Any] = {"lw": 5, "alpha": 0.22, "solid_capstyle": "butt", "zorder": 1}
+    axes.step(
+        numbers,
+        best,
+        where="post",
+        color=COLOURS.get(run.objective, OWN_COLOUR),
+        label=f"best {objective} so far",
+        **thick,
+    )
+    known = {key for record in run.iterations if record.scores is not None for key in record.scores.keys()}  # noqa: SIM118
+    drawn = [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
+    shown: list[float] = []
+    for rank, metric in enumerate(drawn):
+        colour = COLOURS.get(metric, OWN_COLOUR)
+        # What has no score is a gap in the line.
+        scores = [float("nan") if record.scores is None else record.scores.get(metric) for record in run.iterations]
+        shift = _SHIFT * (rank - (len(drawn) - 1) / 2)
+        errors = [standard_error(record, metric) for record in run.iterations]
+        bars = [
+            (iteration + shift, score, 1.96 * error)
+            for iteration, score, error in zip(numbers, scores, errors, strict=True)
+            if error is not None and score == score
+        ]
+        low, high = ([score + sign * width for _, score, width in bars] for sign in (-1, 1))
+        axes.vlines([bar[0] for bar in bars], low, high, color=colour, alpha=0.45, lw=1.1, zorder=2)
+        axes.plot(
+            numbers,
+            scores,
+            marker=MARKERS.get(metric, OWN_MARKER),
+            ms=3.8,
+            lw=1.0 if metric == run.objective else 0.7,
+            color=colour,
+            mec=PAPER,
+            mew=0.4,
+            label=metric_name(metric),
+            zorder=3,
+        )
+        shown += [*low, *high, *(score for score in scores if score == score)]
+    mark: dict[str, Any] = {"ls": "none", "clip_on": False, "zorder": 4}
+    winner = next((record for record in run.iterations if record.iteration == run.winner), None)
+    if winner is not None and winner.value is not None:
+        label = f"winner: {winner.iteration}"
+        axes.plot([winner.iteration], [winner.value], "o", ms=11, mfc="none", mec=INK, mew=1.3, label=label, **mark)
+    failed = [record.iteration for record in run.iterations if record.state != "complete"]
+    if failed:
+        across = axes.get_xaxis_transform()
+        heights = [0.03] * len(failed)
+        axes.plot(failed, heights, "x", transform=across, ms=6, mew=1.6, color=INK, label="failed or void", **mark)
+    low_end, high_end = padded(shown or [0.0, 1.0])
+    # Room below for the marks of what failed.
+    axes.set_ylim(low_end - (0.08 * (high_end - low_end) if failed else 0.0), high_end)
+    last = max(numbers, default=0)
+    axes.set_xlim(-0.02 * max(last, 1) - 0.3, last + 0.02 * max(last, 1) + 0.3)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.grid(axis="y", color=FAINT, lw=0.6)
+    axes.set_axisbelow(True)
+    axes.set_ylabel("score, tuning split")
+    axes.set_title(f"tuning for {objective}", loc="left", fontsize=10, fontweight="bold")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
