@@ -1,4 +1,8 @@
-"""Every score of a table of answers: hP, hR, hF, accuracy and depth, the same in bits, and by rank, with intervals."""
+"""The scores of a table of answers, with intervals.
+
+`score_answers` gives hP, hR, hF, accuracy and depth, the same in bits, and by rank; `measured_report` gives text
+measures of the answers against their references.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,16 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from taxtune.answers.frequencies import make_information
 from taxtune.answers.read import AnswerTable
+from taxtune.answers.targets import make_information
+from taxtune.errors import DataError
 from taxtune.mapping import Mapper, Placement
 from taxtune.metrics import (
     Information,
+    Interval,
+    Sample,
     bootstrap,
     bootstrap_ranks,
     hierarchical_sample,
@@ -22,10 +29,21 @@ from taxtune.metrics import (
     precision_recall,
 )
 from taxtune.metrics.names import INFORMATION, METRICS
+from taxtune.metrics.registry import Measure
 from taxtune.progress import track
+from taxtune.report.output import StudyReport, Table
 from taxtune.taxonomy import Domain, Taxonomy
 
-__all__ = ["ScoredAnswers", "as_child", "place_texts", "score_answers"]
+__all__ = [
+    "ScoredAnswers",
+    "as_child",
+    "check_questions",
+    "mean_interval",
+    "measure_answers",
+    "measured_report",
+    "place_texts",
+    "score_answers",
+]
 
 IntArray = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -219,3 +237,93 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 def _ends(value: Mapping[str, float], key: str = "hp") -> tuple[str, str]:
     digits = 2 if key in _TWO_DIGITS else 3
     return f"{value['estimate']:.{digits}f}", f"{value['low']:.{digits}f} – {value['high']:.{digits}f}"
+
+
+# -- text measures -----------------------------------------------------------------------------------------------------
+
+
+def check_questions(name: str, answers: AnswerTable) -> None:
+    """Checks that a file has the questions that a measure needs, before its model is loaded.
+
+    Raises:
+        DataError: If a row has none.
+    """
+    lacking = next((row.row for row in answers.rows if row.question is None), None)
+    if lacking is not None:
+        remedy = "Give each row its question, or give the column with --question-column."
+        raise DataError(f"{name} needs the question of every answer.", file=answers.file, row=lacking, remedy=remedy)
+
+
+def measure_answers(measure: Measure, answers: AnswerTable) -> NDArray[np.float64]:
+    """The score of each answer, shape (n,); NaN is unscored.
+
+    Raises:
+        DataError: If the measure needs questions and the file has none.
+    """
+    rows = answers.rows
+    extra: dict[str, Any] = {}
+    if measure.needs_questions:
+        check_questions(measure.name, answers)
+        extra["questions"] = [row.question for row in rows]
+    return measure.scores_many([row.answer or "" for row in rows], [row.references for row in rows], **extra)
+
+
+def mean_interval(
+    scores: ArrayLike, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0
+) -> Interval | None:
+    """The mean of the scores (n,) that are not NaN with a percentile bootstrap interval; None if all are."""
+    values = np.asarray(scores, dtype=np.float64)
+    values = np.sort(values[~np.isnan(values)])
+    if not values.size:
+        return None
+    # A draw over few different values is the same as one over answers, and less work.
+    few = len(np.unique(values)) * 10 < len(values)
+    sample = Sample({"mean": values}, keys=(values,) if few else None)
+    return bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)["mean"]
+
+
+def measured_report(
+    answers: AnswerTable,
+    measures: Sequence[Measure],
+    *,
+    settings: Mapping[str, Any],
+    resamples: int = 2000,
+    seed: int = 0,
+) -> StudyReport:
+    """The mean of each measure over the answers, and the score of every answer; a missing answer says nothing.
+
+    `settings` are recorded in the report.
+
+    Raises:
+        DataError: If a measure needs questions and the answers have none.
+    """
+    scores = {measure.name: measure_answers(measure, answers) for measure in measures}
+    rows = []
+    for name, values in scores.items():
+        unscored = int(np.isnan(values).sum())
+        mean = mean_interval(values, resamples=resamples, seed=seed)
+        cells = (None, None, None) if mean is None else (mean.estimate, mean.low, mean.high)
+        rows.append((name, *cells, len(values) - unscored, unscored))
+    columns = ("measure", "mean", "low", "high", "scored", "unscored")
+    note = "low and high: 95 % bootstrap interval of the mean over the scored answers."
+    notes = [f"{measure.label}: {text}" for measure in measures for text in measure.notes]
+    return StudyReport(
+        study="measure",
+        title="Text measures of answers",
+        settings={**settings, "measures": [measure.identity() for measure in measures]},
+        tables=(Table("measures", "Mean score", columns, tuple(rows), notes=(note,)),),
+        notes=(*answers.notes, *notes),
+        data={
+            "n": len(answers.rows),
+            "left_out": list(answers.unanswered),
+            "rows": [
+                {
+                    "row": row.row,
+                    "answer": row.answer or "",
+                    "references": list(row.references),
+                    "scores": {name: values[i] for name, values in scores.items()},
+                }
+                for i, row in enumerate(answers.rows)
+            ],
+        },
+    )

@@ -7,37 +7,25 @@ the answer says implies what the reference says, and the reverse.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from taxtune.encoders.base import folder_digest
+from taxtune.encoders.base import folder_digest, model_folder
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.loading import explain_load_error, look_for_hub
-from taxtune.metrics.model_pairs import Advance, Pair, PairsMeasure, version_of
-from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
+from taxtune.metrics.base import Advance, FloatArray, Identity, MeasureSettings, Pair, PairsMeasure, version_of
 
-__all__ = [
-    "WORDING",
-    "BertScoreMeasure",
-    "NliBackwardMeasure",
-    "NliMeasure",
-    "TextModel",
-    "TextModelMeasure",
-    "as_sentence",
-    "find_text_model",
-    "token_limit",
-]
+__all__ = ["BertScoreMeasure", "NliBackwardMeasure", "NliMeasure", "TextModelMeasure", "as_sentence", "token_limit"]
 
 _MAX_TOKENS = 512
 _PAIRS = 4096  # whose embeddings bert-score holds at once
-
-#: How names become sentences; part of the measure's identity. A change of `as_sentence` is a change of this.
-WORDING = "1: This is a(n) NAME."
+# How names become sentences; part of the measure's identity. A change of `as_sentence` is a change of this.
+_WORDING = "1: This is a(n) NAME."
 
 # A text with one of these words, or that ends a sentence, is one already.
 _VERB = re.compile(
@@ -53,96 +41,73 @@ _DETERMINED = re.compile(
 class TextModelMeasure(PairsMeasure):
     """A measure by a text model of Hugging Face, whose weights are loaded with the first pair.
 
+    Args:
+        model: What the measure is named by.
+        settings: Device, batches.
+        source: The model's name or folder; by default `model`.
+
     Raises:
         ModelError: If the model is not there.
     """
 
-    #: The note on what is cut short, with {limit} for the model's tokens.
-    cut_note = "Texts longer than the {limit} tokens that the model reads, which are truncated: {n}."
-    blank_first = False
+    #: Whether RoBERTa's tokenizers put a blank before the first word, as bert-score has them do.
+    blank_first: ClassVar[bool] = False
 
-    def __init__(self, model: str, settings: MeasureSettings, folder: str | None = None) -> None:
+    def __init__(self, model: str, settings: MeasureSettings, source: str | None = None) -> None:
+        from transformers import AutoConfig
+
         super().__init__(settings, model=model)
-        self._model = find_text_model(folder or model)
+        folder = model_folder(source or model)
+        self._source = source or model if folder is None else str(folder)
+        if folder is None:
+            look_for_hub()
+        with self._loading("configuration"):
+            self._config: Any = AutoConfig.from_pretrained(self._source)
+        commit = None if folder else getattr(self._config, "_commit_hash", None)
+        self._commit: str = commit or "main"
+        revision = commit if folder is None else f"sha256:{folder_digest(folder)}"
+        self._about: Identity = {"model": self._source if folder is None else folder.name, "revision": revision}
+
+    def identity(self) -> Identity:
+        """The model, its revision and the version of transformers."""
+        import transformers
+
+        return {"measure": self.kind.kind, **self._about, "transformers": version_of(transformers)}
+
+    @contextmanager
+    def _loading(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # OSError, ValueError, HTTP errors
+            raise explain_load_error(self._source, error, what) from error
 
     @cached_property
     def _batches(self) -> AdaptiveBatches:
-        device = find_device(self.settings.device)
-        return AdaptiveBatches(self.settings.batch_size, model=self._model.name, device=device)
+        return AdaptiveBatches(self.settings.batch_size, model=self._source, device=find_device(self.settings.device))
 
     @cached_property
     def _tokenizer(self) -> Any:
-        return load_tokenizer(self._model, blank_first=self.blank_first)
+        """The tokenizer with its limit as `model_max_length` and a token for padding."""
+        from transformers import AutoTokenizer
 
-    def note_long(self, *texts: str) -> None:
+        with self._loading("tokenizer"):
+            load = partial(AutoTokenizer.from_pretrained, self._source, revision=self._commit)
+            tokenizer: Any = load()
+            family = type(tokenizer).__name__.removesuffix("Fast")
+            if self.blank_first and family in ("GPT2Tokenizer", "RobertaTokenizer"):
+                tokenizer = load(add_prefix_space=True)
+        tokenizer.model_max_length = token_limit(tokenizer, self._config)
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        return tokenizer
+
+    def note_long(self, note: str, *texts: str) -> None:
         """Counts texts that the model is given together and that are longer than it reads."""
         # A token has at least a byte of the text, but for letters that are normalised to several.
         if sum(len(text.encode()) for text in texts) > 256:
             limit = self._tokenizer.model_max_length
             if len(self._tokenizer(*texts, truncation=False, verbose=False)["input_ids"]) > limit:
-                self._notes.mark(self.cut_note.replace("{limit}", str(limit)), "\0".join(texts))
-
-
-class TextModel(NamedTuple):
-    """A model whose weights are not loaded.
-
-    Attributes:
-        name: The Hugging Face name, or the folder's name.
-        source: The Hugging Face name or the folder, to load it by.
-        revision: The commit, or for a folder "sha256:" and a hash of its files.
-        commit: The commit to load, or None for a folder.
-        config: The model's configuration.
-    """
-
-    name: str
-    source: str
-    revision: str | None
-    commit: str | None
-    config: Any
-
-
-def find_text_model(model: str) -> TextModel:
-    """Finds a model by its Hugging Face name or its folder.
-
-    Raises:
-        ModelError: If it is not there; the message says how to get it.
-    """
-    from transformers import AutoConfig
-
-    folder = Path(model).expanduser()
-    is_folder = folder.is_dir()
-    if not is_folder and (model.startswith((".", "/", "~")) or model.count("/") > 1):
-        raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
-    if not is_folder:
-        look_for_hub()
-    try:
-        config = AutoConfig.from_pretrained(str(folder) if is_folder else model)
-    except Exception as error:  # OSError, ValueError, HTTP errors
-        raise explain_load_error(model, error, "configuration") from error
-    if is_folder:
-        return TextModel(folder.resolve().name, str(folder), f"sha256:{folder_digest(folder)}", None, config)
-    commit = getattr(config, "_commit_hash", None)
-    return TextModel(model, model, commit, commit, config)
-
-
-def load_tokenizer(model: TextModel, *, blank_first: bool = False) -> Any:
-    """The model's tokenizer with its limit as `model_max_length` and a token for padding.
-
-    With `blank_first` RoBERTa's tokenizers put a blank before the first word, as bert-score does.
-    """
-    from transformers import AutoTokenizer
-
-    revision = model.commit or "main"
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model.source, revision=revision)
-        if blank_first and type(tokenizer).__name__.removesuffix("Fast") in ("GPT2Tokenizer", "RobertaTokenizer"):
-            tokenizer = AutoTokenizer.from_pretrained(model.source, revision=revision, add_prefix_space=True)
-    except Exception as error:
-        raise explain_load_error(model.source, error, "tokenizer") from error
-    tokenizer.model_max_length = token_limit(tokenizer, model.config)
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
+                self._notes.mark(note.replace("{limit}", str(limit)), "\0".join(texts))
 
 
 def token_limit(tokenizer: Any, config: Any) -> int:
@@ -179,46 +144,31 @@ class BertScoreMeasure(TextModelMeasure):
             raise MissingExtraError("bert-score", "measures", "The measure bertscore") from error
         with_layer = re.fullmatch(r"(.+)@(\d+)", model)
         super().__init__(model, settings, with_layer[1] if with_layer else None)
-        self._version = version_of(bert_score)
-        depth = self._model.config.num_hidden_layers
-        layer = int(with_layer[2]) if with_layer else model2layers.get(self._model.source)
+        self._about["library"] = version_of(bert_score)
+        depth = self._config.num_hidden_layers
+        layer = int(with_layer[2]) if with_layer else model2layers.get(self._source)
         self.layer: int = max(1, round(0.75 * depth)) if layer is None else layer
+        self._about["layer"] = self.layer
         if layer is None:
-            known = f"bert-score knows no best layer for {self._model.name}"
+            known = f"bert-score knows no best layer for {self._about['model']}"
             self._notes.count(f"{known}; layer {self.layer} of {depth} is used (choose another with MODEL@LAYER).")
         if self.layer > depth:
-            raise ModelError(f"The model {self._model.name!r} has {depth} layers.", value=self.layer)
-
-    def identity(self) -> Identity:
-        """The model, its revision, the layer and the libraries' versions."""
-        import transformers
-
-        return {
-            "measure": "bertscore",
-            "model": self._model.name,
-            "revision": self._model.revision,
-            "layer": self.layer,
-            "library": self._version,
-            "transformers": version_of(transformers),
-        }
+            raise ModelError(f"The model {self._about['model']!r} has {depth} layers.", value=self.layer)
 
     @cached_property
     def _scorer(self) -> Any:
         from bert_score import BERTScorer
 
-        tokenizer = self._tokenizer
-        try:
-            scorer = BERTScorer(self._model.source, num_layers=self.layer, device=self._batches.device)
-        except Exception as error:  # OSError, ValueError("Not supported"), AssertionError
-            raise explain_load_error(self._model.source, error, "weights") from error
+        with self._loading("weights"):
+            scorer = BERTScorer(self._source, num_layers=self.layer, device=self._batches.device)
         # Checkpoints in half precision are slow on a CPU, and their scores would depend on the batch.
-        scorer._model, scorer._tokenizer = scorer._model.float().eval(), tokenizer
+        scorer._model, scorer._tokenizer = scorer._model.float().eval(), self._tokenizer
         return scorer
 
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
         """Counts the texts that are longer than the model reads."""
         for text in dict.fromkeys(text for pair in pairs for text in pair):
-            self.note_long(text)
+            self.note_long("Texts longer than the {limit} tokens that the model reads, which are truncated: {n}.", text)
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
         """The F1 of pairs, those of one reference together; NaN where a text has no token."""
@@ -255,22 +205,6 @@ def as_sentence(text: str) -> str:
     return f"This is {'an' if text[:1].lower() in 'aeiou' else 'a'} {text}."
 
 
-def entailment_label(labels: Mapping[int, str], model: str) -> int:
-    """The number of the label that stands for entailment in a model's configuration.
-
-    Raises:
-        ModelError: If none does; the message names the labels.
-    """
-    for number, label in labels.items():
-        if label.strip().lower() in ("entailment", "entail", "entails", "entailed"):
-            return int(number)
-    raise ModelError(
-        f"The model {model!r} does not say which of its labels stands for entailment.",
-        value=", ".join(labels.values()),
-        remedy="Use a model trained on natural language inference, with a label called 'entailment'.",
-    )
-
-
 class NliMeasure(TextModelMeasure):
     """Probability in [0, 1] that the answer entails the reference, both as sentences (`as_sentence`).
 
@@ -286,24 +220,19 @@ class NliMeasure(TextModelMeasure):
 
     #: Whether the reference is the premise and the answer the hypothesis.
     backward: ClassVar[bool] = False
-    cut_note = "Different pairs longer than the {limit} tokens that the model reads, cut in the longer text: {n}."
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:
         super().__init__(model, settings)
-        self._label = entailment_label(self._model.config.id2label, self._model.name)
-
-    def identity(self) -> Identity:
-        """The direction, the model, its revision, the wording and the library's version."""
-        import transformers
-
-        return {
-            "measure": self.kind.kind,
-            "model": self._model.name,
-            "revision": self._model.revision,
-            "label": self._label,
-            "wording": WORDING,
-            "library": version_of(transformers),
-        }
+        labels: dict[int, str] = self._config.id2label
+        named = [i for i, label in labels.items() if label.strip().lower().startswith("entail")]
+        if len(named) != 1:
+            raise ModelError(
+                f"The model {self._about['model']!r} does not say which of its labels stands for entailment.",
+                value=", ".join(labels.values()),
+                remedy="Use a model trained on natural language inference, with a label called 'entailment'.",
+            )
+        self._label = int(named[0])
+        self._about |= {"label": self._label, "wording": _WORDING}
 
     @cached_property
     def _network(self) -> Any:
@@ -311,12 +240,10 @@ class NliMeasure(TextModelMeasure):
         from transformers import AutoModelForSequenceClassification
 
         device = self._batches.device  # before the weights are read
-        try:
+        with self._loading("weights"):
             network = AutoModelForSequenceClassification.from_pretrained(
-                self._model.source, revision=self._model.commit or "main", dtype=torch.float32
+                self._source, revision=self._commit, dtype=torch.float32
             )
-        except Exception as error:
-            raise explain_load_error(self._model.source, error, "weights") from error
         if network.config.pad_token_id is None:
             network.config.pad_token_id = self._tokenizer.pad_token_id
         return network.to(device).eval()
@@ -327,8 +254,9 @@ class NliMeasure(TextModelMeasure):
 
     def note_pairs(self, pairs: Sequence[Pair]) -> None:
         """Counts the pairs that are longer than the model reads."""
+        note = "Different pairs longer than the {limit} tokens that the model reads, cut in the longer text: {n}."
         for pair in pairs:
-            self.note_long(*pair)
+            self.note_long(note, *pair)
 
     def compute(self, pairs: Sequence[Pair], advance: Advance) -> FloatArray:
         """The probability that each answer entails its reference, or the reverse; the longest pairs go first."""

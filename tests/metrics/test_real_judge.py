@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics.judging import Judge, read_rating
-from taxtune.metrics.lave import Lave, LaveOptions
+from taxtune.metrics.judging import Judge, Lave, LaveOptions, read_rating
 from taxtune.metrics.registry import MeasureSettings
 from taxtune.models import Model, ModelSettings, make_model
 from taxtune.models.text import LocalLLM

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import json
 import types
 from pathlib import Path
 
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.metrics.text_models import find_text_model, token_limit
-from tests.tiny_text_models import make_bert
+from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
+from taxtune.metrics.text_models import token_limit
+from tests.tiny_text_models import make_nli
 
 
 @pytest.fixture
@@ -18,33 +20,38 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
 
 
-def test_a_folder_is_found_and_told_apart_by_its_content(tmp_path: Path) -> None:
-    folder = make_bert(tmp_path)
-    first = find_text_model(str(folder))
-    assert (first.name, first.source, first.commit) == ("tiny-bert-0", str(folder), None)
-    assert first.revision is not None
-    assert first.revision.startswith("sha256:")
-    assert find_text_model(str(folder)).revision == first.revision
+def find(model: str | Path) -> Measure:
+    return make_measure(f"nli-forward:{model}", MeasureSettings("cpu"))
+
+
+def test_a_folder_is_told_apart_by_its_content(tmp_path: Path) -> None:
+    folder = make_nli(tmp_path)
+    first = find(folder).identity()
+    assert first["model"] == folder.name
+    assert str(first["revision"]).startswith("sha256:")
+    assert find(folder).identity() == first
     (folder / "model.safetensors").write_bytes(b"other weights")
-    assert find_text_model(str(folder)).revision != first.revision
+    assert find(folder).identity()["revision"] != first["revision"]
+    with pytest.raises(ModelError, match="weights of"):
+        find(folder).scores(["a"], ["b"])
 
 
-def test_an_absent_model_says_how_to_get_it(offline: None) -> None:
-    with pytest.raises(ModelError) as caught:
-        find_text_model("taxtune-tests/no-such-model")
-    assert "'taxtune-tests/no-such-model'" in str(caught.value)
-    assert "hf download taxtune-tests/no-such-model" in str(caught.value)
-    assert "folder" in str(caught.value)
-
-
-def test_folders_that_are_no_models(tmp_path: Path) -> None:
+def test_an_absent_model_says_how_to_get_it(offline: None, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"hf download taxtune-tests/no-such-model.*folder"):
+        find("taxtune-tests/no-such-model")
     with pytest.raises(ModelError, match=r"config\.json"):
-        find_text_model(str(tmp_path))
+        find(tmp_path)
     with pytest.raises(ModelError, match="does not exist"):
-        find_text_model(str(tmp_path / "none"))
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(ModelError):
-        find_text_model(str(tmp_path))
+        find(tmp_path / "none")
+
+
+def test_a_model_without_a_label_of_entailment(tmp_path: Path) -> None:
+    folder = make_nli(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {"0": "good", "1": "bad", "2": "ugly"}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=r"which of its labels stands for entailment.*good, bad"):
+        find(folder)
 
 
 @pytest.mark.parametrize(

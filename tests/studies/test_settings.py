@@ -13,7 +13,7 @@ import typer
 from taxtune.errors import DataError, MapperError
 from taxtune.studies import run
 from taxtune.studies.ranking import RankingSettings
-from taxtune.studies.settings import NOT_RECORDED, Recorded, Settings, TreeSettings, declarations, needs_of
+from taxtune.studies.settings import NOT_RECORDED, Recorded, Settings, TreeSettings, declarations, needs_question
 from taxtune.taxonomy import Taxonomy
 
 Shared = Annotated[str, typer.Option("--how", help="How.")]
@@ -69,8 +69,10 @@ def test_settings_of_trees_mappers_and_measures(birds: Taxonomy) -> None:
         RankingSettings(taxonomy=birds, preset="mine")
     with pytest.raises(DataError, match="--scores ranks only the models of a table"):
         RankingSettings(taxonomy=birds, scores="paper1-table4")
-    needs = {spec: needs_of(spec) for spec in ("rouge-1", "lave:no/such", "clip-i2t:no/such")}
-    assert needs == {"rouge-1": (), "lave:no/such": ("question",), "clip-i2t:no/such": ("image",)}
+    assert {spec: needs_question(spec) for spec in ("rouge-1", "lave:no/such")} == {
+        "rouge-1": False,
+        "lave:no/such": True,
+    }
 
 
 def test_run_is_the_command_and_names_what_there_is() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from taxtune.answers import AnswerTable
-from taxtune.answers.frequencies import make_information
-from taxtune.answers.matching import excluded_records
+from taxtune.answers.read import excluded_records
 from taxtune.answers.scores import as_child
+from taxtune.answers.targets import make_information
 from taxtune.metrics.diagnosis import (
     COUNTERPARTS,
     ErrorType,

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from taxtune.answers import AnswerTable
-from taxtune.answers.measured import mean_interval
 from taxtune.answers.records import read_records
+from taxtune.answers.scores import mean_interval
 from taxtune.errors import DataError
 from taxtune.metrics.registry import Measure
 from taxtune.report.output import Table
