@@ -6,9 +6,9 @@ measures of the answers against their references.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,11 +31,10 @@ from taxtune.metrics import (
 from taxtune.metrics.names import INFORMATION, METRICS
 from taxtune.metrics.registry import Measure
 from taxtune.progress import track
-from taxtune.report.output import StudyReport, Table
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.taxonomy import Domain, Taxonomy
 
 __all__ = [
-    "ScoredAnswers",
     "as_child",
     "check_questions",
     "mean_interval",
@@ -50,16 +49,8 @@ Mask = NDArray[np.bool_]
 
 CONFIDENCE = 0.95
 _BLOCK = 1_000
-_SHOWN = METRICS | INFORMATION
-_TWO_DIGITS = ("depth", "remaining_uncertainty", "misinformation")
-
-
-class ScoredAnswers(NamedTuple):
-    """The scores of a table of answers: a summary and a record per answer of plain values, and lines to print."""
-
-    summary: dict[str, Any]
-    rows: list[dict[str, Any]]
-    lines: list[str]
+#: Of the scores those that are no shares.
+_IN_UNITS = ("depth", "remaining_uncertainty", "misinformation")
 
 
 def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
@@ -93,7 +84,7 @@ def score_answers(
     smoothing: float = 0.0,
     resamples: int = 2000,
     seed: int = 0,
-) -> ScoredAnswers:
+) -> StudyReport:
     """Every score of answers, or of predicted nodes where the rows have them; a missing answer says nothing.
 
     Args:
@@ -153,8 +144,19 @@ def score_answers(
         "ranks": ranks,
         "mapper": identity,
     }
-    rows = _rows(answers, information, part, nodes, targets, off, placements)
-    return ScoredAnswers(summary, rows, [*_lines(summary, part, information.counted)])
+    return StudyReport(
+        study="score",
+        title="Scores of answers",
+        settings={
+            "file": answers.file,
+            "taxonomy": taxonomy.source,
+            "frequencies": frequencies,
+            "smoothing": smoothing,
+        },
+        tables=_tables(summary, part, information.counted),
+        notes=answers.notes,
+        data={**summary, "rows": _rows(answers, information, part, nodes, targets, off, placements)},
+    )
 
 
 def _intervals(
@@ -196,47 +198,43 @@ def _rows(
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def _lines(summary: Mapping[str, Any], part: Domain | None, counted: str) -> Iterator[str]:
-    scores, n = summary["scores"], summary["n"]
-    on = "" if part is None else f" on {part.label}"
-    cells = [("", "estimate", "95 % interval")]
-    # Whether a node is exactly right does not depend on the root.
-    cells += [(f"{_SHOWN[k]}{on if k != 'accuracy' else ''}", *_ends(scores[k], k)) for k in _SHOWN]
+def _tables(summary: Mapping[str, Any], part: Domain | None, counted: str) -> tuple[Table, ...]:
+    n, depth, bits = summary["n"], summary["targets"]["depth"], summary["targets"]["bits"]
+    parts = {"": summary["scores"]}
     if part is not None:
-        whole = f" on {part.full_label}"
-        cells += [(_SHOWN[k] + whole, *_ends(summary["full_scores"][k], k)) for k in _SHOWN if k != "accuracy"]
-    yield from _aligned(cells)
+        parts = {f" on {part.label}": summary["scores"], f" on {part.full_label}": summary["full_scores"]}
+    shares: list[tuple[Cell, ...]] = []
+    in_units: list[tuple[Cell, ...]] = []
+    for i, (on, scores) in enumerate(parts.items()):
+        for key, name in (METRICS | INFORMATION).items():
+            # Whether a node is exactly right does not depend on the root.
+            if key != "accuracy" or i == 0:
+                cells = (f"{name}{on if key != 'accuracy' else ''}", *scores[key].values())
+                (in_units if key in _IN_UNITS else shares).append(cells)
     examples = f"{n:,} example{'' if n == 1 else 's'}"
     if summary["abstained"] is not None:
         silent, off = (f"{summary[key]:,} ({100 * summary[key] / n:.1f} %)" for key in ("abstained", "off_tree"))
         examples += f", {silent} of them abstentions, which claim nothing, and {off} off the tree, which are wrong"
-    yield examples
+    notes = [examples]
     outside = "" if part is None else f"with a target outside {part.label}"
     for rows, reason in ((summary["left_out"], "without an answer"), (summary["outside"], outside)):
         if rows:
             shown = ", ".join(map(str, rows[:20])) + (", …" if len(rows) > 20 else "")
-            yield f"{len(rows):,} row{'' if len(rows) == 1 else 's'} {reason} left out: {shown}"
-    depth, bits = summary["targets"]["depth"], summary["targets"]["bits"]
-    yield f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({counted})"
-    yield ""
-    ranks = [("rank", "predicted", "precision", "95 % interval", "relevant", "recall", "95 % interval")]
+            notes.append(f"{len(rows):,} row{'' if len(rows) == 1 else 's'} {reason} left out: {shown}")
+    notes.append(f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({counted})")
+    heads, none = ("score", "estimate", "low", "high"), {"estimate": None, "low": None, "high": None}
+    ranks = []
     for row in summary["ranks"]:
-        precision, recall = (_ends(row[name]) if row[name] else ("–", "") for name in ("precision", "recall"))
-        ranks.append((row["rank"], f"{row['n_predicted']:,}", *precision, f"{row['n_relevant']:,}", *recall))
-    yield from _aligned(ranks)
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """The lines of a table: the first column to the left, all others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *others in rows:
-        padded = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        yield "  ".join([name.ljust(widths[0]), *padded])
-
-
-def _ends(value: Mapping[str, float], key: str = "hp") -> tuple[str, str]:
-    digits = 2 if key in _TWO_DIGITS else 3
-    return f"{value['estimate']:.{digits}f}", f"{value['low']:.{digits}f} – {value['high']:.{digits}f}"
+        precision, recall = (row[name] or none for name in ("precision", "recall"))
+        ranks.append((row["rank"], row["n_predicted"], *precision.values(), row["n_relevant"], *recall.values()))
+    columns = ["rank"]
+    for count, rate in (("predicted", "precision"), ("relevant", "recall")):
+        columns += [count, rate, f"{rate} low", f"{rate} high"]
+    return (
+        Table("scores", "Scores with 95 % intervals", heads, tuple(shares)),
+        Table("bits", "Depth and information", heads, tuple(in_units), dict.fromkeys(heads, 2)),
+        Table("ranks", "At each rank", tuple(columns), tuple(ranks), notes=tuple(notes)),
+    )
 
 
 # -- text measures -----------------------------------------------------------------------------------------------------

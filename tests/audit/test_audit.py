@@ -71,6 +71,12 @@ def test_the_sample_is_filled_in_and_read_back(monkeypatch: Patch, capsys: Captu
     capsys.readouterr()
 
 
+def test_an_answer_that_is_half_a_surrogate_pair(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
+    (folder / "odd.jsonl").write_text('{"answer": "\\ud83d pho"}\n{"answer": "cake"}\n')
+    assert run_command(monkeypatch, "audit", folder / "odd.jsonl", "-t", folder / "dishes.csv") == 0
+    assert set(pd.read_csv(folder / "odd-audit" / "audit.csv")["answer"]) == {"? pho", "cake"}
+
+
 def test_a_verdict_counts_for_the_placement_it_was_given_on(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
     assert audit(monkeypatch, folder) == 0
     fill_in(folder / "answers-audit" / "audit.csv", {"a dessert": ("right", ""), "chocolate dessert": ("", "cake")})
