@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from taxtune.audit.judge import read_reply
-from taxtune.audit.sample import draw_sample, summarise_audit, verdict_of
+from taxtune.audit.sample import draw_sample, read_reply, summarise_audit, verdict_of
 from taxtune.mapping import Mapper
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.cli.commands import run_command
@@ -223,6 +222,7 @@ def test_a_model_judges(monkeypatch: Patch, capsys: Capture, folder: Path) -> No
                         "a dessert": ""}  # fmt: skip
 
 
+@pytest.mark.heavy
 def test_a_model_is_compared_with_a_person(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
     assert audit(monkeypatch, folder) == 0
     fill_in(folder / "answers-audit" / "audit.csv", {"chocolate dessert": ("", "cake")})
