@@ -70,12 +70,8 @@ sentence | semantic:SentenceMeasure | SentBERT | paper 1, §10; 2 | sentence-tra
     cosine of sentence embeddings; paper 2's semantic similarity
 concept | semantic:ConceptMeasure | CS | paper 2 | sentence-transformers/all-mpnet-base-v2 | measures
     the largest cosine between the reference and the answer or one of its concepts
-bertscore | text_models:BertScoreMeasure | BERTScore | paper 1, §10 | microsoft/deberta-large-mnli | measures
+bertscore | bertscore:BertScoreMeasure | BERTScore | paper 1, §10 | microsoft/deberta-large-mnli | measures
     F1 of greedily matched token embeddings
-nli-forward | text_models:NliMeasure | NLI | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
-    probability that the answer entails the reference
-nli-backward | text_models:NliBackwardMeasure | NLI (back) | paper 1, §10 | MoritzLaurer/mDeBERTa-v3-base-mnli-xnli
-    probability that the reference entails the answer
 lave | judging:Lave | LAVE | paper 4 | local:meta-llama/Llama-3.2-3B-Instruct | | question
     a language model rates the answer from 1 to 3, given the question and the references
 vqa-accuracy | consensus:VQAMeasure | VQA accuracy | paper 4
