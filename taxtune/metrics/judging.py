@@ -16,7 +16,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,28 +60,19 @@ class Verdicts:
     Attributes:
         values: The verdicts as scores, shape (n,); NaN is unscored.
         replies: The judge's replies; None where there is none, for the reason in `problems`.
-        unread: Number of replies without a verdict.
-        failed: Number of failed calls, of which `retryable` may succeed later.
-        not_asked: Number of answers that the judge was not asked about, by reason.
+        problems: Why there is no reply, or None.
+        retryable: Number of failed calls that may succeed later.
         from_store: Number of replies from the disk; tokens and cost (US dollars, None if unknown) are of new calls.
     """
 
     values: NDArray[np.float64]
     replies: tuple[str | None, ...]
-    problems: tuple[str | None, ...] = ()
-    unread: int = 0
-    failed: int = 0
-    not_asked: dict[str, int] = field(default_factory=dict)
+    problems: tuple[str | None, ...]
     retryable: int = 0
     from_store: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
-
-    @property
-    def unscored(self) -> int:
-        """Number of answers without a score."""
-        return int(np.isnan(self.values).sum())
 
 
 @cache
@@ -144,9 +135,10 @@ class Judge:
         failures = [result for result in asked if isinstance(result, Failure)]
         replies = tuple(result.text if isinstance(result, Answer) else None for result in asked)
         scores = [None if reply is None else read(reply) for reply in replies]
-        unread = sum(reply is not None and score is None for reply, score in zip(replies, scores, strict=True))
-        not_asked = {why_not: count} if (count := asked.count(None)) else {}
-        self._seen.update(judged=len(prompts), unread=unread, failed=len(failures), **not_asked)
+        unread = len(answers) - sum(score is not None for score in scores)
+        self._seen.update(
+            {"judged": len(prompts), "unread": unread, "failed": len(failures), why_not: asked.count(None)}
+        )
         self._reasons.update(failure.reason for failure in failures)
         new = [answer for answer in answers if not answer.cached]
         costs = [answer.cost_usd for answer in new if answer.cost_usd is not None]
@@ -157,9 +149,6 @@ class Judge:
                 why_not if result is None else result.reason if isinstance(result, Failure) else None
                 for result in asked
             ),
-            unread=unread,
-            failed=len(failures),
-            not_asked=not_asked,
             retryable=sum(failure.retryable for failure in failures),
             from_store=len(answers) - len(new),
             prompt_tokens=sum(answer.prompt_tokens for answer in new),
@@ -168,7 +157,7 @@ class Judge:
         )
 
     def notes(self, problem: str) -> tuple[str, ...]:
-        """The account of unscored answers; `problem`: what a reply without a verdict is ("is neither yes nor no")."""
+        """The account of unscored answers; `problem`: what a reply without a verdict is ("gives no rating")."""
         counts = Counter(self._seen)
         judged, unread, failed = (counts.pop(key, 0) for key in ("judged", "unread", "failed"))
         causes = [(unread, f"the judge's reply {problem}.")]

@@ -49,7 +49,6 @@ def test_scores_rationales_and_what_is_not_scored(tmp_path: Path) -> None:
         answers = ["a jay", "a bird", "a crow", "who knows", "secret", "down", "x" * 30_000, "a jay"]
         verdicts = measure.rate(answers, [["jay", "blue jay"]] * 8, [QUESTION] * 8)
     np.testing.assert_array_equal(verdicts.values, [1, 0.5, 0, np.nan, np.nan, np.nan, np.nan, 1])
-    assert (verdicts.unread, verdicts.failed, sum(verdicts.not_asked.values()), verdicts.unscored) == (1, 2, 1, 4)
     assert verdicts.retryable == 1
     assert verdicts.replies[1] == "Too general.\nRating: 2"
     assert verdicts.replies[4] is None
