@@ -63,10 +63,7 @@ EnglishNamesOption = Annotated[
 # -- files of answers --------------------------------------------------------------------------------------------------
 
 #: Takes the columns that the command needs.
-ANSWERS_HELP = (
-    "CSV, XLSX, Parquet or JSONL with the {}; a run as RUN, RUN:baseline or RUN:N; or what lmms-eval, "
-    "VLMEvalKit or inspect_ai logged."
-)
+ANSWERS_HELP = "CSV, XLSX, Parquet or JSONL with the {}; or a run as RUN, RUN:baseline or RUN:N."
 AnswerColumnOption = Annotated[str, opt("Column with the answer.", "--answer-column")]
 TruthColumnOption = Annotated[str, opt("Column with the true node: a label, an alias or a path.", "--truth-column")]
 PlacementColumnOption = Annotated[
@@ -75,8 +72,8 @@ PlacementColumnOption = Annotated[
 IdColumnOption = Annotated[str, opt("Column that identifies the example.", "--id-column")]
 QuestionColumnOption = Annotated[str, opt("Column with the question, which judges need.", "--question-column")]
 InputOption = Annotated[str, opt(
-    "text, csv, jsonl, json, xlsx, parquet, lmms-eval, vlmevalkit or inspect; auto goes by the file's name and its "
-    "content, and stdin is text.", "--input",
+    "text, csv, jsonl, json, xlsx or parquet; auto goes by the file's name and its content, and stdin is text.",
+    "--input",
 )]  # fmt: skip
 WhereOption = Annotated[
     list[str] | None, opt("Read only rows with this value; may be repeated.", "--where", metavar="COLUMN=VALUE")

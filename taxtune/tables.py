@@ -224,8 +224,7 @@ def read_table(
     """Returns the records of a file: the row of each, and its values by column.
 
     A row is the 1-based line of a text file or a sheet, else the number of the record. A value of CSV or XLSX stays the
-    text that it is ("001", "NA"), and an empty cell is None. One JSON document is a list of objects, or an object whose
-    `samples` are such a list.
+    text that it is ("001", "NA"), and an empty cell is None. One JSON document is a list of objects.
 
     Args:
         path: The file, or "-" for standard input.
@@ -282,8 +281,6 @@ def _records(table: Table) -> list[tuple[int, dict[str, Any]]]:
 
 def _json_records(text: str, file: str) -> list[tuple[int, dict[str, Any]]]:
     document = _json_value(text)
-    if isinstance(document, dict) and isinstance(document.get("samples"), list):
-        document = document["samples"]
     is_list = isinstance(document, list)
     if is_list:
         records = list(enumerate(document, start=1))

@@ -1,23 +1,20 @@
 """Tiny text and CLIP models with random weights, made from configurations alone; nothing is downloaded.
 
     folder = make_bert(tmp_path)               # for BERTScore: BertModel
-    folder = make_nli(tmp_path)                # BertForSequenceClassification with id2label
     folder = make_sentence_model(tmp_path)     # a SentenceTransformer
     name = make_clip(tmp_path)                 # "local-dir:FOLDER" of an open_clip model
 
-Their tokenizers have a token a letter, or for RoBERTa a token a byte.
+Their tokenizers have one token per letter.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["make_bert", "make_clip", "make_nli", "make_roberta", "make_sentence_model"]
+__all__ = ["make_bert", "make_clip", "make_sentence_model"]
 
-NLI_LABELS = {0: "contradiction", 1: "Entailment", 2: "neutral"}
 _POSITIONS = 64
 _SIZES: dict[str, Any] = {
     "hidden_size": 32,
@@ -85,49 +82,6 @@ def make_bert(parent: Path, *, family: str = "bert", seed: int = 0) -> Path:
         network = BertModel(BertConfig(vocab_size=len(tokenizer), **_SIZES))
     else:
         network = DebertaModel(DebertaConfig(vocab_size=len(tokenizer), **_SIZES, **_DEBERTA))
-    _spread(network, seed)
-    network.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def make_roberta(parent: Path, *, seed: int = 0) -> Path:
-    """Writes a RobertaModel, whose tokenizer marks the blank before a word, and returns the folder."""
-    from tokenizers import pre_tokenizers
-    from transformers import RobertaConfig, RobertaModel, RobertaTokenizer
-
-    folder = parent / f"tiny-roberta-{seed}"
-    tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    tokenizer = RobertaTokenizer(vocab={token: i for i, token in enumerate(tokens)}, merges=[])
-    network = RobertaModel(RobertaConfig(vocab_size=len(tokenizer), pad_token_id=1, **_SIZES))
-    _spread(network, seed)
-    network.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def make_nli(parent: Path, *, labels: Mapping[int, str] = NLI_LABELS, family: str = "bert", seed: int = 0) -> Path:
-    """Writes a BERT or DeBERTa-v2 sequence classifier with these labels and returns the folder."""
-    from transformers import (
-        BertConfig,
-        BertForSequenceClassification,
-        DebertaV2Config,
-        DebertaV2ForSequenceClassification,
-    )
-
-    folder = parent / f"tiny-nli-{family}-{len(labels)}-{seed}"
-    tokenizer = _bert_tokenizer()
-    sizes = {
-        **_SIZES,
-        "vocab_size": len(tokenizer),
-        "id2label": dict(labels),
-        "label2id": {label: number for number, label in labels.items()},
-    }
-    network: Any
-    if family == "bert":
-        network = BertForSequenceClassification(BertConfig(**sizes))
-    else:
-        network = DebertaV2ForSequenceClassification(DebertaV2Config(**sizes, **_DEBERTA))
     _spread(network, seed)
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -1,9 +1,10 @@
-"""Answers and their targets from files: the formats that people and other harnesses write, and runs of taxtune."""
+"""Answers and their targets from files: tables in any format, and runs of taxtune."""
 
 from __future__ import annotations
 
-from taxtune.answers.read import AnswerRow, AnswerSchema, AnswerTable, Excluded, read_answers, rows_error, split_by
+from taxtune.answers.read import AnswerRow, AnswerSchema, AnswerTable, Excluded, read_answers, split_by
 from taxtune.answers.records import FORMATS, read_records
+from taxtune.answers.targets import rows_error
 
 __all__ = [
     "FORMATS",

@@ -1,25 +1,35 @@
-"""Reading files of answers, with targets on a tree, references or neither; one or several models in a file."""
+"""Files of answers, with targets on a tree, references or neither: reading them, and matching the rows of several."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from taxtune.answers.records import HARNESSES, Source, open_table
-from taxtune.answers.targets import Target, target_finder
+from taxtune.answers.records import Source, open_table
+from taxtune.answers.targets import Target, rows_error, target_finder
 from taxtune.errors import DataError
+from taxtune.models.base import well_formed
 from taxtune.tables import column_key
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["AnswerRow", "AnswerSchema", "AnswerTable", "Excluded", "read_answers", "rows_error", "split_by"]
+__all__ = [
+    "Aligned",
+    "AnswerRow",
+    "AnswerSchema",
+    "AnswerTable",
+    "Excluded",
+    "align",
+    "excluded_records",
+    "read_answers",
+    "rows_error",
+    "split_by",
+]
 
-_LISTED = 5
 _NO_ANSWER = "no answer"
 #: Names that other tools give these columns.
 _ALSO = {"truth": "target", "placement": "predicted"}
@@ -29,8 +39,6 @@ _ALSO = {"truth": "target", "placement": "predicted"}
 class AnswerSchema:
     """The columns of a file, and what its rows must have.
 
-    Columns of other harnesses are known where no column is named otherwise than here.
-
     Attributes:
         answer: The answer: text, or a list of guesses, the best first.
         truth: The right node: label, alias, path "a/b/c", or list of labels; "target" where no column has this name.
@@ -38,7 +46,6 @@ class AnswerSchema:
             where no column has this name); None never looks for one.
         reference: One text or a list (in a table: a JSON list) to compare with, in this column or that of the plural.
         question: The question; need not be there.
-        image: The image, relative to `images`; need not be there.
         id: What identifies the example, and must not come twice; None, or no column "id", takes the row's number.
         where: Values that rows must have to be read at all, {"domain": "bird200"}; "" is no value.
         by: Columns that tell several models or prompts in one file apart: an id may occur once for each.
@@ -47,7 +54,6 @@ class AnswerSchema:
         off_tree: What to do with rows whose target is missing or not on the whole tree.
         taxonomy: The tree that targets are on; None reads none.
         part: What `taxonomy` is a part of; rows whose target is elsewhere on the whole are left out and counted.
-        images: The folder that image names start from; None for the file's.
         format: One of `taxtune.answers.FORMATS`.
     """
 
@@ -56,7 +62,6 @@ class AnswerSchema:
     placement: str | None = None
     reference: str | None = None
     question: str = "question"
-    image: str = "image"
     id: str | None = "id"
     where: Mapping[str, str] = field(default_factory=dict)
     by: Sequence[str] = ()
@@ -65,21 +70,12 @@ class AnswerSchema:
     off_tree: Literal["error", "leave-out"] = "error"
     taxonomy: Taxonomy | None = None
     part: Domain | None = None
-    images: Path | None = None
     format: str = "auto"
 
     @property
     def answers_alone(self) -> bool:
         """Whether nothing but the answer is needed, so that a line of text is a row."""
         return self.taxonomy is None and self.reference is None
-
-    @property
-    def renamed(self) -> bool:
-        """Whether a column has another name than taxtune gives it."""
-        given = (self.answer, self.truth, self.placement or "placement", self.question, self.image)
-        # A target is a reference where there is no tree.
-        own = given == ("answer", "truth", "placement", "question", "image")
-        return not own or self.reference not in (None, "reference", "truth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +95,6 @@ class AnswerRow:
     predicted: int | None = None
     references: tuple[str, ...] = ()
     question: str | None = None
-    image: Path | None = None
 
 
 class Excluded(NamedTuple):
@@ -148,7 +143,7 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
         MissingExtraError: If the package that reads the format is not installed.
     """
     schema = schema or AnswerSchema()
-    opened = open_table(source, format=schema.format, text=schema.answers_alone, harnesses=not schema.renamed)
+    opened = open_table(source, format=schema.format, text=schema.answers_alone)
     columns = {name for _, record in opened.rows for name in record}
     others = {name: other for name, other in _ALSO.items() if name not in columns and other in columns}
     names = {key: getattr(schema, key) for key in ("truth", "placement", "reference")}
@@ -158,7 +153,7 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
     if schema.where and not selected:
         values = ", ".join(f"{name}={value}" for name, value in schema.where.items())
         raise DataError("No row matches the filter.", file=opened.file, value=values, remedy="Check the values.")
-    reader = _Reader(source, schema, columns)
+    reader = _Reader(schema, columns)
     rows = tuple(row for line, record in selected if (row := reader.read(line, record)) is not None)
     if reader.problems:
         remedy = (
@@ -179,23 +174,23 @@ def read_answers(source: Source, schema: AnswerSchema | None = None) -> AnswerTa
 class _Reader:
     """Reads one record after the other, and collects their defects and the excluded rows."""
 
-    def __init__(self, source: Source, schema: AnswerSchema, columns: set[str]) -> None:
+    def __init__(self, schema: AnswerSchema, columns: set[str]) -> None:
         self.schema = schema
         self.predicted = schema.placement if schema.placement in columns else None
         self.problems: list[tuple[int, str]] = []
         self.excluded: list[Excluded] = []
         self._moved = 0
         self._seen: dict[tuple[str, ...], int] = {}
-        self._images = schema.images or (Path(source).parent if isinstance(source, str | Path) else Path())
         # A file may have both: "reference" where there is one and "references" where there are several.
         self._references = [name for name in (schema.reference, f"{schema.reference}s") if name in columns]
         if schema.taxonomy is not None:
-            suggest = _LISTED if schema.off_tree == "error" else 0
+            suggest = 5 if schema.off_tree == "error" else 0
             self._find = target_finder(schema.taxonomy, schema.part, suggest)
 
     def read(self, line: int, record: Mapping[str, Any]) -> AnswerRow | None:
         """A row; None where it is left out or cannot be used."""
         schema = self.schema
+        record = {column: _well_formed(value) for column, value in record.items()}
         given = None if schema.id is None else record.get(schema.id)
         name = str(line) if given in (None, "") else str(given)
         first = self._seen.setdefault((name, *(str(record.get(column)) for column in schema.by)), line)
@@ -227,7 +222,7 @@ class _Reader:
             self.excluded.append(Excluded(line, name, excluded))
             return None
         self._moved += target.moved or placed.moved
-        question, image = record.get(schema.question), record.get(schema.image)
+        question = record.get(schema.question)
         return AnswerRow(
             line,
             name,
@@ -238,7 +233,6 @@ class _Reader:
             placed.node,
             references,
             None if question in (None, "") else str(question),
-            None if image in (None, "") else self._images / str(image),
         )
 
     def _answer(self, record: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...], str]:
@@ -286,6 +280,13 @@ class _Reader:
             )
 
 
+def _well_formed(value: Any) -> Any:
+    """A cell whose texts can be printed, stored and tokenized: JSON may hold half a surrogate pair."""
+    if isinstance(value, list):
+        return [_well_formed(entry) for entry in value]
+    return well_formed(value) if isinstance(value, str) else value
+
+
 def _fits(record: Mapping[str, Any], where: Mapping[str, str]) -> bool:
     """Tells whether a record has certain values: JSON's true and false in their own spelling, no value as ""."""
     values = {name: record.get(name) for name in where}
@@ -313,9 +314,6 @@ def _check_columns(file: str, columns: set[str], schema: AnswerSchema) -> None:
                 f"It needs {schema.placement} (a node) or {schema.answer} (text). Columns of other names are given "
                 "with --placement-column, --answer-column and --truth-column."
             )
-        elif name in needed and not schema.renamed:
-            known = "; ".join(f"{harness}: {', '.join(columns)}" for harness, (columns, _) in HARNESSES.items())
-            remedy += f" It does not have the columns of another harness either ({known})."
         raise DataError(f"The file has no column {name!r}.", file=file, value=sorted(columns), remedy=remedy)
 
 
@@ -334,17 +332,79 @@ def split_by(answers: AnswerTable, column: str) -> dict[str, AnswerTable]:
     return {value: replace(answers, rows=tuple(rows)) for value, rows in parts.items()}
 
 
-def rows_error(problems: Sequence[tuple[int, str]], file: str, total: int, *, remedy: str) -> DataError:
-    """One error for the bad rows of a file, each with its problem: their number of `total` and the first problems."""
-    # One line for all rows that have the same problem: a species that the tree lacks has many photos.
-    rows: dict[str, list[str]] = {}
-    for line, problem in problems:
-        rows.setdefault(problem[:300], []).append(str(line))
-    lines = []
-    for problem, numbers in list(rows.items())[:_LISTED]:
-        more = f" and {len(numbers) - _LISTED:,} more" if len(numbers) > _LISTED else ""
-        lines.append(f"\n  row{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_LISTED])}{more}: {problem}")
-    if len(rows) > _LISTED:
-        lines.append(f"\n  and {sum(map(len, list(rows.values())[_LISTED:])):,} more rows")
-    bad = len({line for line, _ in problems})
-    return DataError(f"{bad:,} of {total:,} rows cannot be used:{''.join(lines)}", file=file, remedy=f"\n{remedy}")
+# -- several files -----------------------------------------------------------------------------------------------------
+
+
+class Aligned(NamedTuple):
+    """Several files' rows of the same examples.
+
+    Attributes:
+        ids: The examples.
+        rows: By name of the file, the row of each example, in the order of `ids`.
+        notes: What was left out, with counts.
+        excluded: The rows that are left out since another file lacks them, each with its file.
+    """
+
+    ids: tuple[str, ...]
+    rows: Mapping[str, tuple[AnswerRow, ...]]
+    notes: tuple[str, ...]
+    excluded: tuple[tuple[str, Excluded], ...] = ()
+
+
+def align(files: Mapping[str, AnswerTable], rows: Literal["error", "common"] = "error") -> Aligned:
+    """Matches the rows of several files by id.
+
+    Args:
+        files: The files by name.
+        rows: What to do with examples that some file lacks: refuse, or take the common ones and count the others.
+
+    Raises:
+        DataError: If examples do not match, or the same id has another target in another file, or none is common.
+    """
+    by_id = {name: {row.id: row for row in file.rows} for name, file in files.items()}
+    first, *others = by_id
+    ids = tuple(key for key in by_id[first] if all(key in by_id[other] for other in others))
+    common = set(ids)
+    surplus = {name: lacking for name, part in by_id.items() if (lacking := [key for key in part if key not in common])}
+    if surplus and rows == "error":
+        lines = [
+            f"\n  {name} ({files[name].file}): {len(lacking):,} rows that another file lacks, such as "
+            + ", ".join(map(repr, lacking[:5]))
+            for name, lacking in surplus.items()
+        ]
+        raise DataError(
+            f"The files do not have the same rows; {len(ids):,} are in all of them.{''.join(lines)}",
+            remedy="\nGive files with the same examples, or use only the common ones with --rows common.",
+        )
+    if not ids:
+        raise DataError("The files have no examples in common.", value=list(files), remedy="Check their ids.")
+    for key in ids:
+        row = by_id[first][key]
+        for other in others:
+            if (row.target, row.references) != (by_id[other][key].target, by_id[other][key].references):
+                message = f"The example has a different target in {other} ({files[other].file})."
+                remedy = "Give files with the same examples."
+                raise DataError(message, file=files[first].file, row=row.row, value=key, remedy=remedy)
+    notes = [
+        f"{len(lacking):,} of {len(by_id[name]):,} rows of {name} are left out because another file lacks them"
+        for name, lacking in surplus.items()
+    ]
+    excluded = [
+        (files[name].file, Excluded(by_id[name][key].row, key, "missing for another model or prompt"))
+        for name, lacking in surplus.items()
+        for key in lacking
+    ]
+    aligned = {name: tuple(part[key] for key in ids) for name, part in by_id.items()}
+    return Aligned(ids, aligned, tuple(notes), tuple(excluded))
+
+
+def excluded_records(files: Iterable[AnswerTable], aligned: Iterable[Aligned] = ()) -> list[dict[str, Any]]:
+    """Every row that a study leaves out, with the reason, as `--json` lists them.
+
+    Args:
+        files: The files that were read; of parts of one file each row is named once.
+        aligned: How their rows were matched.
+    """
+    left_out = [(file.file, row) for file in files for row in file.excluded]
+    left_out += [pair for match in aligned for pair in match.excluded]
+    return [{"file": file, "row": row.row, "id": row.id, "reason": row.reason} for file, row in dict.fromkeys(left_out)]

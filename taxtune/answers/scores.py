@@ -1,19 +1,26 @@
-"""Every score of a table of answers: hP, hR, hF, accuracy and depth, the same in bits, and by rank, with intervals."""
+"""The scores of a table of answers, with intervals.
+
+`score_answers` gives hP, hR, hF, accuracy and depth, the same in bits, and by rank; `measured_report` gives text
+measures of the answers against their references.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from taxtune.answers.frequencies import make_information
 from taxtune.answers.read import AnswerTable
+from taxtune.answers.targets import make_information
+from taxtune.errors import DataError
 from taxtune.mapping import Mapper, Placement
 from taxtune.metrics import (
     Information,
+    Interval,
+    Sample,
     bootstrap,
     bootstrap_ranks,
     hierarchical_sample,
@@ -22,26 +29,28 @@ from taxtune.metrics import (
     precision_recall,
 )
 from taxtune.metrics.names import INFORMATION, METRICS
+from taxtune.metrics.registry import Measure
 from taxtune.progress import track
+from taxtune.report.output import Cell, StudyReport, Table
 from taxtune.taxonomy import Domain, Taxonomy
 
-__all__ = ["ScoredAnswers", "as_child", "place_texts", "score_answers"]
+__all__ = [
+    "as_child",
+    "check_questions",
+    "mean_interval",
+    "measure_answers",
+    "measured_report",
+    "place_texts",
+    "score_answers",
+]
 
 IntArray = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 CONFIDENCE = 0.95
 _BLOCK = 1_000
-_SHOWN = METRICS | INFORMATION
-_TWO_DIGITS = ("depth", "remaining_uncertainty", "misinformation")
-
-
-class ScoredAnswers(NamedTuple):
-    """The scores of a table of answers: a summary and a record per answer of plain values, and lines to print."""
-
-    summary: dict[str, Any]
-    rows: list[dict[str, Any]]
-    lines: list[str]
+#: Of the scores those that are no shares.
+_IN_UNITS = ("depth", "remaining_uncertainty", "misinformation")
 
 
 def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
@@ -75,7 +84,7 @@ def score_answers(
     smoothing: float = 0.0,
     resamples: int = 2000,
     seed: int = 0,
-) -> ScoredAnswers:
+) -> StudyReport:
     """Every score of answers, or of predicted nodes where the rows have them; a missing answer says nothing.
 
     Args:
@@ -135,8 +144,19 @@ def score_answers(
         "ranks": ranks,
         "mapper": identity,
     }
-    rows = _rows(answers, information, part, nodes, targets, off, placements)
-    return ScoredAnswers(summary, rows, [*_lines(summary, part, information.counted)])
+    return StudyReport(
+        study="score",
+        title="Scores of answers",
+        settings={
+            "file": answers.file,
+            "taxonomy": taxonomy.source,
+            "frequencies": frequencies,
+            "smoothing": smoothing,
+        },
+        tables=_tables(summary, part, information.counted),
+        notes=answers.notes,
+        data={**summary, "rows": _rows(answers, information, part, nodes, targets, off, placements)},
+    )
 
 
 def _intervals(
@@ -178,44 +198,130 @@ def _rows(
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def _lines(summary: Mapping[str, Any], part: Domain | None, counted: str) -> Iterator[str]:
-    scores, n = summary["scores"], summary["n"]
-    on = "" if part is None else f" on {part.label}"
-    cells = [("", "estimate", "95 % interval")]
-    # Whether a node is exactly right does not depend on the root.
-    cells += [(f"{_SHOWN[k]}{on if k != 'accuracy' else ''}", *_ends(scores[k], k)) for k in _SHOWN]
+def _tables(summary: Mapping[str, Any], part: Domain | None, counted: str) -> tuple[Table, ...]:
+    n, depth, bits = summary["n"], summary["targets"]["depth"], summary["targets"]["bits"]
+    parts = {"": summary["scores"]}
     if part is not None:
-        whole = f" on {part.full_label}"
-        cells += [(_SHOWN[k] + whole, *_ends(summary["full_scores"][k], k)) for k in _SHOWN if k != "accuracy"]
-    yield from _aligned(cells)
+        parts = {f" on {part.label}": summary["scores"], f" on {part.full_label}": summary["full_scores"]}
+    shares: list[tuple[Cell, ...]] = []
+    in_units: list[tuple[Cell, ...]] = []
+    for i, (on, scores) in enumerate(parts.items()):
+        for key, name in (METRICS | INFORMATION).items():
+            # Whether a node is exactly right does not depend on the root.
+            if key != "accuracy" or i == 0:
+                cells = (f"{name}{on if key != 'accuracy' else ''}", *scores[key].values())
+                (in_units if key in _IN_UNITS else shares).append(cells)
     examples = f"{n:,} example{'' if n == 1 else 's'}"
     if summary["abstained"] is not None:
         silent, off = (f"{summary[key]:,} ({100 * summary[key] / n:.1f} %)" for key in ("abstained", "off_tree"))
         examples += f", {silent} of them abstentions, which claim nothing, and {off} off the tree, which are wrong"
-    yield examples
+    notes = [examples]
     outside = "" if part is None else f"with a target outside {part.label}"
     for rows, reason in ((summary["left_out"], "without an answer"), (summary["outside"], outside)):
         if rows:
             shown = ", ".join(map(str, rows[:20])) + (", …" if len(rows) > 20 else "")
-            yield f"{len(rows):,} row{'' if len(rows) == 1 else 's'} {reason} left out: {shown}"
-    depth, bits = summary["targets"]["depth"], summary["targets"]["bits"]
-    yield f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({counted})"
-    yield ""
-    ranks = [("rank", "predicted", "precision", "95 % interval", "relevant", "recall", "95 % interval")]
+            notes.append(f"{len(rows):,} row{'' if len(rows) == 1 else 's'} {reason} left out: {shown}")
+    notes.append(f"targets: mean depth {depth:.2f}, mean information {bits:.2f} bits ({counted})")
+    heads, none = ("score", "estimate", "low", "high"), {"estimate": None, "low": None, "high": None}
+    ranks = []
     for row in summary["ranks"]:
-        precision, recall = (_ends(row[name]) if row[name] else ("–", "") for name in ("precision", "recall"))
-        ranks.append((row["rank"], f"{row['n_predicted']:,}", *precision, f"{row['n_relevant']:,}", *recall))
-    yield from _aligned(ranks)
+        precision, recall = (row[name] or none for name in ("precision", "recall"))
+        ranks.append((row["rank"], row["n_predicted"], *precision.values(), row["n_relevant"], *recall.values()))
+    columns = ["rank"]
+    for count, rate in (("predicted", "precision"), ("relevant", "recall")):
+        columns += [count, rate, f"{rate} low", f"{rate} high"]
+    return (
+        Table("scores", "Scores with 95 % intervals", heads, tuple(shares)),
+        Table("bits", "Depth and information", heads, tuple(in_units), dict.fromkeys(heads, 2)),
+        Table("ranks", "At each rank", tuple(columns), tuple(ranks), notes=tuple(notes)),
+    )
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """The lines of a table: the first column to the left, all others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *others in rows:
-        padded = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        yield "  ".join([name.ljust(widths[0]), *padded])
+# -- text measures -----------------------------------------------------------------------------------------------------
 
 
-def _ends(value: Mapping[str, float], key: str = "hp") -> tuple[str, str]:
-    digits = 2 if key in _TWO_DIGITS else 3
-    return f"{value['estimate']:.{digits}f}", f"{value['low']:.{digits}f} – {value['high']:.{digits}f}"
+def check_questions(name: str, answers: AnswerTable) -> None:
+    """Checks that a file has the questions that a measure needs, before its model is loaded.
+
+    Raises:
+        DataError: If a row has none.
+    """
+    lacking = next((row.row for row in answers.rows if row.question is None), None)
+    if lacking is not None:
+        remedy = "Give each row its question, or give the column with --question-column."
+        raise DataError(f"{name} needs the question of every answer.", file=answers.file, row=lacking, remedy=remedy)
+
+
+def measure_answers(measure: Measure, answers: AnswerTable) -> NDArray[np.float64]:
+    """The score of each answer, shape (n,); NaN is unscored.
+
+    Raises:
+        DataError: If the measure needs questions and the file has none.
+    """
+    rows = answers.rows
+    extra: dict[str, Any] = {}
+    if measure.needs_questions:
+        check_questions(measure.name, answers)
+        extra["questions"] = [row.question for row in rows]
+    return measure.scores_many([row.answer or "" for row in rows], [row.references for row in rows], **extra)
+
+
+def mean_interval(
+    scores: ArrayLike, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0
+) -> Interval | None:
+    """The mean of the scores (n,) that are not NaN with a percentile bootstrap interval; None if all are."""
+    values = np.asarray(scores, dtype=np.float64)
+    values = np.sort(values[~np.isnan(values)])
+    if not values.size:
+        return None
+    # A draw over few different values is the same as one over answers, and less work.
+    few = len(np.unique(values)) * 10 < len(values)
+    sample = Sample({"mean": values}, keys=(values,) if few else None)
+    return bootstrap(sample, resamples=resamples, confidence=confidence, seed=seed)["mean"]
+
+
+def measured_report(
+    answers: AnswerTable,
+    measures: Sequence[Measure],
+    *,
+    settings: Mapping[str, Any],
+    resamples: int = 2000,
+    seed: int = 0,
+) -> StudyReport:
+    """The mean of each measure over the answers, and the score of every answer; a missing answer says nothing.
+
+    `settings` are recorded in the report.
+
+    Raises:
+        DataError: If a measure needs questions and the answers have none.
+    """
+    scores = {measure.name: measure_answers(measure, answers) for measure in measures}
+    rows = []
+    for name, values in scores.items():
+        unscored = int(np.isnan(values).sum())
+        mean = mean_interval(values, resamples=resamples, seed=seed)
+        cells = (None, None, None) if mean is None else (mean.estimate, mean.low, mean.high)
+        rows.append((name, *cells, len(values) - unscored, unscored))
+    columns = ("measure", "mean", "low", "high", "scored", "unscored")
+    note = "low and high: 95 % bootstrap interval of the mean over the scored answers."
+    notes = [f"{measure.label}: {text}" for measure in measures for text in measure.notes]
+    return StudyReport(
+        study="measure",
+        title="Text measures of answers",
+        settings={**settings, "measures": [measure.identity() for measure in measures]},
+        tables=(Table("measures", "Mean score", columns, tuple(rows), notes=(note,)),),
+        notes=(*answers.notes, *notes),
+        data={
+            "n": len(answers.rows),
+            "left_out": list(answers.unanswered),
+            "rows": [
+                {
+                    "row": row.row,
+                    "answer": row.answer or "",
+                    "references": list(row.references),
+                    "scores": {name: values[i] for name, values in scores.items()},
+                }
+                for i, row in enumerate(answers.rows)
+            ],
+        },
+    )

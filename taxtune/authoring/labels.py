@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from taxtune.data.folder import label_references
+from taxtune.data.sources import label_references
 from taxtune.errors import DataError
 from taxtune.tables import clean, header_of, read_rows, read_text, text_lines
 

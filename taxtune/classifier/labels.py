@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
 from taxtune.classifier.classifier import COLUMNS, Classification, Classifier
-from taxtune.data.folder import walk_images
 from taxtune.data.images import IMAGE_SUFFIXES
+from taxtune.data.sources import walk_images
 from taxtune.errors import DataError, ModelError
 from taxtune.progress import Display, showing, track
 from taxtune.tables import read_table

@@ -50,8 +50,10 @@ def audit(
     from taxtune import atomic
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.audit.sample import (
+        MAX_TOKENS,
         draw_sample,
         helpful_aliases,
+        judge_sample,
         merge_verdicts,
         summarise_audit,
         write_sample,
@@ -74,8 +76,6 @@ def audit(
         sample = by_hand
         notes += [f"{reopened:,} answers are placed elsewhere now: judge them again."] if reopened else []
     else:
-        from taxtune.audit.judge import MAX_TOKENS, judge_sample
-
         model = text_model(llm, MAX_TOKENS, api_base=api_base, concurrency=concurrency, device="auto", batch_size=8)
         stem = "audit-llm"
         sample, more = judge_sample(sample, tree, model, cache_dir=cache_dir)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import typer
@@ -38,10 +37,6 @@ class TextMeasures(ApiSettings):
     answer_column: options.AnswerColumnOption = "answer"
     reference_column: Annotated[str, options.opt("Column with the reference or references.")] = "reference"
     question_column: options.QuestionColumnOption = "question"
-    image_column: Annotated[str, options.opt("Column with the image, for clip-i2t.")] = "image"
-    images: Annotated[
-        Path | None, options.opt("Folder that image names are relative to.", shown="the folder of the file")
-    ] = None
     missing: Annotated[Literal["error", "leave-out", "abstain"], options.MissingMeansOption] = "error"
     resamples: options.ResamplesOption = 2000
     seed: options.SeedOption = 0
@@ -57,19 +52,19 @@ def run(settings: TextMeasures) -> StudyReport:
         DataError: If the file cannot be used, or a measure does not exist or lacks something.
     """
     from taxtune.answers import AnswerSchema, read_answers
-    from taxtune.answers.measured import check_needs, measured_report
+    from taxtune.answers.scores import check_questions, measured_report
     from taxtune.metrics.registry import split_spec
 
     if settings.listed:
         return _list()
     if settings.file is None:
         raise DataError("No file of answers was given.", remedy="Give one, or list the measures with --list.")
-    needs = {spec: split_spec(spec)[0].needs for spec in settings.measure}
-    columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "reference", "question", "image")}
+    asking = [spec for spec in settings.measure if split_spec(spec)[0].needs_question]
+    columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "reference", "question")}
     missing = options.missing_answers(settings.missing)
-    answers = read_answers(settings.file, AnswerSchema(**columns, **missing, id=None, images=settings.images))
-    for spec, needed in needs.items():
-        check_needs(spec, needed, answers)
+    answers = read_answers(settings.file, AnswerSchema(**columns, **missing, id=None))
+    for spec in asking:
+        check_questions(spec, answers)
     # Models are loaded once the file is known to be in order.
     measures, drawn = settings.measures(settings.measure), {"resamples": settings.resamples, "seed": settings.seed}
     return measured_report(answers, measures, settings=settings.record(), **drawn)
@@ -80,7 +75,7 @@ def _list() -> StudyReport:
 
     rows = []
     for kind in MEASURES.values():
-        needs = [f"a column {what}" for what in kind.needs] + ([install_extra(kind.extra)] if kind.extra else [])
+        needs = ["a column question"] * kind.needs_question + ([install_extra(kind.extra)] if kind.extra else [])
         rows.append((kind.kind, f"{kind.summary} ({kind.source})", kind.default_model, "; ".join(needs)))
     heads = ("measure", "what it is", "model, unless MEASURE:MODEL", "needs")
     return StudyReport("measures", "Text measures", {}, (Table("measures", "Text measures", heads, tuple(rows)),))

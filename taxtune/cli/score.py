@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from taxtune import options
-from taxtune.progress import note
 
 __all__ = ["score"]
 
@@ -45,6 +43,7 @@ def score(
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.answers.scores import score_answers
     from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.report.output import publish
     from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset, off_tree=off_tree_as)
@@ -59,9 +58,7 @@ def score(
         **options.missing_answers(missing),
     )
     answers = read_answers(file, schema)
-    for text in answers.notes:
-        note(text)
-    scored = score_answers(
+    report = score_answers(
         answers,
         tree,
         None if answers.has_nodes else Mapper(tree, similarity=similarity, config=config),
@@ -71,8 +68,4 @@ def score(
         resamples=resamples,
         seed=seed,
     )
-    if as_json:
-        record = {"file": answers.file, "taxonomy": taxonomy, **scored.summary, "rows": scored.rows}
-        print(json.dumps(record, ensure_ascii=False, indent=2))
-    else:
-        print(*scored.lines, sep="\n")
+    publish(report, out=None, as_json=as_json)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from taxtune.data.folder import Record, Reference, read_folder
 from taxtune.data.images import check_images, is_image_data, store_image
-from taxtune.data.sources import Source, read_inat21, read_rows
+from taxtune.data.sources import Record, Reference, Source, read_folder, read_inat21, read_rows
 from taxtune.errors import DataError, ImageError, TaxonomyError, shortened
 from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain

@@ -1,23 +1,35 @@
-"""Readers of labelled images: tables, text lines, iNaturalist's JSON, lists, data frames and data sets."""
+"""Readers of labelled images: tables, text lines, a folder per class, iNaturalist's JSON, lists, frames, data sets."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import numbers
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from taxtune.data.folder import Record, Reference, label_references
-from taxtune.data.images import is_image_data
+from taxtune.data.images import IMAGE_SUFFIXES, is_image_data
 from taxtune.errors import DataError, shortened
 from taxtune.progress import note
 from taxtune.tables import column_key, read_table, read_text
 
-__all__ = ["LISTS", "Source", "line_pattern", "read_inat21", "read_rows"]
+__all__ = [
+    "LISTS",
+    "Record",
+    "Reference",
+    "Source",
+    "label_references",
+    "line_pattern",
+    "read_folder",
+    "read_inat21",
+    "read_rows",
+    "walk_images",
+]
 
 #: What images are read from: a path, a list of (image, label), a pandas `DataFrame` or a Hugging Face `Dataset`.
 Source = object
@@ -25,6 +37,27 @@ Source = object
 LISTS = (".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".ndjson")
 
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
+#: What may name a node: a label, alias or id, or a path of labels.
+Reference = str | tuple[str, ...]
+
+
+class Record(NamedTuple):
+    """One row of a source, before its label is looked up.
+
+    Attributes:
+        image: The image's name as the source writes it, relative to the folder of the images, or a function that
+            returns an image that is in no file: a PIL image or the bytes of an image file.
+        label: The label as the source writes it.
+        where: The row, for messages ("row 12").
+        references: What to look up on the taxonomy; the first that is there counts.
+    """
+
+    image: str | Callable[[], object]
+    label: str
+    where: str
+    references: tuple[Reference, ...]
+
+
 # A row's place for messages, its image (a path, an image, or a function that returns either) and its label.
 Row = tuple[str, object, object]
 
@@ -245,3 +278,72 @@ def _needed(row: dict[str, Any]) -> dict[str, Any]:
         if name in row:
             return {key: row[key] for key in ("id", "file_name", "image_id", "category_id") if key in row}
     return row
+
+
+# -- one folder for each class -----------------------------------------------------------------------------------------
+
+
+def read_folder(path: Path) -> Iterator[Record]:
+    """Yields the images of one folder for each class, ordered by path.
+
+    The name of a class folder is a node's label, alias, id or, in nested folders, path; see `label_references`.
+
+    Args:
+        path: The folder that holds the class folders.
+
+    Raises:
+        DataError: If the folder is missing, or images lie in no class folder.
+    """
+    if not path.is_dir():
+        raise DataError("The folder of the classes does not exist.", file=path, remedy="Check the path.")
+    stray: list[str] = []
+    others: Counter[str] = Counter()
+    for label, images, rest in walk_images(path):
+        others.update(Path(name).suffix.lower() or "no ending" for name in rest)
+        if label == ".":
+            stray = images
+            continue
+        references = label_references(label)
+        for name in images:
+            yield Record(f"{label}/{name}", label, f"{label}/{name}", references)
+    if stray:
+        raise DataError(
+            f"{len(stray)} images are not in a class folder: "
+            f"{', '.join(stray[:10])}{', …' if len(stray) > 10 else ''}.",
+            file=path,
+            remedy="Move each of them into a folder named after its class.",
+        )
+    if others:
+        kinds = ", ".join(f"{count} × {suffix}" for suffix, count in sorted(others.items()))
+        note(f"{others.total()} files are left out because they are not images: {kinds}.")
+
+
+def walk_images(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yields for a folder and each folder below it: its path from there, its images and its other files.
+
+    What is hidden is passed over, and links are followed, but to no folder twice. All is sorted by name.
+    """
+    seen: set[str] = set()
+    for current, folders, files in os.walk(path, followlinks=True):
+        real = os.path.realpath(current)
+        if real in seen:  # a link that leads back up
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        shown = sorted(name for name in files if not name.startswith("."))
+        images = [name for name in shown if Path(name).suffix.lower() in IMAGE_SUFFIXES]
+        others = [name for name in shown if Path(name).suffix.lower() not in IMAGE_SUFFIXES]
+        yield Path(current).relative_to(path).as_posix(), images, others
+
+
+def label_references(label: str) -> tuple[str, ...]:
+    """Returns the names on a taxonomy that a class folder may refer to, the most literal first.
+
+    Underscores may stand for spaces, a leading number ("012.Black_footed_Albatross") is passed over, and an id may be
+    filled up with zeros ("0817" for "817", as NABirds has it).
+    """
+    spaced = label.replace("_", " ").strip()
+    bare = "/".join(re.sub(r"^\d+[.\s-]+", "", part) for part in spaced.split("/"))
+    unfilled = (label.lstrip("0") or "0",) if label.isdecimal() else ()
+    return tuple(dict.fromkeys((label, spaced, bare, *unfilled)))

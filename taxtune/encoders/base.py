@@ -10,7 +10,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FloatMatrix", "TextEncoder", "folder_digest"]
+from taxtune.errors import ModelError
+
+__all__ = ["FloatMatrix", "TextEncoder", "folder_digest", "model_folder"]
 
 FloatMatrix = NDArray[np.float32]
 
@@ -34,6 +36,20 @@ class TextEncoder(Protocol):
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
         """The same, from disk where this list of texts was encoded before."""
         ...
+
+
+def model_folder(model: str) -> Path | None:
+    """The folder that a model is named by; None for a name on Hugging Face.
+
+    Raises:
+        ModelError: If it is a path, and no folder is there.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    if model.startswith((".", "/", "~")) or model.count("/") > 1:
+        raise ModelError("The folder of the model does not exist.", value=model, remedy="Check the path.")
+    return None
 
 
 def folder_digest(folder: Path) -> str:

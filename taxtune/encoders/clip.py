@@ -38,7 +38,7 @@ class ClipEncoder:
         name: "clip:MODEL".
         identity: Everything about the model that can change a vector.
         preprocessing: Description of an image's preprocessing.
-        token_limit: Tokens of a text that the model reads; also as `context_length`.
+        context_length: Tokens of a text that the model reads.
 
     Raises:
         ModelError: If the model cannot be loaded, or the device is not there.
@@ -75,7 +75,7 @@ class ClipEncoder:
                 remedy="Give hf-hub:OWNER/MODEL, local-dir:FOLDER or ARCHITECTURE@WEIGHTS.",
             ) from error
         self._model.eval()
-        self.context_length = self.token_limit = int(getattr(self._tokenizer, "context_length", None) or 77)
+        self.context_length = int(getattr(self._tokenizer, "context_length", None) or 77)
         self.identity: dict[str, str | int | None] = {
             "kind": "clip",
             "model": model,
@@ -112,7 +112,7 @@ class ClipEncoder:
         """Tells, for each text, whether it fills the context, so that its end may not have been read."""
         flags = np.zeros(len(texts), dtype=bool)
         # A token has at least a byte of the text, but for letters that are normalised to several.
-        long = [i for i, text in enumerate(texts) if len(text.encode("utf-8", "replace")) > self.token_limit // 2]
+        long = [i for i, text in enumerate(texts) if len(text.encode("utf-8", "replace")) > self.context_length // 2]
         for start in range(0, len(long), self.batch_size):
             rows = long[start : start + self.batch_size]
             tokens = self._tokenizer(["", *(well_formed(texts[i]) for i in rows)])

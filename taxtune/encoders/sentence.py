@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.encoders.base import FloatMatrix, folder_digest
+from taxtune.encoders.base import FloatMatrix, folder_digest, model_folder
 from taxtune.encoders.vectors import stored_embeddings
-from taxtune.errors import MissingExtraError, ModelError
+from taxtune.errors import MissingExtraError
 from taxtune.hardware import AdaptiveBatches, find_device
 from taxtune.loading import explain_load_error, look_for_hub, quiet_progress
 from taxtune.models.base import well_formed
@@ -48,26 +48,20 @@ class SentenceEncoder:
             raise MissingExtraError("sentence-transformers", "measures", f"The sentence encoder {model}") from error
         self.name = f"sentence:{model}"
         self.cache_dir, self.batch_size = cache_dir, batch_size
-        where, folder = find_device(device), Path(model).expanduser()
+        where, folder = find_device(device), model_folder(model)
         self._batches = AdaptiveBatches(batch_size, model=model, device=where)
-        if not folder.is_dir():
-            if model.startswith((".", "/", "~")) or model.count("/") > 1:
-                raise ModelError(
-                    "The folder of the sentence model does not exist.", value=model, remedy="Check the path."
-                )
+        if folder is None:
             look_for_hub()
         try:
             # What is on this machine is loaded at once; only a download deserves a bar.
-            with quiet_progress() if folder.is_dir() else nullcontext():
-                self._model: Any = SentenceTransformer(str(folder), device=where)
+            with quiet_progress() if folder else nullcontext():
+                self._model: Any = SentenceTransformer(str(folder or model), device=where)
         except Exception as error:  # the library raises whatever its parts raise: OSError, ValueError, HTTP errors
-            called = model if folder.exists() or "/" in model else f"sentence-transformers/{model}"
+            called = model if folder or "/" in model else f"sentence-transformers/{model}"
             raise explain_load_error(called, error, "configuration") from error
-        self.identity: dict[str, str | int | None] = {
-            "kind": "sentence",
-            "model": model,
-            "version": _version(model, self._model),
-        }
+        config = getattr(getattr(self._model[0], "auto_model", None), "config", None)
+        version = folder_digest(folder) if folder else getattr(config, "_commit_hash", None)
+        self.identity: dict[str, str | int | None] = {"kind": "sentence", "model": model, "version": version}
         limit = getattr(self._model, "max_seq_length", None)
         self.token_limit: int | None = None if limit is None else int(limit)
 
@@ -96,13 +90,3 @@ class SentenceEncoder:
     def stored(self, texts: Sequence[str]) -> FloatMatrix:
         """The same, from disk where this list of texts was encoded before."""
         return stored_embeddings(self.identity, texts, self.texts, self.cache_dir)
-
-
-def _version(model: str, loaded: Any) -> str | None:
-    """Returns the version of a model: a digest of the folder's content, or the hub's commit."""
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        return folder_digest(folder)
-    config = getattr(getattr(loaded[0], "auto_model", None), "config", None)
-    commit = getattr(config, "_commit_hash", None)
-    return None if commit is None else str(commit)

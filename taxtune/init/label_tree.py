@@ -9,7 +9,7 @@ from taxtune.atomic import write_text
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.labels import as_labels
 from taxtune.authoring.senses import Choice, choices_csv
-from taxtune.data.folder import label_references
+from taxtune.data.sources import label_references
 from taxtune.errors import RecipeError, shortened
 from taxtune.init.source import Source
 from taxtune.shell import command

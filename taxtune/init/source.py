@@ -11,9 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from taxtune.data.folder import read_folder, walk_images
 from taxtune.data.images import IMAGE_SUFFIXES
-from taxtune.data.sources import LISTS, read_rows
+from taxtune.data.sources import LISTS, read_folder, read_rows, walk_images
 from taxtune.errors import DataError
 from taxtune.progress import Display, showing
 from taxtune.tables import column_key, read_table

@@ -6,9 +6,6 @@ from taxtune.metrics.bounds import p_value, upper_bound
 from taxtune.metrics.hierarchical import (
     HierarchicalScores,
     harmonic_mean,
-    hierarchical_f1_score,
-    hierarchical_precision_score,
-    hierarchical_recall_score,
     precision_recall,
     score,
 )
@@ -49,9 +46,6 @@ __all__ = [
     "bootstrap_ranks",
     "frequency_information",
     "harmonic_mean",
-    "hierarchical_f1_score",
-    "hierarchical_precision_score",
-    "hierarchical_recall_score",
     "hierarchical_sample",
     "information_sample",
     "information_scores",

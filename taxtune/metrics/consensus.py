@@ -26,16 +26,7 @@ from importlib.metadata import version
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from taxtune.metrics.model_pairs import Notes
-from taxtune.metrics.registry import (
-    FloatArray,
-    Identity,
-    Images,
-    ManyReferencesMeasure,
-    MeasureSettings,
-    Questions,
-    Texts,
-)
+from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings, Notes, Questions, Texts
 from taxtune.metrics.text import stems, tokens
 from taxtune.progress import track_each
 
@@ -117,9 +108,7 @@ class VQAMeasure(ManyReferencesMeasure):
         """1 for equal normalised texts, else 0."""
         return float(answer == reference)
 
-    def scores_many(
-        self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
-    ) -> FloatArray:
+    def scores_many(self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None) -> FloatArray:
         """The accuracy of each answer with all its references, shape (n,); NaN where there is none."""
         normalised = lru_cache(maxsize=100_000)(normalise_answer)
         scores = np.full(len(answers), np.nan)
@@ -176,9 +165,7 @@ class Cider(ManyReferencesMeasure):
         content = repr([list(given) for given in references]).encode("utf-8", "surrogatepass")
         self._fitted = self._weights(references), f"sha256:{sha256(content).hexdigest()[:16]}"
 
-    def scores_many(
-        self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
-    ) -> FloatArray:
+    def scores_many(self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None) -> FloatArray:
         """The mean similarity of each answer with the references that can be compared, shape (n,); NaN without any."""
         weight = self._weights(references) if self._fitted is None else self._fitted[0]
         vector = cache(lambda text: self._vector(text, weight))
@@ -190,7 +177,7 @@ class Cider(ManyReferencesMeasure):
                 scores[i] = sum(self._similarity(vector(answer), wanted) for wanted in vectors) / len(vectors)
         return scores
 
-    def matrix(self, answers: Texts, references: Texts, images: Images = None) -> FloatArray:
+    def matrix(self, answers: Texts, references: Texts) -> FloatArray:
         """Every answer's score against every reference, shape (answers, references).
 
         Unless `fit` was called, each reference is a document, so that the answers have no part in the weights.

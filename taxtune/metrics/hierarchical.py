@@ -3,25 +3,15 @@
 An answer that asserts something the tree does not have ("a bicycle" on a tree of dishes) is *off the tree*. On the root
 it would have hP 1, as an answer that says nothing; instead it is scored as a child of the root that is never right: hP
 is 1/2, hR that of the root. All functions that score take a mask `off_tree` of those answers.
-
-The second half has the scores in scikit-learn's conventions, for any classifier over a taxonomy's labels:
-
-    scorer = make_scorer(hierarchical_f1_score, taxonomy=tree)
-    cross_val_score(classifier, features, labels, scoring=scorer)
 """
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taxtune.errors import TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
@@ -29,9 +19,6 @@ __all__ = [
     "check_nodes",
     "flags",
     "harmonic_mean",
-    "hierarchical_f1_score",
-    "hierarchical_precision_score",
-    "hierarchical_recall_score",
     "overlap",
     "precision_recall",
     "score",
@@ -40,7 +27,6 @@ __all__ = [
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Labels = Iterable[int | str | Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,59 +148,3 @@ def score(
         depth=float((n_predicted - 1).mean()),
         n=int(n_predicted.size),
     )
-
-
-def hierarchical_precision_score(y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy) -> float:
-    """The mean share of a prediction's path that the truth shares, in (0, 1]; paths include the root.
-
-    Args:
-        y_true: The true nodes, n ≥ 1 of them: each a label, an alias, a path as text ("life/Aves") or as a sequence of
-            labels, or a node number. Rows of a 2-D array are paths, "" filling up the short ones, as in hiclass.
-        y_pred: The predicted nodes, as many.
-        taxonomy: The tree.
-
-    Raises:
-        TaxonomyError: If a label or number is not on the tree; the message gives its position and near names.
-        ValueError: If there are no examples or the lengths differ.
-    """
-    return _score_labels(taxonomy, y_true, y_pred).hp
-
-
-def hierarchical_recall_score(y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy) -> float:
-    """The mean share of the truth's path that the prediction shares; see `hierarchical_precision_score`."""
-    return _score_labels(taxonomy, y_true, y_pred).hr
-
-
-def hierarchical_f1_score(y_true: Labels, y_pred: Labels, *, taxonomy: Taxonomy) -> float:
-    """The harmonic mean of mean precision and mean recall, in (0, 1]; see `hierarchical_precision_score`."""
-    return _score_labels(taxonomy, y_true, y_pred).hf
-
-
-def _score_labels(taxonomy: Taxonomy, y_true: Labels, y_pred: Labels) -> HierarchicalScores:
-    return score(taxonomy, _nodes(taxonomy, y_pred, "y_pred"), _nodes(taxonomy, y_true, "y_true"))
-
-
-def _nodes(taxonomy: Taxonomy, labels: Labels, name: str) -> IntArray:
-    if isinstance(labels, str):
-        raise ValueError(f"{name} must be a list of labels, not one text")
-    find = lru_cache(maxsize=None, typed=True)(partial(_node, taxonomy))  # 1, True and "1" are told apart
-    nodes = []
-    for i, label in enumerate(labels.tolist() if isinstance(labels, np.ndarray) else labels):
-        try:
-            nodes.append(find(label if isinstance(label, Hashable) else tuple(label)))
-        except TaxonomyError as error:
-            message = f"{name}[{i}]: {error.message}"
-            raise TaxonomyError(message, file=error.file, value=error.value, remedy=error.remedy) from None
-    return np.array(nodes, dtype=np.int64)
-
-
-def _node(taxonomy: Taxonomy, label: Any) -> int:
-    if isinstance(label, str):
-        return taxonomy.resolve(label)
-    if isinstance(label, tuple) and all(isinstance(part, str) for part in label):
-        return taxonomy.resolve([part for part in label if part])
-    is_number = isinstance(label, numbers.Integral) and not isinstance(label, bool)
-    if is_number and 0 <= int(label) < len(taxonomy):
-        return int(label)
-    remedy = f"Node numbers are 0 to {len(taxonomy) - 1:,}."
-    raise TaxonomyError("This is not a label, a path or the number of a node.", value=label, remedy=remedy)

@@ -1,7 +1,11 @@
 """Judges: a language model reads question, references and answer and gives a verdict on the answer.
 
 Replies are kept on disk. A call that fails and a reply without a verdict are both *unscored*, counted apart, never 0. A
-reply is read where a verdict stands, not at the first figure or word that fits: a rationale is full of figures.
+reply is read where a verdict stands, not at the first figure that fits: a rationale is full of figures.
+
+The judge of LAVE (paper 4, "Method") gives a reason and then a rating from 1 to 3, after eight demonstrations; the
+score is (rating − 1) / 2. A correct but general answer ("bird" for "blue jay") is rated as wrong or partly right, where
+hP rewards it. The judge is shown the real prompt: to "What is behind the dog?" the answer "dog" is wrong.
 """
 
 from __future__ import annotations
@@ -12,37 +16,41 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
-from taxtune.models import Answer, Failure, Model, ModelSettings, Request, ask, make_model, open_replies
+from taxtune.metrics.base import FloatArray, Identity, ManyReferencesMeasure, MeasureSettings, Questions, Texts
+from taxtune.metrics.registry import MEASURES
+from taxtune.models import Answer, Failure, Model, ModelSettings, Request, ask, check_model, make_model, open_replies
 from taxtune.resources import prompts_dir
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from taxtune.metrics.registry import MeasureSettings
-
 __all__ = [
     "MAX_TEXT",
     "Judge",
     "JudgePrompt",
+    "Lave",
+    "LaveOptions",
     "Verdicts",
-    "check_questions",
-    "judge_of",
+    "filter_references",
     "plain_reply",
+    "read_demonstrations",
     "read_rating",
-    "read_yes_no",
 ]
 
 #: Longest text, in characters, that a judge is shown; a longer answer is not an answer, and costs as much as a book.
 MAX_TEXT = 20_000
+_MAX_TOKENS = 256  # of a rationale and a rating
+#: References rarer than this share of the most frequent one are left out (paper 4, "Prompt for VQA Evaluation").
+RARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +60,19 @@ class Verdicts:
     Attributes:
         values: The verdicts as scores, shape (n,); NaN is unscored.
         replies: The judge's replies; None where there is none, for the reason in `problems`.
-        unread: Number of replies without a verdict.
-        failed: Number of failed calls, of which `retryable` may succeed later.
-        not_asked: Number of answers that the judge was not asked about, by reason.
+        problems: Why there is no reply, or None.
+        retryable: Number of failed calls that may succeed later.
         from_store: Number of replies from the disk; tokens and cost (US dollars, None if unknown) are of new calls.
     """
 
     values: NDArray[np.float64]
     replies: tuple[str | None, ...]
-    problems: tuple[str | None, ...] = ()
-    unread: int = 0
-    failed: int = 0
-    not_asked: dict[str, int] = field(default_factory=dict)
+    problems: tuple[str | None, ...]
     retryable: int = 0
     from_store: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
-
-    @property
-    def unscored(self) -> int:
-        """Number of answers without a score."""
-        return int(np.isnan(self.values).sum())
 
 
 @cache
@@ -136,9 +135,10 @@ class Judge:
         failures = [result for result in asked if isinstance(result, Failure)]
         replies = tuple(result.text if isinstance(result, Answer) else None for result in asked)
         scores = [None if reply is None else read(reply) for reply in replies]
-        unread = sum(reply is not None and score is None for reply, score in zip(replies, scores, strict=True))
-        not_asked = {why_not: count} if (count := asked.count(None)) else {}
-        self._seen.update(judged=len(prompts), unread=unread, failed=len(failures), **not_asked)
+        unread = len(answers) - sum(score is not None for score in scores)
+        self._seen.update(
+            {"judged": len(prompts), "unread": unread, "failed": len(failures), why_not: asked.count(None)}
+        )
         self._reasons.update(failure.reason for failure in failures)
         new = [answer for answer in answers if not answer.cached]
         costs = [answer.cost_usd for answer in new if answer.cost_usd is not None]
@@ -149,9 +149,6 @@ class Judge:
                 why_not if result is None else result.reason if isinstance(result, Failure) else None
                 for result in asked
             ),
-            unread=unread,
-            failed=len(failures),
-            not_asked=not_asked,
             retryable=sum(failure.retryable for failure in failures),
             from_store=len(answers) - len(new),
             prompt_tokens=sum(answer.prompt_tokens for answer in new),
@@ -160,7 +157,7 @@ class Judge:
         )
 
     def notes(self, problem: str) -> tuple[str, ...]:
-        """The account of unscored answers; `problem`: what a reply without a verdict is ("is neither yes nor no")."""
+        """The account of unscored answers; `problem`: what a reply without a verdict is ("gives no rating")."""
         counts = Counter(self._seen)
         judged, unread, failed = (counts.pop(key, 0) for key in ("judged", "unread", "failed"))
         causes = [(unread, f"the judge's reply {problem}.")]
@@ -171,32 +168,147 @@ class Judge:
         return tuple(f"{count:,} of {judged:,} unscored: {why}" for count, why in causes if count)
 
 
-def judge_of(model: str, settings: MeasureSettings, *, max_tokens: int) -> Judge:
-    """The judge of a measure: a model with the measure's settings."""
-    in_short = ModelSettings(
-        task="text-generation",
-        max_tokens=max_tokens,
-        api_base=settings.api_base,
-        concurrency=settings.concurrency,
-        device=settings.device,
-        batch_size=settings.batch_size,
-    )
-    return Judge(make_model(model, settings.judge or in_short), place=settings.cache_dir)
+# -- LAVE --------------------------------------------------------------------------------------------------------------
 
 
-def check_questions(questions: Sequence[str] | None, whose: str) -> Sequence[str]:
-    """The prompts of the answers, which a judge must be shown.
+class LaveOptions(NamedTuple):
+    """Variants of the prompt (paper 4, Table 3, "Ablation Studies").
 
-    Raises:
-        DataError: If there are none, or one is blank.
+    Attributes:
+        shots: Number of demonstrations shown, the first ones, at most 8; None is all of them.
+        rationale: Whether the judge gives its reason before the rating.
+        filter_references: Whether rare references are left out.
     """
-    remedy = "Give the column with the questions, or one question for all rows."
-    if questions is None:
-        raise DataError(f"{whose} needs the prompt that was asked, but none was given.", remedy=remedy)
-    blank = [i for i, question in enumerate(questions) if not question.strip()]
-    if blank:
-        raise DataError(f"The prompt of answer {blank[0] + 1} is empty ({len(blank):,} are).", remedy=remedy)
-    return questions
+
+    shots: int | None = None
+    rationale: bool = True
+    filter_references: bool = True
+
+
+class Lave(ManyReferencesMeasure):
+    """A score of 0, 0.5 or 1 for each answer; NaN where the judge gave no rating or could not be asked.
+
+    Args:
+        model: "local:MODEL" or a model that litellm reaches.
+        settings: Settings of the judge's model, folder of replies.
+        judge: The judge, instead of one made from these.
+        options: Variants of the prompt.
+    """
+
+    kind = MEASURES["lave"]
+    needs_questions = True
+
+    def __init__(
+        self, model: str, settings: MeasureSettings, judge: Judge | None = None, options: LaveOptions | None = None
+    ) -> None:
+        super().__init__(f"lave:{model}")
+        if judge is None:
+            shared = {name: getattr(settings, name) for name in ("api_base", "concurrency", "device", "batch_size")}
+            in_short = ModelSettings(task="text-generation", max_tokens=_MAX_TOKENS, **shared)
+            judge = Judge(make_model(model, settings.judge or in_short), place=settings.cache_dir)
+        self._judge, self._prompt = judge, JudgePrompt("lave.j2")
+        self.options = options or LaveOptions()
+        self._general, self._yes_no = (
+            read_demonstrations(name)[: self.options.shots] for name in ("general.yaml", "yes-no.yaml")
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The numbers of unscored answers, with the reasons."""
+        return self._judge.notes("gives no rating from 1 to 3")
+
+    def check(self) -> list[str]:
+        """Checks, without a call, that the judge can be asked; returns remarks for the user.
+
+        Raises:
+            ModelError: If its key, its provider or its weights are missing.
+        """
+        return check_model(self._judge.llm)
+
+    def identity(self) -> Identity:
+        """The judge's model and decoding, and the content of prompt and demonstrations."""
+        shown = hashlib.sha256(repr((self._general, self._yes_no)).encode("utf-8", "replace")).hexdigest()[:16]
+        options = {"rationale": int(self.options.rationale), "filter_references": int(self.options.filter_references)}
+        prompt = {"measure": "lave", "prompt": self._prompt.digest, "demonstrations": shown}
+        return {**prompt, **options, **self._judge.llm.identity}
+
+    def prompt(self, question: str, references: Sequence[str], answer: str, caption: str | None = None) -> str:
+        """The judge's prompt about an answer, with the references that people gave and maybe a caption."""
+        kept = filter_references(references) if self.options.filter_references else list(references)
+        yes_no = bool(kept) and all(reference.strip(" \t.!").casefold() in ("yes", "no") for reference in kept)
+        return self._prompt.render(
+            captions=caption is not None,
+            caption=caption,
+            rationale=self.options.rationale,
+            demonstrations=self._yes_no if yes_no else self._general,
+            question=question,
+            references=kept,
+            answer=answer,
+        )
+
+    def rate(
+        self,
+        answers: Sequence[str],
+        references: Sequence[Sequence[str]],
+        questions: Questions,
+        captions: Sequence[str | None] | None = None,
+    ) -> Verdicts:
+        """Asks the judge about each answer.
+
+        Args:
+            answers: Texts, n of them.
+            references: The references of each, one or more; blank ones are left out.
+            questions: The question of each answer.
+            captions: A description of each image, or None.
+
+        Returns:
+            Scores in {0, 0.5, 1} or NaN, with the judge's rationales. An answer that has no reference, or a text of
+            more than 20,000 characters, is not asked about.
+
+        Raises:
+            DataError: If there are no questions, or one is blank.
+            ModelError: If the judge cannot be asked at all.
+        """
+        remedy = "Give the column with the questions, or one question for all rows."
+        if questions is None:
+            raise DataError("LAVE needs the prompt that was asked, but none was given.", remedy=remedy)
+        if blank := [i for i, question in enumerate(questions) if not question.strip()]:
+            raise DataError(f"The prompt of answer {blank[0] + 1} is empty ({len(blank):,} are).", remedy=remedy)
+        captions = captions if captions is not None else [None] * len(answers)
+        prompts = []
+        for answer, given, question, caption in zip(answers, references, questions, captions, strict=True):
+            real = [reference for reference in given if reference.strip()]
+            too_long = max(len(answer), sum(map(len, real)), len(question), len(caption or "")) > MAX_TEXT
+            prompts.append(None if too_long or not real else self.prompt(question, real, answer, caption))
+        return self._judge.judge(prompts, _read, f"no reference, or a text longer than {MAX_TEXT:,} characters")
+
+    def scores_many(self, answers: Texts, references: Sequence[Texts], *, questions: Questions = None) -> FloatArray:
+        """The score of each answer with all its references, shape (n,); see `rate`."""
+        return self.rate(answers, references, questions).values
+
+
+def _read(reply: str) -> float | None:
+    rating = read_rating(reply)
+    return None if rating is None else (rating - 1) / 2
+
+
+def read_demonstrations(name: str) -> list[dict[str, Any]]:
+    """The demonstrations of `prompts/judge/lave`: question, references, answer, rationale, rating and maybe caption."""
+    import yaml
+
+    shown: list[dict[str, Any]] = yaml.safe_load((prompts_dir() / "judge" / "lave" / name).read_text("utf-8"))
+    return [{**one, "rationale": " ".join(one["rationale"].split())} for one in shown]
+
+
+def filter_references(references: Sequence[str]) -> list[str]:
+    """The references without those rarer than a quarter of the most frequent one, in order.
+
+    References that differ in case and white space only count as the same.
+    """
+    keys = [" ".join(reference.casefold().split()) for reference in references]
+    counts = Counter(keys)
+    least = RARE * max(counts.values(), default=0)
+    return [reference for reference, key in zip(references, keys, strict=True) if counts[key] >= least]
 
 
 # -- replies -----------------------------------------------------------------------------------------------------------
@@ -219,11 +331,6 @@ _QUOTED = re.compile(r"(?<=[\w,])(\s+)([\"'`])((?:\\.|(?!\2)[^\n\\])+)(?:\2|\Z)"
 _RATED = re.compile(r"\brat(?:e|ing)\b.*\d", re.I)
 # A model that writes on makes up a further example, whose rating is not this answer's.
 _NEXT_EXAMPLE = re.compile(r"^\s*(?:#+\s*)?(?:example\b|question\s*:|image description\s*:)", re.I | re.M)
-_VERDICT = re.compile(
-    r"[\W\d]*(?P<named>(?:(?:the|my)\s+)?(?:final\s+)?(?:answer|verdict|agrees)\s*(?::|=|is\b)\W*)?"
-    r"(?P<verdict>yes|no)\b(?P<rest>.*)",
-    re.I,
-)
 _THOUGHT = re.compile(r"</?(?:think|thinking|reasoning)>", re.I)
 # Of a reply that went out of hand, so many characters at either end are read: the verdict stands at one of them.
 _MOST = 10_000
@@ -255,29 +362,6 @@ def _rating(match: re.Match[str], text: str) -> int | None:
         return None
     number = float(_WORDS.get(value.lower(), value))
     return int(number) if number in (1, 2, 3) else None
-
-
-def read_yes_no(reply: str) -> bool | None:
-    """True for a reply that says yes, False for one that says no, None where it says neither or both.
-
-    The verdict is the first word of the reply ("Yes, since ..."), or the line "Answer: yes" or "Verdict: no", or a last
-    line of that one word; several must agree. "Yes and no", "no doubt" and "Yes. But no." are no verdicts.
-    """
-    lines = [line for line in (plain_reply(reply) or "").splitlines() if line.strip()]
-    verdicts: set[str] = set()
-    for number, line in enumerate(lines):
-        match = _VERDICT.fullmatch(line)
-        if match is None:
-            continue
-        verdict, rest = match["verdict"].lower(), match["rest"]
-        alone = not any(map(str.isalnum, rest))
-        if re.match(r"\s*(?:/|or\b|and\b)|.*\b(?:yes|no)\W*$", rest, re.I):
-            return None
-        # "No doubt it does" and "Yes men" are not verdicts; "No, ...", "No. ...", "No - ...", "Yes it ..." are.
-        ended = alone or re.match(r"\s*[^\w\s]|\s+(?:it|the|this|that|because|since)\b", rest, re.I) is not None
-        if ended and (number == 0 or match["named"] or (number == len(lines) - 1 and alone)):
-            verdicts.add(verdict)
-    return verdicts == {"yes"} if len(verdicts) == 1 else None
 
 
 def plain_reply(reply: str, *, quoted: bool = True) -> str | None:

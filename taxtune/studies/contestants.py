@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from taxtune.answers import AnswerRow, AnswerTable, split_by
-from taxtune.answers.matching import align, excluded_records
+from taxtune.answers.read import align, excluded_records
 from taxtune.answers.scores import as_child
 from taxtune.errors import DataError
 from taxtune.metrics.consensus import Cider
 from taxtune.metrics.registry import Measure, name_scores
 from taxtune.studies.scoring import place_texts, target_names
-from taxtune.studies.settings import ContestantSettings, needs_of
+from taxtune.studies.settings import ContestantSettings, needs_question
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
@@ -209,15 +209,11 @@ def check_measures(measures: Sequence[str | Measure], question_column: str | Non
     """Checks that files of answers hold the inputs of measures, before a model is loaded.
 
     Raises:
-        DataError: If one needs images, or the question and no column with it was named.
+        DataError: If one needs the question and no column with it was named.
     """
     for measure in measures:
-        needs = needs_of(measure)
-        name = (measure if isinstance(measure, str) else measure.name).partition(":")[0]
-        if "image" in needs:
-            remedy = "Remove it here; taxtune score measure can use images."
-            raise DataError(f"The measure {name} needs images, which files of answers do not contain.", remedy=remedy)
-        if "question" in needs and question_column is None:
+        if question_column is None and needs_question(measure):
+            name = (measure if isinstance(measure, str) else measure.name).partition(":")[0]
             remedy = "Give the column with the prompts with --question-column."
             raise DataError(f"The measure {name} needs the prompt that was asked.", remedy=remedy)
 

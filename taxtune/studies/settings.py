@@ -54,7 +54,7 @@ __all__ = [
     "check_once",
     "check_written",
     "declarations",
-    "needs_of",
+    "needs_question",
 ]
 
 
@@ -297,18 +297,15 @@ class ContestantSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tr
     seed: options.SeedOption = 0
 
 
-def needs_of(measure: str | Measure) -> tuple[str, ...]:
-    """Returns the inputs that a measure needs besides texts ("image", "question"), without loading its model.
+def needs_question(measure: str | Measure) -> bool:
+    """Tells whether a measure needs the question besides texts, without loading its model.
 
     Raises:
         DataError: If there is no such measure.
     """
     from taxtune.metrics.registry import split_spec
 
-    if isinstance(measure, str):
-        return split_spec(measure)[0].needs
-    needs = {"image": measure.needs_images, "question": measure.needs_questions}
-    return tuple(name for name, needed in needs.items() if needed)
+    return split_spec(measure)[0].needs_question if isinstance(measure, str) else measure.needs_questions
 
 
 def check_written(path: Path | None, option: str, ending: str, inputs: Iterable[Any]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taxtune.answers.frequencies import TARGETS, make_information
+from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
 from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split, split_sizes

@@ -126,12 +126,7 @@ class MeasureMetric:
         questions = [self._question] * len(rows)
         rate = getattr(self.measure, "rate", None)
         if rate is None:
-            images = None
-            if self.measure.needs_images:
-                from taxtune.data.images import load_image
-
-                images = [load_image(example.image) for example in examples]
-            return MetricValues(name_scores(self.measure, answers, references, images, questions=questions))
+            return MetricValues(name_scores(self.measure, answers, references, questions=questions))
         with count_faults() as faults:
             verdicts: Verdicts = rate(answers, references, questions)
         missing = np.isnan(verdicts.values)

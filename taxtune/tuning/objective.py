@@ -296,4 +296,4 @@ def asks_a_model(name: str) -> bool:
     """Tells whether an objective is a measure that a language model is asked for."""
     from taxtune.metrics.registry import MEASURES
 
-    return name in MEASURES and "question" in MEASURES[name].needs
+    return name in MEASURES and MEASURES[name].needs_question

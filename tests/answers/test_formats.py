@@ -1,4 +1,4 @@
-"""The formats that answers are read from: tables, JSON, text, other harnesses' files and runs."""
+"""The formats that answers are read from: tables, JSON, text and runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from taxtune.taxonomy import Taxonomy
 from tests.answers.reading import read_file
 from tests.cli.commands import run_command
 
-FILES = Path(__file__).parent / "files"
 ODD = ["001", "NA", "null", "1.0", "TRUE", "1e5", "nan", " spaced "]
 
 
@@ -52,18 +51,13 @@ def test_a_cell_of_a_sheet_is_an_error_or_beyond_the_header(tmp_path: Path) -> N
 @pytest.mark.parametrize("as_frame", [False, True])
 def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame: bool) -> None:
     rows = [
-        {"answer": "a mallard", "target": "mallard", "image": "a.png"},
-        {"answer": float("nan") if as_frame else None, "target": "blackbird", "image": None},
-        {"answer": ["thrush", "duck"], "target": ["Aves", "blackbird"], "image": "c.png"},
+        {"answer": "a mallard", "target": "mallard"},
+        {"answer": float("nan") if as_frame else None, "target": "blackbird"},
+        {"answer": ["thrush", "duck"], "target": ["Aves", "blackbird"]},
     ]
     read = read_file(pd.DataFrame(rows) if as_frame else rows, birds, missing="leave-out")
-    assert [(row.row, row.answer, row.image) for row in read.rows] == [
-        (1, "a mallard", Path("a.png")),
-        (3, "thrush", Path("c.png")),
-    ]
+    assert [(row.row, row.answer) for row in read.rows] == [(1, "a mallard"), (3, "thrush")]
     assert read.notes[0] == "<records>: 1 of 3 rows are left out: no answer"
-    logged = [{"doc_id": 1, "filtered_resps": ["a duck"], "target": "mallard"}]
-    assert read_file(logged, birds).rows[0].answer == "a duck"
 
 
 @pytest.mark.parametrize(
@@ -74,23 +68,7 @@ def test_records_and_data_frames_are_read_as_files_are(birds: Taxonomy, as_frame
         ("a.json", b'[{"answer": "x"}, 3]', r"Entry 2 of the list is not a JSON object.*got 3"),
         ("a.json", b"[1", "a.json:1: The line is not a JSON object"),
         ("a.csv", b"index,prediction\n1,x,y\n", "a.csv:2: The row has 3 cells, the header 2"),
-        (
-            "a.jsonl",
-            b'{"doc_id": 1, "filtered_resps": "x"}\n{"doc_id": 2}\n',
-            "a.jsonl:2: This is not a sample that lmms-eval wrote.*filtered_resps",
-        ),
-        (
-            "a.jsonl",
-            b'{"doc_id": 1, "filtered_resps": [["-3.1", "False"], ["-0.2", "True"]]}',
-            "a.jsonl:1: .*likelihoods of given options.*generate_until",
-        ),
-        (
-            "a.json",
-            b'{"version": 2, "eval": {}, "samples": [{"input": [], "output": {}, "epoch": 1}]}',
-            "that inspect wrote",
-        ),
-        ("a.eval", b"PK\x03\x04", "a binary log of inspect_ai.*inspect log dump"),
-        ("a.csv", b"id,text\n1,x\n", r"no column 'answer'.*lmms-eval: doc_id, filtered_resps; vlmevalkit: index, pred"),
+        ("a.csv", b"id,text\n1,x\n", r"no column 'answer'.*Give the names of existing columns"),
         ("missing.csv", None, "The answers file does not exist"),
     ],
 )
@@ -101,53 +79,9 @@ def test_what_is_no_file_of_answers_is_said(tmp_path: Path, name: str, content: 
         read_answers(tmp_path / name)
 
 
-# -- other harnesses --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "ids", "answers"),
-    [
-        ("lmms-eval.jsonl", ["0", "1", "2", "3"], ["a mallard", "001", "", None]),
-        ("vlmevalkit.xlsx", ["0", "1", "2", "3"], ["mallard", "001", None, None]),
-        ("vlmevalkit.tsv", ["0", "1", "2", "3"], ["mallard", "001", None, None]),
-        ("inspect.json", ["7", "a", "broken", "empty"], ["001", "a mallard", None, ""]),
-    ],
-)
-def test_files_of_other_harnesses(birds: Taxonomy, name: str, ids: list[str], answers: list[str | None]) -> None:
-    read = read_file(FILES / name, birds, reference="reference", missing="keep")
-    assert [row.id for row in read.rows] == ids
-    assert [row.answer for row in read.rows] == answers
-    mallard, blackbird = birds.resolve("mallard"), birds.resolve("blackbird")
-    of_id = dict(zip(ids, [row.target for row in read.rows], strict=True))
-    expected = (blackbird, mallard, mallard, blackbird) if "7" in ids else (mallard, blackbird, blackbird, mallard)
-    assert list(of_id.values()) == list(expected)
-    assert f"{FILES / name} is read as output of {name.split('.')[0]}" in read.notes
-    # Metadata and the harness's own columns can choose rows.
-    assert all(row.fields for row in read.rows)
-
-
-def test_several_targets_are_references_and_the_first_is_the_node(birds: Taxonomy) -> None:
-    for name in ("lmms-eval.jsonl", "inspect.json"):
-        read = read_file(FILES / name, birds, reference="reference", missing="keep")
-        row = next(row for row in read.rows if row.answer == "001")
-        assert (row.target, row.references) == (birds.resolve("blackbird"), ("blackbird", "merle"))
-        assert f"{FILES / name}: 1 of 4 rows have several targets; the first one is used" in read.notes
-
-
-def test_columns_that_are_named_are_those_of_the_file_itself(birds: Taxonomy) -> None:
-    # VLMEvalKit's own table, in which "answer" is the target: whoever names columns means the file's.
-    file = FILES / "vlmevalkit.tsv"
-    read = read_file(file, reference="answer", answer="prediction", missing="keep")
-    assert [(row.answer, row.references) for row in read.rows[:2]] == [("A", ("A",)), ("001", ("B",))]
-    with pytest.raises(DataError, match="no column 'truth'"):
-        read_file(file, birds, answer="prediction")
-    assert read_file(file, format="csv").rows[0].answer == "A"  # the column "answer", as a plain table has it
-    known = read_file(file, birds, answer="prediction", format="vlmevalkit", missing="keep")
-    assert known.rows[0].target == birds.resolve("mallard")
-    with pytest.raises(DataError, match="not a sample that lmms-eval wrote"):
-        read_file(file, format="lmms-eval")
-    with pytest.raises(DataError, match=r"Unknown input format.*inspect"):
-        open_table(file, format="xml")
+def test_a_format_that_is_not_known(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Unknown input format.*parquet"):
+        open_table(tmp_path / "a.xml", format="xml")
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

@@ -7,26 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from taxtune.answers import AnswerTable
-from taxtune.answers.measured import mean_interval, measure_answers
+from taxtune.answers.scores import mean_interval, measure_answers
 from taxtune.errors import DataError
 from taxtune.metrics.registry import FloatArray, Measure, make_measure
 from tests.answers.reading import read_file as read_any
 
 
-class _Bright(Measure):
-    needs_images = True
-
-    def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
-        return np.array([np.asarray(image).mean() / 255 for image in images])
-
-
 class _Question(Measure):
     needs_questions = True
 
-    def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
+    def scores(self, answers, references, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
         return np.array([float(len(question)) for question in questions])
 
 
@@ -90,24 +82,10 @@ def test_rows_that_cannot_be_measured_are_named(tmp_path: Path, record: dict[str
         read_file(lines(tmp_path / "a.jsonl", record))
 
 
-def test_images_go_with_their_rows_and_rows_without_are_unscored(tmp_path: Path) -> None:
-    for shade in (0, 255):
-        Image.new("RGB", (8, 8), (shade,) * 3).save(tmp_path / f"{shade}.png")
-    names = ["255.png", None, "0.png", "255.png"]
-    rows = [{"answer": "a", "reference": "b", "image": name} for name in names]
-    scores = measure_answers(_Bright("bright", "Bright"), read_file(lines(tmp_path / "a.jsonl", *rows)))
-    np.testing.assert_array_equal(scores, [1, np.nan, 0, 1])
-    with pytest.raises(DataError, match="no row has one"):
-        measure_answers(_Bright("bright", "Bright"), read_file(lines(tmp_path / "b.jsonl", rows[1])))
-
-
 def test_questions_go_with_their_rows_and_none_may_lack(tmp_path: Path) -> None:
     rows = [{"answer": "a", "references": ["b", "c"], "question": "?" * n} for n in (1, 2)]
     measure = _Question("judge", "Judge")
-    assert measure_answers(measure, read_file(lines(tmp_path / "a.jsonl", *rows))).tolist() == [
-        1.0,
-        2.0,
-    ]
+    assert measure_answers(measure, read_file(lines(tmp_path / "a.jsonl", *rows))).tolist() == [1.0, 2.0]
     lacking = read_file(lines(tmp_path / "b.jsonl", rows[0], {"answer": "a", "references": ["b"]}))
     with pytest.raises(DataError, match="needs the question of every answer"):
         measure_answers(measure, lacking)

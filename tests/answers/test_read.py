@@ -130,6 +130,11 @@ def test_a_missing_answer_is_not_an_empty_one(birds: Taxonomy, jsonl: Write) -> 
     assert left.excluded[0].reason == "no answer"
 
 
+def test_half_a_surrogate_pair_becomes_a_mark_that_can_be_printed(birds: Taxonomy, jsonl: Write) -> None:
+    read = read_file(jsonl({"answer": ["a \ud83d duck", "\udc00"], "id": "\ud800", "target": "mallard"}), birds)
+    assert (read.rows[0].answer, read.rows[0].guesses, read.rows[0].id) == ("a ? duck", ("a ? duck", "?"), "?")
+
+
 def test_lists_of_guesses_are_the_first_or_joined(birds: Taxonomy, jsonl: Write) -> None:
     file = jsonl({"answer": ["thrush", "mallard"], "target": "blackbird"})
     assert read_file(file, birds).rows[0].answer == "thrush"

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from taxtune.audit.judge import read_reply
-from taxtune.audit.sample import draw_sample, summarise_audit, verdict_of
+from taxtune.audit.sample import draw_sample, read_reply, summarise_audit, verdict_of
 from taxtune.mapping import Mapper
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.cli.commands import run_command
@@ -69,6 +68,12 @@ def test_the_sample_is_filled_in_and_read_back(monkeypatch: Patch, capsys: Captu
                        file.parent / "audit-aliases.csv", "--out", folder / "more.csv") == 0  # fmt: skip
     assert Mapper(read_taxonomy(folder / "more.csv")).place_one("chocolate dessert").path[-1] == "cake"
     capsys.readouterr()
+
+
+def test_an_answer_that_is_half_a_surrogate_pair(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
+    (folder / "odd.jsonl").write_text('{"answer": "\\ud83d pho"}\n{"answer": "cake"}\n')
+    assert run_command(monkeypatch, "audit", folder / "odd.jsonl", "-t", folder / "dishes.csv") == 0
+    assert set(pd.read_csv(folder / "odd-audit" / "audit.csv")["answer"]) == {"? pho", "cake"}
 
 
 def test_a_verdict_counts_for_the_placement_it_was_given_on(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
@@ -217,6 +222,7 @@ def test_a_model_judges(monkeypatch: Patch, capsys: Capture, folder: Path) -> No
                         "a dessert": ""}  # fmt: skip
 
 
+@pytest.mark.heavy
 def test_a_model_is_compared_with_a_person(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
     assert audit(monkeypatch, folder) == 0
     fill_in(folder / "answers-audit" / "audit.csv", {"chocolate dessert": ("", "cake")})

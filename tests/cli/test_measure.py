@@ -57,14 +57,10 @@ def test_the_list_names_every_measure_with_source_model_and_extra() -> None:
         assert "install '.[measures]'" in row["needs"] or kind.extra != "measures"
 
 
-@pytest.mark.parametrize(
-    ("spec", "text"),
-    [("clip-i2t:hf-hub:no/such", "--image-column"), ("lave:local:no/such", "--question-column")],
-)
-def test_what_a_measure_needs_is_asked_for_before_its_model_is_loaded(file: Path, spec: str, text: str) -> None:
-    done = run.invoke(app, ["score", "measure", str(file), "-m", spec])
+def test_the_questions_are_asked_for_before_a_model_is_loaded(file: Path) -> None:
+    done = run.invoke(app, ["score", "measure", str(file), "-m", "lave:local:no/such"])
     assert isinstance(done.exception, DataError)  # and no ModelError
-    assert text in str(done.exception)
+    assert "--question-column" in str(done.exception)
 
 
 @pytest.mark.parametrize(

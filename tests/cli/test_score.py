@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,24 +42,34 @@ def scored(rows: str, *more: object, name: str = "rows.csv") -> dict[str, Any]:
 def test_scores_of_predicted_nodes() -> None:
     done = score("placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nmallard,Wild Duck\n")
     assert done.code == 0, done.err
-    lines = done.out.splitlines()
-    assert lines[1].split()[:2] == ["hP", "1.000"]
-    assert lines[2].split()[:2] == ["hR", "0.750"]  # (2/4 + 3/4 + 4/4) / 3
-    assert lines[3].split()[:2] == ["hF", "0.857"]
-    assert lines[4].split()[:2] == ["accuracy", "0.333"]
-    assert lines[5].split()[:2] == ["depth", "2.00"]
-    # Five leaves, three of them birds: "bird" says log2(5/3) bits of the log2(5) of a mallard or a blackbird.
-    assert lines[6].split()[:2] == ["ihP", "1.000"]
-    assert lines[7].split()[:2] == ["ihR", "0.629"]  # (0.737 + 1.322 + 2.322) / 2.322 / 3
-    assert lines[8].split()[:2] == ["ihF", "0.772"]
-    assert lines[9].split()[:4] == ["remaining", "uncertainty,", "bits", "0.86"]
-    assert lines[10].split()[:3] == ["misinformation,", "bits", "0.00"]
-    assert lines[11] == "3 examples"
-    assert lines[12] == "targets: mean depth 3.00, mean information 2.32 bits (all leaves equally likely)"
-    assert " ".join(lines[14].split()) == "rank predicted precision 95 % interval relevant recall 95 % interval"
-    assert lines[15].split()[:3] == ["class", "3", "1.000"]
-    assert lines[16].split()[:3] == ["level", "2", "2"]  # ducks and thrushes have no rank
-    assert lines[17].split() == ["species", "1", "1.000", "1.000", "–", "1.000", "3", "0.333", "0.000", "–", "1.000"]
+    shown = {cells[0]: cells[1] for line in done.out.splitlines() if len(cells := re.split(r"  +", line.strip())) > 1}
+    # hR is (2/4 + 3/4 + 4/4) / 3. Five leaves, three of them birds: "bird" says log2(5/3) bits of the log2(5) of a
+    # mallard or a blackbird, so ihR is (0.737 + 1.322 + 2.322) / 2.322 / 3.
+    for name, value in (
+        ("hP", "1.000"), ("hR", "0.750"), ("hF", "0.857"), ("accuracy", "0.333"), ("depth", "2.00"),
+        ("ihP", "1.000"), ("ihR", "0.629"), ("ihF", "0.772"),
+        ("remaining uncertainty, bits", "0.86"), ("misinformation, bits", "0.00"),
+    ):  # fmt: skip
+        assert shown[name] == value
+    assert "  3 examples\n" in done.out
+    assert "targets: mean depth 3.00, mean information 2.32 bits (all leaves equally likely)" in done.out
+    ranks = done.out.partition("At each rank")[2].partition("3 examples")[0].split()
+    # Ducks and thrushes have no rank.
+    assert [ranks[ranks.index(rank) :][:3] for rank in ("class", "level")] == [
+        ["class", "3", "1.000"],
+        ["level", "2", "2"],
+    ]
+    assert ranks[ranks.index("species") :] == [
+        "species",
+        "1",
+        "1.000",
+        "1.000",
+        "1.000",
+        "3",
+        "0.333",
+        "0.000",
+        "1.000",
+    ]
 
 
 def test_json_holds_everything() -> None:
@@ -135,12 +146,11 @@ def test_an_empty_answer_is_never_guessed_at() -> None:
 
 def test_a_domain_root_changes_the_scores_and_both_are_shown() -> None:
     rows = "placement,truth\nbird,mallard\nlife/bird/thrush,Turdus merula\nduck,life/plant/robin\n"
-    shown = [line.split("  ")[0].strip() for line in score(rows, "--root", "birds").out.splitlines()]
-    bits = ["ihP", "ihR", "ihF", "remaining uncertainty, bits", "misinformation, bits"]
-    names = ["hP", "hR", "hF", "accuracy", "depth", *bits]
-    assert shown[1:11] == [name if name == "accuracy" else f"{name} on bird" for name in names]
-    assert shown[11:20] == [f"{name} on life" for name in names if name != "accuracy"]
-    assert shown[20:22] == ["2 examples", "1 row with a target outside bird left out: 4"]
+    done = score(rows, "--root", "birds")
+    for name in ("hP", "hR", "hF", "depth", "ihP", "ihR", "ihF", "remaining uncertainty, bits", "misinformation, bits"):
+        assert f"  {name} on bird  " in done.out
+        assert f"  {name} on life  " in done.out
+    assert "  2 examples\n  1 row with a target outside bird left out: 4\n" in done.out
     data = scored(rows, "--root", "bird")
     assert (data["root"], data["n"], data["outside"]) == ("life/bird", 2, [4])
     # "bird" for life/bird/duck/mallard: 1 of 3 nodes from bird down, 2 of 4 from life down; then 2 of 3, and 3 of 4.

@@ -463,6 +463,7 @@ def test_malformed_json_is_refused(changes: dict[str, Any], message: str, tmp_pa
         load_examples(inat(tmp_path, **changes), INAT)
 
 
+@pytest.mark.heavy
 def test_the_real_categories_all_have_their_node(inat21: Taxonomy, shared_data: Path, tmp_path: Path) -> None:
     with (shared_data / "inat21" / "inat2021-categories.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from taxtune.errors import ModelError
+from taxtune.metrics.bertscore import BertScoreMeasure, token_limit
 from taxtune.metrics.registry import MeasureSettings, make_measure
-from taxtune.metrics.text_models import BertScoreMeasure
 from tests.tiny_text_models import make_bert
 
 pytest.importorskip("bert_score")
@@ -55,3 +57,50 @@ def test_numbers_that_are_none_stay_none(bert: Path, tmp_path: Path, capsys: pyt
     assert np.isfinite(scores[1])
     assert "Pairs left unscored because the model returned no number: 3." in measure.notes
     assert "Empty candidate" not in capsys.readouterr().err
+
+
+def test_a_folder_is_told_apart_by_its_content_and_its_layers(tmp_path: Path) -> None:
+    folder = make_bert(tmp_path)
+    first = measure_of(folder, tmp_path).identity()
+    assert (first["model"], first["layer"]) == (folder.name, 3)
+    assert str(first["revision"]).startswith("sha256:")
+    assert measure_of(folder, tmp_path).identity() == first
+    measure = make_measure(f"bertscore:{folder}", MeasureSettings("cpu"))
+    assert "bert-score knows no best layer" in measure.notes[0]
+    with pytest.raises(ModelError, match=r"layers.*99"):
+        make_measure(f"bertscore:{folder}@99", MeasureSettings("cpu"))
+    (folder / "model.safetensors").write_bytes(b"other weights")
+    assert measure_of(folder, tmp_path).identity()["revision"] != first["revision"]
+    with pytest.raises(ModelError, match="weights of"):
+        measure_of(folder, tmp_path).scores(["a"], ["b"])
+
+
+def test_an_absent_model_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    for model, said in (
+        ("taxtune-tests/no-such-model", r"hf download taxtune-tests/no-such-model.*folder"),
+        (str(tmp_path), r"config\.json"),
+        (str(tmp_path / "none"), "does not exist"),
+    ):
+        with pytest.raises(ModelError, match=said):
+            make_measure(f"bertscore:{model}", MeasureSettings("cpu"))
+
+
+def test_long_texts_are_counted(bert: Path, tmp_path: Path) -> None:
+    measure = measure_of(bert, tmp_path)
+    assert 0 < measure.scores(["so many birds " * 1000], ["bird"])[0] < 1
+    assert measure.notes == ("Texts longer than the model's limit of 64 tokens, which are truncated: 1.",)
+
+
+@pytest.mark.parametrize(
+    ("said", "config", "limit"),
+    [
+        (512, {"max_position_embeddings": 512, "model_type": "bert"}, 512),
+        (10**30, {"max_position_embeddings": 512, "model_type": "deberta-v2"}, 512),
+        (10**30, {"max_position_embeddings": 514, "model_type": "roberta", "pad_token_id": 1}, 512),
+        (128, {"max_position_embeddings": 514, "model_type": "roberta", "pad_token_id": 1}, 128),
+        (10**30, {"model_type": "t5"}, 512),
+    ],
+)
+def test_token_limit(said: int, config: dict[str, object], limit: int) -> None:
+    assert token_limit(types.SimpleNamespace(model_max_length=said), types.SimpleNamespace(**config)) == limit

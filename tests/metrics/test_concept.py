@@ -1,17 +1,53 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from taxtune.metrics.chunks import RuleChunker
-from taxtune.metrics.registry import Measure, MeasureSettings, make_measure
+from taxtune.errors import ModelError
+from taxtune.metrics.registry import MeasureSettings, make_measure
+from taxtune.metrics.semantic import NounChunks
 from tests.tiny_text_models import make_sentence_model
 
-ANSWERS = ["a robin on a red truck", "sparrow", "Ulmus, Quercus and Acer", "a robin on a red truck", "?!"]
-REFERENCES = ["robin", "bird", "oak", "truck", "bird"]
+pytest.importorskip("spacy")
+
+# Parts of speech, heads and roles of the words of a few sentences, which a trained parser would find.
+_WORDS = {
+    "this": ("PRON", "is", "nsubj"),
+    "is": ("AUX", "is", "ROOT"),
+    "a": ("DET", "sparrow", "det"),
+    "field": ("NOUN", "sparrow", "compound"),
+    "sparrow": ("NOUN", "is", "attr"),
+    "from": ("ADP", "sparrow", "prep"),
+    "Kansas": ("PROPN", "from", "pobj"),
+}
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a real spaCy pipeline with a parse by table and a ruler of entities."""
+    spacy = pytest.importorskip("spacy")
+
+    @spacy.Language.component("taxtune_test_parse")
+    def parse(document: Any) -> Any:
+        words = [token.text for token in document]
+        for token in document:
+            part, head, role = _WORDS.get(token.text, ("X", token.text, "dep"))
+            token.pos_ = part
+            token.dep_ = role
+            token.head = document[words.index(head)] if head in words else token
+        return document
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("taxtune_test_parse")
+    nlp.add_pipe("entity_ruler").add_patterns(
+        [{"label": "GPE", "pattern": "Kansas"}, {"label": "X", "pattern": "field"}]
+    )
+    folder = tmp_path_factory.mktemp("spacy") / "en_tiny"
+    nlp.to_disk(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -20,34 +56,36 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_sentence_model(tmp_path_factory.mktemp("sentence"))
 
 
-@pytest.fixture
-def measures(folder: Path, tmp_path: Path) -> tuple[Measure, Measure]:
-    """Concept similarity with rules, and the similarity of whole texts by the same model."""
+def test_spacy_gives_noun_chunks_and_entities(pipeline: Path) -> None:
+    chunks = NounChunks(str(pipeline))
+    first, empty, other = chunks.of(["this is a field sparrow from Kansas", "", "nothing \n known"])
+    # Noun chunks "this", "a field sparrow" and "Kansas"; entities "field" and "Kansas".
+    assert list(dict.fromkeys(first)) == ["this", "a field sparrow", "field", "Kansas"]
+    assert (empty, other) == ([], [])
+    assert chunks.identity["pipeline"] == "en_pipeline"
+
+
+def test_a_pipeline_that_is_not_installed() -> None:
+    with pytest.raises(ModelError, match=r"python -m spacy download en_nowhere`"):
+        NounChunks("en_nowhere")
+
+
+def test_the_largest_cosine_of_a_part_or_the_whole(folder: Path, pipeline: Path, tmp_path: Path) -> None:
     settings = MeasureSettings("cpu", 4, tmp_path)
-    return make_measure(f"concept:{folder}@rules", settings), make_measure(f"sentence:{folder}", settings)
-
-
-def brute_force(whole: Measure, answers: Sequence[str], references: Sequence[str]) -> list[float]:
-    return [
-        max(whole.scores([part], [reference])[0] for part in [answer, *RuleChunker().chunks([answer])[0]])
-        for answer, reference in zip(answers, references, strict=True)
+    concepts = make_measure(f"concept:{folder}@spacy:{pipeline}", settings)
+    whole = make_measure(f"sentence:{folder}", settings)
+    answers = ["this is a field sparrow from Kansas", "sparrow", "nothing known", "this is a field sparrow from Kansas"]
+    references = ["Kansas", "bird", "oak", "truck"]
+    parts = [[answer, *some] for answer, some in zip(answers, NounChunks(str(pipeline)).of(answers), strict=True)]
+    expected = [
+        max(whole.scores(some, [reference] * len(some))) for some, reference in zip(parts, references, strict=True)
     ]
-
-
-def test_the_largest_cosine_of_a_part_or_the_whole(
-    measures: tuple[Measure, Measure], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    concepts, whole = measures
-    expected = brute_force(whole, ANSWERS, REFERENCES)
-    scores = concepts.scores(ANSWERS, REFERENCES)
+    scores = concepts.scores(answers, references)
     assert scores == pytest.approx(expected, abs=1e-5)
-    assert scores[0] == pytest.approx(1, abs=1e-5)  # "robin" is one of its concepts
-    assert (scores >= whole.scores(ANSWERS, REFERENCES) - 1e-6).all()
-    assert np.diag(concepts.matrix(ANSWERS, REFERENCES)) == pytest.approx(expected, abs=1e-5)
+    assert scores[0] == pytest.approx(1, abs=1e-5)  # "Kansas" is one of its concepts
+    assert (scores >= whole.scores(answers, references) - 1e-6).all()
+    assert np.diag(concepts.matrix(answers, references)) == pytest.approx(expected, abs=1e-5)
     assert concepts.label == "CS"
-
-
-# -- with spaCy's English model ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_clades_go_as_deep_as_their_losses(birds: Taxonomy) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_costs_add_up_and_types_agree_with_sets(data: st.DataObject) -> None:
     tree = data.draw(trees())
     node = st.integers(0, len(tree) - 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.answers.frequencies import make_information
+from taxtune.answers.targets import make_information
 from taxtune.errors import DataError
 from taxtune.metrics import precision_recall
 from taxtune.metrics.information import (

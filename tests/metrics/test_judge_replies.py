@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.metrics.judging import read_rating, read_yes_no
+from taxtune.metrics.judging import read_rating
 
 RATINGS: dict[int | None, tuple[str, ...]] = {
     3: (
@@ -38,38 +38,15 @@ RATINGS: dict[int | None, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 
-VERDICTS: dict[bool | None, tuple[str, ...]] = {
-    True: (
-        "Yes", "Yes.", "YES, it does", "Answer: yes", "Let me think. It is.\nVerdict: yes", "<think>no</think>Yes",
-        '"Yes"', "Yes it does", "Yes (a synonym)", "Answer is yes", "＊Yes", "✅ Yes", "<answer>yes</answer>", "1. Yes",
-        "Agrees: yes", "Yes<|eot_id|>",
-    ),
-    False: (
-        "no", "**No**", "No, since", "The answer names a cat.\nNo", "'No'", "No - a dog", "Final answer: **No**.",
-        "The answer is no.",
-    ),
-    None: (
-        "Yes and no", "yes/no", "Yes or no?", "No doubt it does", "I think so", "", "Not really", "None", "Yesterday",
-        "Yes\nNo", "<think>yes", "No, yes", "The judge says yes in the middle", "Yes, but\nAnswer: no", "no.\n\nyes",
-        "Sí", "There is no way. Yes", "The answer is no dog", "Yes. But actually no.", "Yes; no", "No match.",
-    ),
-}  # fmt: skip
-
 
 @pytest.mark.parametrize(("reply", "rating"), [(reply, value) for value, some in RATINGS.items() for reply in some])
 def test_ratings(reply: str, rating: int | None) -> None:
     assert read_rating(reply) == rating
 
 
-@pytest.mark.parametrize(("reply", "verdict"), [(reply, value) for value, some in VERDICTS.items() for reply in some])
-def test_yes_and_no(reply: str, verdict: bool | None) -> None:
-    assert read_yes_no(reply) is verdict
-
-
 @given(st.text(max_size=300))
 def test_nothing_breaks_the_reading(reply: str) -> None:
     assert read_rating(reply) in (None, 1, 2, 3)
-    assert read_yes_no(reply) in (None, True, False)
 
 
 def test_a_reply_of_a_megabyte_is_read_in_no_time() -> None:
@@ -80,11 +57,8 @@ def test_a_reply_of_a_megabyte_is_read_in_no_time() -> None:
         "((((",
         "<think> ",
         "Rating ( ",
-        "yes ",
         'a "rate 1',
         "1 - ",
-        "? yes ",
     ):
         long = filler * (1_000_000 // len(filler))
-        read_yes_no(long)
         assert read_rating(long + "\nRating: 2") in (2, None)

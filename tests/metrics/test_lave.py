@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taxtune.errors import DataError
-from taxtune.metrics.judging import Judge
-from taxtune.metrics.lave import Lave, LaveOptions, filter_references, read_demonstrations
-from taxtune.metrics.registry import MeasureSettings
+from taxtune.errors import DataError, ModelError
+from taxtune.metrics.judging import Judge, Lave, LaveOptions, filter_references, read_demonstrations
+from taxtune.metrics.registry import MeasureSettings, make_measure
 from taxtune.models import make_model
 from taxtune.models.api_errors import load_litellm
 from tests import servers
@@ -50,7 +49,6 @@ def test_scores_rationales_and_what_is_not_scored(tmp_path: Path) -> None:
         answers = ["a jay", "a bird", "a crow", "who knows", "secret", "down", "x" * 30_000, "a jay"]
         verdicts = measure.rate(answers, [["jay", "blue jay"]] * 8, [QUESTION] * 8)
     np.testing.assert_array_equal(verdicts.values, [1, 0.5, 0, np.nan, np.nan, np.nan, np.nan, 1])
-    assert (verdicts.unread, verdicts.failed, sum(verdicts.not_asked.values()), verdicts.unscored) == (1, 2, 1, 4)
     assert verdicts.retryable == 1
     assert verdicts.replies[1] == "Too general.\nRating: 2"
     assert verdicts.replies[4] is None
@@ -128,3 +126,11 @@ def test_without_questions(tmp_path: Path) -> None:
         lave(None, tmp_path).scores(["a"], ["b"])
     with pytest.raises(DataError, match="prompt of answer 2 is empty"):
         lave(None, tmp_path).scores(["a", "a"], ["b", "b"], questions=["Q?", " "])
+
+
+def test_the_default_judge_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    measure = make_measure("lave", MeasureSettings(cache_dir=tmp_path))
+    with pytest.raises(ModelError, match=r"hf download meta-llama/Llama-3\.2-3B-Instruct"):
+        measure.scores(["a"], ["b"], questions=["Q?"])

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics.judging import Judge, read_rating
-from taxtune.metrics.lave import Lave, LaveOptions
+from taxtune.metrics.judging import Judge, Lave, LaveOptions, read_rating
 from taxtune.metrics.registry import MeasureSettings
 from taxtune.models import Model, ModelSettings, make_model
 from taxtune.models.local import LocalLLM
@@ -40,6 +39,6 @@ def test_lave_is_what_it_rates_and_the_account_adds_up(llm: LocalLLM, tmp_path: 
     np.testing.assert_array_equal(found.values, [np.nan if r is None else (r - 1) / 2 for r in ratings])
     assert sum(rating is not None for rating in ratings) > 0, f"the model rated nothing: {found.replies}"
     assert found.replies[3] is None
-    assert found.not_asked == {"no reference, or a text longer than 20,000 characters": 1}
-    assert found.failed == 0
-    assert np.isfinite(found.values).sum() + found.unread + 1 == len(ANSWERS)
+    assert found.problems == (None, None, None, "no reference, or a text longer than 20,000 characters")
+    unread = sum(rating is None for rating in ratings) - 1
+    assert unread == 0 or f"{unread} of {len(ANSWERS)} unscored: the judge's reply gives no rating" in measure.notes[0]

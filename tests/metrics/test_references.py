@@ -14,34 +14,27 @@ CONSENSUS = ("vqa-accuracy", "soft-vqa-accuracy", "cider", "cider-d")
 
 
 class Odd(Measure):
-    """Needs what it is given to be what belongs to the answer; unscored for an empty reference."""
+    """Needs the question that belongs to the answer; unscored for an empty reference."""
 
-    needs_images = needs_questions = True
+    needs_questions = True
 
-    def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
-        assert [image.said for image in images] == list(questions) == list(answers)
+    def scores(self, answers, references, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
+        assert list(questions) == list(answers)
         return np.array([len(reference) or np.nan for reference in references], dtype=np.float64)
 
 
-class Picture:
-    def __init__(self, said: str) -> None:
-        self.said = said
-
-
 @given(st.lists(NAMES, min_size=1, max_size=4))
-def test_the_best_reference_counts_with_the_image_and_the_question_of_its_answer(references: list[list[str]]) -> None:
+def test_the_best_reference_counts_with_the_question_of_its_answer(references: list[list[str]]) -> None:
     answers = [f"answer {i}" for i in range(len(references))]
-    images = [Picture(answer) for answer in answers]
     for scores_of in (Odd.scores_many, name_scores):
-        found = scores_of(Odd("odd", "Odd"), answers, references, images, questions=answers)  # type: ignore[operator]
+        found = scores_of(Odd("odd", "Odd"), answers, references, questions=answers)  # type: ignore[operator]
         expected = [max(map(len, given), default=np.nan) for given in references]
         np.testing.assert_array_equal(found, expected)
 
 
 def test_a_reference_that_cannot_be_scored_does_not_hide_another() -> None:
     answers = ["a", "b"]
-    images = [Picture(answer) for answer in answers]
-    found = Odd("odd", "Odd").scores_many(answers, [["", "ab", ""], [""]], images, questions=answers)  # type: ignore[arg-type]
+    found = Odd("odd", "Odd").scores_many(answers, [["", "ab", ""], [""]], questions=answers)
     np.testing.assert_array_equal(found, [2, np.nan])
 
 

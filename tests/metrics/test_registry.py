@@ -95,7 +95,7 @@ def test_a_function_is_a_measure_wherever_a_name_is(own: MutableMapping[str, Mea
 
 
 def test_a_function_gets_the_question(own: MutableMapping[str, MeasureKind]) -> None:
-    @measure("asked", needs=("question",))
+    @measure("asked", needs_question=True)
     def asked(answer: str, reference: str, question: str) -> float | None:
         return len(question) if answer else None
 

@@ -8,8 +8,9 @@ import pytest
 
 from taxtune.encoders import FloatMatrix
 from taxtune.errors import ModelError
+from taxtune.metrics.base import PairsMeasure
 from taxtune.metrics.registry import MEASURES, MeasureSettings, make_measure
-from taxtune.metrics.semantic import CosineMeasure, SentenceMeasure
+from taxtune.metrics.semantic import SentenceMeasure
 from tests.displays import Recorder
 from tests.tiny_text_models import make_sentence_model
 
@@ -76,14 +77,18 @@ class FixedEncoder:
         return self.texts(texts)
 
 
-class Fixed(CosineMeasure):
+class Fixed(SentenceMeasure):
     kind = MEASURES["sentence"]
+
+    def __init__(self, encoder: FixedEncoder, settings: MeasureSettings) -> None:
+        PairsMeasure.__init__(self, settings, model="model")
+        self.encoder = encoder  # type: ignore[assignment]
 
 
 def test_the_range_and_vectors_that_are_none(tmp_path: Path, recorder: Recorder) -> None:
     encoder = FixedEncoder()
     settings = MeasureSettings("cpu", 2, tmp_path)
-    measure = Fixed("model", encoder, settings)
+    measure = Fixed(encoder, settings)
     answers = ["east", "east", "east", "zero", "broken"]
     references = ["east", "west", "north", "east", "east"]
     np.testing.assert_array_equal(measure.scores(answers, references), [1, -1, 0, np.nan, np.nan])

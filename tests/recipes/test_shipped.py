@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from taxtune.data.folder import label_references
+from taxtune.data.sources import label_references
 from taxtune.errors import TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.models.weights import KNOWN_MODELS

@@ -23,12 +23,7 @@ class Words(Measure):
         return ("counts words",)
 
     def scores(
-        self,
-        answers: Sequence[str],
-        references: Sequence[str],
-        images: object = None,
-        *,
-        questions: Sequence[str] | None = None,
+        self, answers: Sequence[str], references: Sequence[str], *, questions: Sequence[str] | None = None
     ) -> NDArray[np.float64]:
         Words.calls += len(answers)
         found = []

@@ -13,7 +13,7 @@ import typer
 from taxtune.errors import DataError, MapperError
 from taxtune.studies import run
 from taxtune.studies.ranking import RankingSettings
-from taxtune.studies.settings import NOT_RECORDED, Recorded, Settings, TreeSettings, declarations, needs_of
+from taxtune.studies.settings import NOT_RECORDED, Recorded, Settings, TreeSettings, declarations, needs_question
 from taxtune.taxonomy import Taxonomy
 
 Shared = Annotated[str, typer.Option("--how", help="How.")]
@@ -67,8 +67,10 @@ def test_settings_of_trees_mappers_and_measures(birds: Taxonomy) -> None:
     assert TreeSettings(taxonomy=birds).record()["taxonomy"] is None
     with pytest.raises(MapperError, match="no such preset"):
         RankingSettings(taxonomy=birds, preset="mine")
-    needs = {spec: needs_of(spec) for spec in ("rouge-1", "lave:no/such", "clip-i2t:no/such")}
-    assert needs == {"rouge-1": (), "lave:no/such": ("question",), "clip-i2t:no/such": ("image",)}
+    assert {spec: needs_question(spec) for spec in ("rouge-1", "lave:no/such")} == {
+        "rouge-1": False,
+        "lave:no/such": True,
+    }
 
 
 def test_run_is_the_command_and_names_what_there_is() -> None:

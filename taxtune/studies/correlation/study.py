@@ -24,7 +24,7 @@ from taxtune.studies.correlation.pairs import PairSampler
 from taxtune.studies.figures import draw_curves
 from taxtune.studies.output import frame_table
 from taxtune.studies.published import published
-from taxtune.studies.settings import needs_of
+from taxtune.studies.settings import needs_question
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
@@ -48,11 +48,9 @@ _MOST_VALUES = 5000
 def correlation(settings: CorrelationSettings) -> StudyReport:
     """Draws the pairs, correlates the measures and returns the report; see `taxtune.studies.correlation.run`."""
     for spec in settings.measure:
-        name, needs = spec if isinstance(spec, str) else spec.name, needs_of(spec)
-        if "question" in needs:
+        if needs_question(spec):
+            name = spec if isinstance(spec, str) else spec.name
             raise DataError("This measure judges answers to a question, but labels do not answer one.", value=name)
-        if "image" in needs:
-            raise DataError("This measure needs images, which labels do not have.", value=name)
     if settings.save_pairs is not None:
         atomic.check_folder(settings.save_pairs.parent)
     taxonomy, part = settings.read_tree(names=settings.names)

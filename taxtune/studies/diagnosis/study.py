@@ -16,10 +16,9 @@ import numpy as np
 import pandas as pd
 
 from taxtune.answers import AnswerTable, read_records
-from taxtune.answers.frequencies import make_information
-from taxtune.answers.matching import excluded_records
-from taxtune.answers.measured import mean_interval
-from taxtune.answers.scores import as_child
+from taxtune.answers.read import excluded_records
+from taxtune.answers.scores import as_child, mean_interval
+from taxtune.answers.targets import make_information
 from taxtune.errors import DataError
 from taxtune.metrics.diagnosis import (
     ErrorType,

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError
-from taxtune.metrics.lave import Lave, LaveOptions
+from taxtune.metrics.judging import Lave, LaveOptions
 from taxtune.metrics.registry import Measure, split_spec
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
 from taxtune.progress import track
@@ -26,7 +26,6 @@ from taxtune.studies.figures import draw_dots
 from taxtune.studies.judge.ratings import read_rated_answers
 from taxtune.studies.output import frame_table
 from taxtune.studies.published import published
-from taxtune.studies.settings import needs_of
 
 if TYPE_CHECKING:
     from taxtune.studies.judge import JudgeSettings
@@ -71,8 +70,6 @@ def _raters(settings: JudgeSettings) -> list[Rater]:
     shared, captions = settings.measure_settings(), settings.caption_column is not None
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
     kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
-    if camera := next((kind for spec, kind in zip(specs, kinds, strict=True) if "image" in needs_of(spec)), None):
-        raise DataError(f"{camera} needs images, but rated answers have none.", remedy="Remove it.")
 
     def lave(model: str, **options: Any) -> Lave:
         made = Lave(model, shared, options=LaveOptions(**options))

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from taxtune.answers.read import rows_error
 from taxtune.answers.records import read_records
-from taxtune.answers.targets import Target, target_finder
+from taxtune.answers.targets import Target, rows_error, target_finder
 from taxtune.errors import DataError
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy

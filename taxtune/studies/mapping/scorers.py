@@ -190,6 +190,7 @@ class MeasureSimilarity:
         MapperError: If the measure is a judge that needs the questions.
     """
 
+    needs_images = False
     confident = 1.0  # the score from which the default preset believes the most similar name
 
     def __init__(self, measure: Measure) -> None:
@@ -200,24 +201,23 @@ class MeasureSimilarity:
                 remedy="Use a measure that compares texts.",
             )
         self.measure, self.name = measure, measure.name
-        self.needs_images = measure.needs_images
         self._names: tuple[str, ...] | None = None
 
     def fit(self, names: Sequence[str]) -> None:
         """Takes in the names."""
         self._names = tuple(names)
 
-    def table(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> NDArray[np.floating]:
+    def table(self, answers: Sequence[str]) -> NDArray[np.floating]:
         """Returns the measure's scores, shape (answers, names), NaN where it has none; call `fit` first."""
         if self._names is None:
             raise MapperError("The measure has no names yet.", value=self.name, remedy="Call fit first.")
         # Names shared by several nodes are scored once.
         columns, distinct = pd.factorize(np.array(self._names, dtype=object))
-        return np.asarray(self.measure.matrix(list(answers), list(distinct), images))[:, columns]
+        return np.asarray(self.measure.matrix(list(answers), list(distinct)))[:, columns]
 
     def scores(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> FloatMatrix:
         """Returns the scores, shape (answers, names), -1 where the measure has none."""
-        return np.asarray(np.nan_to_num(self.table(answers, images), nan=-1.0), dtype=np.float32)
+        return np.asarray(np.nan_to_num(self.table(answers), nan=-1.0), dtype=np.float32)
 
 
 def measure_scorer(text: str, names: NodeNames, settings: MeasureSettings) -> Scorer:

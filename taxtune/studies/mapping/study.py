@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig, Stage
 from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.mapping.normalize import plain_or_raw
 from taxtune.metrics.hierarchical import precision_recall, score
-from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.figures import draw_dots
@@ -78,17 +76,13 @@ def place_all(
         the identity of each measure.
 
     Raises:
-        TaxtuneError: If a measure needs images, two have one name, or a model cannot be loaded.
+        TaxtuneError: If two measures have one name, or a model cannot be loaded.
     """
     names, longest = tree_names(taxonomy, settings.names, plain_or_raw), MapperConfig().max_characters
     stripped = [text.strip() for text in answers.frame["answer"]]
     keys = [text[:longest] if any(map(str.isalnum, text[:longest])) else "" for text in stripped]
     # Sorted, so that batches, and with them the last digits of a model's scores, do not depend on the file's order.
     texts = sorted({*keys} - {""})
-    for text in settings.measure:  # before any model is loaded: it may be one of gigabytes
-        kind = split_name(text)[1].partition(":")[0]
-        if kind in MEASURES and "image" in MEASURES[kind].needs:
-            raise DataError("The measure needs images.", value=text, remedy="Use measures that compare texts.")
     label, spec = split_name(settings.similarity)
     mapper = Mapper(taxonomy, spec, device=settings.device, cache_dir=settings.cache_dir)
     scorers = [measure_scorer(text, names, settings.measure_settings()) for text in settings.measure]

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from taxtune.answers import AnswerTable
-from taxtune.answers.measured import mean_interval
 from taxtune.answers.records import run_evaluations, split_run
+from taxtune.answers.scores import mean_interval
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
 from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, hierarchical_sample, paired_bootstrap

@@ -39,7 +39,7 @@ def test_pairs_are_drawn_below_the_root_alone_and_counted_from_it(tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        (["-m", "clip-i2t:no/such"], DataError, "needs images"),
+        (["-m", "lave:no/such"], DataError, "labels do not answer one"),
         (["--nearest", "3", "--farthest", "2"], DataError, "distance must be"),
         (["--nearest", "30", "--farthest", "40"], TaxonomyError, "no node at a distance"),
     ],

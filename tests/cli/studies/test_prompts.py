@@ -48,7 +48,6 @@ def test_two_prompts_as_table_json_and_files(folder: Path, study: Study) -> None
         (("m:a=short.csv", "m:b=silent.csv", "-t", "tree.csv"), "every call failed"),
         (("m=run", "-t", "tree.csv"), "does not contain a taxtune run"),
         (("m:a=short.csv", "m=done", "-t", "tree.csv"), "same model and prompt. (got ['m:a'])"),
-        (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "-m", "clip-i2t:none"), "needs images"),
         (("m:a=short.csv", "m:b=careful.csv", "-t", "tree.csv", "-m", "lave:none"), "--question-column"),
     ],
 )

@@ -55,7 +55,7 @@ def test_targets_outside_the_root_are_left_out_before_rows_are_matched(folder: P
         (("bold.csv", "careful.csv", "-t", "tree.csv", "--missing", "error"), "row 4: answer is missing"),
         (("bold.csv", "-t", "tree.csv", "--by", "answer", "--guess", "1"), "exclude each other"),
         (
-            ("bold.csv", "asked.csv", "-t", "tree.csv", "-m", "llama-inclusion:none", "--question-column", "asked"),
+            ("bold.csv", "asked.csv", "-t", "tree.csv", "-m", "lave:none", "--question-column", "asked"),
             "bold: Row 2 has no asked.",
         ),
     ],

@@ -33,12 +33,8 @@ def reported(birds: Taxonomy, measures: Sequence[Measure | str], **more: Any) ->
 class _Constant(Measure):
     """One score for all pairs but those of robins, which are unscored."""
 
-    def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
+    def scores(self, answers, references, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
         return np.array([math.nan if "robin" in text or "migratorius" in text else 0.5 for text in references])
-
-
-class _Bright(_Constant):
-    needs_images = True
 
 
 class _Judge(_Constant):
@@ -122,9 +118,6 @@ def test_measures_that_need_what_labels_do_not_have_are_refused(birds: Taxonomy)
     for judge in (_Judge("judge", "Judge"), "lave:no/such"):
         with pytest.raises(DataError, match="labels do not answer one"):
             reported(birds, [judge])
-    for needs_images in (_Bright("bright", "Bright"), "clip-i2t:no/such"):
-        with pytest.raises(DataError, match="needs images"):
-            reported(birds, [needs_images])
 
 
 def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> None:
@@ -157,7 +150,7 @@ def test_the_report_stands_beside_the_paper(birds: Taxonomy, tmp_path: Path) -> 
 @pytest.mark.parametrize("scored", [None, "mallard"])
 def test_a_measure_without_scores_is_not_drawn(birds: Taxonomy, tmp_path: Path, scored: str | None) -> None:
     class _Some(Measure):
-        def scores(self, answers, references, images=None, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
+        def scores(self, answers, references, *, questions=None) -> FloatArray:  # type: ignore[no-untyped-def]
             return np.array([0.1 if answer == scored else math.nan for answer in answers])
 
     report = reported(birds, [_Some("exact-match", "EM")])

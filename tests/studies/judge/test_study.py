@@ -25,7 +25,7 @@ class Given(Measure):
         super().__init__(name, name)
         self.word = word
 
-    def scores(self, answers: Any, references: Any, images: Any = None, *, questions: Any = None) -> Any:
+    def scores(self, answers: Any, references: Any, *, questions: Any = None) -> Any:
         return np.array([float(answer.split()[self.word]) for answer in answers])
 
 
@@ -36,7 +36,7 @@ class Constant(Given):
         super().__init__(name)
         self.score = score
 
-    def scores(self, answers: Any, references: Any, images: Any = None, *, questions: Any = None) -> Any:
+    def scores(self, answers: Any, references: Any, *, questions: Any = None) -> Any:
         return np.full(len(answers), self.score)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from taxtune.errors import DataError, MapperError, TaxtuneError
+from taxtune.errors import MapperError, TaxtuneError
 from taxtune.mapping import Mapper
 from taxtune.metrics.registry import MEASURES, MeasureKind
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample
@@ -168,9 +168,9 @@ def test_measures_see_normalised_answers_and_names(birds: Taxonomy, monkeypatch:
     seen: dict[str, list[str]] = {}
 
     class Spy(Words):
-        def matrix(self, answers: Any, references: Sequence[str], images: object = None) -> NDArray[np.float64]:
+        def matrix(self, answers: Any, references: Sequence[str]) -> NDArray[np.float64]:
             seen.update(answers=list(answers), references=list(references))
-            return super().matrix(answers, references, images)
+            return super().matrix(answers, references)
 
     monkeypatch.setitem(MEASURES, "spy", MeasureKind("spy", "Spy", "", "", lambda *_: Spy("spy", "Spy")))
     place_all(birds, placed_by_hand([("Some Red-Bird!", 1, (), None)]), asked("spy"))
@@ -196,16 +196,10 @@ def test_bad_settings(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch, settings
         mapping_report(birds, FOUR, asked(*settings.pop("measures", ()), **settings))
 
 
-def test_what_cannot_place_is_refused_before_a_model_is_loaded(
-    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(Words, "needs_questions", True)
-        with pytest.raises(MapperError, match="every name of a tree"):
-            place_all(birds, FOUR, asked("words"))
-    monkeypatch.setattr(study, "measure_scorer", lambda *_: pytest.fail("a model was loaded"))
-    with pytest.raises(DataError, match="needs images"):
-        place_all(birds, FOUR, asked("clip-i2t"))
+def test_a_judge_cannot_place(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Words, "needs_questions", True)
+    with pytest.raises(MapperError, match="every name of a tree"):
+        place_all(birds, FOUR, asked("words"))
 
 
 @given(arrays(np.int64, st.tuples(st.integers(1, 12), st.integers(1, 5)), elements=st.integers(0, 3)))

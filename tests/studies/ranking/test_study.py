@@ -133,12 +133,10 @@ def test_what_cannot_be_ranked_is_refused(study: Study) -> None:
         study({"only": rows("bird", "bird")})
     with pytest.raises(DataError, match="No model has answers"):
         study({"a": rows(None, None), "b": rows(None, None)})
-    judge, camera = Same(), Same()
-    judge.needs_questions = camera.needs_images = True
+    judge = Same()
+    judge.needs_questions = True
     with pytest.raises(DataError, match="--question-column"):
         study(MODELS, judge)
-    with pytest.raises(DataError, match="needs images"):
-        study(MODELS, camera)
     with pytest.raises(DataError, match="careful: Row 1 has no asked"):
         study(MODELS, judge, question_column="asked")
     assert records(study(MODELS, judge, question_column="question"), "ranks")

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taxtune.metrics.model_pairs import Advance, Pair, PairsMeasure
-from taxtune.metrics.registry import MEASURES, FloatArray, Measure, MeasureSettings
+from taxtune.metrics.base import Advance, FloatArray, Measure, MeasureSettings, Pair, PairsMeasure
+from taxtune.metrics.registry import MEASURES
 from tests.displays import Recorder
 
 
