@@ -29,7 +29,6 @@ from taxtune.studies.encoder.texts import (
     tree_levels,
     without_names,
 )
-from taxtune.studies.figures import draw_curves
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
 from taxtune.studies.mapping.scorers import (
     Scorer,
@@ -39,7 +38,7 @@ from taxtune.studies.mapping.scorers import (
     tree_names,
     unique_names,
 )
-from taxtune.studies.output import both_trees_table, frame_table
+from taxtune.studies.output import both_trees_table, draw_curves, frame_table
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 

@@ -22,9 +22,8 @@ from taxtune.metrics.registry import Measure, split_spec
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
 from taxtune.progress import track
 from taxtune.report.output import Cell, StudyReport, Table
-from taxtune.studies.figures import draw_dots
 from taxtune.studies.judge.ratings import read_rated_answers
-from taxtune.studies.output import frame_table
+from taxtune.studies.output import draw_dots, frame_table
 from taxtune.studies.published import published
 from taxtune.studies.settings import needs_of
 

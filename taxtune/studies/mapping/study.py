@@ -22,7 +22,6 @@ from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.figures import draw_dots
 from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
 from taxtune.studies.mapping.scorers import (
     ALGORITHM,
@@ -36,7 +35,7 @@ from taxtune.studies.mapping.scorers import (
     tree_names,
     unique_names,
 )
-from taxtune.studies.output import both_trees_table, frame_table
+from taxtune.studies.output import both_trees_table, draw_dots, frame_table
 from taxtune.studies.published import published
 from taxtune.studies.scoring import place_texts
 from taxtune.taxonomy import Domain, Taxonomy

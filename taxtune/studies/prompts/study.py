@@ -33,8 +33,7 @@ from taxtune.studies.contestants import (
     read_tables,
     text_scores,
 )
-from taxtune.studies.figures import draw_dots
-from taxtune.studies.output import both_trees_table, frame_table
+from taxtune.studies.output import both_trees_table, draw_dots, frame_table
 from taxtune.studies.prompts.figure import draw_arrows
 from taxtune.studies.scoring import measure_notes, missing_note, trivial_answer
 from taxtune.taxonomy import Domain, Taxonomy
