@@ -26,12 +26,17 @@ PLACEMENTS = re.compile(r"^place")
 DROPPED: dict[str, str] = {
     "taxonomy-build/dropped.jsonl": "records of each dropped edge are no longer written: the summary counts them",
     "taxonomy-build/joined.csv": "classes are no longer left out and their children no longer lifted",
+    "study-judge/out--differences.csv": "no t-test between resampled correlations; the rest is in study.json",
+    "study-judge/printed-1.txt": "as printed: the same numbers as in study.json",
+    "study-judge-lave/out--differences.csv": "no t-test between resampled correlations; the rest is in study.json",
+    "study-judge-lave/printed-1.txt": "as printed: the same numbers as in study.json",
 }
 # key of a JSON file -> why its numbers went
 DROPPED_KEYS = {
     "account": "the sum of the calls is in usage, with the same numbers",
     "outlook": "no forecast of power and of oracles any more",
     "optimism": "no simulated optimism of the winner any more",
+    "p (t-test)": "no t-test between resampled correlations, which shrinks with their number alone",
     "recipe": "the text of a recipe, which has fewer keys",
     "rouge": "the version of the package rouge-score, which is a test's yardstick only",
 }

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["krippendorff_alpha", "quality", "read_rated_answers"]
 
 _RATERS = 5
-_EXPECTED = f"give one number, or {_RATERS} ratings of 0 and 1"
 
 
 def quality(ratings: Sequence[float]) -> float:
@@ -68,17 +67,14 @@ def _references(cell: Any) -> list[Any]:
 
 
 def _ratings(cell: Any) -> list[Any]:
-    """The ratings; none where none is given, which is not the same as some of five."""
+    """The ratings; none where all are blank."""
     ratings = _listed(cell)
-    blank = [str(item).strip().lower() in ("none", "", "nan") for item in ratings]
-    if any(blank) and not all(blank):
-        raise ValueError(_EXPECTED)
-    return [] if all(blank) else ratings
+    return [] if all(str(item).strip().lower() in ("none", "", "nan") for item in ratings) else ratings
 
 
-def _binary(ratings: list[float]) -> list[float]:
+def _one_or_five(ratings: list[float]) -> list[float]:
     if len(ratings) > 1 and not (len(ratings) == _RATERS and {*ratings} <= {0, 1}):
-        raise ValueError(_EXPECTED)
+        raise ValueError(f"give one number, or {_RATERS} ratings of 0 and 1")
     return ratings
 
 
@@ -91,8 +87,8 @@ class _RatedAnswer(BaseModel):
     id: str | None = None
     answer: str | None = None
     question: str | None = None
-    references: Annotated[list[str], BeforeValidator(_references)] = []
-    human: Annotated[list[FiniteFloat], BeforeValidator(_ratings), AfterValidator(_binary)] = []
+    references: Annotated[tuple[str, ...], BeforeValidator(_references)] = ()
+    human: Annotated[list[FiniteFloat], BeforeValidator(_ratings), AfterValidator(_one_or_five)] = []
     caption: _Trimmed | None = None
     group: _Trimmed | None = None
     category: _Trimmed | None = None
@@ -100,9 +96,6 @@ class _RatedAnswer(BaseModel):
 
 def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]]:
     """Reads a file of rated answers; rows without an answer, a reference or a rating are left out and counted.
-
-    Args:
-        settings: The file and its columns.
 
     Returns:
         The answers (row, id, question, references, answer, human, caption, group, category), and notes.
@@ -145,7 +138,6 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
     answers["id"] = answers["id"].where(answers["id"].map(bool), answers["row"].astype(str))
     texts = ["question", "caption", "group", "category"]
     answers[texts] = answers[texts].fillna("")
-    answers["references"] = answers["references"].map(tuple)
     if binary.all():
         alpha = krippendorff_alpha(np.array(given.tolist()))
         shown = "undefined because all ratings are the same" if np.isnan(alpha) else f"{alpha:.3f}"
