@@ -1,4 +1,4 @@
-"""Comparing encoders: their scores on texts of every level, and what a recipe should use.
+"""Which encoder places text best at which level of a tree, and what a recipe should use: paper 3, Appendix B.
 
 Every text is placed with each encoder in two ways: on the node with the nearest name, which is the encoder's own merit,
 and by taxtune's default mapper with the encoder as its similarity, which a recipe's `mapper.similarity` sets. And as in
@@ -10,65 +10,84 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from typer import Option
 
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.encoder.texts import (
-    HELD_OUT,
-    Levels,
-    held_out_texts,
-    template_texts,
-    tree_levels,
-    without_names,
-)
-from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
-from taxtune.studies.mapping.scorers import (
+from taxtune.studies.level_texts import HELD_OUT, Levels, held_out_texts, template_texts, tree_levels, without_names
+from taxtune.studies.output import both_trees_table, draw_curves, frame_table
+from taxtune.studies.scorers import (
+    AnnotatedAnswers,
     Scorer,
+    make_scorers,
     nearest_nodes,
-    similarity_scorer,
+    read_annotated,
     split_name,
     tree_names,
-    unique_names,
 )
-from taxtune.studies.output import both_trees_table, draw_curves, frame_table
-from taxtune.taxonomy.domain import Domain
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.studies.settings import ModelSettings, Recorded, TreeSettings, check_once
+from taxtune.taxonomy import Domain, Taxonomy
 
-if TYPE_CHECKING:
-    from taxtune.studies.encoder import EncoderSettings
-
-__all__ = [
-    "ALL",
-    "MAPPER",
-    "NEAREST",
-    "NO_EVIDENCE",
-    "compare_encoders",
-    "encoder",
-    "language_tasks",
-    "place_all",
-]
+__all__ = ["MAPPER", "NEAREST", "NO_EVIDENCE", "EncoderSettings", "compare_encoders", "place_all", "run"]
 
 #: The ways of placing.
 NEAREST, MAPPER = "nearest name", "default mapper"
-#: The row of all levels together.
-ALL = "all"
+#: The verdict where no encoder beats every other one.
 NO_EVIDENCE = "no evidence"
 
+_ALL = "all"  # the row of all levels together
 _LANGUAGE = "language only"
-_CONFIDENCE = 0.95
 _NAMES = {"hf": "hF", "hp": "hP", "hr": "hR", "accuracy": "accuracy"}
 
 
-def encoder(settings: EncoderSettings) -> StudyReport:
-    """Reads the tree and the placed answers, compares the encoders and returns the report."""
+@dataclass(frozen=True, kw_only=True)
+class EncoderSettings(ModelSettings, TreeSettings):
+    """Which encoders are compared, on which texts: see `taxtune study encoder --help`.
+
+    Raises:
+        DataError: If there is no encoder, or a template is given twice.
+    """
+
+    encoder: Annotated[
+        tuple[str, ...],
+        Option("--encoder", "-e", metavar="[NAME=]SPEC", help="lexical, sentence:MODEL, clip:MODEL; repeatable."),
+        Recorded("encoders"),
+    ] = ("lexical",)
+    answers: Annotated[
+        Path | None, Option(metavar="FILE", help="Answers placed by people: CSV or JSONL with answer and node.")
+    ] = None
+    by: Annotated[Literal["auto", "rank", "depth"], Option(help="What a level is.")] = "auto"
+    per_level: Annotated[int, Option(min=1, help="Number of nodes to draw at each level.")] = 200
+    template: Annotated[
+        tuple[str, ...], Option(help="Answer with {name} or {plural}; repeatable."), Recorded("templates")
+    ] = ("A: {name}.", "a photo of a {name}", "{plural}")
+    metric: Annotated[Literal["hf", "hp", "hr", "accuracy"], Option(help="Metric to compare encoders by.")] = "hf"
+    resamples: ResamplesOption = 10_000
+    seed: SeedOption = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.encoder:
+            raise DataError("No encoder was given.", remedy="Give one with --encoder.")
+        check_once("--template", self.template)
+
+
+def run(settings: EncoderSettings) -> StudyReport:
+    """Say which encoder places text best at which level, and what a recipe's mapper should use (paper 3, App. B).
+
+    Raises:
+        TaxtuneError: If the tree has nothing to draw, there is no such similarity, or its model cannot be loaded.
+    """
     taxonomy, part = settings.read_tree()
     answers = None if settings.answers is None else read_annotated(settings.answers, taxonomy, part)
     return compare_encoders(taxonomy, settings, answers, part)
@@ -109,12 +128,9 @@ def place_all(
         raise DataError("There are no texts to place.", remedy="Give a --template, or --answers.")
     texts["level"] = texts["target"].map(levels.of)
     # All encoders are made before the first works for minutes: one may not exist.
-    names, scorers = tree_names(taxonomy), []
-    for spec in settings.encoder:
-        if split_name(spec)[1].startswith("clip-i2t:"):
-            raise DataError("The encoder needs images, but the texts have none.", value=spec)
-        scorers.append(similarity_scorer(spec, names, device=settings.device, cache_dir=settings.cache_dir))
-    unique_names(scorers)
+    if camera := next((spec for spec in settings.encoder if split_name(spec)[1].startswith("clip-i2t:")), None):
+        raise DataError("The encoder needs images, but the texts have none.", value=camera)
+    scorers = make_scorers(settings.encoder, tree_names(taxonomy), settings, measures=False)
     reduced, parts = without_names(taxonomy, hidden), []
     for scorer in scorers:
         language = _classified(taxonomy, scorer, tasks, levels, settings.seed)
@@ -122,7 +138,7 @@ def place_all(
         # The encoder must not know the names that were taken off: lexical weighs n-grams by all names it has seen.
         kept = tree_names(reduced)
         scorer.similarity.fit(kept.vocabulary)
-        part = _placed(reduced, replace(scorer, names=kept), texts[texts["kind"] == HELD_OUT])
+        part = _placed(reduced, scorer._replace(names=kept), texts[texts["kind"] == HELD_OUT])
         parts.append(pd.concat([part, whole, language]).assign(encoder=scorer.name))
     frame = pd.concat(parts, ignore_index=True).astype({"node": np.int64, "target": np.int64})
     frame = frame.sort_values("kind", key=lambda kind: pd.factorize(kind)[0], kind="stable")
@@ -219,7 +235,7 @@ def compare_encoders(
             "root": None if part is None else "/".join(part.full.path(part.root)),
             "levels": levels.names,
             "level": levels.by,
-            "confidence_level": _CONFIDENCE,
+            "confidence_level": 0.95,
         },
         tables=tuple(table for table in tables if table.rows),
         figures=figures,
@@ -254,11 +270,11 @@ def _scores(
     pairs = list(itertools.combinations(encoders, 2))
     for (kind, way), group in placed.groupby(["kind", "way"], sort=False):
         language = kind == _LANGUAGE
-        levels = [level for level in order if (group["level"] == level).any()] + ([] if language else [ALL])
-        alpha = (1 - _CONFIDENCE) / max(1, len(levels) * len(pairs))
+        levels = [level for level in order if (group["level"] == level).any()] + ([] if language else [_ALL])
+        alpha = (1 - 0.95) / max(1, len(levels) * len(pairs))
         metric = "accuracy" if language else settings.metric
         for level in levels:
-            here = dict(list(group[(group["level"] == level) | (level == ALL)].groupby("encoder")))
+            here = dict(list(group[(group["level"] == level) | (level == _ALL)].groupby("encoder")))
             about, targets = {"kind": kind, "way": way, "level": level}, here[encoders[0]]["target"]
             samples = {e: hierarchical_sample(taxonomy, here[e]["node"], targets) for e in encoders}
             size: dict[str, Any] = {"n": len(targets), "classes": None, "largest": None}
@@ -266,7 +282,7 @@ def _scores(
                 largest = float(targets.value_counts(normalize=True).max())
                 size |= {"classes": int(here[encoders[0]]["classes"].iloc[0]), "largest": largest}
             for e in encoders:
-                found = bootstrap(samples[e], confidence=_CONFIDENCE, **draws)
+                found = bootstrap(samples[e], **draws)
                 scores += [{**about, **size, "encoder": e, "metric": m, **asdict(one)} for m, one in found.items()]
             p_values: dict[tuple[str, str], tuple[float, float]] = {}
             for a, b in pairs:
@@ -290,7 +306,7 @@ def _recommendation(verdicts: pd.DataFrame, encoders: Mapping[str, str], metric:
     """The similarity that a recipe should use, or None, and why: one similarity serves all levels in the mapper."""
     if len(encoders) < 2:
         return None, "There is only one encoder; add another with --encoder to compare."
-    overall = verdicts[(verdicts["way"] == MAPPER) & (verdicts["level"] == ALL)].set_index("kind")["best"]
+    overall = verdicts[(verdicts["way"] == MAPPER) & (verdicts["level"] == _ALL)].set_index("kind")["best"]
     winners = overall[overall != NO_EVIDENCE]
     if winners.empty:
         return None, "For a recipe: no evidence that the mapper's similarity matters on this tree."
@@ -316,14 +332,14 @@ def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFr
 def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], settings: EncoderSettings) -> Table:
     heads = pd.MultiIndex.from_frame(verdicts[["kind", "way"]].drop_duplicates())
     wide = verdicts.pivot(index=["kind", "way"], columns="level", values="best").reindex(heads)
-    wide = wide[[level for level in (*order, ALL) if level in wide]].reset_index()
+    wide = wide[[level for level in (*order, _ALL) if level in wide]].reset_index()
     return frame_table(
         "encoder",
         "Which encoder is better, and where there is evidence",
         wide.rename(columns={"kind": "text", "way": "placed by"}),
         f"An encoder is named if its {_NAMES[settings.metric]} (language only: accuracy) is higher than that of "
         "every other encoder and the interval of the paired difference excludes 0; the intervals of a row hold "
-        f"jointly with {100 * _CONFIDENCE:.0f} % confidence.",
+        f"jointly with 95 % confidence.",
     )
 
 

@@ -8,11 +8,14 @@ default mapper reads the answer as it is. Everything works on one frame with a r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+from typer import Argument, Option
 
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig, Stage
@@ -21,33 +24,32 @@ from taxtune.mapping.normalize import plain_or_raw
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
+from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
-from taxtune.studies.mapping.scorers import (
-    ALGORITHM,
-    ALONE,
-    DEFAULT,
-    UNPLACED,
-    Scorer,
-    measure_scorer,
-    nearest_nodes,
-    split_name,
-    tree_names,
-    unique_names,
-)
 from taxtune.studies.output import both_trees_table, draw_dots, frame_table
 from taxtune.studies.published import published
+from taxtune.studies.scorers import (
+    UNPLACED,
+    AnnotatedAnswers,
+    MeasureSimilarity,
+    Scorer,
+    make_scorers,
+    nearest_nodes,
+    read_annotated,
+    split_name,
+    tree_names,
+)
 from taxtune.studies.scoring import place_texts
+from taxtune.studies.settings import BatchSize, ModelSettings, TreeSettings
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from taxtune.studies.mapping import MappingSettings
+__all__ = ["ALGORITHM", "ALONE", "DEFAULT", "MappingSettings", "mapping_report", "place_all", "run"]
 
-__all__ = ["ALGORITHM", "ALONE", "DEFAULT", "agreement", "mapping", "mapping_report", "place_all"]
-
-_CONFIDENCE = 0.95
+#: The ways of placing: the nearest name, the paper's listing, taxtune's default mapper.
+ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
 # The scores with intervals, as they are printed.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "acceptable": "acceptable"}
 _COLUMNS = ["answer", "mapper", "base", "kind", "way", "node", "tied", "stage", "prose", "prose_stage"]
@@ -56,8 +58,36 @@ _COLUMNS += ["abstained", "off_tree"]
 _STAGES = {Stage.VERBATIM: "by name", Stage.NGRAM: "by n-gram", Stage.VOTE: "by vote", Stage.SIMILARITY: "nearest"}
 
 
-def mapping(settings: MappingSettings) -> StudyReport:
-    """Reads the tree and the placed answers, places them in every way and returns the report."""
+@dataclass(frozen=True, kw_only=True)
+class MappingSettings(ModelSettings, TreeSettings):
+    """The placed answers and the measures: see `taxtune study mapping --help`."""
+
+    rows_in_json: ClassVar[bool] = True
+
+    file: Annotated[
+        Path, Argument(metavar="FILE", help="Answers placed by people: answer, node and, if known, also and style.")
+    ]
+    measure: Annotated[
+        tuple[str, ...], Option("--measure", "-m", metavar="[NAME=]SPEC", help="A measure or lexical; repeatable.")
+    ] = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor", "lexical")
+    similarity: Annotated[str, Option(metavar="SPEC", help="Similarity of the default mapper.")] = "lexical"
+    names: Annotated[
+        Literal["all", "common"], Option(help="Names that a measure compares with: all, or the common one.")
+    ] = "all"
+    ties: Annotated[
+        Literal["deepest", "ancestor", "random"], Option(help="Which of several equally similar nodes to use.")
+    ] = "deepest"
+    resamples: ResamplesOption = 2000
+    seed: SeedOption = 0
+    batch_size: BatchSize = 64
+
+
+def run(settings: MappingSettings) -> StudyReport:
+    """Place annotated answers by each measure, alone and with Algorithm 1 (paper 1, Table 2 and Figure 4).
+
+    Raises:
+        TaxtuneError: If a file cannot be used, or a measure does not exist, lacks images or cannot place.
+    """
     taxonomy, part = settings.read_tree()
     return mapping_report(taxonomy, read_annotated(settings.file, taxonomy, part), settings, part)
 
@@ -90,18 +120,18 @@ def place_all(
             raise DataError("The measure needs images.", value=text, remedy="Use measures that compare texts.")
     label, spec = split_name(settings.similarity)
     mapper = Mapper(taxonomy, spec, device=settings.device, cache_dir=settings.cache_dir)
-    scorers = [measure_scorer(text, names, settings.measure_settings()) for text in settings.measure]
-    unique_names(scorers)
+    scorers = make_scorers(settings.measure, names, settings, measures=True)
     parts = []
     for scorer in scorers:
-        one, about = _scored(taxonomy, scorer, texts, settings).loc[keys], {"base": scorer.name, "kind": scorer.kind}
-        parts.append(one[["node", "tied"]].assign(mapper=scorer.name, way=ALONE, **about))
-        listing = one.drop(columns=["node", "tied"]).rename(columns={"listing": "node"})
+        alone = _scored(taxonomy, scorer, texts, settings).loc[keys]
+        about = {"base": scorer.name, "kind": scorer.spec.partition(":")[0]}
+        parts.append(alone[["node", "tied"]].assign(mapper=scorer.name, way=ALONE, **about))
+        listing = alone.drop(columns=["node", "tied"]).rename(columns={"listing": "node"})
         parts.append(listing.assign(mapper=f"{scorer.name} + Alg. 1", way=ALGORITHM, **about))
     name, columns = f"default mapper, {label or spec}", ["node", "abstained", "off_tree"]
     placed = [(p.node, p.abstained, p.off_tree) for p in place_texts(mapper, texts).values()]
-    one = pd.DataFrame([(taxonomy.root, True, False), *placed], ["", *texts], columns).loc[keys]
-    parts.append(one.assign(mapper=name, base=name, kind=spec.partition(":")[0], way=DEFAULT))
+    default = pd.DataFrame([(taxonomy.root, True, False), *placed], ["", *texts], columns).loc[keys]
+    parts.append(default.assign(mapper=name, base=name, kind=spec.partition(":")[0], way=DEFAULT))
     frame = pd.concat([part.reset_index(drop=True).rename_axis("answer").reset_index() for part in parts])
     frame = frame.reindex(columns=_COLUMNS).join(answers.frame[["target", "acceptable"]], on="answer")
     frame = frame.reset_index(drop=True)
@@ -111,8 +141,12 @@ def place_all(
         f"answers are truncated to their first {longest:,} characters": sum(len(text) > longest for text in stripped),
     }
     notes = [f"{count:,} {what}" for what, count in counts.items() if count]
-    notes += [f"{scorer.name}: {note}" for scorer in scorers for note in scorer.notes]
-    return frame, notes, {scorer.name: scorer.identity for scorer in scorers}
+    identities: dict[str, Any] = {}
+    for scorer in scorers:
+        measure = scorer.similarity.measure if isinstance(scorer.similarity, MeasureSimilarity) else None
+        notes += [f"{scorer.name}: {note}" for note in (measure.notes if measure else ())]
+        identities[scorer.name] = dict(measure.identity()) if measure else {"similarity": scorer.spec}
+    return frame, notes, identities
 
 
 def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: MappingSettings) -> pd.DataFrame:
@@ -135,25 +169,23 @@ def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: Mapp
 
 
 def mapping_report(
-    taxonomy: Taxonomy,
-    answers: AnnotatedAnswers,
-    settings: MappingSettings,
-    part: Domain | None = None,
+    taxonomy: Taxonomy, answers: AnnotatedAnswers, settings: MappingSettings, part: Domain | None = None
 ) -> StudyReport:
     """Places the answers in every way and returns the report; arguments and errors as `place_all`.
 
     With `part`, what the tree is a part of, the scores on the whole are added.
     """
     frame, notes, identities = place_all(taxonomy, answers, settings)
-    way = dict(zip(frame["mapper"], frame["way"], strict=True))
-    order = list(way)
+    ways = frame.drop_duplicates("mapper").set_index("mapper")["way"]
+    order = list(ways.index)
     # By way, so that what the ways have in common stands together.
-    nodes = frame.pivot(index="answer", columns="mapper", values="node")[
-        sorted(order, key=lambda name: (ALONE, ALGORITHM, DEFAULT).index(way[name]))
-    ]
+    by_way = sorted(order, key=lambda name: (ALONE, ALGORITHM, DEFAULT).index(ways[name]))
+    nodes = frame.pivot(index="answer", columns="mapper", values="node")[by_way]
+    # The share of answers that each two mappers place on the same node, of those that both have placed.
+    shares = nodes.where(nodes >= 0).corr(lambda a, b: float((a == b).mean()))  # type: ignore[arg-type]  # the stubs lack it
     scores = _scores(taxonomy, frame, settings)
-    styles, styled = _styles(taxonomy, frame, answers.frame["style"]), answers.frame["style"].notna().any()
-    shares = agreement(nodes)
+    styled = answers.frame["style"].notna().any()
+    styles = _styles(taxonomy, frame, answers.frame["style"]) if styled else pd.DataFrame()
     pairs = {name: (nodes[name], answers.frame["target"]) for name in order}
     tables = [
         _scores_table(taxonomy, frame, scores),
@@ -171,9 +203,9 @@ def mapping_report(
         _paper_table(frame, scores, len(answers.frame)),
     ]
     paths = {node: "/".join(taxonomy.path(node)) for node in {*frame["node"], *frame["target"]} - {UNPLACED}}
-    truth = answers.frame["target"].map(paths)
-    placed = [{name: paths.get(node) for name, node in one.items()} for one in nodes.to_dict("records")]
-    named = pd.Series(placed, dtype=object)
+    records = answers.frame[["row", "answer"]].assign(truth=answers.frame["target"].map(paths)).to_dict("records")
+    for record, placed in zip(records, nodes.to_dict("records"), strict=True):
+        record["placed"] = {name: paths.get(node) for name, node in placed.items()}
     return StudyReport(
         study="mapping",
         title="How well measures place answers on the taxonomy, alone and with Algorithm 1",
@@ -182,20 +214,20 @@ def mapping_report(
             "taxonomy": taxonomy.source,
             "root": None if part is None else "/".join(part.full.path(part.root)),
             "n": len(answers.frame),
-            "confidence_level": _CONFIDENCE,
+            "confidence_level": 0.95,
             "identities": identities,
         },
         tables=tuple(table for table in tables if table.rows),
         figures={
             "mapping-scores": partial(draw_dots, _drawn(scores), "score, 95 % interval"),
-            "mapping-agreement": partial(draw_agreement, shares),
+            "mapping-agreement": partial(_draw_agreement, shares),
         },
         notes=(*answers.notes, *notes),
         data={
             "excluded": list(answers.excluded),
             "scores": scores.to_dict("records"),
-            "styles": styles.to_dict("records") if styled else [],
-            "answers": answers.frame[["row", "answer"]].assign(truth=truth, placed=named).to_dict("records"),
+            "styles": styles.to_dict("records"),
+            "answers": records,
         },
     )
 
@@ -210,7 +242,7 @@ def _scores(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) 
         # Of n resampled answers a binomial number is acceptable.
         n, share = len(some), float(some["acceptable"].mean())
         drawn = np.random.default_rng(settings.seed).binomial(n, share, size=settings.resamples) / n
-        metrics["acceptable"] = Interval(share, *percentiles(drawn, _CONFIDENCE))
+        metrics["acceptable"] = Interval(share, *percentiles(drawn))
         rows += [(*key, metric, one.estimate, one.low, one.high) for metric, one in metrics.items()]
     return pd.DataFrame(rows, columns=["mapper", "base", "kind", "way", "metric", "estimate", "low", "high"])
 
@@ -257,47 +289,45 @@ def _differences(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSetti
     algorithm = [base for base, way in by if way == ALGORITHM]
     pairs = [((base, ALGORITHM), (base, ALONE)) for base in algorithm]
     pairs += [(key, (base, ALGORITHM)) for key in by if key[1] == DEFAULT for base in algorithm]
-    rows: list[tuple[Any, ...]] = []
+    rows: list[dict[str, Any]] = []
     for a, b in pairs:
         both = (by[a]["node"] != UNPLACED) & (by[b]["node"] != UNPLACED)
-        if both.any():
-            first, second = (by[key][both] for key in (a, b))
-            samples = [hierarchical_sample(taxonomy, one["node"], one["target"]) for one in (first, second)]
-            found = paired_bootstrap((samples[0], samples[1]), resamples=settings.resamples, seed=settings.seed)
-            metrics = [found["hf"], found["accuracy"]]
-            cells = [cell for one in metrics for cell in (one.difference, one.low, one.high, one.p_value)]
-            rows.append((first["mapper"].iloc[0], second["mapper"].iloc[0], len(first), *cells))
-    return Table(
-        "mapping-differences",
-        "Paired differences, first minus second, on the same answers",
-        ("first", "second", "n", "hF", "low", "high", "p", "accuracy", "acc. low", "acc. high", "acc. p"),
-        tuple(rows),
-        digits={"p": 4, "acc. p": 4},
-    )
+        if not both.any():
+            continue
+        first, second = (by[key][both] for key in (a, b))
+        one, other = (hierarchical_sample(taxonomy, some["node"], some["target"]) for some in (first, second))
+        changes = paired_bootstrap((one, other), resamples=settings.resamples, seed=settings.seed)
+        row = {"first": first["mapper"].iloc[0], "second": second["mapper"].iloc[0], "n": len(first)}
+        for metric, shown, short in (("hf", "hF", ""), ("accuracy", "accuracy", "acc. ")):
+            change = changes[metric]
+            row |= {shown: change.difference, f"{short}low": change.low, f"{short}high": change.high}
+            row |= {f"{short}p": change.p_value}
+        rows.append(row)
+    title = "Paired differences, first minus second, on the same answers"
+    return frame_table("mapping-differences", title, pd.DataFrame(rows), digits={"p": 4, "acc. p": 4})
 
 
 def _presets_table(taxonomy: Taxonomy, frame: pd.DataFrame) -> Table:
     """Which stage of Algorithm 1 decides how many answers, and how listing (§11) and prose (§6) score."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[dict[str, Any]] = []
     placed = frame[(frame["way"] == ALGORITHM) & (frame["node"] != UNPLACED)]
     for base, some in placed.groupby("base", sort=False):
-        decided = [int((some["prose_stage"] == stage).sum()) for stage in _STAGES]
-        prose = some["prose"].astype(np.int64)
-        votes, differ = int((some["stage"] == Stage.VOTE).sum()), int((some["node"] != prose).sum())
-        both = [score(taxonomy, nodes, some["target"]) for nodes in (some["node"], prose)]
-        cells = [value for one in both for value in (one.hp, one.hr, one.hf)]
-        rows.append((base, len(some), *decided, votes, differ, *cells))
-    scores = tuple(f"{metric}, {form}" for form in ("listing", "prose") for metric in ("hP", "hR", "hF"))
-    return Table(
+        nodes = {"listing": some["node"], "prose": some["prose"].astype(np.int64)}
+        row = {"measure": base, "n": len(some)}
+        row |= {shown: int((some["prose_stage"] == stage).sum()) for stage, shown in _STAGES.items()}
+        row |= {"by vote, listing": int((some["stage"] == Stage.VOTE).sum())}
+        row |= {"differ": int((nodes["listing"] != nodes["prose"]).sum())}
+        for form, own in nodes.items():
+            scores = score(taxonomy, own, some["target"])
+            row |= {f"hP, {form}": scores.hp, f"hR, {form}": scores.hr, f"hF, {form}": scores.hf}
+        rows.append(row)
+    return frame_table(
         "mapping-presets",
         "Algorithm 1 as the paper lists it (§11: paper-listing) and as it describes it (§6: paper-prose)",
-        ("measure", "n", *_STAGES.values(), "by vote, listing", "differ", *scores),
-        tuple(rows),
-        notes=(
-            "by name to nearest: answers that each stage of the prose decides. Where it votes, the listing elects the "
-            "root or, without the votes, takes the nearest node; in all else the two are the same. differ: answers "
-            "that they place on different nodes.",
-        ),
+        pd.DataFrame(rows),
+        "by name to nearest: answers that each stage of the prose decides. Where it votes, the listing elects the root "
+        "or, without the votes, takes the nearest node; in all else the two are the same. differ: answers that they "
+        "place on different nodes.",
     )
 
 
@@ -325,18 +355,6 @@ def _style_table(styles: pd.DataFrame, order: list[str], metric: str) -> Table:
     )
 
 
-def agreement(nodes: pd.DataFrame) -> pd.DataFrame:
-    """Returns the share of answers that each two mappers place on the same node (paper 1, Figure 4).
-
-    Args:
-        nodes: A row per answer and a column per mapper; a negative number is an answer that the mapper did not place.
-
-    Returns:
-        A square frame in [0, 1], of the answers that both have placed; NaN where there are none.
-    """
-    return nodes.where(nodes >= 0).corr(lambda a, b: float((a == b).mean()))  # type: ignore[arg-type]  # the stubs lack it
-
-
 def _drawn(scores: pd.DataFrame) -> pd.DataFrame:
     """The metrics that the figure shows, as `draw_dots` takes them."""
     panels = {"hf": "hF", "accuracy": "accuracy (exact node)"}
@@ -346,8 +364,8 @@ def _drawn(scores: pd.DataFrame) -> pd.DataFrame:
     return shown.assign(**named)
 
 
-def draw_agreement(agreement: pd.DataFrame) -> Figure:
-    """Draws the agreement of mappers, in [0, 1] or NaN, as a heat map with the share in each cell."""
+def _draw_agreement(agreement: pd.DataFrame) -> Figure:
+    """The agreement of mappers as a heat map, with the share in each cell."""
     from matplotlib.figure import Figure
 
     n, names = len(agreement), [*map(str, agreement)]

@@ -1,3 +1,5 @@
+"""Placing answers by measures, alone and with Algorithm 1: by hand, and what reads placed answers."""
+
 from __future__ import annotations
 
 import json
@@ -10,21 +12,60 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from taxtune.errors import DataError, MapperError, TaxtuneError
-from taxtune.mapping import Mapper
-from taxtune.metrics.registry import MEASURES, MeasureKind
+from taxtune.mapping import Mapper, MapperConfig, Similarity
+from taxtune.metrics.registry import MEASURES, Measure, MeasureKind
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample
 from taxtune.report.output import StudyReport
-from taxtune.studies.mapping import MappingSettings, study
-from taxtune.studies.mapping.annotated import AnnotatedAnswers
-from taxtune.studies.mapping.study import ALGORITHM, ALONE, DEFAULT, agreement, mapping_report, place_all
+from taxtune.studies import mapping as study
+from taxtune.studies.mapping import ALGORITHM, ALONE, DEFAULT, MappingSettings, mapping_report, place_all
+from taxtune.studies.scorers import (
+    UNPLACED,
+    AnnotatedAnswers,
+    MeasureSimilarity,
+    NodeNames,
+    make_scorers,
+    nearest_nodes,
+    read_annotated,
+    tree_names,
+)
+from taxtune.studies.settings import ModelSettings, TreeSettings
 from taxtune.taxonomy import Taxonomy
-from tests.studies.measures import KIND, UNSCORED, Words
 
 Row = tuple[str, int, Iterable[int], str | None]
+NAN = float("nan")
+#: An answer that holds this word is left unscored.
+UNSCORED = "unscorable"
+
+
+class Words(Measure):
+    """The share of the reference's words that the answer has."""
+
+    calls = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ("counts words",)
+
+    def scores(
+        self,
+        answers: Sequence[str],
+        references: Sequence[str],
+        images: object = None,
+        *,
+        questions: Sequence[str] | None = None,
+    ) -> NDArray[np.float64]:
+        Words.calls += len(answers)
+        found = []
+        for answer, reference in zip(answers, references, strict=True):
+            said, asked = set(answer.lower().split()), reference.lower().split()
+            found.append(np.nan if UNSCORED in said else sum(word in said for word in asked) / len(asked))
+        return np.array(found)
+
+
+KIND = MeasureKind("words", "Words", "share of the reference's words", "made up", lambda *_: Words("words", "Words"))
 
 
 @pytest.fixture(autouse=True)
@@ -203,14 +244,148 @@ def test_what_cannot_place_is_refused_before_a_model_is_loaded(
         patch.setattr(Words, "needs_questions", True)
         with pytest.raises(MapperError, match="every name of a tree"):
             place_all(birds, FOUR, asked("words"))
-    monkeypatch.setattr(study, "measure_scorer", lambda *_: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(study, "make_scorers", lambda *_: pytest.fail("a model was loaded"))
     with pytest.raises(DataError, match="needs images"):
         place_all(birds, FOUR, asked("clip-i2t"))
 
 
-@given(arrays(np.int64, st.tuples(st.integers(1, 12), st.integers(1, 5)), elements=st.integers(0, 3)))
-def test_agreement_is_the_share_of_equal_nodes(nodes: np.ndarray) -> None:
-    matrix = agreement(pd.DataFrame(nodes)).to_numpy()
-    assert np.array_equal(matrix, matrix.T)
-    assert (np.diag(matrix) == 1).all()
-    assert matrix[0, -1] == pytest.approx((nodes[:, 0] == nodes[:, -1]).mean())
+# -- scorers ----------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4), min_size=1, max_size=8),
+    st.integers(0, 1000),
+)
+def test_the_best_name_decides(names: list[list[str]], seed: int) -> None:
+    columns = NodeNames.of(names)
+    scores = np.random.default_rng(seed).random((3, len(columns.vocabulary))).astype(np.float32)
+    scores[0, 0] = NAN  # gives way to a name that has a score
+    value = columns.vocabulary.index
+    expected = [[np.nanmax([row[value(n)] for n in g] + [-1]) for g in names] for row in scores]
+    assert np.array_equal(np.nan_to_num(columns.best(scores), nan=-1), np.array(expected, dtype=np.float32))
+
+
+def test_all_names_or_the_common_one(birds: Taxonomy) -> None:
+    assert {"Aves", "bird", "common blackbird"} <= set(tree_names(birds).vocabulary)
+    assert set(tree_names(birds, "common").vocabulary) == {
+        "life", "bird", "Passeriformes", "thrush", "blackbird", "American robin", "Anseriformes", "Anatidae", "mallard",
+    }  # fmt: skip
+
+
+def test_ties_by_each_rule(birds: Taxonomy) -> None:
+    row = np.zeros(len(birds), dtype=np.float32)
+    row[[2, 4, 5]] = 0.7, 0.7 - 1e-8, 0.7  # Passeriformes and two thrushes; fractions computed in another order
+    lone = np.full(len(birds), NAN, dtype=np.float32)
+    lone[6] = -0.3
+    table = np.stack([row, np.eye(len(birds), dtype=np.float32)[7], np.full(len(birds), NAN, np.float32), lone])
+    nodes, tied = nearest_nodes(birds, table)
+    assert nodes.tolist() == [4, 7, UNPLACED, 6]
+    assert tied.tolist() == [3, 1, 0, 1]
+    assert nearest_nodes(birds, table, ties="ancestor")[0].tolist() == [2, 7, UNPLACED, 6]
+    drawn = {int(nearest_nodes(birds, table, ties="random", rng=np.random.default_rng(s))[0][0]) for s in range(40)}
+    assert drawn == {2, 4, 5}
+
+
+def test_batches_change_nothing(birds: Taxonomy) -> None:
+    texts = [f"{word} {i}" for i in range(100) for word in ("bird", "mallard", "nothing")]
+    (scorer,) = make_scorers(["mine=lexical"], tree_names(birds), ModelSettings(), measures=False)
+    assert (scorer.name, scorer.spec) == ("mine", "lexical")
+    batches = list(scorer.tables(texts))
+    assert len(batches) > 1
+    assert [text for batch, _ in batches for text in batch] == texts
+    table = np.concatenate([part for _, part in batches])
+    assert np.allclose(table, scorer.names.best(scorer.similarity.scores(texts)))
+
+
+def test_a_measure_is_a_mapper_s_similarity(birds: Taxonomy) -> None:
+    similarity = MeasureSimilarity(Words("words", "Words"))
+    assert isinstance(similarity, Similarity)
+    mapper = Mapper(birds, similarity, MapperConfig(preset="paper-listing"))
+    # "thrush" is not said verbatim as a name of the robin, but "robin" is half of one.
+    assert mapper.place_one("some robin").node == 5
+    assert mapper.place_one("a thrush").node == 3
+    assert (similarity.scores([UNSCORED]) == -1).all()
+    assert np.isnan(similarity.table([UNSCORED])).all()
+    # A repeated name is scored once.
+    similarity.fit(["duck", "blue jay", "duck"])
+    Words.calls = 0
+    assert similarity.scores(["duck jay"]).tolist() == [[1.0, 0.5, 1.0]]
+    assert Words.calls == 2
+
+
+# -- answers that people have placed ----------------------------------------------------------------------------------
+
+
+def write(folder: Path, content: str | list[dict[str, object]]) -> Path:
+    path = folder / ("placed.csv" if isinstance(content, str) else "placed.jsonl")
+    text = content if isinstance(content, str) else "".join(json.dumps(record) + "\n" for record in content)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_jsonl_with_everything(tmp_path: Path, birds: Taxonomy) -> None:
+    records: list[dict[str, object]] = [
+        {"answer": "a bird", "node": "blackbird", "also": ["life/Aves", "Turdidae"], "style": "bare"},
+        {"answer": "", "node": None, "also": [], "style": "coarse"},
+        {"answer": "عصفور 🐦", "node": ["Animals", "Aves"], "also": []},
+    ]
+    read = read_annotated(write(tmp_path, records), birds)
+    assert read.frame["answer"].tolist() == ["a bird", "", "عصفور 🐦"]
+    assert read.frame["target"].tolist() == [4, 0, 1]
+    assert read.frame["acceptable"].tolist() == [{4, 1, 3}, {0}, {1}]
+    assert read.frame["row"].tolist() == [1, 2, 3]
+    assert read.frame["style"].tolist() == ["bare", "coarse", None]
+    assert [note[:6] for note in read.notes] == ["1 of 3"] * 2
+    assert "the root" in read.notes[0]
+    assert "path of another tree" in read.notes[1]
+
+
+def test_csv_whose_rows_lack_an_answer_or_a_node(tmp_path: Path, birds: Taxonomy) -> None:
+    path = write(tmp_path, "answer,node,also\na thrush,thrush,Aves; Passeriformes\n,thrush,\nzebra,,\n")
+    read = read_annotated(path, birds)
+    assert read.frame["acceptable"].tolist() == [{3, 1, 2}, {0}]
+    assert read.frame["style"].tolist() == [None, None]
+    assert "1 of 3 rows are left out: no answer" in read.notes
+    assert read.excluded == ({"file": str(path), "row": 3, "reason": "no answer"},)
+
+
+def test_nodes_outside_a_part_are_left_out_and_counted(tmp_path: Path, birds: Taxonomy) -> None:
+    _, part = TreeSettings(taxonomy=birds, root="thrush").read_tree()
+    assert part is not None
+    path = write(tmp_path, "answer,node,also\na duck,mallard,\na thrush,blackbird,mallard\nno idea,,\n")
+    read = read_annotated(path, part.tree, part=part)
+    assert read.frame["target"].map(part.tree.labels.__getitem__).tolist() == ["Turdus merula", "Turdidae"]
+    assert read.excluded == ({"file": str(path), "row": 2, "reason": "node outside Turdidae"},)
+    assert any("acceptable nodes outside Turdidae" in note for note in read.notes)
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"answer": "x", "node": "dodo"}, "row 2: node: 'dodo' is not on the taxonomy"),
+        ({"answer": "x", "node": 3}, "row 2: node is not a label or a path: 3"),
+        ({"answer": ["x"], "node": "bird"}, "row 2: answer is not text"),
+        ({"answer": "x", "node": "bird", "also": ["dodo"]}, "row 2: also: 'dodo'"),
+        ({"answer": "x", "node": "bird", "also": 3}, "row 2: also is not a label"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path: Path, birds: Taxonomy, record: dict[str, object], said: str) -> None:
+    path = write(tmp_path, [{"answer": "y", "node": "bird"}, record])
+    with pytest.raises(DataError) as caught:
+        read_annotated(path, birds)
+    assert said in str(caught.value)
+    assert "1 of 2 rows cannot be used" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "empty"),
+        ("answer\nx\n", "no column 'node'"),
+        ("answer,node\n,bird\n", "No usable rows are left"),
+        ("answer,node\n" + "x,dodo\n" * 50, "and 45 more: node: 'dodo'"),
+    ],
+)
+def test_bad_files(tmp_path: Path, birds: Taxonomy, text: str, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        read_annotated(write(tmp_path, text), birds)

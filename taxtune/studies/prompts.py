@@ -1,4 +1,4 @@
-"""Comparing prompts in the hP-hR plane (paper 1, §7.1, Figure 7), and by measures of text (paper 2).
+"""What another prompt does to hP and hR (paper 1, §7.1, Figure 7), and to measures of text (paper 2).
 
 Everything works on three frames: a row per model, prompt and example (the placed answers), per model, prompt and metric
 (scores), and per model, prompt and metric beside the baseline prompt (arrows).
@@ -7,13 +7,14 @@ Everything works on three frames: a row per model, prompt and example (the place
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
+from typer import Argument, Option
 
 from taxtune.answers import AnswerTable
 from taxtune.answers.measured import mean_interval
@@ -21,8 +22,10 @@ from taxtune.answers.records import run_evaluations, split_run
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
 from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.options import ResamplesOption, measure_option
 from taxtune.progress import track_each
-from taxtune.report.output import StudyReport, Table
+from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
+from taxtune.report.output import StudyReport, Table, cut
 from taxtune.studies.contestants import (
     answer_counts,
     check_headings,
@@ -34,16 +37,14 @@ from taxtune.studies.contestants import (
     text_scores,
 )
 from taxtune.studies.output import both_trees_table, draw_dots, frame_table
-from taxtune.studies.prompts.figure import draw_arrows
 from taxtune.studies.scoring import measure_notes, missing_note, trivial_answer
+from taxtune.studies.settings import NOT_RECORDED, ContestantSettings
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from taxtune.studies.prompts import PromptsSettings
-
-__all__ = ["compare_prompts", "prompts"]
+__all__ = ["PromptsSettings", "compare_prompts", "run"]
 
 #: The metrics of the tables, as the paper writes them.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy"}
@@ -51,10 +52,49 @@ _TITLE = "How the prompt affects hierarchical precision and recall"
 _OVER = "a prompt's scores are over its own answers, a difference over the examples answered under both prompts"
 _KEY = ["model", "prompt"]
 _ARROW = ["model", "from", "to", "examples"]
+# What an arrow says, by the directions in which hP and hR have moved.
+_READINGS = {
+    (0, 0): "no clear change",
+    (1, 1): "better in both",
+    (-1, -1): "worse in both",
+    (1, -1): "precision for recall",
+    (-1, 1): "recall for precision",
+    (1, 0): "more precision",
+    (-1, 0): "less precision",
+    (0, 1): "more recall",
+    (0, -1): "less recall",
+}
+_LONGEST = 40  # characters of a name in the figure
 
 
-def prompts(settings: PromptsSettings) -> StudyReport:
-    """Reads and compares the prompts and returns the report; see `taxtune.studies.prompts.run`."""
+@dataclass(frozen=True, kw_only=True)
+class PromptsSettings(ContestantSettings):
+    """Which prompts are compared: see `taxtune study prompts --help`."""
+
+    files: Annotated[
+        tuple[str, ...],
+        Argument(
+            metavar="MODEL:PROMPT=FILE...",
+            help="Files of answers; MODEL=FILE with --by or --guess; or finished runs, as MODEL=RUN.",
+        ),
+    ]
+    baseline: Annotated[str | None, Option(help="Where the arrows start. Default: each model's first.")] = None
+    measure: Annotated[
+        tuple[Any, ...], measure_option("Shown with their gains over the baseline prompt."), NOT_RECORDED
+    ] = ()
+    resamples: Annotated[int, ResamplesOption] = 2000
+
+
+def run(settings: PromptsSettings) -> StudyReport:
+    """Compare prompts in the hP-hR plane: arrows from a baseline prompt to others (paper 1, Figure 7).
+
+    Prints hP, hR, hF and accuracy of every prompt with intervals, and the paired differences to the baseline; with
+    --measure also measures of text and their gains (paper 2); with --out also draws the arrows and the gains.
+
+    Raises:
+        TaxtuneError: If files or runs cannot be used, a model has a single prompt or lacks the baseline, a measure
+            lacks what it needs, or no example was answered under both prompts.
+    """
     check_measures(settings.measure, settings.question_column)
     taxonomy, part = settings.read_tree()
     contest = gather(list(_by_model(settings, taxonomy, part).values()), settings)
@@ -129,12 +169,11 @@ def compare_prompts(
         _arrows_table(arrows),
         _differences_table(arrows),
     ]
-    figures: dict[str, Callable[[], Figure]] = {"arrows": partial(draw_arrows, arrows)}
+    figures: dict[str, Callable[[], Figure]] = {"arrows": partial(_draw_arrows, arrows)}
     if measures:
-        read = _answer if settings.reply == "answer" else str
-        texts = {m.label: text_scores(placed, m, taxonomy, settings.reference, read) for m in measures}
+        texts = {m.label: text_scores(placed, m, taxonomy, settings.reference, _answer) for m in measures}
         gains = _gains(placed, counts, starts, texts, scores, arrows, draws)
-        tables.append(_gains_table(gains, settings.reply))
+        tables.append(_gains_table(gains))
         drawn = gains.dropna(subset="difference").rename(columns={"measure": "panel", "difference": "estimate"})
         drawn["name"] = [f"{model}: {prompt}" for model, prompt in zip(drawn["model"], drawn["prompt"], strict=True)]
         drawn = drawn.assign(series="")
@@ -197,9 +236,7 @@ def _scores(
         base, known = answers[model, start], own["node"] >= 0
         both = known & (base["node"] >= 0)
         if not known.any():
-            message = (
-                f"{model} has no answer under the prompt {prompt!r}: every call failed, or there is no such guess."
-            )
+            message = f"{model} has no answer under {prompt!r}: every call failed, or there is no such guess."
             raise DataError(message, remedy="Remove this prompt.")
         if not both.any():
             raise DataError(f"{model} has no example that was answered under both {start!r} and {prompt!r}.")
@@ -217,23 +254,6 @@ def _scores(
     return pd.DataFrame(scores), pd.DataFrame(arrows)
 
 
-def _reading(arrow: pd.DataFrame) -> str:
-    """What an arrow says, from its rows by metric: a metric has moved where its difference is significant."""
-    sure = arrow.loc[["hp", "hr"]].query(f"p_value < {SIGNIFICANCE}")["difference"]
-    moved = {metric: "more" if change > 0 else "less" for metric, change in sure.items()}
-    match moved.get("hp"), moved.get("hr"):
-        case None, None:
-            return "no clear change"
-        case ("more", "more") | ("less", "less") as both:
-            return "better in both" if both[0] == "more" else "worse in both"
-        case hp, None:
-            return f"{hp} precision"
-        case None, hr:
-            return f"{hr} recall"
-        case hp, _:
-            return "precision for recall" if hp == "more" else "recall for precision"
-
-
 # -- measures of text -------------------------------------------------------------------------------------------------
 
 
@@ -248,44 +268,35 @@ def _gains(
 ) -> pd.DataFrame:
     """Each measure under each prompt, hP and hR first, and its gain over the baseline prompt.
 
-    Args:
-        placed: The answers.
-        counts: How many there are of each model and prompt.
-        starts: The baseline prompt of each model.
-        texts: The scores of the answers under each measure of text, by its heading.
-        scores: hP and hR of each prompt.
-        arrows: Their differences to the baseline prompt.
-        draws: How to resample.
+    `texts` has the scores of the answers under each measure of text, by its heading.
 
     Returns:
         A row per model, prompt and measure: scored, missing, unscored, mean, mean_low, mean_high, both (how many
         examples have a score under both prompts), difference, low, high, p_value; no values where there are none.
     """
-    changes: dict[Any, Any] = {(one["model"], one["to"], one["metric"]): one for one in arrows.to_dict("records")}
-    means: dict[Any, Any] = {(one["model"], one["prompt"], one["metric"]): one for one in scores.to_dict("records")}
+    changes = arrows.rename(columns={"to": "prompt", "examples": "both"})
+    changes = changes[[*_KEY, "metric", "both", "difference", "low", "high", "p_value"]]
+    means = scores.rename(columns={"estimate": "mean", "low": "mean_low", "high": "mean_high"})
+    both_metrics = means.merge(changes, how="left", on=[*_KEY, "metric"]).set_index([*_KEY, "metric"])
     by_prompt = placed.groupby(_KEY, sort=False).indices
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[Any, Any]] = []
     for count in counts.reset_index().to_dict("records"):
-        model, prompt = count["model"], count["prompt"]
-        shared = {"model": model, "prompt": prompt, "missing": count["missing"]}
+        model, prompt, answers = count["model"], count["prompt"], count["answers"]
+        shared = {"model": model, "prompt": prompt, "missing": count["missing"], "both": answers}
         for metric in ("hp", "hr"):
-            mean, change = means[model, prompt, metric], changes.get((model, prompt, metric), {})
-            about = shared | {"measure": _SHOWN[metric], "scored": count["answers"], "unscored": 0}
-            about |= {"both": change.get("examples", count["answers"])}
-            about |= {"mean": mean["estimate"], "mean_low": mean["low"], "mean_high": mean["high"]}
-            rows.append(about | {key: change.get(key) for key in ("difference", "low", "high", "p_value")})
+            about = both_metrics.xs((model, prompt, metric)).dropna()
+            rows.append({**shared, "measure": _SHOWN[metric], "scored": answers, "unscored": 0, **about})
         for heading, values in texts.items():
             own, start = (values.to_numpy()[by_prompt[model, name]] for name in (prompt, starts[model]))
             scored, both = int((~np.isnan(own)).sum()), ~np.isnan(own) & ~np.isnan(start)
-            about = shared | {"measure": heading, "scored": scored, "unscored": count["answers"] - scored}
-            about |= {"both": int(both.sum())}
-            if (interval := mean_interval(own, **draws)) is not None:
-                about |= {"mean": interval.estimate, "mean_low": interval.low, "mean_high": interval.high}
+            row = shared | {"measure": heading, "scored": scored, "unscored": answers - scored, "both": int(both.sum())}
+            if (mean := mean_interval(own, **draws)) is not None:
+                row |= {"mean": mean.estimate, "mean_low": mean.low, "mean_high": mean.high}
             if prompt != starts[model] and both.any():
                 pair = Sample.mean("gain", own[both]), Sample.mean("gain", start[both])
-                about |= asdict(paired_bootstrap(pair, **draws)["gain"])
-            rows.append(about)
-    return pd.DataFrame(rows)
+                row |= asdict(paired_bootstrap(pair, **draws)["gain"])
+            rows.append(row)
+    return pd.DataFrame(rows).astype({"both": int})
 
 
 def _answer(reply: str) -> str:
@@ -317,22 +328,18 @@ def _prompts_table(counts: pd.DataFrame, scores: pd.DataFrame, *notes: str) -> T
 
 
 def _arrows_table(arrows: pd.DataFrame) -> Table:
-    rows = []
-    for _, some in arrows.groupby(_ARROW, sort=False):
-        arrow = some.set_index("metric")
-        rows.append(
-            (
-                *next(some[_ARROW].itertuples(index=False, name=None)),
-                *(arrow["difference"][metric] for metric in _SHOWN),
-                _reading(arrow),
-            )
-        )
-    columns = (*_ARROW, *(f"Δ{shown}" for shown in _SHOWN.values()), "reading")
-    note = (
+    changes, p_values = (arrows.pivot(index=_ARROW, columns="metric", values=v) for v in ("difference", "p_value"))
+    cells = changes[list(_SHOWN)].rename(columns={metric: f"Δ{shown}" for metric, shown in _SHOWN.items()})
+    moved = changes.apply(np.sign).where(p_values < SIGNIFICANCE, 0)[["hp", "hr"]].astype(int)
+    cells["reading"] = [_READINGS[key] for key in moved.itertuples(index=False, name=None)]
+    order = pd.MultiIndex.from_frame(arrows[_ARROW].drop_duplicates())
+    return frame_table(
+        "arrows",
+        "From the baseline prompt to the others",
+        cells.reindex(order).reset_index(),
         "The other prompt minus the baseline, on the examples answered under both. A metric has changed if the p value "
-        "of its paired difference is below 0.05; “precision for recall”: hP up, hR down."
+        "of its paired difference is below 0.05; “precision for recall”: hP up, hR down.",
     )
-    return Table("arrows", "From the baseline prompt to the others", columns, tuple(rows), notes=(note,))
 
 
 def _differences_table(arrows: pd.DataFrame) -> Table:
@@ -347,19 +354,67 @@ def _differences_table(arrows: pd.DataFrame) -> Table:
     )
 
 
-def _gains_table(gains: pd.DataFrame, reply: str) -> Table:
+def _gains_table(gains: pd.DataFrame) -> Table:
     cells = gains[["model", "prompt", "measure", "scored", "missing", "unscored", "mean"]].copy()
     cells["mean 95 %"] = _ends(gains["mean_low"], gains["mean_high"])
     cells[["in both", "gain"]] = gains[["both", "difference"]]
     cells["gain 95 %"] = _ends(gains["low"], gains["high"], sign="+")
     cells["p"] = gains["p_value"]
-    see = "the whole reply, reasoning included" if reply == "whole" else "what the mapper reads, without reasoning"
     return frame_table(
         "gains",
         "Measures under each prompt, and their gains over the baseline prompt",
         cells,
         "Gain: the mean difference to the baseline prompt on the examples that have a score under both, with the "
         "interval and the p-value of the paired bootstrap.",
-        f"Measures of text see {see}.",
+        "Measures of text see what the mapper reads, without reasoning.",
         digits={"p": 4},
     )
+
+
+# -- the figure ------------------------------------------------------------------------------------------------------
+
+
+def _draw_arrows(arrows: pd.DataFrame) -> Figure:
+    """An arrow for each model and prompt, over lines of equal hF, with 95 % intervals as faint crosses.
+
+    The start of a model's arrows is hollow; the colour tells models apart and the marker prompts; with one of either,
+    both tell the other.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(5.6, 4.8))
+    axes = figure.add_subplot()
+    hp, hr = (arrows[arrows["metric"] == metric].reset_index(drop=True) for metric in ("hp", "hr"))
+    bounds = ["start_low", "start_high", "end_low", "end_high"]
+    axes.set_xlim(*padded(hr[bounds].to_numpy().ravel().tolist()))
+    axes.set_ylim(*padded(hp[bounds].to_numpy().ravel().tolist()))
+    draw_iso_lines(axes)
+    models, prompts = list(hp["model"].unique()), list(hp["to"].unique())
+    starts = " / ".join(hp["from"].unique())
+    handles = [Line2D([], [], marker="o", ms=6.5, mfc=PAPER, mec=INK, mew=1.5, ls="none")]
+    labels = [cut(f"from: {starts}", _LONGEST)]
+    for (_, y), (_, x) in zip(hp.iterrows(), hr.iterrows(), strict=True):
+        model, prompt = models.index(y["model"]), prompts.index(y["to"])
+        colour = CYCLE[(model if len(models) > 1 else prompt) % len(CYCLE)]
+        marker = MARKER_CYCLE[(prompt if len(prompts) > 1 else model) % len(MARKER_CYCLE)]
+        hollow = INK if len(models) == 1 else colour  # the one start of a single model's arrows belongs to none of them
+        for end, ink in (("start", hollow), ("end", colour)):
+            axes.hlines(y[end], x[f"{end}_low"], x[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2)
+            axes.vlines(x[end], y[f"{end}_low"], y[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2)
+        look = {"arrowstyle": "-|>", "color": colour, "lw": 1.5, "shrinkA": 4, "shrinkB": 5, "mutation_scale": 12}
+        axes.annotate("", (x["end"], y["end"]), (x["start"], y["start"]), arrowprops=look, zorder=4)
+        axes.plot(x["start"], y["start"], marker="o", ms=6.5, mfc=PAPER, mec=hollow, mew=1.5, ls="none", zorder=5)
+        size = 11 if marker == "*" else 8
+        axes.plot(x["end"], y["end"], marker=marker, ms=size, mfc=colour, mec=PAPER, mew=0.9, ls="none", zorder=6)
+        handles.append(Line2D([], [], marker=marker, ms=size, color=colour, mec=PAPER, lw=1.5))
+        name = cut(f"{y['model']}: {y['to']}", _LONGEST)
+        labels.append(f"{name}\nhP {y['end']:.3f}, hR {x['end']:.3f}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter("{x:.2f}")
+    axes.set_xlabel("hierarchical recall, hR")
+    axes.set_ylabel("hierarchical precision, hP")
+    axes.legend(handles, labels, alignment="left", loc="upper left", bbox_to_anchor=(1.13, 1.02), labelspacing=0.75)
+    return figure
