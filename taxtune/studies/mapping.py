@@ -26,6 +26,7 @@ from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
+from taxtune.studies.contestants import place_texts
 from taxtune.studies.output import both_trees_table, draw_dots, frame_table
 from taxtune.studies.published import published
 from taxtune.studies.scorers import (
@@ -39,7 +40,6 @@ from taxtune.studies.scorers import (
     split_name,
     tree_names,
 )
-from taxtune.studies.scoring import place_texts
 from taxtune.studies.settings import BatchSize, ModelSettings, TreeSettings
 from taxtune.taxonomy import Domain, Taxonomy
 

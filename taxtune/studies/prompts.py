@@ -31,13 +31,15 @@ from taxtune.studies.contestants import (
     check_headings,
     check_measures,
     gather,
+    measure_notes,
+    missing_note,
     named_paths,
     place_answers,
     read_tables,
     text_scores,
+    trivial_answer,
 )
 from taxtune.studies.output import both_trees_table, draw_dots, frame_table
-from taxtune.studies.scoring import measure_notes, missing_note, trivial_answer
 from taxtune.studies.settings import NOT_RECORDED, ContestantSettings
 from taxtune.taxonomy import Domain, Taxonomy
 

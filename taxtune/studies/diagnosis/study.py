@@ -35,11 +35,10 @@ from taxtune.metrics.statistics import (
 )
 from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.report.scores import interval
-from taxtune.studies.contestants import check_measures, question_of, text_scores
+from taxtune.studies.contestants import check_measures, measure_notes, place_texts, question_of, text_scores
 from taxtune.studies.diagnosis.settings import DiagnosisSettings
 from taxtune.studies.diagnosis.tags import name_tags, read_tags, tags_table
 from taxtune.studies.output import both_trees_table, draw_intervals, frame_table
-from taxtune.studies.scoring import measure_notes, place_texts
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:

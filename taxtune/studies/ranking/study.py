@@ -26,15 +26,17 @@ from taxtune.studies.contestants import (
     check_headings,
     check_measures,
     gather,
+    measure_notes,
+    missing_note,
     named_paths,
     place_answers,
     read_tables,
     text_scores,
+    trivial_answer,
 )
 from taxtune.studies.output import both_trees_table, frame_table
 from taxtune.studies.published import published
 from taxtune.studies.ranking.figure import draw_bump
-from taxtune.studies.scoring import measure_notes, missing_note, trivial_answer
 
 if TYPE_CHECKING:
     from taxtune.studies.ranking import RankingSettings
