@@ -39,11 +39,6 @@ _BASELINES = ("vqa-accuracy", "soft-vqa-accuracy")
 _MISSED = 0.5
 _INTERVALS = ["Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high"]
 _CELLS = 200_000  # of a table of two columns' values; beyond, SciPy sorts each resample
-_PAPER = {
-    "paper4-table1": "Paper 4, Table 1: correct answers that VQA accuracy misses, by category",
-    "paper4-table2": "Paper 4, Table 2: Spearman's ρ × 100 by VQA model and data set",
-    "paper4-table3": "Paper 4, Table 3: Spearman's ρ × 100 of LAVE with Flan-T5, its prompt varied",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,8 +255,6 @@ def judge_answers(
     if "vqa-accuracy" in kinds and answers["human"].min() >= 0 and answers["human"].max() == 1:
         vqa = known.iloc[:, kinds.index("vqa-accuracy")]
         tables.append(_missed_table(kept, known, vqa, categories))
-    printed = {"paper4-table1": bool(categories), "paper4-table2": True, "paper4-table3": settings.ablations}
-    tables += [_paper_table(name) for name, wanted in printed.items() if wanted]
     records = answers[["id", "row", "human"]].to_dict("records")
     for record, own in zip(records, scores.to_dict("records"), strict=True):
         record["scores"] = own
@@ -393,9 +386,3 @@ def _missed_table(
         *((note,) if categories else ()),
         digits={"% of missed": 2, "paper 4 %": 2},
     )
-
-
-def _paper_table(name: str) -> Table:
-    printed = published(name).drop(columns="measure", errors="ignore")
-    notes = "As printed in the paper; not computed here."
-    return frame_table(name, _PAPER[name], printed, notes, digits=dict.fromkeys(printed.columns, 2))

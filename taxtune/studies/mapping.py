@@ -18,17 +18,15 @@ import pandas as pd
 from typer import Argument, Option
 
 from taxtune.errors import DataError
-from taxtune.mapping import Mapper, MapperConfig, Stage
-from taxtune.mapping.config import PAPER_PRESETS
+from taxtune.mapping import Mapper, MapperConfig
 from taxtune.mapping.normalize import plain_or_raw
-from taxtune.metrics.hierarchical import precision_recall, score
+from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.contestants import place_texts
 from taxtune.studies.output import both_trees_table, draw_dots, frame_table
-from taxtune.studies.published import published
 from taxtune.studies.scorers import (
     UNPLACED,
     AnnotatedAnswers,
@@ -52,10 +50,7 @@ __all__ = ["ALGORITHM", "ALONE", "DEFAULT", "MappingSettings", "mapping_report",
 ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
 # The scores with intervals, as they are printed.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "acceptable": "acceptable"}
-_COLUMNS = ["answer", "mapper", "base", "kind", "way", "node", "tied", "stage", "prose", "prose_stage"]
-_COLUMNS += ["abstained", "off_tree"]
-# The stages of Algorithm 1, as columns.
-_STAGES = {Stage.VERBATIM: "by name", Stage.NGRAM: "by n-gram", Stage.VOTE: "by vote", Stage.SIMILARITY: "nearest"}
+_COLUMNS = ["answer", "mapper", "base", "way", "node", "tied", "abstained", "off_tree"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +96,9 @@ def place_all(
     """Places every answer in every way; each distinct answer is scored once.
 
     Returns:
-        A frame with a row per mapper and answer: mapper (as printed: "ROUGE + Alg. 1"), base ("ROUGE"), kind, way,
-        answer (its position), node (`UNPLACED` where unscored), target, acceptable (whether the node is); for `ALONE`
-        also tied, for `ALGORITHM` stage, prose and prose_stage, for `DEFAULT` abstained and off_tree. Then notes, and
-        the identity of each measure.
+        A frame with a row per mapper and answer: mapper (as printed: "ROUGE + Alg. 1"), base ("ROUGE"), way, answer
+        (its position), node (`UNPLACED` where unscored), target, acceptable (whether the node is); for `ALONE` also
+        tied, for `DEFAULT` abstained and off_tree. Then notes, and the identity of each measure.
 
     Raises:
         TaxtuneError: If a measure needs images, two have one name, or a model cannot be loaded.
@@ -123,15 +117,14 @@ def place_all(
     scorers = make_scorers(settings.measure, names, settings, measures=True)
     parts = []
     for scorer in scorers:
-        alone = _scored(taxonomy, scorer, texts, settings).loc[keys]
-        about = {"base": scorer.name, "kind": scorer.spec.partition(":")[0]}
-        parts.append(alone[["node", "tied"]].assign(mapper=scorer.name, way=ALONE, **about))
-        listing = alone.drop(columns=["node", "tied"]).rename(columns={"listing": "node"})
-        parts.append(listing.assign(mapper=f"{scorer.name} + Alg. 1", way=ALGORITHM, **about))
+        placed = _scored(taxonomy, scorer, texts, settings).loc[keys].assign(base=scorer.name)
+        listing = placed[["listing", "base"]].rename(columns={"listing": "node"})
+        parts.append(placed.assign(mapper=scorer.name, way=ALONE))
+        parts.append(listing.assign(mapper=f"{scorer.name} + Alg. 1", way=ALGORITHM))
     name, columns = f"default mapper, {label or spec}", ["node", "abstained", "off_tree"]
-    placed = [(p.node, p.abstained, p.off_tree) for p in place_texts(mapper, texts).values()]
-    default = pd.DataFrame([(taxonomy.root, True, False), *placed], ["", *texts], columns).loc[keys]
-    parts.append(default.assign(mapper=name, base=name, kind=spec.partition(":")[0], way=DEFAULT))
+    cells = [(p.node, p.abstained, p.off_tree) for p in place_texts(mapper, texts).values()]
+    default = pd.DataFrame([(taxonomy.root, True, False), *cells], ["", *texts], columns).loc[keys]
+    parts.append(default.assign(mapper=name, base=name, way=DEFAULT))
     frame = pd.concat([part.reset_index(drop=True).rename_axis("answer").reset_index() for part in parts])
     frame = frame.reindex(columns=_COLUMNS).join(answers.frame[["target", "acceptable"]], on="answer")
     frame = frame.reset_index(drop=True)
@@ -152,17 +145,14 @@ def place_all(
 def _scored(taxonomy: Taxonomy, scorer: Scorer, texts: list[str], settings: MappingSettings) -> pd.DataFrame:
     """Placements by a measure, alone and with Algorithm 1, from one table of scores; "" is a blank answer's row."""
     rng = np.random.default_rng(settings.seed)
-    mappers = [Mapper(taxonomy, scorer.similarity, MapperConfig(preset=preset)) for preset in PAPER_PRESETS]
-    rows: list[tuple[Any, ...]] = [(taxonomy.root, 1, *(taxonomy.root, str(Stage.ABSTAINED)) * len(mappers))]
+    listing = Mapper(taxonomy, scorer.similarity, MapperConfig(preset="paper-listing"))
+    rows = [(taxonomy.root, 1, taxonomy.root)]
     for batch, table in scorer.tables(texts, plain_or_raw):
         nodes, tied = nearest_nodes(taxonomy, table, ties=settings.ties, rng=rng)
         finite = np.nan_to_num(table, nan=-np.inf)
         for text, row, node, ties in zip(batch, finite, nodes.tolist(), tied.tolist(), strict=True):
-            placed = [None if node == UNPLACED else mapper.place_scored(text, row) for mapper in mappers]
-            cells = [(UNPLACED, "") if one is None else (one.node, str(one.stage)) for one in placed]
-            rows.append((node, ties, *(cell for pair in cells for cell in pair)))
-    columns = ["node", "tied", "listing", "stage", "prose", "prose_stage"]
-    return pd.DataFrame(rows, index=["", *texts], columns=columns)
+            rows.append((node, ties, UNPLACED if node == UNPLACED else listing.place_scored(text, row).node))
+    return pd.DataFrame(rows, index=["", *texts], columns=["node", "tied", "listing"])
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -192,7 +182,6 @@ def mapping_report(
         _intervals_table(order, scores, settings),
         *([] if part is None else [both_trees_table(part, pairs, "mapper")]),
         _differences(taxonomy, frame, settings),
-        _presets_table(taxonomy, frame),
         *(_style_table(styles, order, metric) for metric in ("hf", "accuracy", "acceptable") if styled),
         frame_table(
             "mapping-agreement",
@@ -200,7 +189,6 @@ def mapping_report(
             shares.reset_index(names="mapper"),
             digits=dict.fromkeys(order, 2),
         ),
-        _paper_table(frame, scores, len(answers.frame)),
     ]
     paths = {node: "/".join(taxonomy.path(node)) for node in {*frame["node"], *frame["target"]} - {UNPLACED}}
     records = answers.frame[["row", "answer"]].assign(truth=answers.frame["target"].map(paths)).to_dict("records")
@@ -233,10 +221,10 @@ def mapping_report(
 
 
 def _scores(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) -> pd.DataFrame:
-    """One row per mapper and metric: mapper, base, kind, way, metric, estimate, low, high; only of what is placed."""
+    """One row per mapper and metric: mapper, base, way, metric, estimate, low, high; only of what is placed."""
     rows = []
     placed = frame[frame["node"] != UNPLACED]
-    for key, some in placed.groupby(["mapper", "base", "kind", "way"], sort=False):
+    for key, some in placed.groupby(["mapper", "base", "way"], sort=False):
         sample = hierarchical_sample(taxonomy, some["node"], some["target"])
         metrics = bootstrap(sample, resamples=settings.resamples, seed=settings.seed)
         # Of n resampled answers a binomial number is acceptable.
@@ -244,7 +232,7 @@ def _scores(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) 
         drawn = np.random.default_rng(settings.seed).binomial(n, share, size=settings.resamples) / n
         metrics["acceptable"] = Interval(share, *percentiles(drawn))
         rows += [(*key, metric, one.estimate, one.low, one.high) for metric, one in metrics.items()]
-    return pd.DataFrame(rows, columns=["mapper", "base", "kind", "way", "metric", "estimate", "low", "high"])
+    return pd.DataFrame(rows, columns=["mapper", "base", "way", "metric", "estimate", "low", "high"])
 
 
 def _wide(scores: pd.DataFrame, order: list[str], values: str = "estimate") -> pd.DataFrame:
@@ -307,30 +295,6 @@ def _differences(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSetti
     return frame_table("mapping-differences", title, pd.DataFrame(rows), digits={"p": 4, "acc. p": 4})
 
 
-def _presets_table(taxonomy: Taxonomy, frame: pd.DataFrame) -> Table:
-    """Which stage of Algorithm 1 decides how many answers, and how listing (§11) and prose (§6) score."""
-    rows: list[dict[str, Any]] = []
-    placed = frame[(frame["way"] == ALGORITHM) & (frame["node"] != UNPLACED)]
-    for base, some in placed.groupby("base", sort=False):
-        nodes = {"listing": some["node"], "prose": some["prose"].astype(np.int64)}
-        row = {"measure": base, "n": len(some)}
-        row |= {shown: int((some["prose_stage"] == stage).sum()) for stage, shown in _STAGES.items()}
-        row |= {"by vote, listing": int((some["stage"] == Stage.VOTE).sum())}
-        row |= {"differ": int((nodes["listing"] != nodes["prose"]).sum())}
-        for form, own in nodes.items():
-            scores = score(taxonomy, own, some["target"])
-            row |= {f"hP, {form}": scores.hp, f"hR, {form}": scores.hr, f"hF, {form}": scores.hf}
-        rows.append(row)
-    return frame_table(
-        "mapping-presets",
-        "Algorithm 1 as the paper lists it (§11: paper-listing) and as it describes it (§6: paper-prose)",
-        pd.DataFrame(rows),
-        "by name to nearest: answers that each stage of the prose decides. Where it votes, the listing elects the root "
-        "or, without the votes, takes the nearest node; in all else the two are the same. differ: answers that they "
-        "place on different nodes.",
-    )
-
-
 def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series) -> pd.DataFrame:
     """The mean scores of each style, the largest first, and mapper; NaN where nothing of it was placed."""
     named = style.fillna("–")
@@ -379,23 +343,3 @@ def _draw_agreement(agreement: pd.DataFrame) -> Figure:
     axes.set_yticks(range(n), names)
     figure.colorbar(image, label="share of answers placed on the same node")
     return figure
-
-
-def _paper_table(frame: pd.DataFrame, scores: pd.DataFrame, n: int) -> Table:
-    shown = {metric: _SHOWN[metric] for metric in ("hp", "hr", "hf")} | {"accuracy": "acc."}
-    printed = published("paper1-table2").rename(columns={"accuracy": "acc."})
-    label = printed["label"] + printed["way"].map({ALONE: "", ALGORITHM: " + Alg. 1"})
-    ours = frame.drop_duplicates(["kind", "way"])[["kind", "way", "mapper"]]
-    beside = printed.merge(ours, how="left", left_on=["measure", "way"], right_on=["kind", "way"])
-    values = _wide(scores, list(frame["mapper"].unique())).reindex(beside["mapper"])
-    cells: dict[str, Any] = {"paper's row": label} | {f"{name}, paper": printed[name] for name in shown.values()}
-    cells |= {"our row": beside["mapper"]} | {name: values[metric].to_numpy() for metric, name in shown.items()}
-    return frame_table(
-        "mapping-paper",
-        "The paper's Table 2 beside these results",
-        pd.DataFrame(cells),
-        f"Not comparable: the paper placed 416 answers of its own, which are unpublished; these are {n:,} different "
-        "ones.",
-        "In the paper's rows of BLEU and CLIP-i2t, hF as printed is not the harmonic mean of hP and hR as printed.",
-        digits={"hP, paper": 2, "hR, paper": 2, "hF, paper": 2},
-    )

@@ -107,9 +107,6 @@ def test_measures_are_compared_on_the_answers_that_all_of_them_scored() -> None:
     assert "1 of 80 answers are left out because not every measure scored them (unscored: a 1)." in report.notes
     # The paper's values stand beside.
     assert [record["paper 4 ρ"] for record in records] == [None, pytest.approx(0.6013)]
-    paper = {record["label"]: record for record in report.table("paper4-table2").records()}
-    assert paper["LAVE (GPT-3.5)"]["overall"] == 68.91
-    assert len(paper) == 9
 
 
 def test_a_measure_without_scores_and_a_constant_one_have_no_correlation() -> None:
@@ -172,7 +169,6 @@ def test_groups_and_what_vqa_accuracy_misses() -> None:
     # The paper's percentages stand beside categories of the same name.
     beside = {name: (record["% of missed"], record["paper 4 %"]) for name, record in missed.items()}
     assert beside == {"rodent": (0, None), "synonym": (50, 21.0), "Same stem": (50, 5.75), "all": (100, None)}
-    assert sum(record["percent"] for record in report.table("paper4-table1").records()) == 125.75  # as the note says
     assert missed["Same stem"]["soft-vqa-accuracy"] == pytest.approx(2 / 3)
     assert missed["all"]["share"] == pytest.approx(10 / 30)
     assert "5 answers" in report.table("missed").notes[0]
