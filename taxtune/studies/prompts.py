@@ -54,6 +54,8 @@ _TITLE = "How the prompt affects hierarchical precision and recall"
 _OVER = "a prompt's scores are over its own answers, a difference over the examples answered under both prompts"
 _KEY = ["model", "prompt"]
 _ARROW = ["model", "from", "to", "examples"]
+_GAINS = ["model", "prompt", "measure", "scored", "missing", "unscored", "mean", "mean low", "mean high"]
+_GAINS += ["in both", "gain", "low", "high", "p"]
 # What an arrow says, by the directions in which hP and hR have moved.
 _READINGS = {
     (0, 0): "no clear change",
@@ -174,13 +176,19 @@ def compare_prompts(
     figures: dict[str, Callable[[], Figure]] = {"arrows": partial(_draw_arrows, arrows)}
     if measures:
         texts = {m.label: text_scores(placed, m, taxonomy, settings.reference, _answer) for m in measures}
-        gains = _gains(placed, counts, starts, texts, scores, arrows, draws)
-        tables.append(_gains_table(gains))
-        drawn = gains.dropna(subset="difference").rename(columns={"measure": "panel", "difference": "estimate"})
-        drawn["name"] = [f"{model}: {prompt}" for model, prompt in zip(drawn["model"], drawn["prompt"], strict=True)]
-        drawn = drawn.assign(series="")
+        gains = _gains(placed, starts, texts, draws)
+        tables.append(
+            frame_table(
+                "gains",
+                "Measures of text under each prompt, and their gains over the baseline prompt",
+                gains,
+                "Gain: the mean difference to the baseline prompt on the examples that have a score under both, with "
+                "the interval and the p-value of the paired bootstrap. A measure sees what the mapper reads.",
+                digits={"p": 4},
+            )
+        )
         label = "gain over the baseline prompt, in points of 100"
-        figures["gains"] = partial(draw_dots, drawn, label, scale=100, zero=True)
+        figures["gains"] = partial(draw_dots, _drawn(arrows, gains), label, scale=100, zero=True)
     if part is not None:
         named = {f"{model}: {prompt}": some for (model, prompt), some in answers.items()}
         nodes = {name: (some["node"], some["target"]) for name, some in named.items()}
@@ -260,45 +268,39 @@ def _scores(
 
 
 def _gains(
-    placed: pd.DataFrame,
-    counts: pd.DataFrame,
-    starts: Mapping[str, str],
-    texts: Mapping[str, pd.Series[float]],
-    scores: pd.DataFrame,
-    arrows: pd.DataFrame,
-    draws: Mapping[str, int],
+    placed: pd.DataFrame, starts: Mapping[str, str], texts: Mapping[str, pd.Series[float]], draws: Mapping[str, int]
 ) -> pd.DataFrame:
-    """Each measure under each prompt, hP and hR first, and its gain over the baseline prompt.
+    """Each measure of text under each prompt, and its gain over the baseline prompt, as the table shows them.
 
-    `texts` has the scores of the answers under each measure of text, by its heading.
-
-    Returns:
-        A row per model, prompt and measure: scored, missing, unscored, mean, mean_low, mean_high, both (how many
-        examples have a score under both prompts), difference, low, high, p_value; no values where there are none.
+    `texts` has the scores of the answers under each measure, by its heading. Where there is nothing to average or to
+    compare, a cell is NaN.
     """
-    changes = arrows.rename(columns={"to": "prompt", "examples": "both"})
-    changes = changes[[*_KEY, "metric", "both", "difference", "low", "high", "p_value"]]
-    means = scores.rename(columns={"estimate": "mean", "low": "mean_low", "high": "mean_high"})
-    both_metrics = means.merge(changes, how="left", on=[*_KEY, "metric"]).set_index([*_KEY, "metric"])
-    by_prompt = placed.groupby(_KEY, sort=False).indices
-    rows: list[dict[Any, Any]] = []
-    for count in counts.reset_index().to_dict("records"):
-        model, prompt, answers = count["model"], count["prompt"], count["answers"]
-        shared = {"model": model, "prompt": prompt, "missing": count["missing"], "both": answers}
-        for metric in ("hp", "hr"):
-            about = both_metrics.xs((model, prompt, metric)).dropna()
-            rows.append({**shared, "measure": _SHOWN[metric], "scored": answers, "unscored": 0, **about})
+    by_prompt: dict[Any, Any] = placed.groupby(_KEY, sort=False).indices
+    rows: list[dict[str, Any]] = []
+    for (model, prompt), index in by_prompt.items():
+        missing = int((placed["node"].to_numpy()[index] < 0).sum())
         for heading, values in texts.items():
-            own, start = (values.to_numpy()[by_prompt[model, name]] for name in (prompt, starts[model]))
+            own, start = values.to_numpy()[index], values.to_numpy()[by_prompt[model, starts[model]]]
             scored, both = int((~np.isnan(own)).sum()), ~np.isnan(own) & ~np.isnan(start)
-            row = shared | {"measure": heading, "scored": scored, "unscored": answers - scored, "both": int(both.sum())}
+            row = {"model": model, "prompt": prompt, "measure": heading, "scored": scored, "missing": missing}
+            row |= {"unscored": len(own) - missing - scored, "in both": int(both.sum())}
             if (mean := mean_interval(own, **draws)) is not None:
-                row |= {"mean": mean.estimate, "mean_low": mean.low, "mean_high": mean.high}
+                row |= {"mean": mean.estimate, "mean low": mean.low, "mean high": mean.high}
             if prompt != starts[model] and both.any():
                 pair = Sample.mean("gain", own[both]), Sample.mean("gain", start[both])
-                row |= asdict(paired_bootstrap(pair, **draws)["gain"])
+                gain = paired_bootstrap(pair, **draws)["gain"]
+                row |= {"gain": gain.difference, "low": gain.low, "high": gain.high, "p": gain.p_value}
             rows.append(row)
-    return pd.DataFrame(rows).astype({"both": int})
+    return pd.DataFrame(rows, columns=_GAINS)
+
+
+def _drawn(arrows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
+    """The gains in hP, in hR and in each measure of text, as `draw_dots` takes them."""
+    moved = arrows[arrows["metric"].isin(["hp", "hr"])].replace({"metric": _SHOWN})
+    ours = moved.rename(columns={"metric": "panel", "to": "prompt", "difference": "estimate"})
+    texts = gains.dropna(subset="gain").rename(columns={"measure": "panel", "gain": "estimate"})
+    drawn = pd.concat([ours, texts], ignore_index=True)
+    return drawn.assign(name=drawn["model"] + ": " + drawn["prompt"], series="")
 
 
 def _answer(reply: str) -> str:
@@ -309,23 +311,13 @@ def _answer(reply: str) -> str:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _ends(low: pd.Series, high: pd.Series, between: str = " to ", sign: str = "") -> list[str | None]:
-    """Both ends of each interval as text, as tables show numbers; None where there are none."""
-
-    def shown(value: float) -> str:
-        text = f"{value:{sign}.3f}".replace("-", "−")
-        return text.lstrip("+−") if float(f"{value:.3f}") == 0 else text
-
-    return [None if a != a else f"{shown(a)}{between}{shown(b)}" for a, b in zip(low, high, strict=True)]
-
-
 def _prompts_table(counts: pd.DataFrame, scores: pd.DataFrame, *notes: str) -> Table:
     cells = counts.copy()
-    for metric in ("hp", "hr", "hf", "accuracy"):
+    for metric, shown in _SHOWN.items():
         some = scores[scores["metric"] == metric].set_index(_KEY)
-        cells[_SHOWN[metric]] = some["estimate"]
+        cells[shown] = some["estimate"]
         if metric != "accuracy":
-            cells[f"{_SHOWN[metric]} 95 %"] = _ends(some["low"], some["high"], " – ")
+            cells[[f"{shown} low", f"{shown} high"]] = some[["low", "high"]]
     return frame_table("prompts", _TITLE, cells.reset_index(), *notes)
 
 
@@ -352,23 +344,6 @@ def _differences_table(arrows: pd.DataFrame) -> Table:
         "Paired differences to the baseline prompt",
         cells.rename(columns={"to": "prompt", "low": "2.5 %", "high": "97.5 %", "p_value": "p"}),
         "Two-sided p-value of the paired bootstrap.",
-        digits={"p": 4},
-    )
-
-
-def _gains_table(gains: pd.DataFrame) -> Table:
-    cells = gains[["model", "prompt", "measure", "scored", "missing", "unscored", "mean"]].copy()
-    cells["mean 95 %"] = _ends(gains["mean_low"], gains["mean_high"])
-    cells[["in both", "gain"]] = gains[["both", "difference"]]
-    cells["gain 95 %"] = _ends(gains["low"], gains["high"], sign="+")
-    cells["p"] = gains["p_value"]
-    return frame_table(
-        "gains",
-        "Measures under each prompt, and their gains over the baseline prompt",
-        cells,
-        "Gain: the mean difference to the baseline prompt on the examples that have a score under both, with the "
-        "interval and the p-value of the paired bootstrap.",
-        "Measures of text see what the mapper reads, without reasoning.",
         digits={"p": 4},
     )
 
