@@ -19,7 +19,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.consensus import Cider
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.registry import Measure, name_scores
-from taxtune.studies.settings import ContestantSettings, needs_of
+from taxtune.studies.settings import ContestantSettings, check_inputs
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
@@ -215,20 +215,9 @@ def answer_counts(placed: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def check_measures(measures: Sequence[str | Measure], question_column: str | None) -> None:
-    """Checks that files of answers hold the inputs of measures, before a model is loaded.
-
-    Raises:
-        DataError: If one needs images, or the question and no column with it was named.
-    """
-    for measure in measures:
-        needs = needs_of(measure)
-        name = (measure if isinstance(measure, str) else measure.name).partition(":")[0]
-        if "image" in needs:
-            remedy = "Remove it here; taxtune score measure can use images."
-            raise DataError(f"The measure {name} needs images, which files of answers do not contain.", remedy=remedy)
-        if "question" in needs and question_column is None:
-            remedy = "Give the column with the prompts with --question-column."
-            raise DataError(f"The measure {name} needs the prompt that was asked.", remedy=remedy)
+    """Checks that files of answers hold the inputs of measures; raises the errors of `check_inputs`."""
+    remedy = "Give the column with the prompts with --question-column."
+    check_inputs(measures, "files of answers", questions=question_column is not None, remedy=remedy)
 
 
 def check_headings(measures: Sequence[Measure], reserved: Sequence[str] = ()) -> None:

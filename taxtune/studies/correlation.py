@@ -26,7 +26,7 @@ from taxtune.options import EnglishNamesOption, SeedOption, measure_option
 from taxtune.report.output import StudyReport, Table
 from taxtune.studies.output import draw_curves, frame_table
 from taxtune.studies.published import published
-from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, TreeSettings, needs_of
+from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, TreeSettings, check_inputs
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -91,12 +91,7 @@ def run(settings: CorrelationSettings) -> StudyReport:
         DataError: If a measure needs questions or images.
         TaxonomyError: If the taxonomy cannot be read, or a leaf has no node in the range of distances.
     """
-    for spec in settings.measure:
-        if needs := needs_of(spec):
-            name = spec if isinstance(spec, str) else spec.name
-            raise DataError(
-                f"The measure needs {needs[0]}s, which labels do not have.", value=name, remedy="Remove it."
-            )
+    check_inputs(settings.measure, "labels")
     if settings.save_pairs is not None:
         atomic.check_folder(settings.save_pairs.parent)
     taxonomy, part = settings.read_tree(names=settings.names)

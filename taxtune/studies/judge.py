@@ -28,7 +28,7 @@ from taxtune.report.output import StudyReport, Table
 from taxtune.studies.output import draw_dots, frame_table
 from taxtune.studies.published import published
 from taxtune.studies.ratings import read_rated_answers
-from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, needs_of
+from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, check_inputs
 
 __all__ = ["JudgeSettings", "Rater", "correlate", "judge_answers", "run", "score_answers"]
 
@@ -114,8 +114,7 @@ def _raters(settings: JudgeSettings) -> list[Rater]:
     captions = settings.caption_column is not None
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
     kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
-    if camera := next((kind for spec, kind in zip(specs, kinds, strict=True) if "image" in needs_of(spec)), None):
-        raise DataError(f"{camera} needs images, but rated answers have none.", remedy="Remove it.")
+    check_inputs(specs, "rated answers", questions=True)
     raters = []
     for made, spec, kind in zip(settings.measures(specs), specs, kinds, strict=True):
         model = spec.partition(":")[2] if isinstance(spec, str) else ""

@@ -17,11 +17,9 @@ import numpy as np
 import pandas as pd
 from typer import Argument, Option
 
-from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.mapping.normalize import plain_or_raw
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
@@ -38,7 +36,7 @@ from taxtune.studies.scorers import (
     split_name,
     tree_names,
 )
-from taxtune.studies.settings import BatchSize, ModelSettings, TreeSettings
+from taxtune.studies.settings import BatchSize, ModelSettings, TreeSettings, check_inputs
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
@@ -108,10 +106,10 @@ def place_all(
     keys = [text[:longest] if any(map(str.isalnum, text[:longest])) else "" for text in stripped]
     # Sorted, so that batches, and with them the last digits of a model's scores, do not depend on the file's order.
     texts = sorted({*keys} - {""})
-    for text in settings.measure:  # before any model is loaded: it may be one of gigabytes
-        kind = split_name(text)[1].partition(":")[0]
-        if kind in MEASURES and "image" in MEASURES[kind].needs:
-            raise DataError("The measure needs images.", value=text, remedy="Use measures that compare texts.")
+    specs = [spec for _, spec in map(split_name, settings.measure) if spec != "lexical"]
+    check_inputs(
+        specs, "placed answers", questions=True
+    )  # before any model is loaded; of judges `make_scorers` says no
     label, spec = split_name(settings.similarity)
     mapper = Mapper(taxonomy, spec, device=settings.device, cache_dir=settings.cache_dir)
     scorers = make_scorers(settings.measure, names, settings, measures=True)

@@ -51,10 +51,10 @@ __all__ = [
     "Settings",
     "TextMeasureSettings",
     "TreeSettings",
+    "check_inputs",
     "check_once",
     "check_written",
     "declarations",
-    "needs_of",
 ]
 
 
@@ -282,18 +282,32 @@ class ContestantSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tr
     seed: options.SeedOption = 0
 
 
-def needs_of(measure: str | Measure) -> tuple[str, ...]:
-    """Returns the inputs that a measure needs besides texts ("image", "question"), without loading its model.
+def check_inputs(
+    measures: Iterable[str | Measure], what: str, *, questions: bool = False, remedy: str = "Remove it."
+) -> None:
+    """Checks that there are the inputs of measures besides texts, before a model is loaded.
+
+    Args:
+        measures: The measures, or their specifications.
+        what: What is measured, for the message; it never has images.
+        questions: Whether it has questions.
+        remedy: What to do about a measure that needs questions.
 
     Raises:
-        DataError: If there is no such measure.
+        DataError: If a measure needs what there is not, or there is no such measure.
     """
     from taxtune.metrics.registry import split_spec
 
-    if isinstance(measure, str):
-        return split_spec(measure)[0].needs
-    needs = {"image": measure.needs_images, "question": measure.needs_questions}
-    return tuple(name for name, needed in needs.items() if needed)
+    for measure in measures:
+        if isinstance(measure, str):
+            kind, _ = split_spec(measure)
+            name, images, asks = kind.kind, "image" in kind.needs, "question" in kind.needs
+        else:
+            name, images, asks = measure.name, measure.needs_images, measure.needs_questions
+        if images:
+            raise DataError(f"The measure {name} needs images, which {what} do not have.", remedy="Remove it.")
+        if asks and not questions:
+            raise DataError(f"The measure {name} needs questions, which {what} do not have.", remedy=remedy)
 
 
 def check_written(path: Path | None, option: str, ending: str, inputs: Iterable[Any]) -> None:

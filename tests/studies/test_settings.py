@@ -13,7 +13,7 @@ import typer
 from taxtune.errors import DataError, MapperError
 from taxtune.studies import run
 from taxtune.studies.ranking import RankingSettings
-from taxtune.studies.settings import NOT_RECORDED, Recorded, Settings, TreeSettings, declarations, needs_of
+from taxtune.studies.settings import NOT_RECORDED, Recorded, Settings, TreeSettings, check_inputs, declarations
 from taxtune.taxonomy import Taxonomy
 
 Shared = Annotated[str, typer.Option("--how", help="How.")]
@@ -69,8 +69,11 @@ def test_settings_of_trees_mappers_and_measures(birds: Taxonomy) -> None:
         RankingSettings(taxonomy=birds, preset="mine")
     with pytest.raises(DataError, match="--scores ranks only the models of a table"):
         RankingSettings(taxonomy=birds, scores="paper1-table4")
-    needs = {spec: needs_of(spec) for spec in ("rouge-1", "lave:no/such", "clip-i2t:no/such")}
-    assert needs == {"rouge-1": (), "lave:no/such": ("question",), "clip-i2t:no/such": ("image",)}
+    check_inputs(["rouge-1"], "labels")
+    check_inputs(["lave:no/such"], "answers", questions=True)
+    for spec, message in (("lave:no/such", "lave needs questions, which labels"), ("clip-i2t:no/such", "needs images")):
+        with pytest.raises(DataError, match=message):
+            check_inputs([spec], "labels")
 
 
 def test_run_is_the_command_and_names_what_there_is() -> None:
