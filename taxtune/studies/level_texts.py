@@ -1,8 +1,8 @@
 """Texts that name nodes of a known level, made from the tree itself, for the study of encoders.
 
-Three kinds: a name that is taken off the tree before the text is placed ("held-out"), so that where it lands shows what
-a similarity knows beyond the names that it is given; names inside templates, as answers hold them; and answers that
-people have placed. A level is a rank where the tree has ranks, else a depth.
+A name that is taken off the tree before the text is placed ("held-out") shows what a similarity knows beyond the names
+that it is given; names inside templates are as answers hold them; and leaves are to be classified as their ancestors. A
+level is a rank where the tree has ranks, else a depth.
 """
 
 from __future__ import annotations

@@ -172,15 +172,19 @@ def mapping_report(
     # The share of answers that each two mappers place on the same node, of those that both have placed.
     shares = nodes.where(nodes >= 0).corr(lambda a, b: float((a == b).mean()))  # type: ignore[arg-type]  # the stubs lack it
     scores = _scores(taxonomy, frame, settings)
-    styled = answers.frame["style"].notna().any()
-    styles = _styles(taxonomy, frame, answers.frame["style"]) if styled else pd.DataFrame()
+    styles = _styles(taxonomy, frame, answers.frame["style"])
     pairs = {name: (nodes[name], answers.frame["target"]) for name in order}
     tables = [
         _scores_table(taxonomy, frame, scores),
         _intervals_table(order, scores, settings),
         *([] if part is None else [both_trees_table(part, pairs, "mapper")]),
         _differences(taxonomy, frame, settings),
-        *(_style_table(styles, order, metric) for metric in ("hf", "accuracy", "acceptable") if styled),
+        frame_table(
+            "mapping-styles",
+            "Scores by answer style",
+            styles.rename(columns=_SHOWN),
+            "Scores over a few answers say little; n: the number of answers.",
+        ),
         frame_table(
             "mapping-agreement",
             "Share of answers that two mappers place on the same node (paper 1, Figure 4)",
@@ -302,19 +306,11 @@ def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series) -> pd.Dat
     placed["accuracy"], placed["depth"] = placed["node"] == placed["target"], taxonomy.depth[placed["node"].to_numpy()]
     means = placed.groupby(["style", "mapper"])[["hp", "hr", "accuracy", "acceptable", "depth"]].mean()
     means.insert(2, "hf", 2 * means["hp"] * means["hr"] / (means["hp"] + means["hr"]))
-    index = pd.MultiIndex.from_product([sizes.index, frame["mapper"].unique()], names=["style", "mapper"])
-    return means.reindex(index).reset_index().assign(n=lambda some: some["style"].map(sizes))
-
-
-def _style_table(styles: pd.DataFrame, order: list[str], metric: str) -> Table:
-    cells = styles.pivot(index=["style", "n"], columns="mapper", values=metric)[order].reset_index()
-    return frame_table(
-        f"mapping-styles-{metric}",
-        f"{_SHOWN[metric]} by answer style",
-        cells.set_index("style").loc[styles["style"].unique()].reset_index(),
-        "Scores over a few answers say little; the number of answers is shown.",
-        digits=dict.fromkeys(order, 2),
-    )
+    shown = sizes.index if style.notna().any() else []
+    index = pd.MultiIndex.from_product([shown, frame["mapper"].unique()], names=["style", "mapper"])
+    wide = means.reindex(index).reset_index()
+    wide.insert(2, "n", wide["style"].map(sizes))
+    return wide
 
 
 def _drawn(scores: pd.DataFrame) -> pd.DataFrame:

@@ -115,11 +115,11 @@ def test_every_cell_by_hand(birds: Taxonomy) -> None:
     assert listing["tied"] is None
     default = row(report, "mapping", "default mapper, lexical")
     assert (default["hP"], default["accuracy"], default["on the root"]) == (1, 0.75, 1)
-    names = ("Words", "Words + Alg. 1", "default mapper, lexical")
     assert list(row(report, "mapping-agreement", "Words").values()) == ["Words", 1, 0.75, 0.75]
-    coarse = pytest.approx(2 * 1 * 0.9 / 1.9)
-    assert row(report, "mapping-styles-hf", "coarse") == {"style": "coarse", "n": 2, **dict.fromkeys(names, coarse)}
-    assert row(report, "mapping-styles-acceptable", "coarse")["Words"] == 1
+    styles = {(row["style"], row["mapper"]): row for row in report.table("mapping-styles").records()}
+    for name in ("Words", "Words + Alg. 1", "default mapper, lexical"):
+        coarse = styles["coarse", name]
+        assert (coarse["n"], coarse["hF"], coarse["acceptable"]) == (2, pytest.approx(2 * 1 * 0.9 / 1.9), 1)
     adds = row(report, "mapping-differences", "Words + Alg. 1")
     assert (adds["second"], adds["accuracy"]) == ("Words", 0.25)
     assert adds["hF"] == pytest.approx(2 * 1 * 0.95 / 1.95 - 2 * 0.8 * 0.95 / 1.75)
@@ -150,7 +150,8 @@ def test_what_a_measure_leaves_unscored_counts_nowhere(birds: Taxonomy, tmp_path
     report = mapping_report(birds, answers, asked("words", resamples=20))
     for name in ("Words", "Words + Alg. 1"):
         assert [row(report, "mapping", name)[key] for key in ("n", "unscored", "accuracy")] == [1, 1, 1]
-        assert row(report, "mapping-styles-hf", "b")[name] is None
+        styles = {(row["style"], row["mapper"]): row["hF"] for row in report.table("mapping-styles").records()}
+        assert styles["b", name] is None
     assert row(report, "mapping", "default mapper, lexical")["n"] == 2
     assert report.data["answers"][1]["placed"]["Words"] is None
     assert "Words: counts words" in report.notes
