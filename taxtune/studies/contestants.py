@@ -99,15 +99,9 @@ def read_tables(
 def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
     """Returns the same rows with one guess, or several joined by ", ", as the answer.
 
-    A single text with commas ("Boxer, Bulldog") is read as a list. A row with fewer guesses has no answer and is
-    counted as missing; a row without any guess remains an answer that says nothing.
-
-    Args:
-        answers: The rows.
-        guess: "2" for the second guess alone, "top-3" for the first three joined, "all" for all of them joined.
-
-    Raises:
-        DataError: If there is no such choice.
+    `guess` is "2" for the second guess alone, "top-3" for the first three joined, "all" for all of them joined; a
+    DataError says that there is no such choice. A single text with commas ("Boxer, Bulldog") is read as a list. A row
+    with fewer guesses has no answer and is counted as missing; a row without any remains an answer that says nothing.
     """
     chosen = _guess_range(guess)
     rows = []
@@ -175,24 +169,17 @@ def gather(groups: Sequence[Mapping[tuple[str, str], AnswerTable]], settings: Co
 
 
 def place_texts(mapper: Mapper, texts: Iterable[str]) -> dict[str, Placement]:
-    """Returns the placement of each distinct text.
-
-    Raises:
-        MapperError: If the mapper's similarity needs images.
-    """
+    """Returns the placement of each distinct text; raises a MapperError if the mapper's similarity needs images."""
     # Sorted, so that batches, and with them the last digits of an encoder's scores, do not depend on the order.
     distinct = sorted(set(texts))
     return dict(zip(distinct, answers_placed(mapper, distinct), strict=True))
 
 
 def place_answers(mapper: Mapper, answers: pd.DataFrame) -> pd.DataFrame:
-    """Returns the answers with their placements, each distinct text placed once.
+    """Returns the answers with their placements, each distinct text placed once; errors as for `place_texts`.
 
     The columns added are node (-1 where there is no answer), as_child (scored as a child of the root that is never
     right), abstained and off_tree.
-
-    Raises:
-        MapperError: If the mapper's similarity needs images.
     """
     placed = place_texts(mapper, answers["answer"].dropna())
     own = [placed.get(answer) for answer in answers["answer"]]
@@ -281,14 +268,10 @@ def missing_note(missing: int, scored: str) -> list[str]:
 
 
 def trivial_answer(taxonomy: Taxonomy, targets: NDArray[np.int64], name: str | None = None) -> str:
-    """Returns a sentence on the scores of always answering the targets' lowest common ancestor.
+    """Returns a sentence on the scores of always answering the lowest common ancestor of the targets, shape (n,).
 
-    That answer is never wrong and needs no picture, so every hP and hF must be compared with it.
-
-    Args:
-        taxonomy: The tree.
-        targets: The target nodes, shape (n,), n ≥ 1.
-        name: The data set of the targets, where there are several.
+    That answer is never wrong and needs no picture, so every hP and hF must be compared with it. `name` is the data set
+    of the targets, where there are several.
     """
     node = taxonomy.common_ancestor(np.unique(targets).tolist())
     scores = score(taxonomy, np.full(len(targets), node), targets)

@@ -77,8 +77,8 @@ class CorrelationSettings(ModelSettings, TreeSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.farthest < self.nearest:
-            wrong = (self.nearest, self.farthest)
-            raise DataError("The largest distance must be at least the smallest.", value=wrong)
+            message = "The largest distance must be at least the smallest."
+            raise DataError(message, value=(self.nearest, self.farthest))
 
 
 def run(settings: CorrelationSettings) -> StudyReport:
@@ -123,7 +123,7 @@ def run(settings: CorrelationSettings) -> StudyReport:
     )
 
 
-# -- pairs
+# -- pairs ------------------------------------------------------------------------------------------------------------
 
 
 class PairSampler:
@@ -175,15 +175,9 @@ class PairSampler:
         return counts
 
     def sample(
-        self,
-        n: int,
-        rng: np.random.Generator,
-        *,
-        nearest: int = 1,
-        farthest: int = 7,
-        ancestors: bool = False,
+        self, n: int, rng: np.random.Generator, *, nearest: int = 1, farthest: int = 7, ancestors: bool = False
     ) -> pd.DataFrame:
-        """Draws pairs with replacement.
+        """Draws n pairs with replacement: the columns leaf, node (numbers) and distance.
 
         Args:
             n: Number of pairs, at least 1.
@@ -191,9 +185,6 @@ class PairSampler:
             nearest: Least distance in edges; 0 pairs a leaf with itself.
             farthest: Greatest distance, at least `nearest` and 1.
             ancestors: Whether to draw ancestors of the leaf only, so that hP = 1.
-
-        Returns:
-            The columns leaf, node (numbers) and distance.
 
         Raises:
             TaxonomyError: If a leaf has no node in the range of distances.
@@ -243,13 +234,8 @@ def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> pd.DataFram
     sampler, frames = PairSampler(taxonomy), []
     # A generator for each, so that neither set depends on how much the other draws.
     for metric, seed in zip(_METRICS, np.random.SeedSequence(settings.seed).spawn(2), strict=True):
-        drawn = sampler.sample(
-            settings.pairs,
-            np.random.default_rng(seed),
-            nearest=settings.nearest,
-            farthest=settings.farthest,
-            ancestors=metric == "hr",
-        )
+        span = {"nearest": settings.nearest, "farthest": settings.farthest}
+        drawn = sampler.sample(settings.pairs, np.random.default_rng(seed), ancestors=metric == "hr", **span)
         hp, hr = precision_recall(taxonomy, drawn["node"], drawn["leaf"])
         frames.append(drawn.assign(metric=metric, value=hp if metric == "hp" else hr))
     name = taxonomy.common_name if settings.labels == "common" else taxonomy.labels.__getitem__

@@ -71,16 +71,9 @@ def make_clip(spec: str, settings: Any) -> ClipEncoder:
 def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path | None, **more: Any) -> list[Example]:
     """Returns the images of a manifest (image, label), a folder with one folder per class, or iNaturalist's JSON.
 
-    Args:
-        path: The file or folder.
-        taxonomy: The tree of the labels.
-        part: The domain that the tree is a part of; images elsewhere are left out. None where it is the whole.
-        root: The folder that a manifest's image names are relative to; None for that of the file.
-        **more: As `taxtune.data.load_examples` takes it.
-
-    Raises:
-        DataError: If the source is malformed or a label is not on the tree.
-        ImageError: If an image is missing.
+    Images outside `part`, the domain that the tree is a part of, are left out; `root` is the folder that a manifest's
+    image names are relative to, by default its own. Other arguments and the errors are those of
+    `taxtune.data.load_examples`.
     """
     from taxtune.data import load_examples
 

@@ -222,7 +222,7 @@ def compare_encoders(
         by = placed[placed["kind"] != _LANGUAGE].groupby(["kind", "way", "encoder"], sort=False)
         rows = {f"{kind} ({way}, {e})": (some["node"], some["target"]) for (kind, way, e), some in by}
         tables.append(both_trees_table(part, rows, "text (placed by, encoder)"))
-    tables.append(_language_table(language))
+    tables.append(_kind_table("encoder-language", _LANGUAGE, language))
     figures = {"encoder-levels": partial(draw_curves, _drawn(own, "hf", order), "hF")}
     if len(language):
         figures["encoder-language"] = partial(draw_curves, _drawn(language, "accuracy", order), "accuracy")
@@ -344,23 +344,19 @@ def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], settings: Enco
 
 
 def _kind_table(name: str, kind: str, scores: pd.DataFrame) -> Table:
-    keys = ["way", "level", "n", "encoder"]
-    wide = scores[scores["kind"] == kind].pivot(index=keys, columns="metric", values=["estimate", "low", "high"])
+    language = kind == _LANGUAGE
+    keys = ["way", "level", "n", *(["classes", "largest"] if language else []), "encoder"]
+    some = scores[scores["kind"] == kind]
+    wide = some.pivot(index=keys, columns="metric", values=["estimate", "low", "high"])
     cells = {shown: wide["estimate", metric] for metric, shown in _NAMES.items() if metric in ("hp", "hr")}
     for metric, shown, short in (("hf", "hF", "hF"), ("accuracy", "accuracy", "acc.")):
         cells |= {shown: wide["estimate", metric]} | {f"{short} {end}": wide[end, metric] for end in ("low", "high")}
-    order = pd.MultiIndex.from_frame(scores.loc[scores["kind"] == kind, keys].drop_duplicates())
-    table = pd.DataFrame(cells).reindex(order).reset_index().rename(columns={"way": "placed by"})
-    return frame_table(name, f"Text: {kind}", table)
-
-
-def _language_table(scores: pd.DataFrame) -> Table:
-    top = scores[scores["metric"] == "accuracy"].rename(columns={"way": "leaf's name", "estimate": "accuracy"})
+    table = pd.DataFrame(cells).reindex(pd.MultiIndex.from_frame(some[keys].drop_duplicates())).reset_index()
+    if not language:
+        return frame_table(name, f"Text: {kind}", table.rename(columns={"way": "placed by"}))
     return frame_table(
-        "encoder-language",
+        name,
         "Language only: a leaf's name to its ancestor at each level, top-1 (paper 3, Appendix B)",
-        top[["leaf's name", "level", "classes", "largest", "n", "encoder", "accuracy", "low", "high"]].astype(
-            {"classes": int}
-        ),
+        table.rename(columns={"way": "leaf's name"}).astype({"classes": int}),
         "largest: the accuracy of always answering the most frequent class.",
     )

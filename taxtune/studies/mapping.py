@@ -174,9 +174,16 @@ def mapping_report(
     scores = _scores(taxonomy, frame, settings)
     styles = _styles(taxonomy, frame, answers.frame["style"])
     pairs = {name: (nodes[name], answers.frame["target"]) for name in order}
+    ends = scores.pivot(index="mapper", columns="metric", values=["low", "high"]).reindex(order)
+    intervals = {f"{shown} {end}": ends[end, metric] for metric, shown in _SHOWN.items() for end in ("low", "high")}
     tables = [
         _scores_table(taxonomy, frame, scores),
-        _intervals_table(order, scores, settings),
+        frame_table(
+            "mapping-intervals",
+            "95 % bootstrap intervals",
+            pd.DataFrame(intervals).reset_index(),
+            f"{settings.resamples:,} resamples of the answers, percentiles.",
+        ),
         *([] if part is None else [both_trees_table(part, pairs, "mapper")]),
         _differences(taxonomy, frame, settings),
         frame_table(
@@ -237,11 +244,6 @@ def _scores(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) 
     return pd.DataFrame(rows, columns=["mapper", "base", "way", "metric", "estimate", "low", "high"])
 
 
-def _wide(scores: pd.DataFrame, order: list[str], values: str = "estimate") -> pd.DataFrame:
-    """One value of the scores: a row per mapper in their order, and a column per metric shown."""
-    return scores.pivot(index="mapper", columns="metric", values=values).reindex(index=order, columns=list(_SHOWN))
-
-
 def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame) -> Table:
     flags = {
         "tied": frame["tied"] > 1,
@@ -254,7 +256,8 @@ def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame)
     counts = by[["n", *flags]].sum().reset_index("way").astype(object)
     counts.loc[counts["way"] != ALONE, "tied"] = None
     counts.loc[counts["way"] != DEFAULT, ["abstained", "off the tree"]] = None
-    cells = counts[["n"]].join(_wide(scores, list(counts.index)).rename(columns=_SHOWN)).join(counts[[*flags]])
+    wide = scores.pivot(index="mapper", columns="metric", values="estimate").reindex(columns=list(_SHOWN))
+    cells = counts[["n"]].join(wide.rename(columns=_SHOWN)).join(counts[[*flags]])
     return frame_table(
         "mapping",
         "Placements compared with those of people",
@@ -264,13 +267,6 @@ def _scores_table(taxonomy: Taxonomy, frame: pd.DataFrame, scores: pd.DataFrame)
         "An answer off the tree counts as placed on the root, where people place what the tree lacks: this study "
         "judges the mapper, not the answers.",
     )
-
-
-def _intervals_table(order: list[str], scores: pd.DataFrame, settings: MappingSettings) -> Table:
-    ends = {end: _wide(scores, order, end) for end in ("low", "high")}
-    cells = {f"{shown} {end}": ends[end][metric] for metric, shown in _SHOWN.items() for end in ends}
-    note = f"{settings.resamples:,} resamples of the answers, percentiles."
-    return frame_table("mapping-intervals", "95 % bootstrap intervals", pd.DataFrame(cells).reset_index(), note)
 
 
 def _differences(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSettings) -> Table:
@@ -306,7 +302,7 @@ def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series) -> pd.Dat
     placed["accuracy"], placed["depth"] = placed["node"] == placed["target"], taxonomy.depth[placed["node"].to_numpy()]
     means = placed.groupby(["style", "mapper"])[["hp", "hr", "accuracy", "acceptable", "depth"]].mean()
     means.insert(2, "hf", 2 * means["hp"] * means["hr"] / (means["hp"] + means["hr"]))
-    shown = sizes.index if style.notna().any() else []
+    shown = sizes.index[: None if style.notna().any() else 0]
     index = pd.MultiIndex.from_product([shown, frame["mapper"].unique()], names=["style", "mapper"])
     wide = means.reindex(index).reset_index()
     wide.insert(2, "n", wide["style"].map(sizes))

@@ -145,7 +145,7 @@ def compare_prompts(
 
     Args:
         taxonomy: The tree of nodes and targets.
-        placed: The answers of `place_answers`; at least two prompts a model, each on the model's examples in one order.
+        placed: The answers of `place_answers`; the prompts of a model have its examples in one order.
         settings: The baseline, the measures, and how often to resample.
         part: What the tree is a part of, for scores on the whole of it too; None where it is the whole.
 

@@ -78,7 +78,7 @@ def _one_or_five(ratings: list[float]) -> list[float]:
     return ratings
 
 
-_Trimmed = Annotated[str, StringConstraints(strip_whitespace=True)]
+_Text = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
 class _RatedAnswer(BaseModel):
@@ -86,12 +86,12 @@ class _RatedAnswer(BaseModel):
 
     id: str | None = None
     answer: str | None = None
-    question: str | None = None
+    question: _Text = ""
     references: Annotated[tuple[str, ...], BeforeValidator(_references)] = ()
     human: Annotated[list[FiniteFloat], BeforeValidator(_ratings), AfterValidator(_one_or_five)] = []
-    caption: _Trimmed | None = None
-    group: _Trimmed | None = None
-    category: _Trimmed | None = None
+    caption: _Text = ""
+    group: _Text = ""
+    category: _Text = ""
 
 
 def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]]:
@@ -115,12 +115,13 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
     rows = []
     for line, record in records:
         try:
-            rated = _RatedAnswer.model_validate({name: record.get(column or "") for name, column in columns.items()})
+            cells = {name: record.get(column) for name, column in columns.items()}
+            rated = _RatedAnswer(**{name: cell for name, cell in cells.items() if cell is not None})
         except ValidationError as error:
             first = error.errors()[0]
             message = f"{columns[str(first['loc'][0])]}: {first['msg']}."
             raise DataError(message, file=settings.file, row=line, value=first["input"]) from None
-        rows.append({"row": line, **rated.model_dump()})
+        rows.append({"row": line, **rated.model_dump(), "id": rated.id or str(line)})
     answers = pd.DataFrame(rows)
     lacking = [answers["answer"].isna(), ~answers["human"].map(bool), ~answers["references"].map(bool)]
     reasons = pd.Series(np.select(lacking, ["no answer", "no rating", "no reference"], ""))
@@ -135,9 +136,6 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
         message = f"{int(binary.sum()):,} answers have five ratings and {int((~binary).sum()):,} have one number."
         raise DataError(message, file=settings.file, remedy="Give every answer the same kind of rating.")
     answers["human"] = given.map(quality if binary.all() else lambda one: one[0])
-    answers["id"] = answers["id"].where(answers["id"].map(bool), answers["row"].astype(str))
-    texts = ["question", "caption", "group", "category"]
-    answers[texts] = answers[texts].fillna("")
     if binary.all():
         alpha = krippendorff_alpha(np.array(given.tolist()))
         shown = "undefined because all ratings are the same" if np.isnan(alpha) else f"{alpha:.3f}"

@@ -73,19 +73,11 @@ class AnnotatedAnswers(NamedTuple):
 
 
 def read_annotated(path: str | Path, taxonomy: Taxonomy, part: Domain | None = None) -> AnnotatedAnswers:
-    """Reads answers that people have placed.
+    """Reads answers that people have placed; those without an answer, or with a node outside `part`, are left out.
 
     The file has the columns answer (an empty text in JSONL says nothing), node (a label, an alias or a path; an answer
     without one names nothing on the tree, so that its target is the root) and, if it likes, also (further acceptable
     nodes: a list, or a cell with ";" or "|" between them) and style (to group answers by).
-
-    Args:
-        path: The file.
-        taxonomy: The tree that the answers are placed on.
-        part: What `taxonomy` is a part of, or None.
-
-    Returns:
-        The answers. Rows without an answer, or with a node elsewhere on the whole tree, are left out and counted.
 
     Raises:
         DataError: If the file cannot be read, lacks a column, has rows that cannot be used, or none that is left.
@@ -277,10 +269,7 @@ def split_name(text: str) -> tuple[str | None, str]:
 
 
 class MeasureSimilarity:
-    """A measure as a mapper's similarity, so that Algorithm 1 can run with it; names are its references.
-
-    Args:
-        measure: A measure that compares two texts.
+    """A measure of two texts as a mapper's similarity, so that Algorithm 1 can run with it; names are its references.
 
     Raises:
         MapperError: If the measure is a judge that needs the questions.
