@@ -179,68 +179,40 @@ def test_groups_and_what_vqa_accuracy_misses() -> None:
 
 # -- a judge over HTTP ------------------------------------------------------------------------------------------------
 
-
 PEOPLE = {"cat": [1, 1, 1, 1, 1], "kitty": [1, 1, 1, 1, 0], "a mammal": [1, 1, 0, 0, 0], "dog": [0, 0, 0, 0, 1]}
-RATED = {"cat": 3, "kitty": 3, "a mammal": 2, "dog": 1}
 
 
 @pytest.fixture
 def rated(tmp_path: Path) -> Path:
-    path = tmp_path / "rated.jsonl"
-    records = [
-        {
-            "id": i,
-            "question": "What is it?",
-            "references": ["cat"] * 9 + ["lion"],
-            "answer": answer,
-            "human": PEOPLE[answer],
-            "model": "AB"[i % 2],
-            "caption": "An animal.",
-        }
-        for i, answer in enumerate([*PEOPLE] * 6)
-    ]
-    path.write_text("\n".join(map(json.dumps, records)))
-    return path
-
-
-def reply(body: dict[str, Any]) -> str:
-    """A judge that says what people say, with figures in its rationale."""
-    answer = json.loads(body["messages"][-1]["content"].rsplit("Candidate answer: ", 1)[1].split("\n")[0])
-    return f"Of 10 references 9 say cat and 1 says lion; the candidate says {answer}.\nRating: {RATED[answer]}"
-
-
-def test_lave_over_http_against_the_baselines(rated: Path, tmp_path: Path) -> None:
-    told: dict[str, Any] = {"file": rated, "judge": "openai/gpt-4o-mini", "resamples": 100, "cache_dir": tmp_path}
-    with OpenAIServer(reply) as server:
-        first, second = (run("judge", **told, api_base=server.api_base).as_json() for _ in range(2))
-        assert len(server.chats) == 4, "an answer that comes again is not asked about again"
-    assert first == second
-    found = {record["measure"]: record for record in first["tables"]["correlations"]}
-    assert found["LAVE (gpt-4o-mini)"]["Spearman ρ"] == pytest.approx(1.0)
-    assert found["VQA accuracy"]["Spearman ρ"] < 0.8
-    missed = {record["category"]: record for record in first["tables"]["missed"]}
-    assert missed["all"]["answers"] == 6, "kitty, which VQA accuracy misses"
-    assert missed["all"]["LAVE (gpt-4o-mini)"] == 1.0
-    assert first["answers"][1]["rationales"]["LAVE (gpt-4o-mini)"].endswith("Rating: 3")
+    shared = {"question": "What is it?", "references": ["cat"] * 9 + ["lion"]}
+    lines = [json.dumps({**shared, "answer": answer, "human": human}) for answer, human in PEOPLE.items()]
+    (tmp_path / "rated.jsonl").write_text("\n".join(lines * 6))
+    return tmp_path / "rated.jsonl"
 
 
 def test_what_the_judge_does_not_say_is_counted(rated: Path, tmp_path: Path) -> None:
     def half(body: dict[str, Any]) -> servers.Reply | str:
-        said = reply(body)
-        return servers.status(400, "no") if "kitty" in said else "No idea." if "mammal" in said else said
+        answer = body["messages"][-1]["content"].rsplit("Candidate answer: ", 1)[1]
+        if "kitty" in answer:
+            return servers.status(400, "no")
+        return "No idea." if "mammal" in answer else f"So it is.\nRating: {3 if 'cat' in answer else 1}"
 
     with OpenAIServer(half) as server:
         told = {"judge": "openai/x", "resamples": 50, "api_base": server.api_base, "cache_dir": tmp_path}
         report = run("judge", file=rated, **told)
-    lave = report.table("correlations").records()[-1]
-    assert (lave["answers"], lave["unscored"]) == (12, 12)
+        assert len(server.chats) == 4, "an answer that comes again is not asked about again"
+    vqa, _, lave = report.table("correlations").records()
+    assert (lave["answers"], lave["unscored"], vqa["unscored"]) == (12, 12, 0)
+    assert lave["Spearman ρ"] == pytest.approx(1.0)
     for note in (
         "12 of 24 answers are left out",
         "LAVE (x): 6 of 24 unscored: the judge's reply gives no rating",
         "LAVE (x): 6 of 24 unscored: the call failed",
     ):
         assert any(note in one for one in report.notes)
-    assert np.isnan(report.data["answers"][1]["scores"]["LAVE (x)"])
+    cat, kitty = report.data["answers"][:2]
+    assert cat["rationales"]["LAVE (x)"] == "So it is.\nRating: 3"
+    assert np.isnan(kitty["scores"]["LAVE (x)"])
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from taxtune.studies import run
 from taxtune.studies.ranking import RankingSettings
 from taxtune.studies.settings import NOT_RECORDED, Recorded, Settings, TreeSettings, check_inputs, declarations
 from taxtune.taxonomy import Taxonomy
+from tests.cli.commands import run_command
 
 Shared = Annotated[str, typer.Option("--how", help="How.")]
 
@@ -57,6 +58,23 @@ def test_required_fields_come_first_then_own_ones_and_the_record_leaves_out_devi
 def test_bad_values_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Made(files=(), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--labels nonsense", ["--labels", "'nonsense'", "common, canonical"]),
+        ("--pairs 1", ["Invalid value for", "--pairs"]),
+        ("--draw steps", ["No such option", "--draw"]),
+    ],
+)
+def test_a_command_refuses_what_its_settings_refuse(
+    options: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(monkeypatch, "study", "correlation", "-t", "builtin:fieldguide", *options.split()) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert [word for word in words if word not in streams.err] == []
 
 
 def test_settings_of_trees_mappers_and_measures(birds: Taxonomy) -> None:
