@@ -131,7 +131,7 @@ class PairSampler:
 
     A leaf is drawn uniformly, then a distance uniformly among those at which it has a node, then one of the nodes at
     that distance. In the order of a walk through the tree the nodes at one depth below one ancestor are a run, which
-    two binary searches find; the nodes at distance d from a leaf are d + 1 such runs, less the leaf's own branch.
+    two binary searches find; the nodes at distance d from a leaf are d + 1 such runs, less the leaf's own branches.
     """
 
     def __init__(self, taxonomy: Taxonomy) -> None:
@@ -148,30 +148,28 @@ class PairSampler:
         self._keys = keys[self._by_key]
 
     def _run(self, ancestors: IntArray, depth: IntArray) -> tuple[IntArray, IntArray]:
-        """Start and length of the run of descendants at a depth, among the nodes sorted by depth and walk."""
+        """Start and end of the run of descendants at a depth, among the nodes sorted by depth and walk."""
         base = depth * (len(self.taxonomy) + 1)
-        start = np.searchsorted(self._keys, base + self._first[ancestors])
-        return start, np.searchsorted(self._keys, base + self._last[ancestors]) - start
+        first, last = (np.searchsorted(self._keys, base + ends[ancestors]) for ends in (self._first, self._last))
+        return first, last
 
-    def _branches(self, nodes: IntArray, distance: int) -> tuple[IntArray, IntArray, IntArray]:
-        """The runs that hold the nodes at a distance, by steps up, each of shape (nodes, distance + 1).
-
-        They are the start of each run, its length without the node's own branch, and that branch's start and length.
-        """
+    def _runs(self, nodes: IntArray, distance: int) -> tuple[IntArray, IntArray]:
+        """Start and length of the runs that hold the nodes at a distance, each of shape (nodes, 2 (distance + 1))."""
         depth, lineage = self.taxonomy.depth[nodes], self.taxonomy.lineage[nodes]
-        starts, counts = np.zeros((2, len(nodes), distance + 1), dtype=np.int64)
-        gaps = np.zeros((len(nodes), distance + 1, 2), dtype=np.int64)
+        # By steps up, the run before the node's own branch and the run after it.
+        ends = np.zeros((len(nodes), distance + 1, 2, 2), dtype=np.int64)
         for up in range(distance + 1):
             rows = np.flatnonzero(depth >= up)
             level = depth[rows] + distance - 2 * up
-            starts[rows, up], counts[rows, up] = self._run(lineage[rows, depth[rows] - up], level)
-            if up:
-                gaps[rows, up] = np.stack(self._run(lineage[rows, depth[rows] - up + 1], level), axis=1)
-        return starts, counts - gaps[..., 1], gaps
+            start, end = self._run(lineage[rows, depth[rows] - up], level)
+            own = self._run(lineage[rows, depth[rows] - up + 1], level) if up else (end, end)
+            ends[rows, up] = np.stack([start, *own, end], axis=1).reshape(-1, 2, 2)
+        first, last = np.moveaxis(ends.reshape(len(nodes), -1, 2), -1, 0)
+        return first, last - first
 
     def count(self, nodes: IntArray, distance: int) -> IntArray:
         """Returns the number of nodes that are `distance` edges away from each of `nodes`, shape (n,)."""
-        counts: IntArray = self._branches(nodes, distance)[1].sum(axis=1)
+        counts: IntArray = self._runs(nodes, distance)[1].sum(axis=1)
         return counts
 
     def sample(
@@ -215,13 +213,11 @@ class PairSampler:
 
     def _nodes(self, leaves: IntArray, distance: int, rng: np.random.Generator) -> IntArray:
         """A node at a distance from each of the leaves, uniformly."""
-        starts, counts, gaps = self._branches(leaves, distance)
-        row, ends = np.arange(len(leaves)), counts.cumsum(axis=1)
+        starts, counts = self._runs(leaves, distance)
+        ends = counts.cumsum(axis=1)
         picked = rng.integers(0, ends[:, -1])
-        up = (ends > picked[:, np.newaxis]).argmax(axis=1)
-        picked += (starts - ends + counts)[row, up]
-        start, length = gaps[row, up].T
-        nodes: IntArray = self._by_key[picked + np.where((length > 0) & (picked >= start), length, 0)]
+        run = np.arange(len(leaves)), (ends > picked[:, np.newaxis]).argmax(axis=1)
+        nodes: IntArray = self._by_key[starts[run] + picked - (ends - counts)[run]]
         return nodes
 
 
