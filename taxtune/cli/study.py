@@ -78,16 +78,12 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _annotation(declared: Declared) -> Any:
     """Returns the type that Typer reads: text for enumerations and objects, a list for options that repeat."""
-    kind = declared.type
-    origin = get_origin(kind)
-    if origin is tuple:
-        kind = list[_plain(get_args(kind)[0])]  # type: ignore[misc]
-    elif isinstance(origin, type) and issubclass(origin, Mapping):
-        kind = list[str]
-    else:
-        kind = _plain(kind)
-    return Annotated[kind | None if declared.optional or get_origin(kind) is list else kind, declared.info]
-
-
-def _plain(kind: Any) -> Any:
-    return str if kind is Any or get_origin(kind) is Literal else kind
+    kind, origin = declared.type, get_origin(declared.type)
+    repeats = isinstance(origin, type) and issubclass(origin, tuple | Mapping)
+    if repeats:
+        kind = get_args(kind)[0]
+    if kind is Any or get_origin(kind) is Literal:
+        kind = str
+    if repeats:
+        kind = list[kind]  # type: ignore[valid-type]
+    return Annotated[kind | None if declared.optional or repeats else kind, declared.info]

@@ -49,11 +49,7 @@ _MOST_VALUES = 5000
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelationSettings(ModelSettings, TreeSettings):
-    """The pairs and measures: see `taxtune study correlation --help`.
-
-    Raises:
-        DataError: If a value is out of range, or the range of distances is empty.
-    """
+    """The pairs and measures: see `taxtune study correlation --help`."""
 
     root: Annotated[
         str | None, Option(metavar="NODE", help="Draw pairs below this node (a label or path), which becomes the root.")

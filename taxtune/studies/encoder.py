@@ -9,6 +9,7 @@ that level ("language only"). Everything works on one frame with a row per text,
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -52,11 +53,7 @@ _NAMES = {"hf": "hF", "hp": "hP", "hr": "hR", "accuracy": "accuracy"}
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSettings(ModelSettings, TreeSettings):
-    """Which encoders are compared, on which texts: see `taxtune study encoder --help`.
-
-    Raises:
-        DataError: If there is no encoder, or a template is given twice.
-    """
+    """Which encoders are compared, on which texts: see `taxtune study encoder --help`."""
 
     encoder: Annotated[
         tuple[str, ...],
@@ -107,9 +104,7 @@ def place_all(
         and notes.
 
     Raises:
-        DataError: If the tree has nothing to draw, or an encoder needs images.
-        MapperError: If there is no such similarity.
-        ModelError: If a model cannot be loaded.
+        TaxtuneError: If the tree has nothing to draw, or an encoder needs images, does not exist or cannot be loaded.
     """
     if len(taxonomy) == 1:
         raise DataError("The taxonomy has only a root.", file=taxonomy.source)
@@ -277,29 +272,19 @@ def _scores(
             here = dict(list(group[(group["level"] == level) | (level == _ALL)].groupby("encoder")))
             about, targets = {"kind": kind, "way": way, "level": level}, here[encoders[0]]["target"]
             samples = {e: hierarchical_sample(taxonomy, here[e]["node"], targets) for e in encoders}
-            size: dict[str, Any] = {"n": len(targets), "classes": None, "largest": None}
-            if language:
-                largest = float(targets.value_counts(normalize=True).max())
-                size |= {"classes": int(here[encoders[0]]["classes"].iloc[0]), "largest": largest}
+            largest = float(targets.value_counts(normalize=True).max()) if language else None
+            size = {"n": len(targets), "classes": here[encoders[0]]["classes"].iloc[0], "largest": largest}
             for e in encoders:
-                found = bootstrap(samples[e], **draws)
-                scores += [{**about, **size, "encoder": e, "metric": m, **asdict(one)} for m, one in found.items()]
-            p_values: dict[tuple[str, str], tuple[float, float]] = {}
+                metrics = bootstrap(samples[e], **draws)
+                scores += [{**about, **size, "encoder": e, "metric": m, **asdict(one)} for m, one in metrics.items()]
+            wins: Counter[str] = Counter()
             for a, b in pairs:
                 paired = paired_bootstrap((samples[a], samples[b]), confidence=1 - alpha, **draws)
                 differences += [{**about, "first": a, "second": b, "metric": m, **asdict(d)} for m, d in paired.items()]
-                p_values[a, b] = (paired[metric].difference, paired[metric].p_value)
-            verdicts.append({**about, "best": _best(encoders, p_values, alpha)})
+                wins[a if paired[metric].difference > 0 else b] += paired[metric].p_value < alpha
+            best = (e for e in encoders if pairs and wins[e] == len(encoders) - 1)
+            verdicts.append({**about, "best": next(best, NO_EVIDENCE)})
     return pd.DataFrame(scores), pd.DataFrame(differences), pd.DataFrame(verdicts)
-
-
-def _best(encoders: Sequence[str], differences: Mapping[tuple[str, str], tuple[float, float]], alpha: float) -> str:
-    """The encoder that beats every other one, or `NO_EVIDENCE`; by pair, the difference (first minus second) and p."""
-    for encoder in encoders:
-        signs = [(d if a == encoder else -d, p) for (a, b), (d, p) in differences.items() if encoder in (a, b)]
-        if signs and all(d > 0 and p < alpha for d, p in signs):
-            return encoder
-    return NO_EVIDENCE
 
 
 def _recommendation(verdicts: pd.DataFrame, encoders: Mapping[str, str], metric: str) -> tuple[str | None, str]:
@@ -339,7 +324,7 @@ def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], settings: Enco
         wide.rename(columns={"kind": "text", "way": "placed by"}),
         f"An encoder is named if its {_NAMES[settings.metric]} (language only: accuracy) is higher than that of "
         "every other encoder and the interval of the paired difference excludes 0; the intervals of a row hold "
-        f"jointly with 95 % confidence.",
+        "jointly with 95 % confidence.",
     )
 
 

@@ -43,11 +43,7 @@ _CELLS = 200_000  # of a table of two columns' values; beyond, SciPy sorts each 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeSettings(ApiSettings):
-    """The rated answers and the measures: see `taxtune study judge --help`.
-
-    Raises:
-        DataError: If LAVE's prompt is to be varied and there is no language model.
-    """
+    """The rated answers and the measures: see `taxtune study judge --help`."""
 
     file: Annotated[Path, Argument(metavar="FILE", help="CSV or JSONL of answers with references and human ratings.")]
     measure: Annotated[
@@ -228,12 +224,9 @@ def judge_answers(
     live = unscored < len(answers)
     common = scores.loc[:, live].notna().all(axis=1)
     if not live.any() or not common.any():
-        raise DataError(
-            "No answer was scored by all measures.",
-            file=settings.file,
-            value={name: f"{count} of {len(answers)} unscored" for name, count in unscored.items()},
-            remedy="Remove the measure that scored the fewest answers.",
-        )
+        counts = {name: f"{count} of {len(answers)} unscored" for name, count in unscored.items()}
+        remedy = "Remove the measure that scored the fewest answers."
+        raise DataError("No answer was scored by all measures.", file=settings.file, value=counts, remedy=remedy)
     kept, known = answers[common], scores[common]
     overall, drawn = _correlated(known, kept["human"], settings)
     by_group = {

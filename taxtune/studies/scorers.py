@@ -162,13 +162,9 @@ def tree_names(taxonomy: Taxonomy, which: str = "all", form: Callable[[str], str
 
 
 class Scorer(NamedTuple):
-    """A similarity that scores answers against the names of a tree's nodes.
+    """A similarity that scores answers against the names of a tree's nodes, and its name and specification.
 
-    Attributes:
-        name: As it is printed: "ROUGE", "all-MiniLM-L6-v2".
-        spec: Its specification.
-        similarity: A mapper's similarity; a measure is a `MeasureSimilarity`.
-        names: The names that it compares answers with.
+    A measure is a `MeasureSimilarity`.
     """
 
     name: str
@@ -179,10 +175,7 @@ class Scorer(NamedTuple):
     def tables(
         self, texts: Sequence[str], form: Callable[[str], str] = str
     ) -> Iterator[tuple[Sequence[str], FloatMatrix]]:
-        """Yields distinct texts, some at a time, with their scores of shape (texts, nodes), NaN where there is none.
-
-        A text is passed through `form` before it is scored.
-        """
+        """Yields texts, some at a time, with the scores of their `form`, shape (texts, nodes); NaN is unscored."""
         score = getattr(self.similarity, "table", self.similarity.scores)
         with track(self.name, len(texts)) as task:
             for start in range(0, len(texts), _BATCH):
@@ -192,13 +185,9 @@ class Scorer(NamedTuple):
 
 
 def make_scorers(texts: Sequence[str], names: NodeNames, settings: ModelSettings, *, measures: bool) -> list[Scorer]:
-    """Returns the scorers of measures or of a mapper's similarities, each "SPEC" or "NAME=SPEC".
+    """Returns the scorers of `measures` or of a mapper's similarities, each "SPEC" or "NAME=SPEC".
 
-    Args:
-        texts: What they are; "lexical" is always the mapper's similarity.
-        names: The names that answers are compared with.
-        settings: Where models run.
-        measures: Whether they are measures (`taxtune.metrics.registry`) or similarities (`taxtune.mapping`).
+    "lexical" is always the mapper's similarity; `names` are what answers are compared with.
 
     Raises:
         TaxtuneError: If there is no such measure or similarity, a measure is a judge, two have the same name, or a
