@@ -114,7 +114,7 @@ def run(settings: CorrelationSettings) -> StudyReport:
         },
         tables=_tables(taxonomy, pairs, measures, names, taus),
         figures={"correlation": partial(_draw, curves, taus, names)} if len(curves) else {},
-        notes=_notes(pairs, measures, taus),
+        notes=_notes(measures, taus),
         data={"correlations": taus.to_dict("records"), "curves": curves.to_dict("records")},
     )
 
@@ -373,18 +373,11 @@ def _tables(
     )
 
 
-def _notes(pairs: pd.DataFrame, measures: Sequence[Measure], taus: pd.DataFrame) -> tuple[str, ...]:
+def _notes(measures: Sequence[Measure], taus: pd.DataFrame) -> tuple[str, ...]:
     notes = [note for measure in measures for note in measure.notes]
     for one in taus[taus["unscored"] > 0].to_dict("records"):
         pairs_of = f"{one['unscored']:,} of {one['unscored'] + one['n']:,} pairs for {_METRICS[one['metric']]}"
         notes.append(f"{one['measure']}: {pairs_of} are unscored and left out.")
-    for metric, values in pairs.groupby("metric")["value"]:
-        constant = taus.loc[(taus["metric"] == metric) & taus["tau"].isna(), "measure"]
-        shown = _METRICS[str(metric)]
-        if values.nunique() == 1:
-            notes.append(f"{shown} is {values.iloc[0]:.3f} for all pairs drawn, so nothing can correlate with it.")
-        elif len(constant):
-            notes.append(f"No correlation with {shown}: all pairs have the same score under {', '.join(constant)}.")
     printed = set(published("paper1-table1")["measure"])
     for measure in measures:
         kind, model = split_spec(measure.name)

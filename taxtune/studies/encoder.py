@@ -333,9 +333,8 @@ def _kind_table(name: str, kind: str, scores: pd.DataFrame) -> Table:
     keys = ["way", "level", "n", *(["classes", "largest"] if language else []), "encoder"]
     some = scores[scores["kind"] == kind]
     wide = some.pivot(index=keys, columns="metric", values=["estimate", "low", "high"])
-    cells = {shown: wide["estimate", metric] for metric, shown in _NAMES.items() if metric in ("hp", "hr")}
-    for metric, shown, short in (("hf", "hF", "hF"), ("accuracy", "accuracy", "acc.")):
-        cells |= {shown: wide["estimate", metric]} | {f"{short} {end}": wide[end, metric] for end in ("low", "high")}
+    ends = {"estimate": "", "low": " low", "high": " high"}
+    cells = {f"{shown}{end}": wide[value, metric] for metric, shown in _NAMES.items() for value, end in ends.items()}
     table = pd.DataFrame(cells).reindex(pd.MultiIndex.from_frame(some[keys].drop_duplicates())).reset_index()
     if not language:
         return frame_table(name, f"Text: {kind}", table.rename(columns={"way": "placed by"}))

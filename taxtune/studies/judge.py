@@ -262,7 +262,7 @@ def judge_answers(
         figures={"correlations": figure},
         notes=(
             *notes,
-            *_notes(overall["Spearman ρ"], drawn, unscored, common, kept["human"]),
+            *_notes(overall["Spearman ρ"], drawn, unscored, common),
             *(n if n.startswith(r.name) else f"{r.name}: {n}" for r in raters for n in r.measure.notes),
         ),
         data={"groups": groups.to_dict("records"), "answers": records},
@@ -297,18 +297,12 @@ def _drawn(overall: pd.DataFrame, groups: Mapping[str, pd.DataFrame]) -> pd.Data
     return pd.concat(parts).rename_axis("name").reset_index()
 
 
-def _notes(
-    rho: pd.Series[float], drawn: FloatArray, unscored: pd.Series[int], common: pd.Series[bool], human: pd.Series[float]
-) -> list[str]:
+def _notes(rho: pd.Series[float], drawn: FloatArray, unscored: pd.Series[int], common: pd.Series[bool]) -> list[str]:
     notes = []
     if not common.all():
         causes = ", ".join(f"{name} {count:,}" for name, count in unscored.items() if count)
         left_out = f"{int((~common).sum()):,} of {len(common):,} answers are left out"
         notes.append(f"{left_out} because not every measure scored them (unscored: {causes}).")
-    silent = unscored.index[unscored == len(common)]
-    notes += [f"{name} scored no answer, so it has no correlation." for name in silent]
-    if human.nunique() == 1:
-        notes.append("The human ratings are all the same, so correlations are undefined.")
     constant = dict(zip(rho.index, np.isnan(drawn).sum(axis=0), strict=True))
     return notes + [
         f"{name}: constant in {constant[name]:,} of {len(drawn):,} resamples, which are left out of its interval."
