@@ -283,14 +283,10 @@ def _draw(curves: pd.DataFrame, taus: pd.DataFrame, names: Mapping[str, str]) ->
 
 
 def kendall(x: ArrayLike, y: ArrayLike) -> dict[str, float]:
-    """Returns Kendall's τ-b, its 95 % interval, its two-sided p-value (at least `LEAST_P`) and the number of pairs.
+    """Returns Kendall's τ-b of n pairs of values, its 95 % interval, its two-sided p-value (at least `LEAST_P`) and n.
 
     τ and p are SciPy's. The interval is τ ± 1.96 standard errors of the delta method and supposes independent examples;
     it is NaN where both variables have more than 5,000 values. All is NaN where a variable is constant.
-
-    Args:
-        x: Values, shape (n,), none of them NaN.
-        y: As many values.
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     n = len(x)

@@ -44,8 +44,7 @@ class Levels(NamedTuple):
 def tree_levels(taxonomy: Taxonomy, by: str = "auto") -> Levels:
     """Returns the levels of a tree by "rank", "depth", or "auto": ranks where at least half of the nodes have one.
 
-    Raises:
-        DataError: If no node has a rank and `by` is "rank".
+    Raises a DataError if no node has a rank and `by` is "rank".
     """
     ranked = sum(rank is not None for rank in taxonomy.ranks)
     if by == "rank" and not ranked:

@@ -359,7 +359,6 @@ def _draw_arrows(arrows: pd.DataFrame) -> Figure:
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(5.6, 4.8))
     axes = figure.add_subplot()
@@ -388,9 +387,6 @@ def _draw_arrows(arrows: pd.DataFrame) -> Figure:
         handles.append(Line2D([], [], marker=marker, ms=size, color=colour, mec=PAPER, lw=1.5))
         name = cut(f"{y['model']}: {y['to']}", _LONGEST)
         labels.append(f"{name}\nhP {y['end']:.3f}, hR {x['end']:.3f}")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter("{x:.2f}")
     axes.set_xlabel("hierarchical recall, hR")
     axes.set_ylabel("hierarchical precision, hP")
     axes.legend(handles, labels, alignment="left", loc="upper left", bbox_to_anchor=(1.13, 1.02), labelspacing=0.75)

@@ -58,13 +58,10 @@ _BATCH = 256
 
 
 class AnnotatedAnswers(NamedTuple):
-    """Answers that people have placed.
+    """Answers that people have placed, notes on them, and file, row and reason of each row that is left out.
 
-    Attributes:
-        frame: One row per answer: row (its line in the file, from 1), answer, target (a node), acceptable (a set of
-            nodes, the target included) and style (None where the file has none).
-        notes: Exclusions and other things to know, with their counts.
-        excluded: File, row and reason of each row that is left out.
+    `frame` has one row per answer: row (its line in the file, from 1), answer, target (a node), acceptable (a set of
+    nodes, the target included) and style (None where the file has none).
     """
 
     frame: pd.DataFrame
