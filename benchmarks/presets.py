@@ -26,7 +26,7 @@ from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.mapping.paper import PaperAlgorithm, top_k
 from taxtune.metrics.hierarchical import harmonic_mean, precision_recall
 from taxtune.metrics.registry import make_measure
-from taxtune.studies.mapping.scorers import MeasureSimilarity
+from taxtune.studies.scorers import MeasureSimilarity
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 
 INAT, IMAGENET = "inat21/inat2021-categories.csv", "imagenet/simple_imagenet_hierarchy_with_labels.json"

@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import click
 import networkx as nx
 import typer
 
@@ -23,9 +22,9 @@ def lines(paths: list[Path]) -> int:
     return sum(len(path.read_text().splitlines()) for path in paths)
 
 
-def leaf_commands(command: click.Command) -> list[click.Command]:
-    children = getattr(command, "commands", {})
-    return [leaf for child in children.values() for leaf in leaf_commands(child)] if children else [command]
+def leaf_commands(command: Any) -> list[Any]:
+    children = command.list_commands(None) if hasattr(command, "list_commands") else ()
+    return [leaf for name in children for leaf in leaf_commands(command.get_command(None, name))] or [command]
 
 
 def recipe_keys(schema: dict[str, Any], definitions: dict[str, Any], seen: frozenset[str] = frozenset()) -> set[str]:

@@ -20,7 +20,7 @@ from fieldguide.draw import make_dataset
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig, Stage, make_similarity
 from taxtune.metrics.registry import make_measure
-from taxtune.studies.mapping.scorers import MeasureSimilarity
+from taxtune.studies.scorers import MeasureSimilarity
 from taxtune.taxonomy import read_taxonomy
 from tests.tuning.toy import make_parts, tuned
 

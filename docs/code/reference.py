@@ -131,10 +131,10 @@ def commands_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    children = getattr(command, "commands", {})
-    for child, inner in children.items():
-        yield from commands(inner, f"{name} {child}")
+def commands(command: Any, name: str) -> Iterator[tuple[str, click.Command]]:
+    children = command.list_commands(None) if hasattr(command, "list_commands") else ()
+    for child in children:
+        yield from commands(command.get_command(None, child), f"{name} {child}")
     if not children:
         yield name, command
 

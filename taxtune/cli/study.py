@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from taxtune.options import JsonOption, JsonRowsOption, OutOption, check_out
 from taxtune.studies import STUDIES
@@ -18,8 +19,26 @@ from taxtune.studies.settings import Declared, Settings, declarations
 
 __all__ = ["study_app", "study_command"]
 
+
+class _Studies(TyperGroup):
+    """Imports a study when its command is used: each needs pandas, and `taxtune --help` answers at once."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(STUDIES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in STUDIES:
+            return None
+        one = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        one.command(cmd_name)(study_command(cmd_name))
+        return typer.main.get_command(one)
+
+
 study_app = typer.Typer(
-    name="study", help="Run the papers' experiments on your data: tables, figures, JSON.", no_args_is_help=True
+    name="study",
+    cls=_Studies,
+    help="Run the papers' experiments on your data: tables, figures, JSON.",
+    no_args_is_help=True,
 )
 
 
@@ -59,20 +78,12 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _annotation(declared: Declared) -> Any:
     """Returns the type that Typer reads: text for enumerations and objects, a list for options that repeat."""
-    kind = declared.type
-    origin = get_origin(kind)
-    if origin is tuple:
-        kind = list[_plain(get_args(kind)[0])]  # type: ignore[misc]
-    elif isinstance(origin, type) and issubclass(origin, Mapping):
-        kind = list[str]
-    else:
-        kind = _plain(kind)
-    return Annotated[kind | None if declared.optional or get_origin(kind) is list else kind, declared.info]
-
-
-def _plain(kind: Any) -> Any:
-    return str if kind is Any or get_origin(kind) is Literal else kind
-
-
-for study_name in STUDIES:
-    study_app.command(study_name)(study_command(study_name))
+    kind, origin = declared.type, get_origin(declared.type)
+    repeats = isinstance(origin, type) and issubclass(origin, tuple | Mapping)
+    if repeats:
+        kind = get_args(kind)[0]
+    if kind is Any or get_origin(kind) is Literal:
+        kind = str
+    if repeats:
+        kind = list[kind]  # type: ignore[valid-type]
+    return Annotated[kind | None if declared.optional or repeats else kind, declared.info]

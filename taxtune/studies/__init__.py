@@ -1,10 +1,9 @@
-"""The papers' experiments: a package a study, which `run` or `taxtune study NAME` (or `taxtune score diagnose`) runs.
+"""The papers' experiments: a module or package a study, which `run`, `taxtune study NAME` or `score diagnose` runs.
 
     report = taxtune.studies.run("correlation", taxonomy="tree.csv", measure=["rouge-1", "meteor"], pairs=10_000)
     report.tables[0].records()
 
-A package holds the study's settings and its `run`; in it `study.py` computes and `figure.py` draws. What several
-studies share lies beside the packages.
+Each holds the study's settings and its `run`. What several studies share lies beside them.
 """
 
 from __future__ import annotations

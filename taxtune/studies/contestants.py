@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from taxtune.answers import AnswerRow, AnswerTable, split_by
 from taxtune.answers.read import align, excluded_records
 from taxtune.answers.scores import as_child
+from taxtune.answers.scores import place_texts as answers_placed
 from taxtune.errors import DataError
 from taxtune.metrics.consensus import Cider
+from taxtune.metrics.hierarchical import score
 from taxtune.metrics.registry import Measure, name_scores
-from taxtune.studies.scoring import place_texts, target_names
-from taxtune.studies.settings import ContestantSettings, needs_question
+from taxtune.studies.settings import ContestantSettings, check_inputs
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
-    from taxtune.mapping import Mapper
+    from taxtune.mapping import Mapper, Placement
 
 __all__ = [
     "COUNTS",
@@ -30,11 +32,15 @@ __all__ = [
     "check_headings",
     "check_measures",
     "gather",
+    "measure_notes",
+    "missing_note",
     "named_paths",
     "place_answers",
+    "place_texts",
     "question_of",
     "read_tables",
     "text_scores",
+    "trivial_answer",
     "with_guess",
 ]
 
@@ -93,30 +99,20 @@ def read_tables(
 def with_guess(answers: AnswerTable, guess: str) -> AnswerTable:
     """Returns the same rows with one guess, or several joined by ", ", as the answer.
 
-    A single text with commas ("Boxer, Bulldog") is read as a list. A row with fewer guesses has no answer and is
-    counted as missing; a row without any guess remains an answer that says nothing.
-
-    Args:
-        answers: The rows.
-        guess: "2" for the second guess alone, "top-3" for the first three joined, "all" for all of them joined.
-
-    Raises:
-        DataError: If there is no such choice.
+    `guess` is "2" for the second guess alone, "top-3" for the first three joined, "all" for all of them joined; a
+    DataError says that there is no such choice. A single text with commas ("Boxer, Bulldog") is read as a list. A row
+    with fewer guesses has no answer and is counted as missing; a row without any remains an answer that says nothing.
     """
     chosen = _guess_range(guess)
     rows = []
-    missing = 0
     for row in answers.rows:
         guesses = row.guesses
         if len(guesses) == 1:
             guesses = tuple(part.strip() for part in guesses[0].split(",") if part.strip()) or guesses
-        answer = row.answer if not guesses else ", ".join(guesses[chosen]) or None
-        missing += answer is None and row.answer is not None
-        rows.append(replace(row, answer=answer))
-    notes = answers.notes
-    if missing:
-        notes += (f"{answers.file}: {missing:,} of {len(rows):,} rows have no guess {guess} and count as missing",)
-    return replace(answers, rows=tuple(rows), notes=notes)
+        rows.append(replace(row, answer=", ".join(guesses[chosen]) or None if guesses else row.answer))
+    missing = sum(new.answer is None and row.answer is not None for new, row in zip(rows, answers.rows, strict=True))
+    note = f"{answers.file}: {missing:,} of {len(rows):,} rows have no guess {guess} and count as missing"
+    return replace(answers, rows=tuple(rows), notes=(*answers.notes, *([note] if missing else [])))
 
 
 def _guess_range(guess: str) -> slice:
@@ -158,32 +154,32 @@ def gather(groups: Sequence[Mapping[tuple[str, str], AnswerTable]], settings: Co
     rows: list[tuple[Any, ...]] = []
     notes: list[str] = []
     matches = []
-    column = settings.question_column
     for tables in groups:
         named = {":".join(filter(None, key)): table for key, table in tables.items()}
         aligned = align(named, settings.rows)
         matches.append(aligned)
         notes += [note for table in named.values() for note in table.notes] + list(aligned.notes)
-        for (model, prompt), (name, some) in zip(tables, aligned.rows.items(), strict=True):
-            for row in some:
-                rows.append((model, prompt, row.answer, row.target, question_of(name, row, column)))
+        for key, (name, some) in zip(tables, aligned.rows.items(), strict=True):
+            asked = (question_of(name, row, settings.question_column) for row in some)
+            rows += [(*key, row.answer, row.target, question) for row, question in zip(some, asked, strict=True)]
     answers = pd.DataFrame(rows, columns=["model", "prompt", "answer", "target", "question"], dtype=object)
+    excluded = excluded_records((table for tables in groups for table in tables.values()), matches)
     # Parts of one file have the same notes.
-    return Contest(
-        answers.astype({"target": np.int64}),
-        list(dict.fromkeys(notes)),
-        excluded_records((table for tables in groups for table in tables.values()), matches),
-    )
+    return Contest(answers.astype({"target": np.int64}), list(dict.fromkeys(notes)), excluded)
+
+
+def place_texts(mapper: Mapper, texts: Iterable[str]) -> dict[str, Placement]:
+    """Returns the placement of each distinct text; raises a MapperError if the mapper's similarity needs images."""
+    # Sorted, so that batches, and with them the last digits of an encoder's scores, do not depend on the order.
+    distinct = sorted(set(texts))
+    return dict(zip(distinct, answers_placed(mapper, distinct), strict=True))
 
 
 def place_answers(mapper: Mapper, answers: pd.DataFrame) -> pd.DataFrame:
-    """Returns the answers with their placements, each distinct text placed once.
+    """Returns the answers with their placements, each distinct text placed once; errors as for `place_texts`.
 
     The columns added are node (-1 where there is no answer), as_child (scored as a child of the root that is never
     right), abstained and off_tree.
-
-    Raises:
-        MapperError: If the mapper's similarity needs images.
     """
     placed = place_texts(mapper, answers["answer"].dropna())
     own = [placed.get(answer) for answer in answers["answer"]]
@@ -206,16 +202,9 @@ def answer_counts(placed: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def check_measures(measures: Sequence[str | Measure], question_column: str | None) -> None:
-    """Checks that files of answers hold the inputs of measures, before a model is loaded.
-
-    Raises:
-        DataError: If one needs the question and no column with it was named.
-    """
-    for measure in measures:
-        if question_column is None and needs_question(measure):
-            name = (measure if isinstance(measure, str) else measure.name).partition(":")[0]
-            remedy = "Give the column with the prompts with --question-column."
-            raise DataError(f"The measure {name} needs the prompt that was asked.", remedy=remedy)
+    """Checks that files of answers hold the inputs of measures; raises the errors of `check_inputs`."""
+    remedy = "Give the column with the prompts with --question-column."
+    check_inputs(measures, "files of answers", questions=question_column is not None, remedy=remedy)
 
 
 def check_headings(measures: Sequence[Measure], reserved: Sequence[str] = ()) -> None:
@@ -248,10 +237,14 @@ def text_scores(
         answers: Columns answer, target and question, as in `Contest`.
         measure: The measure.
         taxonomy: The tree of the targets.
-        reference: The names of a target that an answer is compared with, see `target_names`; the best one counts.
+        reference: The names of a target that an answer is compared with, of which the best one counts: "common-name"
+            for the preferred one, "label", or "any-name" for all.
         read: The part of an answer that is compared; by default all of it.
     """
-    names = {target: target_names(taxonomy, target, reference) for target in answers["target"].unique().tolist()}
+    names: dict[int, tuple[str, ...]] = {}
+    for target in answers["target"].unique().tolist():
+        own = taxonomy.names(target) if reference == "any-name" else [taxonomy.common_name(target)]
+        names[target] = (taxonomy.labels[target],) if reference == "label" else tuple(own)
     if isinstance(measure, Cider):
         # One document per target, so that a model's score does not depend on the answers of the others.
         measure.fit(list(names.values()))
@@ -263,3 +256,35 @@ def text_scores(
     wanted = [names[target] for target in distinct["target"]]
     scores = np.asarray(name_scores(measure, distinct["answer"].tolist(), wanted, questions=questions), dtype=float)
     return pd.Series(scores[same.ngroup()], index=given.index, dtype=float).reindex(answers.index)
+
+
+# -- notes ------------------------------------------------------------------------------------------------------------
+
+
+def missing_note(missing: int, scored: str) -> list[str]:
+    """Returns a sentence on missing answers and what the scores are over instead; none if all answers are there."""
+    count = f"{missing:,} answer{' is' if missing == 1 else 's are'} missing (a failed call, or no such guess)."
+    return [f"{count} Missing answers do not count as zero: {scored}."] if missing else []
+
+
+def trivial_answer(taxonomy: Taxonomy, targets: NDArray[np.int64], name: str | None = None) -> str:
+    """Returns a sentence on the scores of always answering the lowest common ancestor of the targets, shape (n,).
+
+    That answer is never wrong and needs no picture, so every hP and hF must be compared with it. `name` is the data set
+    of the targets, where there are several.
+    """
+    node = taxonomy.common_ancestor(np.unique(targets).tolist())
+    scores = score(taxonomy, np.full(len(targets), node), targets)
+    return (
+        f"{'' if name is None else f'{name}: '}Always answering {taxonomy.labels[node]!r}, the lowest node above all "
+        f"targets, would have hP {scores.hp:.3f}, hR {scores.hr:.3f}, hF {scores.hf:.3f}."
+    )
+
+
+def measure_notes(measures: Iterable[Measure]) -> list[str]:
+    """Returns the notes of measures, each with the heading of its measure in front."""
+    return [
+        note if note.startswith(measure.label) else f"{measure.label}: {note}"
+        for measure in measures
+        for note in measure.notes
+    ]

@@ -41,15 +41,11 @@ _DECIMALS = 5
 
 
 def make_encoder(spec: str, settings: Any) -> TextEncoder:
-    """Returns the encoder "sentence:MODEL", "clip:MODEL" or a model as open_clip names it.
+    """Returns the encoder "sentence:MODEL", or a CLIP model as `make_clip` takes it; raises the same errors.
 
     Args:
         spec: The encoder.
         settings: Settings of a study or of measures, with `device`, `cache_dir` and `batch_size`.
-
-    Raises:
-        ModelError: If its model cannot be loaded.
-        MissingExtraError: If its package is not installed.
     """
     kind, _, model = spec.partition(":")
     if kind != "sentence" or not model:
@@ -60,35 +56,24 @@ def make_encoder(spec: str, settings: Any) -> TextEncoder:
 
 
 def make_clip(spec: str, settings: Any) -> ClipEncoder:
-    """Returns the CLIP model "clip:MODEL" or a model as open_clip names it; see `make_encoder`.
+    """Returns the CLIP model "clip:MODEL" or a model as open_clip names it.
 
     Raises:
         ModelError: If it cannot be loaded.
-        MissingExtraError: If open_clip is not installed.
+        MissingExtraError: If its package is not installed.
     """
     from taxtune.encoders.clip import ClipEncoder
 
-    return ClipEncoder(
-        spec.removeprefix("clip:") or spec,
-        device=settings.device,
-        cache_dir=settings.cache_dir,
-        batch_size=settings.batch_size,
-    )
+    model = spec.removeprefix("clip:") or spec
+    return ClipEncoder(model, device=settings.device, cache_dir=settings.cache_dir, batch_size=settings.batch_size)
 
 
 def read_images(path: Path, taxonomy: Taxonomy, part: Domain | None, root: Path | None, **more: Any) -> list[Example]:
     """Returns the images of a manifest (image, label), a folder with one folder per class, or iNaturalist's JSON.
 
-    Args:
-        path: The file or folder.
-        taxonomy: The tree of the labels.
-        part: The domain that the tree is a part of; images elsewhere are left out. None where it is the whole.
-        root: The folder that a manifest's image names are relative to; None for that of the file.
-        **more: As `taxtune.data.load_examples` takes it.
-
-    Raises:
-        DataError: If the source is malformed or a label is not on the tree.
-        ImageError: If an image is missing.
+    Images outside `part`, the domain that the tree is a part of, are left out; `root` is the folder that a manifest's
+    image names are relative to, by default its own. Other arguments and the errors are those of
+    `taxtune.data.load_examples`.
     """
     from taxtune.data import load_examples
 
@@ -113,18 +98,15 @@ def read_label_prompts(name: str) -> tuple[str, ...]:
     if not path.is_file():
         remedy = f"Use {', '.join(known)} or the name of a file."
         raise DataError("Unknown prompt templates.", value=name, remedy=remedy)
-    templates: dict[str, None] = {}
-    for row, line in enumerate(read_text(path, error=DataError, what="prompt template").splitlines(), start=1):
-        template = line.strip()
-        if not template or template.startswith("#"):
-            continue
+    lines = [line.strip() for line in read_text(path, error=DataError, what="prompt template").splitlines()]
+    templates = {row: line for row, line in enumerate(lines, start=1) if line and not line.startswith("#")}
+    if not templates:
+        raise DataError("The file contains no prompt template.", file=path, remedy=f"Write one per line, with {_SLOT}.")
+    for row, template in templates.items():
         if _SLOT not in template:
             message = f"The template does not contain {_SLOT}."
             raise DataError(message, file=path, row=row, value=template, remedy="Add it.")
-        templates[template] = None
-    if not templates:
-        raise DataError("The file contains no prompt template.", file=path, remedy=f"Write one per line, with {_SLOT}.")
-    return tuple(templates)
+    return tuple(dict.fromkeys(templates.values()))
 
 
 def label_texts(taxonomy: Taxonomy) -> list[str]:
@@ -190,7 +172,7 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 
 # Nouns whose plural no rule gives; the last word of a name is looked up.
 _PLURALS = {
-    "goose": "geese", "mongoose": "mongooses", "mouse": "mice", "dormouse": "dormice", "louse": "lice", "foot": "feet",
+    "mongoose": "mongooses", "goose": "geese", "mouse": "mice", "dormouse": "dormice", "louse": "lice", "foot": "feet",
     "tooth": "teeth", "ox": "oxen", "child": "children", "man": "men", "woman": "women", "person": "people",
     "wolf": "wolves", "calf": "calves", "leaf": "leaves", "loaf": "loaves", "knife": "knives", "half": "halves",
     "cactus": "cacti", "fungus": "fungi", "larva": "larvae", "alga": "algae",
@@ -201,23 +183,18 @@ _SAME = ("fish", "deer", "sheep", "moose", "species", "series", "grouse", "bison
 
 def plural(name: str) -> str:
     """Returns an English name in the plural, by rule; what seems to be a plural or no English stays as it is."""
-    head, space, last = name.rpartition(" ")
-    return head + space + _plural_word(last)
-
-
-def _plural_word(word: str) -> str:
+    head, space, word = name.rpartition(" ")
     lower = word.lower()
     if not lower[-1:].isascii() or not lower[-1:].isalpha():
-        return word
+        return name
+    before = head + space
     if lower.endswith("man") and len(word) > 5 and not lower.endswith(_NO_MEN):
-        return word[:-2] + "en"
+        return f"{before}{word[:-2]}en"
     for singular, several in _PLURALS.items():
         if lower == singular or (len(singular) > 3 and lower.endswith(singular)):
-            return word[: len(word) - len(singular)] + (several.title() if word == singular.title() else several)
+            return before + word[: -len(singular)] + (several.title() if word == singular.title() else several)
     if lower.endswith(_SAME) or (lower.endswith("s") and not lower.endswith(("ss", "us", "is"))):
-        return word
-    if lower.endswith(("s", "x", "z", "ch", "sh")):
-        return word + "es"
-    if lower.endswith("y") and len(word) > 1 and lower[-2] not in "aeiou":
-        return word[:-1] + "ies"
-    return word + "s"
+        return name
+    if lower.endswith("y") and lower[-2:-1] not in "aeiou":
+        return f"{name[:-1]}ies"
+    return name + ("es" if lower.endswith(("s", "x", "z", "ch", "sh")) else "s")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -51,10 +51,10 @@ __all__ = [
     "Settings",
     "TextMeasureSettings",
     "TreeSettings",
+    "check_inputs",
     "check_once",
     "check_written",
     "declarations",
-    "needs_question",
 ]
 
 
@@ -69,7 +69,7 @@ NOT_RECORDED = Recorded(None)
 
 
 class Declared(NamedTuple):
-    """A field of the settings: its type without None and metadata, and what its annotation says of the option."""
+    """A field of the settings: its type without None, and what its annotation says of the option and the record."""
 
     name: str
     type: Any
@@ -87,11 +87,7 @@ class Declared(NamedTuple):
         return names[0].split("/")[0] if names else f"--{self.name.replace('_', '-')}"
 
     def checked(self, value: Any) -> Any:
-        """Returns a value in the field's type.
-
-        Raises:
-            DataError: If it is not one of the allowed values, or out of range.
-        """
+        """Returns a value in the field's type; raises a DataError if it is not an allowed one, or out of range."""
         if value is None and self.optional:
             return None
         origin = get_origin(self.type)
@@ -103,32 +99,30 @@ class Declared(NamedTuple):
             return dict(value) if isinstance(value, Mapping) else options.pairs(value, self.option)
         if self.type is Path:
             return Path(value)
-        low, high = self.info.min, self.info.max
-        if low is not None and not value >= low:
-            raise DataError(f"{self.option} must be at least {low}.", value=value)
-        if high is not None and not value <= high:
-            raise DataError(f"{self.option} must be at most {high}.", value=value)
+        for word, bound, sign in (("least", self.info.min, 1), ("most", self.info.max, -1)):
+            if bound is not None and not sign * value >= sign * bound:
+                raise DataError(f"{self.option} must be at {word} {bound}.", value=value)
         return value
 
 
 def declarations(settings: type[Settings]) -> dict[str, Declared]:
     """Returns the fields of a class of settings by name: required ones first, then its own, then inherited ones."""
     hints, own = get_type_hints(settings, include_extras=True), inspect.get_annotations(settings)
-    declared = [_declared(field, hints[field.name]) for field in fields(settings)]
+    declared = []
+    for one in fields(settings):
+        kind, *more = get_args(hints[one.name])
+        # A type may be narrowed beside the option that several share: Annotated[Literal["error"], OffTreeOption].
+        metadata = [
+            part for item in more for part in (get_args(item)[1:] if get_origin(item) is Annotated else (item,))
+        ]
+        optional = get_origin(kind) in (Union, types.UnionType)
+        if optional:
+            kind = next(part for part in get_args(kind) if part is not type(None))
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        info = next(item for item in metadata if isinstance(item, OptionInfo | ArgumentInfo))
+        key = next((item.key for item in metadata if isinstance(item, Recorded)), one.name)
+        declared.append(Declared(one.name, kind, optional, default, info, key))
     return {one.name: one for one in sorted(declared, key=lambda d: (d.default is not MISSING, d.name not in own))}
-
-
-def _declared(field: Field[Any], hint: Any) -> Declared:
-    kind, *more = get_args(hint)
-    # A type may be narrowed beside the option that several share: Annotated[Literal["error"], options.OffTreeOption].
-    metadata = [part for item in more for part in (get_args(item)[1:] if get_origin(item) is Annotated else (item,))]
-    optional = get_origin(kind) in (Union, types.UnionType)
-    if optional:
-        kind = next(part for part in get_args(kind) if part is not type(None))
-    default = field.default if field.default_factory is MISSING else field.default_factory()
-    info = next(item for item in metadata if isinstance(item, OptionInfo | ArgumentInfo))
-    key = next((item.key for item in metadata if isinstance(item, Recorded)), field.name)
-    return Declared(field.name, kind, optional, default, info, key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,10 +160,8 @@ class TreeSettings(Settings):
     def read_tree(self, *, names: bool = True) -> tuple[Taxonomy, Domain | None]:
         """Returns the tree of the study, and the domain that it is a part of; None where it is the whole taxonomy.
 
-        With `names`, a tree that is read from a file gets the English names that come with taxtune.
-
-        Raises:
-            TaxonomyError: If the file cannot be read, or there is no such node or nothing below it.
+        With `names`, a tree from a file gets the English names that come with taxtune. Raises a TaxonomyError if the
+        file cannot be read, or there is no such node or nothing below it.
         """
         from taxtune.taxonomy.domain import read_part
 
@@ -188,7 +180,7 @@ class ModelSettings(Settings):
     cache_dir: Annotated[Path | None, options.CacheDirOption, NOT_RECORDED] = None
 
     def measure_settings(self) -> MeasureSettings:
-        """Returns the settings that all measures share."""
+        """The settings that all measures share."""
         from taxtune.metrics.registry import MeasureSettings
 
         names = ("device", "batch_size", "cache_dir", "api_base", "concurrency")
@@ -266,16 +258,9 @@ class AnswerSettings(Settings):
     def read_answers(
         self, path: str | Path, taxonomy: Taxonomy, part: Domain | None = None, by: Sequence[str] = ()
     ) -> AnswerTable:
-        """Returns the rows of a file on a tree, or on a part of one.
+        """Returns the rows of a file on a tree, or on a part of one; raises a DataError if it cannot be used.
 
-        Args:
-            path: The file.
-            taxonomy: The tree of the targets.
-            part: The domain that the tree is a part of; None where it is the whole.
-            by: Columns that tell several models or prompts in the file apart.
-
-        Raises:
-            DataError: If the file cannot be used.
+        `by` are columns that tell several models or prompts in the file apart.
         """
         from taxtune.answers import AnswerSchema, read_answers
 
@@ -297,15 +282,30 @@ class ContestantSettings(TextMeasureSettings, MapperSettings, AnswerSettings, Tr
     seed: options.SeedOption = 0
 
 
-def needs_question(measure: str | Measure) -> bool:
-    """Tells whether a measure needs the question besides texts, without loading its model.
+def check_inputs(
+    measures: Iterable[str | Measure], what: str, *, questions: bool = False, remedy: str = "Remove it."
+) -> None:
+    """Checks that there are the inputs of measures besides texts, before a model is loaded.
+
+    Args:
+        measures: The measures, or their specifications.
+        what: What is measured, for the message.
+        questions: Whether it has questions.
+        remedy: What to do about a measure that needs questions.
 
     Raises:
-        DataError: If there is no such measure.
+        DataError: If a measure needs what there is not, or there is no such measure.
     """
     from taxtune.metrics.registry import split_spec
 
-    return split_spec(measure)[0].needs_question if isinstance(measure, str) else measure.needs_questions
+    for measure in measures:
+        if isinstance(measure, str):
+            kind, _ = split_spec(measure)
+            name, asks = kind.kind, kind.needs_question
+        else:
+            name, asks = measure.name, measure.needs_questions
+        if asks and not questions:
+            raise DataError(f"The measure {name} needs questions, which {what} do not have.", remedy=remedy)
 
 
 def check_written(path: Path | None, option: str, ending: str, inputs: Iterable[Any]) -> None:

@@ -31,7 +31,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """Runs a command in a folder with a tree and answers, and returns what it prints as JSON."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("taxtune.mapping.Mapper", BicycleMapper)
-    monkeypatch.setattr("taxtune.studies.mapping.study.Mapper", BicycleMapper)
+    monkeypatch.setattr("taxtune.studies.mapping.Mapper", BicycleMapper)
     (tmp_path / "tree.csv").write_text(TAXONOMY)
     (tmp_path / "answers.csv").write_text(ANSWERS)
 

@@ -84,6 +84,7 @@ def test_names_of_nodes_and_models(tmp_path: Path) -> None:
         ("butterfly", "butterflies"), ("Snow Goose", "Snow Geese"), ("harvestman", "harvestmen"), ("ducks", "ducks"),
         ("catfish", "catfish"), ("walrus", "walruses"), ("苍鹭", "苍鹭"), ("spectacled caiman", "spectacled caimans"),
         ("", ""), ("Type 2", "Type 2"), ("dormouse", "dormice"), ("fly", "flies"), ("person", "people"),
+        ("mongoose", "mongooses"),
     ],
 )  # fmt: skip
 def test_plurals(one: str, several: str) -> None:

@@ -13,8 +13,9 @@ import typer
 from taxtune.errors import DataError, MapperError
 from taxtune.studies import run
 from taxtune.studies.ranking import RankingSettings
-from taxtune.studies.settings import NOT_RECORDED, Recorded, Settings, TreeSettings, declarations, needs_question
+from taxtune.studies.settings import NOT_RECORDED, Recorded, Settings, TreeSettings, check_inputs, declarations
 from taxtune.taxonomy import Taxonomy
+from tests.cli.commands import run_command
 
 Shared = Annotated[str, typer.Option("--how", help="How.")]
 
@@ -59,6 +60,23 @@ def test_bad_values_are_refused(wrong: dict[str, Any], message: str) -> None:
         Made(files=(), **wrong)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--labels nonsense", ["--labels", "'nonsense'", "common, canonical"]),
+        ("--pairs 1", ["Invalid value for", "--pairs"]),
+        ("--draw steps", ["No such option", "--draw"]),
+    ],
+)
+def test_a_command_refuses_what_its_settings_refuse(
+    options: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(monkeypatch, "study", "correlation", "-t", "builtin:fieldguide", *options.split()) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert [word for word in words if word not in streams.err] == []
+
+
 def test_settings_of_trees_mappers_and_measures(birds: Taxonomy) -> None:
     tree, part = TreeSettings(taxonomy=birds, root="thrush").read_tree()
     assert part is not None
@@ -67,10 +85,10 @@ def test_settings_of_trees_mappers_and_measures(birds: Taxonomy) -> None:
     assert TreeSettings(taxonomy=birds).record()["taxonomy"] is None
     with pytest.raises(MapperError, match="no such preset"):
         RankingSettings(taxonomy=birds, preset="mine")
-    assert {spec: needs_question(spec) for spec in ("rouge-1", "lave:no/such")} == {
-        "rouge-1": False,
-        "lave:no/such": True,
-    }
+    check_inputs(["rouge-1"], "labels")
+    check_inputs(["lave:no/such"], "answers", questions=True)
+    with pytest.raises(DataError, match="lave needs questions, which labels"):
+        check_inputs(["lave:no/such"], "labels")
 
 
 def test_run_is_the_command_and_names_what_there_is() -> None:

@@ -43,10 +43,8 @@ from taxtune.metrics.statistics import (
 )
 from taxtune.report.output import Cell, StudyReport, Table, node_name
 from taxtune.report.scores import interval
-from taxtune.studies.contestants import check_measures, question_of, text_scores
-from taxtune.studies.figures import draw_dots
-from taxtune.studies.output import both_trees_table, frame_table
-from taxtune.studies.scoring import measure_notes, place_texts
+from taxtune.studies.contestants import check_measures, measure_notes, place_texts, question_of, text_scores
+from taxtune.studies.output import both_trees_table, draw_dots, frame_table
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:

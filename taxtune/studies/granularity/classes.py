@@ -34,9 +34,8 @@ from taxtune.studies.embedding import (
     shown_name,
     unit,
 )
-from taxtune.studies.figures import draw_dots
 from taxtune.studies.granularity.scores import ScoreMatrix, at_leaves
-from taxtune.studies.output import frame_table
+from taxtune.studies.output import draw_dots, frame_table
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:

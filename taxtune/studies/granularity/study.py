@@ -28,11 +28,10 @@ from taxtune.metrics.statistics import (
     resample_counts,
 )
 from taxtune.report.output import StudyReport, intervals_table
-from taxtune.studies.figures import draw_curves
 from taxtune.studies.granularity.classes import ask_models, coarse_cut, language_report, two_level, two_level_report
 from taxtune.studies.granularity.frequency import count_captions, frequency_report, read_captions
 from taxtune.studies.granularity.scores import ScoreMatrix, all_scores, at_leaves, check_targets, label_frame
-from taxtune.studies.output import frame_table
+from taxtune.studies.output import draw_curves, frame_table
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:

@@ -26,14 +26,15 @@ from taxtune.studies.contestants import (
     check_headings,
     check_measures,
     gather,
+    measure_notes,
+    missing_note,
     named_paths,
     place_answers,
     read_tables,
     text_scores,
+    trivial_answer,
 )
-from taxtune.studies.figures import draw_curves
-from taxtune.studies.output import both_trees_table, frame_table
-from taxtune.studies.scoring import measure_notes, missing_note, trivial_answer
+from taxtune.studies.output import both_trees_table, draw_curves, frame_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,3 +1,5 @@
+"""Which encoder places text best: the texts, their placements, and the evidence."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,10 +17,9 @@ from taxtune.mapping import Mapper, make_similarity
 from taxtune.mapping.normalize import fold_words
 from taxtune.report.output import StudyReport
 from taxtune.studies import run
-from taxtune.studies.encoder import EncoderSettings
-from taxtune.studies.encoder.study import MAPPER, NEAREST, NO_EVIDENCE, compare_encoders, place_all
-from taxtune.studies.encoder.texts import HELD_OUT, held_out_texts, template_texts, tree_levels, without_names
-from taxtune.studies.mapping.annotated import AnnotatedAnswers
+from taxtune.studies.encoder import MAPPER, NEAREST, NO_EVIDENCE, EncoderSettings, compare_encoders, place_all
+from taxtune.studies.level_texts import HELD_OUT, held_out_texts, template_texts, tree_levels, without_names
+from taxtune.studies.scorers import AnnotatedAnswers
 from taxtune.taxonomy import Taxonomy
 
 
@@ -303,6 +304,6 @@ def test_answers_that_people_have_placed(birds: Taxonomy, tmp_path: Path) -> Non
 def test_what_cannot_be_compared_is_refused_before_texts_are_placed(
     birds: Taxonomy, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], said: str
 ) -> None:
-    monkeypatch.setattr("taxtune.studies.encoder.study.nearest_nodes", lambda *_, **__: pytest.fail("placed"))
+    monkeypatch.setattr("taxtune.studies.encoder.nearest_nodes", lambda *_, **__: pytest.fail("placed"))
     with pytest.raises(TaxtuneError, match=said):
         run("encoder", **{"taxonomy": birds, **settings})

@@ -1,4 +1,4 @@
-"""Tests of comparing prompts in the hP-hR plane."""
+"""Comparing prompts in the hP-hR plane and by measures of text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from taxtune.errors import DataError
+from taxtune.errors import TaxtuneError
 from taxtune.metrics import hierarchical_sample, paired_bootstrap
 from taxtune.metrics.registry import FunctionMeasure
 from taxtune.report.drawing import save_figure
 from taxtune.report.output import StudyReport
-from taxtune.studies.prompts import PromptsSettings
-from taxtune.studies.prompts.study import compare_prompts
+from taxtune.studies import run
+from taxtune.studies.prompts import PromptsSettings, compare_prompts
 from taxtune.taxonomy import Taxonomy
 
 BLACKBIRD, ROBIN, MALLARD = 4, 5, 8
@@ -96,7 +96,7 @@ def test_the_baseline_is_the_first_prompt_or_the_named_one(birds: Taxonomy) -> N
     assert [row["to"] for row in records(prompts_study(birds, given, resamples=10), "arrows")] == ["b", "c"]
     named = prompts_study(birds, given, baseline="b", resamples=10)
     assert [(row["from"], row["to"]) for row in records(named, "arrows")] == [("b", "a"), ("b", "c")]
-    with pytest.raises(DataError, match=r"m has no prompt of the baseline's name.*'a', 'b', 'c'"):
+    with pytest.raises(TaxtuneError, match=r"m has no prompt of the baseline's name.*'a', 'b', 'c'"):
         prompts_study(birds, given, baseline="d")
 
 
@@ -109,7 +109,7 @@ def test_the_baseline_is_the_first_prompt_or_the_named_one(birds: Taxonomy) -> N
     ],
 )
 def test_what_cannot_be_compared_is_refused(birds: Taxonomy, prompts: dict[str, list[int]], message: str) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(TaxtuneError, match=message):
         prompts_study(birds, model(**prompts))
 
 
@@ -150,3 +150,60 @@ def test_arrows_of_no_length_draw(birds: Taxonomy, tmp_path: Path) -> None:
     perfect = (BLACKBIRD, MALLARD)
     report = prompts_study(birds, model(a=perfect, b=perfect), resamples=5)
     assert save_figure(report.figures["arrows"], tmp_path / "arrows")[0].stat().st_size > 10_000
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+FILES = {
+    "short.csv": "id,answer,target\n1,blackbird,blackbird\n2,American robin,mallard\n",
+    "careful.csv": "id,answer,target\n1,thrush,blackbird\n2,a bird,mallard\n",
+    "gap.csv": "id,answer,target\n1,,blackbird\n2,a mallard,mallard\n",
+    "silent.csv": "id,answer,target\n1,,blackbird\n2,,mallard\n",
+    "thought.csv": "id,answer,target\n1,<think>A robin?</think>blackbird,blackbird\n2,mallard,mallard\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("files", "settings", "message"),
+    [
+        (["m=short.csv"], {}, "does not say which model and prompt"),
+        (["m:a=short.csv"], {}, "m has a single prompt"),
+        (["m:a=short.csv", "m:b=careful.csv"], {"baseline": "c"}, "no prompt of the baseline's name"),
+        (["m:a=short.csv", "m:b=silent.csv"], {}, "every call failed"),
+        (["m=run"], {}, "does not contain a taxtune run"),
+        (["m:a=short.csv", "m=done"], {}, r"same model and prompt. \(got \['m:a'\]\)"),
+        (["m:a=short.csv", "m:b=careful.csv"], {"measure": "lave:none"}, "--question-column"),
+    ],
+)
+def test_what_files_lack_is_named(
+    birds: Taxonomy, folder: Path, files: list[str], settings: dict[str, Any], message: str
+) -> None:
+    (folder / "run").mkdir()
+    (folder / "done").mkdir()
+    (folder / "done" / "result.json").write_text('{"heldout": [{"name": "a", "rows": []}]}', encoding="utf-8")
+    with pytest.raises(TaxtuneError, match=message):
+        run("prompts", taxonomy=birds, files=files, **settings)
+
+
+def test_measures_of_text_stand_beside_with_their_gains(birds: Taxonomy, folder: Path) -> None:
+    files = [f"m:{name}={name}.csv" for name in ("short", "careful", "gap", "thought")]
+    report = run("prompts", taxonomy=birds, files=files, measure=["contained", "exact-match"], resamples=50)
+    table = {(row["prompt"], row["measure"]): row for row in records(report, "gains")}
+    assert [measure for _, measure in table] == ["Contained", "EM"] * 4
+    # Short: a blackbird for a blackbird, an American robin for a mallard; careful: a thrush, a bird.
+    assert [table["short", "Contained"][key] for key in ("scored", "mean", "gain")] == [2, 0.5, None]
+    assert [table["careful", "Contained"][key] for key in ("scored", "mean", "in both", "gain")] == [2, 0.0, 2, -0.5]
+    # The missing answer is no zero: the gain is that of the one example with both.
+    gap = table["gap", "Contained"]
+    assert [gap[key] for key in ("scored", "missing", "unscored", "mean", "in both", "gain")] == [1, 1, 0, 1.0, 1, 1.0]
+    assert [axes.get_title() for axes in report.figures["gains"]().axes] == ["hP", "hR", "Contained", "EM"]
+    # A measure sees what the mapper reads of a reply, without the reasoning.
+    assert table["thought", "EM"]["mean"] == 1

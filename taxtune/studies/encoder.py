@@ -1,4 +1,4 @@
-"""Comparing encoders: their scores on texts of every level, and what a recipe should use.
+"""Which encoder places text best at which level of a tree, and what a recipe should use: paper 3, Appendix B.
 
 Every text is placed with each encoder in two ways: on the node with the nearest name, which is the encoder's own merit,
 and by taxtune's default mapper with the encoder as its similarity, which a recipe's `mapper.similarity` sets. And as in
@@ -9,67 +9,82 @@ that level ("language only"). Everything works on one frame with a row per text,
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from typer import Option
 
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper
 from taxtune.metrics.statistics import bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.options import ResamplesOption, SeedOption
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.encoder.texts import (
-    HELD_OUT,
-    Levels,
-    held_out_texts,
-    template_texts,
-    tree_levels,
-    without_names,
-)
-from taxtune.studies.figures import draw_curves
-from taxtune.studies.mapping.annotated import AnnotatedAnswers, read_annotated
-from taxtune.studies.mapping.scorers import (
+from taxtune.studies.level_texts import HELD_OUT, Levels, held_out_texts, template_texts, tree_levels, without_names
+from taxtune.studies.output import both_trees_table, draw_curves, frame_table
+from taxtune.studies.scorers import (
+    AnnotatedAnswers,
     Scorer,
+    make_scorers,
     nearest_nodes,
-    similarity_scorer,
+    read_annotated,
     split_name,
     tree_names,
-    unique_names,
 )
-from taxtune.studies.output import both_trees_table, frame_table
-from taxtune.taxonomy.domain import Domain
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.studies.settings import ModelSettings, Recorded, TreeSettings, check_once
+from taxtune.taxonomy import Domain, Taxonomy
 
-if TYPE_CHECKING:
-    from taxtune.studies.encoder import EncoderSettings
-
-__all__ = [
-    "ALL",
-    "MAPPER",
-    "NEAREST",
-    "NO_EVIDENCE",
-    "compare_encoders",
-    "encoder",
-    "language_tasks",
-    "place_all",
-]
+__all__ = ["MAPPER", "NEAREST", "NO_EVIDENCE", "EncoderSettings", "compare_encoders", "place_all", "run"]
 
 #: The ways of placing.
 NEAREST, MAPPER = "nearest name", "default mapper"
-#: The row of all levels together.
-ALL = "all"
+#: The verdict where no encoder beats every other one.
 NO_EVIDENCE = "no evidence"
 
+_ALL = "all"  # the row of all levels together
 _LANGUAGE = "language only"
-_CONFIDENCE = 0.95
 _NAMES = {"hf": "hF", "hp": "hP", "hr": "hR", "accuracy": "accuracy"}
 
 
-def encoder(settings: EncoderSettings) -> StudyReport:
-    """Reads the tree and the placed answers, compares the encoders and returns the report."""
+@dataclass(frozen=True, kw_only=True)
+class EncoderSettings(ModelSettings, TreeSettings):
+    """Which encoders are compared, on which texts: see `taxtune study encoder --help`."""
+
+    encoder: Annotated[
+        tuple[str, ...],
+        Option("--encoder", "-e", metavar="[NAME=]SPEC", help="lexical, sentence:MODEL, clip:MODEL; repeatable."),
+        Recorded("encoders"),
+    ] = ("lexical",)
+    answers: Annotated[
+        Path | None, Option(metavar="FILE", help="Answers placed by people: CSV or JSONL with answer and node.")
+    ] = None
+    by: Annotated[Literal["auto", "rank", "depth"], Option(help="What a level is.")] = "auto"
+    per_level: Annotated[int, Option(min=1, help="Number of nodes to draw at each level.")] = 200
+    template: Annotated[
+        tuple[str, ...], Option(help="Answer with {name} or {plural}; repeatable."), Recorded("templates")
+    ] = ("A: {name}.", "a photo of a {name}", "{plural}")
+    metric: Annotated[Literal["hf", "hp", "hr", "accuracy"], Option(help="Metric to compare encoders by.")] = "hf"
+    resamples: ResamplesOption = 10_000
+    seed: SeedOption = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.encoder:
+            raise DataError("No encoder was given.", remedy="Give one with --encoder.")
+        check_once("--template", self.template)
+
+
+def run(settings: EncoderSettings) -> StudyReport:
+    """Say which encoder places text best at which level, and what a recipe's mapper should use (paper 3, App. B).
+
+    Raises:
+        TaxtuneError: If the tree has nothing to draw, there is no such similarity, or its model cannot be loaded.
+    """
     taxonomy, part = settings.read_tree()
     answers = None if settings.answers is None else read_annotated(settings.answers, taxonomy, part)
     return compare_encoders(taxonomy, settings, answers, part)
@@ -89,9 +104,7 @@ def place_all(
         and notes.
 
     Raises:
-        DataError: If the tree has nothing to draw, or an encoder needs images.
-        MapperError: If there is no such similarity.
-        ModelError: If a model cannot be loaded.
+        TaxtuneError: If the tree has nothing to draw, or an encoder needs images, does not exist or cannot be loaded.
     """
     if len(taxonomy) == 1:
         raise DataError("The taxonomy has only a root.", file=taxonomy.source)
@@ -110,12 +123,9 @@ def place_all(
         raise DataError("There are no texts to place.", remedy="Give a --template, or --answers.")
     texts["level"] = texts["target"].map(levels.of)
     # All encoders are made before the first works for minutes: one may not exist.
-    names, scorers = tree_names(taxonomy), []
-    for spec in settings.encoder:
-        if split_name(spec)[1].startswith("clip-i2t:"):
-            raise DataError("The encoder needs images, but the texts have none.", value=spec)
-        scorers.append(similarity_scorer(spec, names, device=settings.device, cache_dir=settings.cache_dir))
-    unique_names(scorers)
+    if camera := next((spec for spec in settings.encoder if split_name(spec)[1].startswith("clip-i2t:")), None):
+        raise DataError("The encoder needs images, but the texts have none.", value=camera)
+    scorers = make_scorers(settings.encoder, tree_names(taxonomy), settings, measures=False)
     reduced, parts = without_names(taxonomy, hidden), []
     for scorer in scorers:
         language = _classified(taxonomy, scorer, tasks, levels, settings.seed)
@@ -123,7 +133,7 @@ def place_all(
         # The encoder must not know the names that were taken off: lexical weighs n-grams by all names it has seen.
         kept = tree_names(reduced)
         scorer.similarity.fit(kept.vocabulary)
-        part = _placed(reduced, replace(scorer, names=kept), texts[texts["kind"] == HELD_OUT])
+        part = _placed(reduced, scorer._replace(names=kept), texts[texts["kind"] == HELD_OUT])
         parts.append(pd.concat([part, whole, language]).assign(encoder=scorer.name))
     frame = pd.concat(parts, ignore_index=True).astype({"node": np.int64, "target": np.int64})
     frame = frame.sort_values("kind", key=lambda kind: pd.factorize(kind)[0], kind="stable")
@@ -207,7 +217,7 @@ def compare_encoders(
         by = placed[placed["kind"] != _LANGUAGE].groupby(["kind", "way", "encoder"], sort=False)
         rows = {f"{kind} ({way}, {e})": (some["node"], some["target"]) for (kind, way, e), some in by}
         tables.append(both_trees_table(part, rows, "text (placed by, encoder)"))
-    tables.append(_language_table(language))
+    tables.append(_kind_table("encoder-language", _LANGUAGE, language))
     figures = {"encoder-levels": partial(draw_curves, _drawn(own, "hf", order), "hF")}
     if len(language):
         figures["encoder-language"] = partial(draw_curves, _drawn(language, "accuracy", order), "accuracy")
@@ -220,7 +230,7 @@ def compare_encoders(
             "root": None if part is None else "/".join(part.full.path(part.root)),
             "levels": levels.names,
             "level": levels.by,
-            "confidence_level": _CONFIDENCE,
+            "confidence_level": 0.95,
         },
         tables=tuple(table for table in tables if table.rows),
         figures=figures,
@@ -255,43 +265,33 @@ def _scores(
     pairs = list(itertools.combinations(encoders, 2))
     for (kind, way), group in placed.groupby(["kind", "way"], sort=False):
         language = kind == _LANGUAGE
-        levels = [level for level in order if (group["level"] == level).any()] + ([] if language else [ALL])
-        alpha = (1 - _CONFIDENCE) / max(1, len(levels) * len(pairs))
+        levels = [level for level in order if (group["level"] == level).any()] + ([] if language else [_ALL])
+        alpha = (1 - 0.95) / max(1, len(levels) * len(pairs))
         metric = "accuracy" if language else settings.metric
         for level in levels:
-            here = dict(list(group[(group["level"] == level) | (level == ALL)].groupby("encoder")))
+            here = dict(list(group[(group["level"] == level) | (level == _ALL)].groupby("encoder")))
             about, targets = {"kind": kind, "way": way, "level": level}, here[encoders[0]]["target"]
             samples = {e: hierarchical_sample(taxonomy, here[e]["node"], targets) for e in encoders}
-            size: dict[str, Any] = {"n": len(targets), "classes": None, "largest": None}
-            if language:
-                largest = float(targets.value_counts(normalize=True).max())
-                size |= {"classes": int(here[encoders[0]]["classes"].iloc[0]), "largest": largest}
+            largest = float(targets.value_counts(normalize=True).max()) if language else None
+            size = {"n": len(targets), "classes": here[encoders[0]]["classes"].iloc[0], "largest": largest}
             for e in encoders:
-                found = bootstrap(samples[e], confidence=_CONFIDENCE, **draws)
-                scores += [{**about, **size, "encoder": e, "metric": m, **asdict(one)} for m, one in found.items()]
-            p_values: dict[tuple[str, str], tuple[float, float]] = {}
+                metrics = bootstrap(samples[e], **draws)
+                scores += [{**about, **size, "encoder": e, "metric": m, **asdict(one)} for m, one in metrics.items()]
+            wins: Counter[str] = Counter()
             for a, b in pairs:
                 paired = paired_bootstrap((samples[a], samples[b]), confidence=1 - alpha, **draws)
                 differences += [{**about, "first": a, "second": b, "metric": m, **asdict(d)} for m, d in paired.items()]
-                p_values[a, b] = (paired[metric].difference, paired[metric].p_value)
-            verdicts.append({**about, "best": _best(encoders, p_values, alpha)})
+                wins[a if paired[metric].difference > 0 else b] += paired[metric].p_value < alpha
+            best = (e for e in encoders if pairs and wins[e] == len(encoders) - 1)
+            verdicts.append({**about, "best": next(best, NO_EVIDENCE)})
     return pd.DataFrame(scores), pd.DataFrame(differences), pd.DataFrame(verdicts)
-
-
-def _best(encoders: Sequence[str], differences: Mapping[tuple[str, str], tuple[float, float]], alpha: float) -> str:
-    """The encoder that beats every other one, or `NO_EVIDENCE`; by pair, the difference (first minus second) and p."""
-    for encoder in encoders:
-        signs = [(d if a == encoder else -d, p) for (a, b), (d, p) in differences.items() if encoder in (a, b)]
-        if signs and all(d > 0 and p < alpha for d, p in signs):
-            return encoder
-    return NO_EVIDENCE
 
 
 def _recommendation(verdicts: pd.DataFrame, encoders: Mapping[str, str], metric: str) -> tuple[str | None, str]:
     """The similarity that a recipe should use, or None, and why: one similarity serves all levels in the mapper."""
     if len(encoders) < 2:
         return None, "There is only one encoder; add another with --encoder to compare."
-    overall = verdicts[(verdicts["way"] == MAPPER) & (verdicts["level"] == ALL)].set_index("kind")["best"]
+    overall = verdicts[(verdicts["way"] == MAPPER) & (verdicts["level"] == _ALL)].set_index("kind")["best"]
     winners = overall[overall != NO_EVIDENCE]
     if winners.empty:
         return None, "For a recipe: no evidence that the mapper's similarity matters on this tree."
@@ -317,35 +317,30 @@ def _drawn(scores: pd.DataFrame, metric: str, order: Sequence[str]) -> pd.DataFr
 def _verdicts_table(verdicts: pd.DataFrame, order: Sequence[str], settings: EncoderSettings) -> Table:
     heads = pd.MultiIndex.from_frame(verdicts[["kind", "way"]].drop_duplicates())
     wide = verdicts.pivot(index=["kind", "way"], columns="level", values="best").reindex(heads)
-    wide = wide[[level for level in (*order, ALL) if level in wide]].reset_index()
+    wide = wide[[level for level in (*order, _ALL) if level in wide]].reset_index()
     return frame_table(
         "encoder",
         "Which encoder is better, and where there is evidence",
         wide.rename(columns={"kind": "text", "way": "placed by"}),
         f"An encoder is named if its {_NAMES[settings.metric]} (language only: accuracy) is higher than that of "
         "every other encoder and the interval of the paired difference excludes 0; the intervals of a row hold "
-        f"jointly with {100 * _CONFIDENCE:.0f} % confidence.",
+        "jointly with 95 % confidence.",
     )
 
 
 def _kind_table(name: str, kind: str, scores: pd.DataFrame) -> Table:
-    keys = ["way", "level", "n", "encoder"]
-    wide = scores[scores["kind"] == kind].pivot(index=keys, columns="metric", values=["estimate", "low", "high"])
-    cells = {shown: wide["estimate", metric] for metric, shown in _NAMES.items() if metric in ("hp", "hr")}
-    for metric, shown, short in (("hf", "hF", "hF"), ("accuracy", "accuracy", "acc.")):
-        cells |= {shown: wide["estimate", metric]} | {f"{short} {end}": wide[end, metric] for end in ("low", "high")}
-    order = pd.MultiIndex.from_frame(scores.loc[scores["kind"] == kind, keys].drop_duplicates())
-    table = pd.DataFrame(cells).reindex(order).reset_index().rename(columns={"way": "placed by"})
-    return frame_table(name, f"Text: {kind}", table)
-
-
-def _language_table(scores: pd.DataFrame) -> Table:
-    top = scores[scores["metric"] == "accuracy"].rename(columns={"way": "leaf's name", "estimate": "accuracy"})
+    language = kind == _LANGUAGE
+    keys = ["way", "level", "n", *(["classes", "largest"] if language else []), "encoder"]
+    some = scores[scores["kind"] == kind]
+    wide = some.pivot(index=keys, columns="metric", values=["estimate", "low", "high"])
+    ends = {"estimate": "", "low": " low", "high": " high"}
+    cells = {f"{shown}{end}": wide[value, metric] for metric, shown in _NAMES.items() for value, end in ends.items()}
+    table = pd.DataFrame(cells).reindex(pd.MultiIndex.from_frame(some[keys].drop_duplicates())).reset_index()
+    if not language:
+        return frame_table(name, f"Text: {kind}", table.rename(columns={"way": "placed by"}))
     return frame_table(
-        "encoder-language",
+        name,
         "Language only: a leaf's name to its ancestor at each level, top-1 (paper 3, Appendix B)",
-        top[["leaf's name", "level", "classes", "largest", "n", "encoder", "accuracy", "low", "high"]].astype(
-            {"classes": int}
-        ),
+        table.rename(columns={"way": "leaf's name"}).astype({"classes": int}),
         "largest: the accuracy of always answering the most frequent class.",
     )

@@ -14,7 +14,7 @@ import pytest
 
 from taxtune.errors import DataError
 from taxtune.studies.judge import JudgeSettings
-from taxtune.studies.judge.ratings import krippendorff_alpha, quality, read_rated_answers
+from taxtune.studies.ratings import krippendorff_alpha, quality, read_rated_answers
 
 GOOD = {"id": "a", "question": "Q?", "references": ["cat", "cats"], "answer": "cat", "human": 0.5}
 
@@ -84,8 +84,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
         ({"human": float("inf")}, "human: Input should be a finite number"),
         ({"human": [1, 1, 0]}, "5 ratings of 0 and 1"),
         ({"human": [1, 1, 0, 2, 1]}, "5 ratings of 0 and 1"),
-        ({"human": [1, "", 0, None, 1]}, "5 ratings of 0 and 1"),
-        ({"human": [1, None]}, "5 ratings of 0 and 1"),
+        ({"human": [1, "", 0, None, 1]}, "human: Input should be a valid number"),
         ({"human": "[1, 1"}, "human: "),
     ],
 )

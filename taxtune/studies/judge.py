@@ -1,4 +1,4 @@
-"""Correlating measures with people: Spearman's and Kendall's correlation with human ratings, and their differences.
+"""Correlating measures with people (paper 4, Tables 2 and 3): Spearman's and Kendall's correlation with human ratings.
 
 Everything works on two frames with a row per answer: the rated answers, and the scores with a column per measure. All
 measures are compared on the answers that all of them scored, so that differences are paired.
@@ -7,30 +7,30 @@ measures are compared on the answers that all of them scored, so that difference
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from typer import Argument, Option
 
 from taxtune.errors import DataError
 from taxtune.metrics.judging import Lave, LaveOptions
-from taxtune.metrics.registry import Measure, split_spec
+from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import interval_and_p, percentiles, resample
+from taxtune.options import AnswerColumnOption, IdColumnOption, QuestionColumnOption, SeedOption, measure_option
 from taxtune.progress import track
-from taxtune.report.output import Cell, StudyReport, Table
-from taxtune.studies.figures import draw_dots
-from taxtune.studies.judge.ratings import read_rated_answers
-from taxtune.studies.output import frame_table
+from taxtune.report.output import StudyReport, Table
+from taxtune.studies.output import draw_dots, frame_table
 from taxtune.studies.published import published
+from taxtune.studies.ratings import read_rated_answers
+from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize, check_inputs
 
-if TYPE_CHECKING:
-    from taxtune.studies.judge import JudgeSettings
-
-__all__ = ["Rater", "correlate", "judge", "judge_answers", "score_answers"]
+__all__ = ["JudgeSettings", "Rater", "correlate", "judge_answers", "run", "score_answers"]
 
 FloatArray = NDArray[np.float64]
 
@@ -39,11 +39,44 @@ _BASELINES = ("vqa-accuracy", "soft-vqa-accuracy")
 _MISSED = 0.5
 _INTERVALS = ["Spearman ρ", "ρ low", "ρ high", "Kendall τ", "τ low", "τ high"]
 _CELLS = 200_000  # of a table of two columns' values; beyond, SciPy sorts each resample
-_PAPER = {
-    "paper4-table1": "Paper 4, Table 1: correct answers that VQA accuracy misses, by category",
-    "paper4-table2": "Paper 4, Table 2: Spearman's ρ × 100 by VQA model and data set",
-    "paper4-table3": "Paper 4, Table 3: Spearman's ρ × 100 of LAVE with Flan-T5, its prompt varied",
-}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeSettings(ApiSettings):
+    """The rated answers and the measures: see `taxtune study judge --help`."""
+
+    file: Annotated[Path, Argument(metavar="FILE", help="CSV or JSONL of answers with references and human ratings.")]
+    measure: Annotated[
+        tuple[Any, ...], measure_option("VQA accuracy and its soft form are always included."), NOT_RECORDED
+    ] = ()
+    judge: Annotated[
+        tuple[str, ...],
+        Option(metavar="MODEL", help="A language model for LAVE: local:MODEL, or openai/gpt-4o-mini; repeatable."),
+        NOT_RECORDED,
+    ] = ()
+    ablations: Annotated[bool, Option("--ablations", help="Vary LAVE's prompt as paper 4's Table 3 does.")] = False
+    answer_column: Annotated[str, AnswerColumnOption, NOT_RECORDED] = "answer"
+    references_column: Annotated[
+        str, Option(metavar="COLUMN", help="Column with the references: a list (in CSV, a JSON list) or one text.")
+    ] = "references"
+    human_column: Annotated[
+        str, Option(metavar="COLUMN", help="Column with the rating: a number, or a list of five binary ones.")
+    ] = "human"
+    question_column: Annotated[str, QuestionColumnOption, NOT_RECORDED] = "question"
+    caption_column: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column with a description of the image for LAVE."), NOT_RECORDED
+    ] = None
+    id_column: Annotated[str, IdColumnOption, NOT_RECORDED] = "id"
+    by: Annotated[str | None, Option(metavar="COLUMN", help="Column to group the answers by.")] = None
+    category: Annotated[str | None, Option(metavar="COLUMN", help="Column with the kind of answer.")] = None
+    resamples: Annotated[int, Option(min=1, max=100_000, help="Bootstrap resamples of the answers.")] = 5000
+    seed: SeedOption = 0
+    batch_size: BatchSize = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ablations and not self.judge:
+            raise DataError("--ablations varies LAVE's prompt.", remedy="Give the language model with --judge.")
 
 
 class Rater(NamedTuple):
@@ -59,43 +92,44 @@ class Rater(NamedTuple):
         return self.measure.name.partition(":")[0]
 
 
-def judge(settings: JudgeSettings) -> StudyReport:
-    """Reads the answers, scores them and returns the report; see `taxtune.studies.judge.run`."""
+def run(settings: JudgeSettings) -> StudyReport:
+    """Correlate measures with human ratings of answers (paper 4, Table 2).
+
+    Prints Spearman's and Kendall's correlation of each measure with the ratings, with bootstrap intervals, whether
+    measures differ, and the mean scores of correct answers that VQA accuracy misses.
+
+    Raises:
+        TaxtuneError: If the file cannot be used, a measure needs what it lacks, or no answer was scored by all.
+    """
     answers, notes = read_rated_answers(settings)
     return judge_answers(answers, _raters(settings), settings, notes)
 
 
 def _raters(settings: JudgeSettings) -> list[Rater]:
-    """Returns the baselines, the measures and LAVE with each judge, every one under its own name."""
-    shared, captions = settings.measure_settings(), settings.caption_column is not None
+    """The baselines, the measures and LAVE with each judge, every one under its own name."""
+    captions = settings.caption_column is not None
     specs = list(dict.fromkeys([*_BASELINES, *settings.measure]))
     kinds = [spec.partition(":")[0] if isinstance(spec, str) else spec.name for spec in specs]
-
-    def lave(model: str, **options: Any) -> Lave:
-        made = Lave(model, shared, options=LaveOptions(**options))
-        made.check()  # before a call is paid for
-        return made
-
+    check_inputs(specs, "rated answers", questions=True)
     raters = []
-    for spec, kind in zip(specs, kinds, strict=True):
-        made = lave(split_spec(spec)[1] or "") if kind == "lave" else settings.measures([spec])[0]
-        name = made.label if kinds.count(kind) == 1 else f"{made.label} ({spec.partition(':')[2] or 'default'})"
-        raters.append(Rater(name, made, captions and kind == "lave"))
+    for made, spec, kind in zip(settings.measures(specs), specs, kinds, strict=True):
+        model = spec.partition(":")[2] if isinstance(spec, str) else ""
+        name = made.label if kinds.count(kind) == 1 else f"{made.label} ({model or 'default'})"
+        raters.append(Rater(name, made, captions and isinstance(made, Lave)))
+    variants: dict[str, tuple[dict[str, Any], bool]] = {"": ({}, captions and not settings.ablations)}
+    if settings.ablations:
+        variants[", 1-shot"], variants[", 4-shot"] = ({"shots": 1}, False), ({"shots": 4}, False)
+        variants[", without rationale"] = ({"rationale": False}, False)
+        variants[", without filtering references"] = ({"filter_references": False}, False)
+        variants |= {", with caption": ({}, True)} if captions else {}
     for model in dict.fromkeys(settings.judge):
         name = f"LAVE ({model.removeprefix('local:').rsplit('/', 1)[-1]})"
-        raters.append(Rater(name, lave(model), captions and not settings.ablations))
-        if settings.ablations:
-            variants: dict[str, dict[str, Any]] = {
-                "1-shot": {"shots": 1},
-                "4-shot": {"shots": 4},
-                "without rationale": {"rationale": False},
-                "without filtering references": {"filter_references": False},
-                **({"with caption": {}} if captions else {}),
-            }
-            raters += [
-                Rater(f"{name}, {variant}", lave(model, **changes), not changes)
-                for variant, changes in variants.items()
-            ]
+        for variant, (changes, caption) in variants.items():
+            made = Lave(model, settings.measure_settings(), options=LaveOptions(**changes))
+            raters.append(Rater(name + variant, made, caption))
+    for rater in raters:
+        if isinstance(rater.measure, Lave):
+            rater.measure.check()  # before a call is paid for
     return raters
 
 
@@ -190,56 +224,45 @@ def judge_answers(
     live = unscored < len(answers)
     common = scores.loc[:, live].notna().all(axis=1)
     if not live.any() or not common.any():
-        raise DataError(
-            "No answer was scored by all measures.",
-            file=settings.file,
-            value={name: f"{count} of {len(answers)} unscored" for name, count in unscored.items()},
-            remedy="Remove the measure that scored the fewest answers.",
-        )
+        counts = {name: f"{count} of {len(answers)} unscored" for name, count in unscored.items()}
+        remedy = "Remove the measure that scored the fewest answers."
+        raise DataError("No answer was scored by all measures.", file=settings.file, value=counts, remedy=remedy)
     kept, known = answers[common], scores[common]
-    found, drawn = _correlated(known, kept["human"], settings)
+    overall, drawn = _correlated(known, kept["human"], settings)
     by_group = {
         str(group): _correlated(known.loc[some.index], some["human"], settings)[0]
         for group, some in kept.groupby("group", sort=False)
         if group
     }
     groups = pd.concat(by_group, names=["group"]).reset_index() if by_group else pd.DataFrame()
-    tables = [_main_table(raters, found, unscored, known.mean())]
-    tables.append(_differences_table(found["Spearman ρ"], drawn, live))
+    tables = [_main_table(raters, overall, unscored, known.mean())]
+    tables.append(_differences_table(overall["Spearman ρ"], drawn, live))
     if by_group:
         wide = pd.DataFrame({group: one["Spearman ρ"] for group, one in by_group.items()})
         sizes = ", ".join(f"{group}: {one['answers'].iloc[0]:,}" for group, one in by_group.items())
         note = "Kendall's τ and the intervals of the groups are in the figure and in --json."
-        cells = wide.assign(all=found["Spearman ρ"]).reset_index()
+        cells = wide.assign(all=overall["Spearman ρ"]).reset_index()
         tables.append(frame_table("groups", "Spearman's ρ by group", cells, f"Answers: {sizes}.", note))
     kinds, categories = [rater.kind for rater in raters], [name for name in answers["category"].unique() if name]
     if "vqa-accuracy" in kinds and answers["human"].min() >= 0 and answers["human"].max() == 1:
         vqa = known.iloc[:, kinds.index("vqa-accuracy")]
         tables.append(_missed_table(kept, known, vqa, categories))
-    paper = {"paper4-table1": bool(categories), "paper4-table2": True, "paper4-table3": settings.ablations}
-    shown = answers[["id", "row", "human"]].to_dict("records")
-    records: list[dict[Any, Any]] = [
-        {**row, "scores": own} for row, own in zip(shown, scores.to_dict("records"), strict=True)
-    ]
+    records = answers[["id", "row", "human"]].to_dict("records")
+    for record, own in zip(records, scores.to_dict("records"), strict=True):
+        record["scores"] = own
     for name, (_, texts) in made.items():
         for record, text in zip(records, texts or (), strict=False):
             record.setdefault("rationales", {})[name] = text
+    figure = partial(draw_dots, _drawn(overall, by_group), "correlation with human ratings (95 % interval)", zero=True)
     return StudyReport(
         study="judge",
         title="How well measures agree with people",
         settings={**settings.record(), "measures": {rater.name: rater.measure.identity() for rater in raters}},
-        tables=(
-            *(one for one in tables if one.rows),
-            *(_paper_table(name) for name, wanted in paper.items() if wanted),
-        ),
-        figures={
-            "correlations": partial(
-                draw_dots, _drawn(found, by_group), "correlation with human ratings (95 % interval)", zero=True
-            )
-        },
+        tables=tuple(table for table in tables if table.rows),
+        figures={"correlations": figure},
         notes=(
             *notes,
-            *_notes(found["Spearman ρ"], drawn, unscored, common, kept["human"]),
+            *_notes(overall["Spearman ρ"], drawn, unscored, common),
             *(n if n.startswith(r.name) else f"{r.name}: {n}" for r in raters for n in r.measure.notes),
         ),
         data={"groups": groups.to_dict("records"), "answers": records},
@@ -256,15 +279,15 @@ def _correlated(
         [cell for which in (0, 1) for cell in (values[which, i], *percentiles(drawn[:, which, i]))]
         for i in range(len(scores.columns))
     ]
-    found = pd.DataFrame(cells, pd.Index(scores.columns, name="measure"), _INTERVALS)
-    found.insert(0, "answers", len(human))
-    return found, drawn[:, 0]
+    correlations = pd.DataFrame(cells, pd.Index(scores.columns, name="measure"), _INTERVALS)
+    correlations.insert(0, "answers", len(human))
+    return correlations, drawn[:, 0]
 
 
-def _drawn(found: pd.DataFrame, groups: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _drawn(overall: pd.DataFrame, groups: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """ρ and τ of all answers and of each group, the highest ρ first, as `draw_dots` takes them."""
-    order = found.sort_values("Spearman ρ", ascending=False).index
-    series = {"all answers": found} | {f"{name} ({one['answers'].iloc[0]:,})": one for name, one in groups.items()}
+    order = overall.sort_values("Spearman ρ", ascending=False).index
+    series = {"all answers": overall} | {f"{name} ({one['answers'].iloc[0]:,})": one for name, one in groups.items()}
     ends = ["estimate", "low", "high"]
     parts = [
         one.loc[order, columns].set_axis(ends, axis=1).assign(panel=panel, series=name)
@@ -274,33 +297,26 @@ def _drawn(found: pd.DataFrame, groups: Mapping[str, pd.DataFrame]) -> pd.DataFr
     return pd.concat(parts).rename_axis("name").reset_index()
 
 
-def _notes(
-    rho: pd.Series[float], drawn: FloatArray, unscored: pd.Series[int], common: pd.Series[bool], human: pd.Series[float]
-) -> list[str]:
+def _notes(rho: pd.Series[float], drawn: FloatArray, unscored: pd.Series[int], common: pd.Series[bool]) -> list[str]:
     notes = []
     if not common.all():
         causes = ", ".join(f"{name} {count:,}" for name, count in unscored.items() if count)
-        notes.append(
-            f"{int((~common).sum()):,} of {len(common):,} answers are left out because not every measure scored them "
-            f"(unscored: {causes})."
-        )
-    silent = unscored.index[unscored == len(common)]
-    notes += [f"{name} scored no answer, so it has no correlation." for name in silent]
-    if human.nunique() == 1:
-        notes.append("The human ratings are all the same, so correlations are undefined.")
-    for (name, value), times in zip(rho.items(), np.isnan(drawn).sum(axis=0), strict=True):
-        if np.isfinite(value) and times:
-            constant = f"{name}: constant in {times:,} of {len(drawn):,} resamples"
-            notes.append(f"{constant}, which are left out of its interval.")
-    return notes
+        left_out = f"{int((~common).sum()):,} of {len(common):,} answers are left out"
+        notes.append(f"{left_out} because not every measure scored them (unscored: {causes}).")
+    constant = dict(zip(rho.index, np.isnan(drawn).sum(axis=0), strict=True))
+    return notes + [
+        f"{name}: constant in {constant[name]:,} of {len(drawn):,} resamples, which are left out of its interval."
+        for name in rho.dropna().index
+        if constant[name]
+    ]
 
 
 def _main_table(
-    raters: Sequence[Rater], found: pd.DataFrame, unscored: pd.Series[int], means: pd.Series[float]
+    raters: Sequence[Rater], overall: pd.DataFrame, unscored: pd.Series[int], means: pd.Series[float]
 ) -> Table:
     # LAVE's own row depends on the language model, and none of the paper's three need be the one used here.
     printed = published("paper4-table2").query("measure != 'lave'").dropna(subset="measure").set_index("measure")
-    cells = found[["answers"]].assign(unscored=unscored, **{"mean score": means}).join(found[_INTERVALS])
+    cells = overall[["answers"]].assign(unscored=unscored, **{"mean score": means}).join(overall[_INTERVALS])
     cells["paper 4 ρ"] = printed["overall"].reindex([rater.kind for rater in raters]).to_numpy() / 100
     return frame_table(
         "correlations",
@@ -313,75 +329,46 @@ def _main_table(
 
 
 def _differences_table(rho: pd.Series[float], drawn: FloatArray, live: pd.Series[bool]) -> Table:
-    """Returns the difference of ρ of each pair of measures with scores; without rows where there is no pair."""
-    from scipy import stats
-
-    rows: list[tuple[Any, ...]] = []
-    for a, b in itertools.combinations(np.flatnonzero(live).tolist(), 2):
-        first, second = drawn[np.isfinite(drawn[:, [a, b]]).all(axis=1)][:, [a, b]].T
-        low, high, p = interval_and_p(first - second)
-        t_test = np.nan
-        if len(first) and np.ptp(first - second) > 0:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # a correlation of 1 in every resample
-                t_test = float(stats.ttest_ind(first, second, equal_var=False).pvalue)
-        rows.append((rho.index[a], rho.index[b], rho.iloc[a] - rho.iloc[b], low, high, p, t_test))
-    columns = ["measure", "other", "difference", "low", "high", "p", "p (t-test)"]
-    differences = pd.DataFrame(rows, columns=columns)
-    differences.insert(6, "p (Holm)", _holm(differences["p"]))
+    """The difference of ρ of each pair of measures with scores; without rows where there is no pair."""
+    rows = [
+        (rho.index[a], rho.index[b], rho.iloc[a] - rho.iloc[b], *interval_and_p(drawn[:, a] - drawn[:, b]))
+        for a, b in itertools.combinations(np.flatnonzero(live).tolist(), 2)
+    ]
+    differences = pd.DataFrame(rows, columns=["measure", "other", "difference", "low", "high", "p"])
+    # Holm (1979): the i-th smallest of m p values times m - i, and never less than the one before.
+    p = differences["p"].dropna().sort_values(kind="stable")
+    adjusted = (p * np.arange(len(p), 0, -1)).clip(upper=1).cummax()
     return frame_table(
         "differences",
         "Differences of Spearman's ρ",
-        differences,
-        "p: paired bootstrap, two-sided; the same resamples of the answers for both measures. Use this p value, or "
-        "its Holm adjustment over all pairs.",
-        "p (t-test): a t-test between the two sets of resampled correlations, as in paper 4. It shrinks with the "
-        "number of resamples, whatever the number of answers, and is shown for comparison only.",
-        digits={"p": 4, "p (Holm)": 4, "p (t-test)": 4},
+        differences.assign(**{"p (Holm)": adjusted}),
+        "p: paired bootstrap, two-sided; the same resamples of the answers for both measures. p (Holm): adjusted for "
+        "all pairs.",
+        digits={"p": 4, "p (Holm)": 4},
     )
-
-
-def _holm(p_values: pd.Series[float]) -> list[float]:
-    """Returns p-values adjusted for several tests (Holm, 1979); NaN for those that are undefined."""
-    p = p_values.to_numpy(dtype=float)
-    order = np.argsort(p)[: np.isfinite(p).sum()]
-    adjusted = np.full(len(p), np.nan)
-    adjusted[order] = np.maximum.accumulate(np.minimum(1, p[order] * np.arange(len(order), 0, -1)))
-    return adjusted.tolist()
 
 
 def _missed_table(
     answers: pd.DataFrame, scores: pd.DataFrame, vqa: pd.Series[float], categories: Sequence[str]
 ) -> Table:
-    """Returns the mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4)."""
+    """The mean scores of answers that people call correct and VQA accuracy does not, by category (Figure 4)."""
     missed = (answers["human"] == 1) & (vqa < _MISSED)
     lucky = int(((answers["human"] == 0) & (vqa > _MISSED)).sum())
     printed = {str(name).casefold(): share for name, share in published("paper4-table1").itertuples(index=False)}
-    rows: list[tuple[Cell, ...]] = []
-    for name in [*categories, ""]:
-        chosen = missed & ((answers["category"] == name) | (not name))
-        count = int(chosen.sum())
-        cells: list[Cell] = [name or "all", count, count / len(answers)]
+    rows: list[dict[Any, Any]] = []
+    for name, some in [*((name, answers["category"] == name) for name in categories), ("all", missed)]:
+        chosen = missed & some
+        row = {"category": name, "answers": int(chosen.sum()), "share": chosen.mean()}
         if categories:
-            cells += [100 * count / max(1, int(missed.sum())), printed.get(name.casefold())]
-        rows.append((*cells, *scores[chosen].mean().tolist()))
-    beside = ("% of missed", "paper 4 %") if categories else ()
+            row |= {"% of missed": 100 * chosen.sum() / max(1, missed.sum()), "paper 4 %": printed.get(name.casefold())}
+        rows.append({**row, **scores[chosen].mean()})
     note = "paper 4 %: its Table 1, of 400 missed answers; they add up to 125.75, so some are in several."
-    return Table(
+    return frame_table(
         "missed",
         f"Correct answers that VQA accuracy misses (people: 1, VQA accuracy below {_MISSED})",
-        ("category", "answers", "share", *beside, *scores.columns),
-        tuple(rows),
-        digits=dict.fromkeys(beside, 2),
-        notes=(
-            f"The reverse, people: 0 and VQA accuracy above {_MISSED}: {lucky:,} answers.",
-            "Paper 4: 16.33 % of its answers are missed, and 1.72 % the reverse.",
-            *((note,) if categories else ()),
-        ),
+        pd.DataFrame(rows),
+        f"The reverse, people: 0 and VQA accuracy above {_MISSED}: {lucky:,} answers.",
+        "Paper 4: 16.33 % of its answers are missed, and 1.72 % the reverse.",
+        *((note,) if categories else ()),
+        digits={"% of missed": 2, "paper 4 %": 2},
     )
-
-
-def _paper_table(name: str) -> Table:
-    printed = published(name).drop(columns="measure", errors="ignore")
-    notes = "As printed in the paper; not computed here."
-    return frame_table(name, _PAPER[name], printed, notes, digits=dict.fromkeys(printed.columns, 2))

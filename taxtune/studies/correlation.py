@@ -8,36 +8,38 @@ it is an ancestor of the leaf, so that hP = 1 and hR alone varies.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from typer import Option
 
 from taxtune import atomic
-from taxtune.errors import DataError
+from taxtune.errors import DataError, TaxonomyError
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.registry import Measure, split_spec
+from taxtune.options import EnglishNamesOption, SeedOption, measure_option
 from taxtune.report.output import StudyReport, Table
-from taxtune.studies.correlation.pairs import PairSampler
-from taxtune.studies.figures import draw_curves
-from taxtune.studies.output import frame_table
+from taxtune.studies.output import draw_curves, frame_table
 from taxtune.studies.published import published
-from taxtune.studies.settings import needs_question
-from taxtune.taxonomy.tree import Taxonomy
+from taxtune.studies.settings import NOT_RECORDED, BatchSize, ModelSettings, TreeSettings, check_inputs
+from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from taxtune.studies.correlation import CorrelationSettings
-
-__all__ = ["LEAST_P", "correlate", "correlation", "draw_pairs", "kendall", "score_curves", "score_pairs"]
+__all__ = ["LEAST_P", "CorrelationSettings", "PairSampler", "correlate", "kendall", "run", "score_pairs"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 #: p-values that a double cannot hold are given as this, never as 0.
 LEAST_P = 1e-300
+_DEFAULT = ("exact-match", "contained", "bleu-2", "rouge-1", "meteor")
 _METRICS = {"hp": "hP", "hr": "hR"}
 # Scores are compared at this many decimals: the rounding of single-precision arithmetic would put ties in order.
 _DECIMALS = 6
@@ -45,12 +47,47 @@ _DECIMALS = 6
 _MOST_VALUES = 5000
 
 
-def correlation(settings: CorrelationSettings) -> StudyReport:
-    """Draws the pairs, correlates the measures and returns the report; see `taxtune.studies.correlation.run`."""
-    for spec in settings.measure:
-        if needs_question(spec):
-            name = spec if isinstance(spec, str) else spec.name
-            raise DataError("This measure judges answers to a question, but labels do not answer one.", value=name)
+@dataclass(frozen=True, kw_only=True)
+class CorrelationSettings(ModelSettings, TreeSettings):
+    """The pairs and measures: see `taxtune study correlation --help`."""
+
+    root: Annotated[
+        str | None, Option(metavar="NODE", help="Draw pairs below this node (a label or path), which becomes the root.")
+    ] = None
+    measure: Annotated[tuple[Any, ...], measure_option(f"Default: {', '.join(_DEFAULT)}."), NOT_RECORDED] = _DEFAULT
+    pairs: Annotated[int, Option("-n", "--pairs", min=2, help="Number of pairs to draw for each of hP and hR.")] = (
+        100_000
+    )
+    labels: Annotated[
+        Literal["common", "canonical"], Option(help="Which name of a node to use: common (the first) or canonical.")
+    ] = "common"
+    nearest: Annotated[int, Option(min=0, help="Smallest distance in edges; 0 pairs leaves with themselves.")] = 1
+    farthest: Annotated[int, Option(min=1, help="Largest distance of a pair, in edges.")] = 7
+    names: EnglishNamesOption = True
+    seed: SeedOption = 0
+    batch_size: BatchSize = 64
+    save_pairs: Annotated[
+        Path | None, Option(metavar="FILE.csv", dir_okay=False, help="Write all pairs with their scores."), NOT_RECORDED
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.farthest < self.nearest:
+            message = "The largest distance must be at least the smallest."
+            raise DataError(message, value=(self.nearest, self.farthest))
+
+
+def run(settings: CorrelationSettings) -> StudyReport:
+    """Correlate measures of labels with hP and hR over drawn pairs of nodes (paper 1, Table 1 and Figure 8).
+
+    The reference is a leaf's label, the answer that of a node 1 to 7 edges away (for hP) or of an ancestor (for hR).
+    Prints Kendall's τ beside the paper's, with intervals and p-values; with --out also draws the figure.
+
+    Raises:
+        DataError: If a measure needs questions or images.
+        TaxonomyError: If the taxonomy cannot be read, or a leaf has no node in the range of distances.
+    """
+    check_inputs(settings.measure, "labels")
     if settings.save_pairs is not None:
         atomic.check_folder(settings.save_pairs.parent)
     taxonomy, part = settings.read_tree(names=settings.names)
@@ -77,9 +114,107 @@ def correlation(settings: CorrelationSettings) -> StudyReport:
         },
         tables=_tables(taxonomy, pairs, measures, names, taus),
         figures={"correlation": partial(_draw, curves, taus, names)} if len(curves) else {},
-        notes=_notes(pairs, measures, taus),
+        notes=_notes(measures, taus),
         data={"correlations": taus.to_dict("records"), "curves": curves.to_dict("records")},
     )
+
+
+# -- pairs ------------------------------------------------------------------------------------------------------------
+
+
+class PairSampler:
+    """Draws pairs of a leaf and another node from a tree of up to some million nodes (paper 1, §5).
+
+    A leaf is drawn uniformly, then a distance uniformly among those at which it has a node, then one of the nodes at
+    that distance. In the order of a walk through the tree the nodes at one depth below one ancestor are a run, which
+    two binary searches find; the nodes at distance d from a leaf are d + 1 such runs, less the leaf's own branches.
+    """
+
+    def __init__(self, taxonomy: Taxonomy) -> None:
+        self.taxonomy = taxonomy
+        n = len(taxonomy)
+        # Ancestors come before their descendants, because -1, which fills up a lineage, is the least.
+        walk = np.lexsort(taxonomy.lineage.T[::-1])
+        self._first = np.empty(n, dtype=np.int64)
+        self._first[walk] = np.arange(n)
+        below = sum(np.bincount(column[column >= 0], minlength=n) for column in taxonomy.lineage.T)
+        self._last = self._first + below
+        keys = taxonomy.depth * (n + 1) + self._first
+        self._by_key = np.argsort(keys)
+        self._keys = keys[self._by_key]
+
+    def _run(self, ancestors: IntArray, depth: IntArray) -> tuple[IntArray, IntArray]:
+        """Start and end of the run of descendants at a depth, among the nodes sorted by depth and walk."""
+        base = depth * (len(self.taxonomy) + 1)
+        first, last = (np.searchsorted(self._keys, base + ends[ancestors]) for ends in (self._first, self._last))
+        return first, last
+
+    def _runs(self, nodes: IntArray, distance: int) -> tuple[IntArray, IntArray]:
+        """Start and length of the runs that hold the nodes at a distance, each of shape (nodes, 2 (distance + 1))."""
+        depth, lineage = self.taxonomy.depth[nodes], self.taxonomy.lineage[nodes]
+        # By steps up, the run before the node's own branch and the run after it.
+        ends = np.zeros((len(nodes), distance + 1, 2, 2), dtype=np.int64)
+        for up in range(distance + 1):
+            rows = np.flatnonzero(depth >= up)
+            level = depth[rows] + distance - 2 * up
+            start, end = self._run(lineage[rows, depth[rows] - up], level)
+            own = self._run(lineage[rows, depth[rows] - up + 1], level) if up else (end, end)
+            ends[rows, up] = np.stack([start, *own, end], axis=1).reshape(-1, 2, 2)
+        first, last = np.moveaxis(ends.reshape(len(nodes), -1, 2), -1, 0)
+        return first, last - first
+
+    def count(self, nodes: IntArray, distance: int) -> IntArray:
+        """Returns the number of nodes that are `distance` edges away from each of `nodes`, shape (n,)."""
+        counts: IntArray = self._runs(nodes, distance)[1].sum(axis=1)
+        return counts
+
+    def sample(
+        self, n: int, rng: np.random.Generator, *, nearest: int = 1, farthest: int = 7, ancestors: bool = False
+    ) -> pd.DataFrame:
+        """Draws n pairs with replacement: the columns leaf, node (numbers) and distance.
+
+        Args:
+            n: Number of pairs, at least 1.
+            rng: The generator.
+            nearest: Least distance in edges; 0 pairs a leaf with itself.
+            farthest: Greatest distance, at least `nearest` and 1.
+            ancestors: Whether to draw ancestors of the leaf only, so that hP = 1.
+
+        Raises:
+            TaxonomyError: If a leaf has no node in the range of distances.
+        """
+        leaves = rng.choice(self.taxonomy.leaves, n)
+        distances = np.arange(nearest, farthest + 1)
+        kinds, kind = np.unique(leaves, return_inverse=True)
+        if ancestors:
+            possible = distances <= self.taxonomy.depth[kinds][:, np.newaxis]
+        else:
+            possible = np.stack([self.count(kinds, distance) > 0 for distance in distances.tolist()], axis=1)
+        lonely = kinds[~possible.any(axis=1)]
+        if len(lonely):
+            what, leaf = "ancestor" if ancestors else "node", self.taxonomy.labels[lonely[0]]
+            message = f"A leaf has no {what} at a distance of {nearest} to {farthest}."
+            remedy = "Use a wider range of distances, or a larger tree."
+            raise TaxonomyError(message, file=self.taxonomy.source, value=leaf, remedy=remedy)
+        choice = rng.integers(0, possible.sum(axis=1)[kind])
+        distance = distances[(np.cumsum(possible, axis=1)[kind] > choice[:, np.newaxis]).argmax(axis=1)]
+        if ancestors:
+            nodes = self.taxonomy.lineage[leaves, self.taxonomy.depth[leaves] - distance]
+        else:
+            nodes = np.empty(n, dtype=np.int64)
+            for steps in np.unique(distance).tolist():
+                rows = distance == steps
+                nodes[rows] = self._nodes(leaves[rows], steps, rng)
+        return pd.DataFrame({"leaf": leaves, "node": nodes, "distance": distance})
+
+    def _nodes(self, leaves: IntArray, distance: int, rng: np.random.Generator) -> IntArray:
+        """A node at a distance from each of the leaves, uniformly."""
+        starts, counts = self._runs(leaves, distance)
+        ends = counts.cumsum(axis=1)
+        picked = rng.integers(0, ends[:, -1])
+        run = np.arange(len(leaves)), (ends > picked[:, np.newaxis]).argmax(axis=1)
+        nodes: IntArray = self._by_key[starts[run] + picked - (ends - counts)[run]]
+        return nodes
 
 
 def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> pd.DataFrame:
@@ -91,14 +226,8 @@ def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> pd.DataFram
     sampler, frames = PairSampler(taxonomy), []
     # A generator for each, so that neither set depends on how much the other draws.
     for metric, seed in zip(_METRICS, np.random.SeedSequence(settings.seed).spawn(2), strict=True):
-        drawn = sampler.sample(
-            settings.pairs,
-            np.random.default_rng(seed),
-            nearest=settings.nearest,
-            farthest=settings.farthest,
-            ancestors=metric == "hr",
-            draw=settings.draw,
-        )
+        span = {"nearest": settings.nearest, "farthest": settings.farthest}
+        drawn = sampler.sample(settings.pairs, np.random.default_rng(seed), ancestors=metric == "hr", **span)
         hp, hr = precision_recall(taxonomy, drawn["node"], drawn["leaf"])
         frames.append(drawn.assign(metric=metric, value=hp if metric == "hp" else hr))
     name = taxonomy.common_name if settings.labels == "common" else taxonomy.labels.__getitem__
@@ -121,11 +250,7 @@ def score_pairs(pairs: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFram
 
 
 def correlate(pairs: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFrame:
-    """Returns Kendall's τ of each measure and metric over the pairs that are scored.
-
-    Returns:
-        The columns measure, metric, those of `kendall`, and unscored, the number of pairs that are left out.
-    """
+    """Returns measure, metric, the columns of `kendall` over the scored pairs, and the number of unscored ones."""
     rows = []
     for measure in measures:
         for metric, own in pairs.groupby("metric", sort=False):
@@ -158,14 +283,10 @@ def _draw(curves: pd.DataFrame, taus: pd.DataFrame, names: Mapping[str, str]) ->
 
 
 def kendall(x: ArrayLike, y: ArrayLike) -> dict[str, float]:
-    """Returns Kendall's τ-b, its 95 % interval, its two-sided p-value (at least `LEAST_P`) and the number of pairs.
+    """Returns Kendall's τ-b of n pairs of values, its 95 % interval, its two-sided p-value (at least `LEAST_P`) and n.
 
     τ and p are SciPy's. The interval is τ ± 1.96 standard errors of the delta method and supposes independent examples;
     it is NaN where both variables have more than 5,000 values. All is NaN where a variable is constant.
-
-    Args:
-        x: Values, shape (n,), none of them NaN.
-        y: As many values.
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     n = len(x)
@@ -248,18 +369,11 @@ def _tables(
     )
 
 
-def _notes(pairs: pd.DataFrame, measures: Sequence[Measure], taus: pd.DataFrame) -> tuple[str, ...]:
+def _notes(measures: Sequence[Measure], taus: pd.DataFrame) -> tuple[str, ...]:
     notes = [note for measure in measures for note in measure.notes]
     for one in taus[taus["unscored"] > 0].to_dict("records"):
         pairs_of = f"{one['unscored']:,} of {one['unscored'] + one['n']:,} pairs for {_METRICS[one['metric']]}"
         notes.append(f"{one['measure']}: {pairs_of} are unscored and left out.")
-    for metric, values in pairs.groupby("metric")["value"]:
-        constant = taus.loc[(taus["metric"] == metric) & taus["tau"].isna(), "measure"]
-        shown = _METRICS[str(metric)]
-        if values.nunique() == 1:
-            notes.append(f"{shown} is {values.iloc[0]:.3f} for all pairs drawn, so nothing can correlate with it.")
-        elif len(constant):
-            notes.append(f"No correlation with {shown}: all pairs have the same score under {', '.join(constant)}.")
     printed = set(published("paper1-table1")["measure"])
     for measure in measures:
         kind, model = split_spec(measure.name)

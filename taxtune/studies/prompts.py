@@ -1,4 +1,4 @@
-"""Comparing prompts in the hP-hR plane (paper 1, §7.1, Figure 7), and by measures of text (paper 2).
+"""What another prompt does to hP and hR (paper 1, §7.1, Figure 7), and to measures of text (paper 2).
 
 Everything works on three frames: a row per model, prompt and example (the placed answers), per model, prompt and metric
 (scores), and per model, prompt and metric beside the baseline prompt (arrows).
@@ -7,13 +7,14 @@ Everything works on three frames: a row per model, prompt and example (the place
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
+from typer import Argument, Option
 
 from taxtune.answers import AnswerTable
 from taxtune.answers.records import run_evaluations, split_run
@@ -21,30 +22,31 @@ from taxtune.answers.scores import mean_interval
 from taxtune.errors import DataError
 from taxtune.mapping.unwrap import unwrap
 from taxtune.metrics.statistics import SIGNIFICANCE, Sample, bootstrap, hierarchical_sample, paired_bootstrap
+from taxtune.options import ResamplesOption, measure_option
 from taxtune.progress import track_each
-from taxtune.report.output import StudyReport, Table
+from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
+from taxtune.report.output import StudyReport, Table, cut
 from taxtune.studies.contestants import (
     answer_counts,
     check_headings,
     check_measures,
     gather,
+    measure_notes,
+    missing_note,
     named_paths,
     place_answers,
     read_tables,
     text_scores,
+    trivial_answer,
 )
-from taxtune.studies.figures import draw_dots
-from taxtune.studies.output import both_trees_table, frame_table
-from taxtune.studies.prompts.figure import draw_arrows
-from taxtune.studies.scoring import measure_notes, missing_note, trivial_answer
+from taxtune.studies.output import both_trees_table, draw_dots, frame_table
+from taxtune.studies.settings import NOT_RECORDED, ContestantSettings
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from taxtune.studies.prompts import PromptsSettings
-
-__all__ = ["compare_prompts", "prompts"]
+__all__ = ["PromptsSettings", "compare_prompts", "run"]
 
 #: The metrics of the tables, as the paper writes them.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy"}
@@ -52,10 +54,51 @@ _TITLE = "How the prompt affects hierarchical precision and recall"
 _OVER = "a prompt's scores are over its own answers, a difference over the examples answered under both prompts"
 _KEY = ["model", "prompt"]
 _ARROW = ["model", "from", "to", "examples"]
+_GAINS = ["model", "prompt", "measure", "scored", "missing", "unscored", "mean", "mean low", "mean high"]
+_GAINS += ["in both", "gain", "low", "high", "p"]
+# What an arrow says, by the directions in which hP and hR have moved.
+_READINGS = {
+    (0, 0): "no clear change",
+    (1, 1): "better in both",
+    (-1, -1): "worse in both",
+    (1, -1): "precision for recall",
+    (-1, 1): "recall for precision",
+    (1, 0): "more precision",
+    (-1, 0): "less precision",
+    (0, 1): "more recall",
+    (0, -1): "less recall",
+}
+_LONGEST = 40  # characters of a name in the figure
 
 
-def prompts(settings: PromptsSettings) -> StudyReport:
-    """Reads and compares the prompts and returns the report; see `taxtune.studies.prompts.run`."""
+@dataclass(frozen=True, kw_only=True)
+class PromptsSettings(ContestantSettings):
+    """Which prompts are compared: see `taxtune study prompts --help`."""
+
+    files: Annotated[
+        tuple[str, ...],
+        Argument(
+            metavar="MODEL:PROMPT=FILE...",
+            help="Files of answers; MODEL=FILE with --by or --guess; or finished runs, as MODEL=RUN.",
+        ),
+    ]
+    baseline: Annotated[str | None, Option(help="Where the arrows start. Default: each model's first.")] = None
+    measure: Annotated[
+        tuple[Any, ...], measure_option("Shown with their gains over the baseline prompt."), NOT_RECORDED
+    ] = ()
+    resamples: Annotated[int, ResamplesOption] = 2000
+
+
+def run(settings: PromptsSettings) -> StudyReport:
+    """Compare prompts in the hP-hR plane: arrows from a baseline prompt to others (paper 1, Figure 7).
+
+    Prints hP, hR, hF and accuracy of every prompt with intervals, and the paired differences to the baseline; with
+    --measure also measures of text and their gains (paper 2); with --out also draws the arrows and the gains.
+
+    Raises:
+        TaxtuneError: If files or runs cannot be used, a model has a single prompt or lacks the baseline, a measure
+            lacks what it needs, or no example was answered under both prompts.
+    """
     check_measures(settings.measure, settings.question_column)
     taxonomy, part = settings.read_tree()
     contest = gather(list(_by_model(settings, taxonomy, part).values()), settings)
@@ -102,7 +145,7 @@ def compare_prompts(
 
     Args:
         taxonomy: The tree of nodes and targets.
-        placed: The answers of `place_answers`; at least two prompts a model, each on the model's examples in one order.
+        placed: The answers of `place_answers`; the prompts of a model have its examples in one order.
         settings: The baseline, the measures, and how often to resample.
         part: What the tree is a part of, for scores on the whole of it too; None where it is the whole.
 
@@ -130,17 +173,22 @@ def compare_prompts(
         _arrows_table(arrows),
         _differences_table(arrows),
     ]
-    figures: dict[str, Callable[[], Figure]] = {"arrows": partial(draw_arrows, arrows)}
+    figures: dict[str, Callable[[], Figure]] = {"arrows": partial(_draw_arrows, arrows)}
     if measures:
-        read = _answer if settings.reply == "answer" else str
-        texts = {m.label: text_scores(placed, m, taxonomy, settings.reference, read) for m in measures}
-        gains = _gains(placed, counts, starts, texts, scores, arrows, draws)
-        tables.append(_gains_table(gains, settings.reply))
-        drawn = gains.dropna(subset="difference").rename(columns={"measure": "panel", "difference": "estimate"})
-        drawn["name"] = [f"{model}: {prompt}" for model, prompt in zip(drawn["model"], drawn["prompt"], strict=True)]
-        drawn = drawn.assign(series="")
+        texts = {m.label: text_scores(placed, m, taxonomy, settings.reference, _answer) for m in measures}
+        gains = _gains(placed, starts, texts, draws)
+        tables.append(
+            frame_table(
+                "gains",
+                "Measures of text under each prompt, and their gains over the baseline prompt",
+                gains,
+                "Gain: the mean difference to the baseline prompt on the examples that have a score under both, with "
+                "the interval and the p-value of the paired bootstrap. A measure sees what the mapper reads.",
+                digits={"p": 4},
+            )
+        )
         label = "gain over the baseline prompt, in points of 100"
-        figures["gains"] = partial(draw_dots, drawn, label, scale=100, zero=True)
+        figures["gains"] = partial(draw_dots, _drawn(arrows, gains), label, scale=100, zero=True)
     if part is not None:
         named = {f"{model}: {prompt}": some for (model, prompt), some in answers.items()}
         nodes = {name: (some["node"], some["target"]) for name, some in named.items()}
@@ -198,9 +246,7 @@ def _scores(
         base, known = answers[model, start], own["node"] >= 0
         both = known & (base["node"] >= 0)
         if not known.any():
-            message = (
-                f"{model} has no answer under the prompt {prompt!r}: every call failed, or there is no such guess."
-            )
+            message = f"{model} has no answer under {prompt!r}: every call failed, or there is no such guess."
             raise DataError(message, remedy="Remove this prompt.")
         if not both.any():
             raise DataError(f"{model} has no example that was answered under both {start!r} and {prompt!r}.")
@@ -218,75 +264,43 @@ def _scores(
     return pd.DataFrame(scores), pd.DataFrame(arrows)
 
 
-def _reading(arrow: pd.DataFrame) -> str:
-    """What an arrow says, from its rows by metric: a metric has moved where its difference is significant."""
-    sure = arrow.loc[["hp", "hr"]].query(f"p_value < {SIGNIFICANCE}")["difference"]
-    moved = {metric: "more" if change > 0 else "less" for metric, change in sure.items()}
-    match moved.get("hp"), moved.get("hr"):
-        case None, None:
-            return "no clear change"
-        case ("more", "more") | ("less", "less") as both:
-            return "better in both" if both[0] == "more" else "worse in both"
-        case hp, None:
-            return f"{hp} precision"
-        case None, hr:
-            return f"{hr} recall"
-        case hp, _:
-            return "precision for recall" if hp == "more" else "recall for precision"
-
-
 # -- measures of text -------------------------------------------------------------------------------------------------
 
 
 def _gains(
-    placed: pd.DataFrame,
-    counts: pd.DataFrame,
-    starts: Mapping[str, str],
-    texts: Mapping[str, pd.Series[float]],
-    scores: pd.DataFrame,
-    arrows: pd.DataFrame,
-    draws: Mapping[str, int],
+    placed: pd.DataFrame, starts: Mapping[str, str], texts: Mapping[str, pd.Series[float]], draws: Mapping[str, int]
 ) -> pd.DataFrame:
-    """Each measure under each prompt, hP and hR first, and its gain over the baseline prompt.
+    """Each measure of text under each prompt, and its gain over the baseline prompt, as the table shows them.
 
-    Args:
-        placed: The answers.
-        counts: How many there are of each model and prompt.
-        starts: The baseline prompt of each model.
-        texts: The scores of the answers under each measure of text, by its heading.
-        scores: hP and hR of each prompt.
-        arrows: Their differences to the baseline prompt.
-        draws: How to resample.
-
-    Returns:
-        A row per model, prompt and measure: scored, missing, unscored, mean, mean_low, mean_high, both (how many
-        examples have a score under both prompts), difference, low, high, p_value; no values where there are none.
+    `texts` has the scores of the answers under each measure, by its heading. Where there is nothing to average or to
+    compare, a cell is NaN.
     """
-    changes: dict[Any, Any] = {(one["model"], one["to"], one["metric"]): one for one in arrows.to_dict("records")}
-    means: dict[Any, Any] = {(one["model"], one["prompt"], one["metric"]): one for one in scores.to_dict("records")}
-    by_prompt = placed.groupby(_KEY, sort=False).indices
+    by_prompt: dict[Any, Any] = placed.groupby(_KEY, sort=False).indices
     rows: list[dict[str, Any]] = []
-    for count in counts.reset_index().to_dict("records"):
-        model, prompt = count["model"], count["prompt"]
-        shared = {"model": model, "prompt": prompt, "missing": count["missing"]}
-        for metric in ("hp", "hr"):
-            mean, change = means[model, prompt, metric], changes.get((model, prompt, metric), {})
-            about = shared | {"measure": _SHOWN[metric], "scored": count["answers"], "unscored": 0}
-            about |= {"both": change.get("examples", count["answers"])}
-            about |= {"mean": mean["estimate"], "mean_low": mean["low"], "mean_high": mean["high"]}
-            rows.append(about | {key: change.get(key) for key in ("difference", "low", "high", "p_value")})
+    for (model, prompt), index in by_prompt.items():
+        missing = int((placed["node"].to_numpy()[index] < 0).sum())
         for heading, values in texts.items():
-            own, start = (values.to_numpy()[by_prompt[model, name]] for name in (prompt, starts[model]))
+            own, start = values.to_numpy()[index], values.to_numpy()[by_prompt[model, starts[model]]]
             scored, both = int((~np.isnan(own)).sum()), ~np.isnan(own) & ~np.isnan(start)
-            about = shared | {"measure": heading, "scored": scored, "unscored": count["answers"] - scored}
-            about |= {"both": int(both.sum())}
-            if (interval := mean_interval(own, **draws)) is not None:
-                about |= {"mean": interval.estimate, "mean_low": interval.low, "mean_high": interval.high}
+            row = {"model": model, "prompt": prompt, "measure": heading, "scored": scored, "missing": missing}
+            row |= {"unscored": len(own) - missing - scored, "in both": int(both.sum())}
+            if (mean := mean_interval(own, **draws)) is not None:
+                row |= {"mean": mean.estimate, "mean low": mean.low, "mean high": mean.high}
             if prompt != starts[model] and both.any():
                 pair = Sample.mean("gain", own[both]), Sample.mean("gain", start[both])
-                about |= asdict(paired_bootstrap(pair, **draws)["gain"])
-            rows.append(about)
-    return pd.DataFrame(rows)
+                gain = paired_bootstrap(pair, **draws)["gain"]
+                row |= {"gain": gain.difference, "low": gain.low, "high": gain.high, "p": gain.p_value}
+            rows.append(row)
+    return pd.DataFrame(rows, columns=_GAINS)
+
+
+def _drawn(arrows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
+    """The gains in hP, in hR and in each measure of text, as `draw_dots` takes them."""
+    moved = arrows[arrows["metric"].isin(["hp", "hr"])].replace({"metric": _SHOWN})
+    ours = moved.rename(columns={"metric": "panel", "to": "prompt", "difference": "estimate"})
+    texts = gains.dropna(subset="gain").rename(columns={"measure": "panel", "gain": "estimate"})
+    drawn = pd.concat([ours, texts], ignore_index=True)
+    return drawn.assign(name=drawn["model"] + ": " + drawn["prompt"], series="")
 
 
 def _answer(reply: str) -> str:
@@ -297,43 +311,29 @@ def _answer(reply: str) -> str:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _ends(low: pd.Series, high: pd.Series, between: str = " to ", sign: str = "") -> list[str | None]:
-    """Both ends of each interval as text, as tables show numbers; None where there are none."""
-
-    def shown(value: float) -> str:
-        text = f"{value:{sign}.3f}".replace("-", "−")
-        return text.lstrip("+−") if float(f"{value:.3f}") == 0 else text
-
-    return [None if a != a else f"{shown(a)}{between}{shown(b)}" for a, b in zip(low, high, strict=True)]
-
-
 def _prompts_table(counts: pd.DataFrame, scores: pd.DataFrame, *notes: str) -> Table:
     cells = counts.copy()
-    for metric in ("hp", "hr", "hf", "accuracy"):
+    for metric, shown in _SHOWN.items():
         some = scores[scores["metric"] == metric].set_index(_KEY)
-        cells[_SHOWN[metric]] = some["estimate"]
+        cells[shown] = some["estimate"]
         if metric != "accuracy":
-            cells[f"{_SHOWN[metric]} 95 %"] = _ends(some["low"], some["high"], " – ")
+            cells[[f"{shown} low", f"{shown} high"]] = some[["low", "high"]]
     return frame_table("prompts", _TITLE, cells.reset_index(), *notes)
 
 
 def _arrows_table(arrows: pd.DataFrame) -> Table:
-    rows = []
-    for _, some in arrows.groupby(_ARROW, sort=False):
-        arrow = some.set_index("metric")
-        rows.append(
-            (
-                *next(some[_ARROW].itertuples(index=False, name=None)),
-                *(arrow["difference"][metric] for metric in _SHOWN),
-                _reading(arrow),
-            )
-        )
-    columns = (*_ARROW, *(f"Δ{shown}" for shown in _SHOWN.values()), "reading")
-    note = (
+    changes, p_values = (arrows.pivot(index=_ARROW, columns="metric", values=v) for v in ("difference", "p_value"))
+    cells = changes[list(_SHOWN)].rename(columns={metric: f"Δ{shown}" for metric, shown in _SHOWN.items()})
+    moved = changes.apply(np.sign).where(p_values < SIGNIFICANCE, 0)[["hp", "hr"]].astype(int)
+    cells["reading"] = [_READINGS[key] for key in moved.itertuples(index=False, name=None)]
+    order = pd.MultiIndex.from_frame(arrows[_ARROW].drop_duplicates())
+    return frame_table(
+        "arrows",
+        "From the baseline prompt to the others",
+        cells.reindex(order).reset_index(),
         "The other prompt minus the baseline, on the examples answered under both. A metric has changed if the p value "
-        "of its paired difference is below 0.05; “precision for recall”: hP up, hR down."
+        "of its paired difference is below 0.05; “precision for recall”: hP up, hR down.",
     )
-    return Table("arrows", "From the baseline prompt to the others", columns, tuple(rows), notes=(note,))
 
 
 def _differences_table(arrows: pd.DataFrame) -> Table:
@@ -348,19 +348,46 @@ def _differences_table(arrows: pd.DataFrame) -> Table:
     )
 
 
-def _gains_table(gains: pd.DataFrame, reply: str) -> Table:
-    cells = gains[["model", "prompt", "measure", "scored", "missing", "unscored", "mean"]].copy()
-    cells["mean 95 %"] = _ends(gains["mean_low"], gains["mean_high"])
-    cells[["in both", "gain"]] = gains[["both", "difference"]]
-    cells["gain 95 %"] = _ends(gains["low"], gains["high"], sign="+")
-    cells["p"] = gains["p_value"]
-    see = "the whole reply, reasoning included" if reply == "whole" else "what the mapper reads, without reasoning"
-    return frame_table(
-        "gains",
-        "Measures under each prompt, and their gains over the baseline prompt",
-        cells,
-        "Gain: the mean difference to the baseline prompt on the examples that have a score under both, with the "
-        "interval and the p-value of the paired bootstrap.",
-        f"Measures of text see {see}.",
-        digits={"p": 4},
-    )
+# -- the figure ------------------------------------------------------------------------------------------------------
+
+
+def _draw_arrows(arrows: pd.DataFrame) -> Figure:
+    """An arrow for each model and prompt, over lines of equal hF, with 95 % intervals as faint crosses.
+
+    The start of a model's arrows is hollow; the colour tells models apart and the marker prompts; with one of either,
+    both tell the other.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    figure = Figure(figsize=(5.6, 4.8))
+    axes = figure.add_subplot()
+    hp, hr = (arrows[arrows["metric"] == metric].reset_index(drop=True) for metric in ("hp", "hr"))
+    bounds = ["start_low", "start_high", "end_low", "end_high"]
+    axes.set_xlim(*padded(hr[bounds].to_numpy().ravel().tolist()))
+    axes.set_ylim(*padded(hp[bounds].to_numpy().ravel().tolist()))
+    draw_iso_lines(axes)
+    models, prompts = list(hp["model"].unique()), list(hp["to"].unique())
+    starts = " / ".join(hp["from"].unique())
+    handles = [Line2D([], [], marker="o", ms=6.5, mfc=PAPER, mec=INK, mew=1.5, ls="none")]
+    labels = [cut(f"from: {starts}", _LONGEST)]
+    for (_, y), (_, x) in zip(hp.iterrows(), hr.iterrows(), strict=True):
+        model, prompt = models.index(y["model"]), prompts.index(y["to"])
+        colour = CYCLE[(model if len(models) > 1 else prompt) % len(CYCLE)]
+        marker = MARKER_CYCLE[(prompt if len(prompts) > 1 else model) % len(MARKER_CYCLE)]
+        hollow = INK if len(models) == 1 else colour  # the one start of a single model's arrows belongs to none of them
+        for end, ink in (("start", hollow), ("end", colour)):
+            axes.hlines(y[end], x[f"{end}_low"], x[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2)
+            axes.vlines(x[end], y[f"{end}_low"], y[f"{end}_high"], color=ink, lw=1.0, alpha=0.35, zorder=2)
+        look = {"arrowstyle": "-|>", "color": colour, "lw": 1.5, "shrinkA": 4, "shrinkB": 5, "mutation_scale": 12}
+        axes.annotate("", (x["end"], y["end"]), (x["start"], y["start"]), arrowprops=look, zorder=4)
+        axes.plot(x["start"], y["start"], marker="o", ms=6.5, mfc=PAPER, mec=hollow, mew=1.5, ls="none", zorder=5)
+        size = 11 if marker == "*" else 8
+        axes.plot(x["end"], y["end"], marker=marker, ms=size, mfc=colour, mec=PAPER, mew=0.9, ls="none", zorder=6)
+        handles.append(Line2D([], [], marker=marker, ms=size, color=colour, mec=PAPER, lw=1.5))
+        name = cut(f"{y['model']}: {y['to']}", _LONGEST)
+        labels.append(f"{name}\nhP {y['end']:.3f}, hR {x['end']:.3f}")
+    axes.set_xlabel("hierarchical recall, hR")
+    axes.set_ylabel("hierarchical precision, hP")
+    axes.legend(handles, labels, alignment="left", loc="upper left", bbox_to_anchor=(1.13, 1.02), labelspacing=0.75)
+    return figure

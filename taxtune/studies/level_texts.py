@@ -1,8 +1,8 @@
 """Texts that name nodes of a known level, made from the tree itself, for the study of encoders.
 
-Three kinds: a name that is taken off the tree before the text is placed ("held-out"), so that where it lands shows what
-a similarity knows beyond the names that it is given; names inside templates, as answers hold them; and answers that
-people have placed. A level is a rank where the tree has ranks, else a depth.
+A name that is taken off the tree before the text is placed ("held-out") shows what a similarity knows beyond the names
+that it is given; names inside templates are as answers hold them; and leaves are to be classified as their ancestors. A
+level is a rank where the tree has ranks, else a depth.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ class Levels(NamedTuple):
 def tree_levels(taxonomy: Taxonomy, by: str = "auto") -> Levels:
     """Returns the levels of a tree by "rank", "depth", or "auto": ranks where at least half of the nodes have one.
 
-    Raises:
-        DataError: If no node has a rank and `by` is "rank".
+    Raises a DataError if no node has a rank and `by` is "rank".
     """
     ranked = sum(rank is not None for rank in taxonomy.ranks)
     if by == "rank" and not ranked:
@@ -69,20 +68,16 @@ def held_out_texts(
     Returns:
         A row per text (kind, text, target), the names taken off the tree by node, and notes.
     """
-    owners = _owners(taxonomy)
+    names = _names(taxonomy)
+    labels = names[names["label"]].set_index("node")["word"]
+    free = names[names["own"] & ~names["label"] & (names["word"] != names["node"].map(labels))]
+    choices = free.drop_duplicates(["node", "word"]).groupby("node")["name"].agg(list).to_dict()
     rows: list[tuple[str, str, int]] = []
     hidden: dict[int, set[str]] = {}
     few: list[str] = []
     for level in levels.names:
         nodes = levels.nodes(level)
-        choices: dict[int, list[str]] = {}
-        for v in nodes:
-            aliases: dict[str, str] = {}
-            for alias in taxonomy.names(v)[1:]:
-                aliases.setdefault(_word(alias), alias)
-            barred = ("", _word(taxonomy.labels[v]))
-            choices[v] = [alias for word, alias in aliases.items() if word not in barred and len(owners[word]) == 1]
-        able = [v for v in nodes if choices[v]]
+        able = [v for v in nodes if v in choices]
         if len(able) < min(per_level, len(nodes)):
             few.append(f"{level} {len(able):,} of {len(nodes):,}")
         for v in _drawn(able, per_level, rng):
@@ -119,23 +114,18 @@ def template_texts(
     for template in templates:
         if set(re.findall(r"\{.*?\}|[{}]", template)) not in ({"{name}"}, {"{plural}"}, {"{name}", "{plural}"}):
             raise DataError("A template must contain {name} or {plural} and no other field.", value=template)
-    owners = _owners(taxonomy)
-    aliased = any(len(taxonomy.names(v)) > 1 for v in range(len(taxonomy)))
-    drawn: list[tuple[int, str]] = []
-    shared = 0
-    for level in levels.names:
-        named: list[tuple[int, str]] = []
-        for v in levels.nodes(level):
-            own = [n for n in (*taxonomy.names(v)[1:], taxonomy.labels[v]) if _word(n) and len(owners[_word(n)]) == 1]
-            shared += not own
-            named += [(v, own[0])] if own else []
-        drawn += [named[i] for i in _drawn(range(len(named)), per_level, rng)]
+    names = _names(taxonomy)
+    own = names[names["own"]].sort_values(["node", "label"], kind="stable").drop_duplicates("node").set_index("node")
+    named = {v: (name, label) for v, name, label in own[["name", "label"]].itertuples(name=None)}
+    able = {level: [v for v in levels.nodes(level) if v in named] for level in levels.names}
+    drawn = [v for nodes in able.values() for v in _drawn(nodes, per_level, rng)]
+    shared = len(taxonomy) - 1 - sum(map(len, able.values()))
     rows: list[tuple[str, str, int]] = []
     notes = [f"{shared:,} nodes are not drawn because they share all their names with others"] if shared else []
     for template in templates:
-        pluralised = "{plural}" in template and aliased
-        used = [(v, n) for v, n in drawn if not pluralised or n in taxonomy.names(v)[1:]]
-        rows += [(template, template.format(name=n, plural=plural(n)), v) for v, n in used]
+        pluralised = "{plural}" in template and not names["label"].all()
+        used = [v for v in drawn if not pluralised or not named[v][1]]
+        rows += [(template, template.format(name=named[v][0], plural=plural(named[v][0])), v) for v in used]
         if len(used) < len(drawn):
             notes.append(f"{template!r}: {len(drawn) - len(used):,} nodes have only a label, which is not pluralised")
     return pd.DataFrame(rows, columns=_COLUMNS), notes
@@ -146,12 +136,11 @@ def _word(name: str) -> str:
     return "".join(fold_words(name))
 
 
-def _owners(taxonomy: Taxonomy) -> dict[str, set[int]]:
-    owners: dict[str, set[int]] = {}
-    for v in range(len(taxonomy)):
-        for name in taxonomy.names(v):
-            owners.setdefault(_word(name), set()).add(v)
-    return owners
+def _names(taxonomy: Taxonomy) -> pd.DataFrame:
+    """A row per name: its node, the name as a word, whether it is the label, and whether no other node has the word."""
+    rows = [(v, n, _word(n), i == 0) for v in range(len(taxonomy)) for i, n in enumerate(taxonomy.names(v))]
+    names = pd.DataFrame(rows, columns=["node", "name", "word", "label"])
+    return names.assign(own=(names.groupby("word")["node"].transform("nunique") == 1) & (names["word"] != ""))
 
 
 def _drawn(items: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:

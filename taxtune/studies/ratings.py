@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["krippendorff_alpha", "quality", "read_rated_answers"]
 
 _RATERS = 5
-_EXPECTED = f"give one number, or {_RATERS} ratings of 0 and 1"
 
 
 def quality(ratings: Sequence[float]) -> float:
@@ -68,21 +67,18 @@ def _references(cell: Any) -> list[Any]:
 
 
 def _ratings(cell: Any) -> list[Any]:
-    """The ratings; none where none is given, which is not the same as some of five."""
+    """The ratings; none where all are blank."""
     ratings = _listed(cell)
-    blank = [str(item).strip().lower() in ("none", "", "nan") for item in ratings]
-    if any(blank) and not all(blank):
-        raise ValueError(_EXPECTED)
-    return [] if all(blank) else ratings
+    return [] if all(str(item).strip().lower() in ("none", "", "nan") for item in ratings) else ratings
 
 
-def _binary(ratings: list[float]) -> list[float]:
+def _one_or_five(ratings: list[float]) -> list[float]:
     if len(ratings) > 1 and not (len(ratings) == _RATERS and {*ratings} <= {0, 1}):
-        raise ValueError(_EXPECTED)
+        raise ValueError(f"give one number, or {_RATERS} ratings of 0 and 1")
     return ratings
 
 
-_Trimmed = Annotated[str, StringConstraints(strip_whitespace=True)]
+_Text = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
 class _RatedAnswer(BaseModel):
@@ -90,19 +86,16 @@ class _RatedAnswer(BaseModel):
 
     id: str | None = None
     answer: str | None = None
-    question: str | None = None
-    references: Annotated[list[str], BeforeValidator(_references)] = []
-    human: Annotated[list[FiniteFloat], BeforeValidator(_ratings), AfterValidator(_binary)] = []
-    caption: _Trimmed | None = None
-    group: _Trimmed | None = None
-    category: _Trimmed | None = None
+    question: _Text = ""
+    references: Annotated[tuple[str, ...], BeforeValidator(_references)] = ()
+    human: Annotated[list[FiniteFloat], BeforeValidator(_ratings), AfterValidator(_one_or_five)] = []
+    caption: _Text = ""
+    group: _Text = ""
+    category: _Text = ""
 
 
 def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]]:
     """Reads a file of rated answers; rows without an answer, a reference or a rating are left out and counted.
-
-    Args:
-        settings: The file and its columns.
 
     Returns:
         The answers (row, id, question, references, answer, human, caption, group, category), and notes.
@@ -122,12 +115,13 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
     rows = []
     for line, record in records:
         try:
-            rated = _RatedAnswer.model_validate({name: record.get(column or "") for name, column in columns.items()})
+            cells = {name: record.get(column) for name, column in columns.items()}
+            rated = _RatedAnswer(**{name: cell for name, cell in cells.items() if cell is not None})
         except ValidationError as error:
             first = error.errors()[0]
             message = f"{columns[str(first['loc'][0])]}: {first['msg']}."
             raise DataError(message, file=settings.file, row=line, value=first["input"]) from None
-        rows.append({"row": line, **rated.model_dump()})
+        rows.append({"row": line, **rated.model_dump(), "id": rated.id or str(line)})
     answers = pd.DataFrame(rows)
     lacking = [answers["answer"].isna(), ~answers["human"].map(bool), ~answers["references"].map(bool)]
     reasons = pd.Series(np.select(lacking, ["no answer", "no rating", "no reference"], ""))
@@ -142,10 +136,6 @@ def read_rated_answers(settings: JudgeSettings) -> tuple[pd.DataFrame, list[str]
         message = f"{int(binary.sum()):,} answers have five ratings and {int((~binary).sum()):,} have one number."
         raise DataError(message, file=settings.file, remedy="Give every answer the same kind of rating.")
     answers["human"] = given.map(quality if binary.all() else lambda one: one[0])
-    answers["id"] = answers["id"].where(answers["id"].map(bool), answers["row"].astype(str))
-    texts = ["question", "caption", "group", "category"]
-    answers[texts] = answers[texts].fillna("")
-    answers["references"] = answers["references"].map(tuple)
     if binary.all():
         alpha = krippendorff_alpha(np.array(given.tolist()))
         shown = "undefined because all ratings are the same" if np.isnan(alpha) else f"{alpha:.3f}"
