@@ -21,10 +21,10 @@ from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
 from taxtune.tables import read_text
-from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.loop import Callbacks
 from taxtune.tuning.plan import Plan, make_plan
-from taxtune.tuning.run_folder import Kind, default_folder
+from taxtune.tuning.run_folder import default_folder
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ __all__ = ["announce", "check_recorded", "open_recipe", "read_templates", "run_g
 T = TypeVar("T")
 
 
-def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: Kind = "tune") -> Experiment:
+def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: str = "tune") -> Experiment:
     """The parts of a recipe, with the folder for what is done with it; nothing is read but the recipe."""
     loaded = load_recipe(recipe, settings)
     return Experiment(loaded, out if out is not None else default_folder(loaded.name, what))
@@ -107,10 +107,7 @@ def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
 def _holds_work(folder: Path) -> bool:
     """Tells whether a folder, or that of a run of a comparison in it, holds anything to go on with."""
     with suppress(OSError):
-        return any(
-            next(folder.glob(name), None)
-            for name in ("history.db", "*/history.db", "history.json", "*/history.json", "answers.db")
-        )
+        return any(next(folder.glob(name), None) for name in ("history.jsonl", "*/history.jsonl", "answers.db"))
     return False
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from taxtune.metrics.names import meaning, metric_name
 from taxtune.report.scores import number
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
-from taxtune.tuning.power import PowerAnalysis
+from taxtune.tuning.plan import PowerAnalysis
 from taxtune.tuning.records import ModelUsage, Usage
 
 __all__ = ["account_lines", "cost_line", "goal_in_words", "power_in_words"]

@@ -153,7 +153,7 @@ class TuningProgress:
     def on_start(self, tuner: Any, done: Sequence[IterationRecord]) -> None:
         """Begins the display of a run."""
         from taxtune.report.account import goal_in_words, power_in_words
-        from taxtune.tuning.power import analyse_power
+        from taxtune.tuning.plan import analyse_power
         from taxtune.tuning.selection import most_questions
 
         experiment = self._experiment = tuner.experiment

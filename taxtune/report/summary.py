@@ -21,7 +21,7 @@ from taxtune.report.changes import EXACT, GENERAL, NOTHING, OFF, WRONG, state_of
 from taxtune.report.scores import Result, number, paired, score_of, template_name
 from taxtune.shell import command
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
-from taxtune.tuning.power import images_to_certify
+from taxtune.tuning.plan import images_to_certify
 from taxtune.tuning.records import Finalist, HeldoutResult, IterationRecord, Selection, TuneResult
 from taxtune.tuning.selection import values
 

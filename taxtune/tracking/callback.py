@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.tracking.mlflow_tracker import MLflowTracker
-from taxtune.tuning.callbacks import Callback, Group
+from taxtune.tuning.loop import Callback, Group
 from taxtune.tuning.records import ComparisonResult, IterationRecord, TuneResult
 from taxtune.tuning.template import render
 
@@ -65,9 +65,9 @@ class TrackingCallback(Callback):
             "proposer": dict(experiment.proposer.identity()),
         }
         run = self.tracker.start(
-            f"{experiment.name} ({objective.name})",
+            f"{experiment.recipe.name} ({objective.name})",
             parameters,
-            {"taxtune.recipe": experiment.name, "taxtune.objective": objective.name},
+            {"taxtune.recipe": experiment.recipe.name, "taxtune.objective": objective.name},
             tuner.history.note("mlflow_run"),
             group=tuner.group,
             images={each.id: Path(each.image).resolve() for each in (*splits.tuning, *splits.heldout)},

@@ -26,7 +26,7 @@ from taxtune.report.summary import verdict
 from taxtune.tracking import registry, values
 from taxtune.tracking.store import Store, in_force, open_store, short_reason, store_uri, unusable
 from taxtune.tracking.traces import log_traces
-from taxtune.tuning.callbacks import Group
+from taxtune.tuning.loop import Group
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
 
 __all__ = ["MLflowTracker"]

@@ -202,7 +202,7 @@ class CalibrationRun:
         if self.data is not None:
             images = self.folder / "images"
             pool = load_examples(self.data, experiment.taxonomy, folder=images, part=experiment.part)
-        unused = remaining(pool, (*splits.tuning, *splits.heldout), most=self.images, seed=experiment.seed)
+        unused = remaining(pool, (*splits.tuning, *splits.heldout), most=self.images, seed=experiment.recipe.seed)
         if not unused:
             raise DataError(
                 f"The run was tuned on or judged by all of the {len(pool):,} images, so none is free to calibrate on.",

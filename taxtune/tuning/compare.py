@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -13,19 +14,12 @@ from taxtune.atomic import make_folder
 from taxtune.errors import TaxtuneError
 from taxtune.models import AnswerStore
 from taxtune.progress import track_each
-from taxtune.tuning.callbacks import Callbacks, Group
+from taxtune.tuning.evaluation import compare_templates
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.heldout import compare_templates
-from taxtune.tuning.loop import Tuner
+from taxtune.tuning.history import read_attributes
+from taxtune.tuning.loop import Callbacks, Group, Tuner
 from taxtune.tuning.records import ComparisonResult
-from taxtune.tuning.run_folder import (
-    check_folder_is_for,
-    check_unused,
-    describe,
-    files_shown,
-    group_identity,
-    write_result,
-)
+from taxtune.tuning.run_folder import describe, files_shown, write_result
 
 __all__ = ["check_objectives", "compare_objectives", "evaluate_templates"]
 
@@ -65,34 +59,29 @@ def compare_objectives(
         command: The command that runs it again, for the report.
 
     Raises:
-        ResumeError: If the folder holds something else.
-        TaxtuneError: If fewer than two different objectives are given, or a run cannot start or go on.
+        TaxtuneError: If a run cannot start or go on.
     """
-    names = [experiment.objective.name for experiment in experiments]
-    check_objectives(names)
-    check_folder_is_for("compare", folder, names)
-    told, first, folders = Callbacks(callbacks), experiments[0], [folder / name for name in names]
-    if not resume:
-        for run in folders:
-            check_unused(run)
-    answers, group = folder / "answers.db", Group(first.name, group_identity(first.name, folder, folders))
-    how: dict[str, Any] = {"answers": answers, "callbacks": callbacks, "resume": resume}
+    told, first, name = Callbacks(callbacks), experiments[0], experiments[0].recipe.name
+    folders = [folder / experiment.objective.name for experiment in experiments]
+    known = read_attributes(folders[0]).get("note:group")  # of before the folder was moved
+    group = Group(name, known or f"{name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}")
+    answers = folder / "answers.db"
+    how: dict[str, Any] = {"callbacks": callbacks, "resume": resume, "group": group, "command": command}
     runs = tuple(
-        Tuner(experiment, folder / experiment.objective.name, **how, group=group, command=command).run()
-        for experiment in track_each(experiments, "objectives")
+        Tuner(experiment, run, answers=answers, **how).run()
+        for experiment, run in track_each(list(zip(experiments, folders, strict=True)), "objectives")
     )
     start = time.monotonic()
     templates = {"baseline": runs[0].heldout[0].template}
     templates |= {run.objective: run.heldout_winner.template for run in runs}
-    every = {name: metric for experiment in experiments for name, metric in experiment.metrics.items()}
-    needs = tuple(dict.fromkeys(need for experiment in experiments for need in experiment.objective.needs))
+    metrics = {name: metric for experiment in experiments for name, metric in experiment.metrics.items()}
     with AnswerStore(answers) as store:
         evaluator = first.evaluator(store)
-        evaluator.metrics, evaluator.needs = tuple(every.values()), needs
-        tell = partial(told.tell, "on_heldout")
-        heldout, differences = compare_templates(first, evaluator, templates, tell)
+        evaluator.metrics = tuple(metrics.values())
+        evaluator.needs = tuple(dict.fromkeys(need for each in experiments for need in each.objective.needs))
+        heldout, differences = compare_templates(first, evaluator, templates, partial(told.tell, "on_heldout"))
     result = ComparisonResult(
-        name=first.name,
+        name=name,
         runs=runs,
         heldout=heldout,
         differences=differences,
@@ -134,13 +123,12 @@ def evaluate_templates(
     """
     answers, told, start = folder / "answers.db", Callbacks(callbacks), time.monotonic()
     with AnswerStore(answers) as store:
-        evaluator = experiment.evaluator(store)
         tell = partial(told.tell, "on_heldout")
-        heldout, differences = compare_templates(experiment, evaluator, templates, tell, split=split)
+        heldout, differences = compare_templates(experiment, experiment.evaluator(store), templates, tell, split=split)
     name = re.sub(r"[^\w.-]+", "-", called or "-".join(list(templates)[1:]))[:100]
     kept = make_folder(folder / "evaluated" / (name if split == "heldout" else f"{name}-on-{split}-images"))
     result = ComparisonResult(
-        name=experiment.name,
+        name=experiment.recipe.name,
         runs=(),
         heldout=heldout,
         differences=differences,

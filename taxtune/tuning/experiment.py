@@ -31,7 +31,6 @@ from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.objective import Aims, Objective, make_objective, read_floor
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
-from taxtune.tuning.run_folder import check_folder_is_for, check_unused
 from taxtune.tuning.selection import Round, most_questions, race
 from taxtune.tuning.template import check_template, labels_said, render
 
@@ -167,7 +166,7 @@ class Experiment:
     def splits(self) -> Splits:
         """The tuning and held-out splits, disjoint by image content; every image in them is readable."""
         tuning, heldout = self.sizes
-        return split(self.examples, tuning=tuning, heldout=heldout, seed=self.seed)
+        return split(self.examples, tuning=tuning, heldout=heldout, seed=self.recipe.seed)
 
     @cached_property
     def sizes(self) -> tuple[int, int]:
@@ -213,26 +212,6 @@ class Experiment:
     # -- settings ------------------------------------------------------------------------------------------------------
 
     @property
-    def name(self) -> str:
-        """Names the MLflow runs and the registered prompt."""
-        return self.recipe.name
-
-    @property
-    def source(self) -> Path | None:
-        """The recipe's file."""
-        return self.recipe.source
-
-    @property
-    def prompt(self) -> PromptSettings:
-        """The baseline, and what templates may refer to."""
-        return self.recipe.prompt
-
-    @property
-    def seed(self) -> int:
-        """Seed of the splits, the proposer, the model and the bootstrap."""
-        return self.recipe.seed
-
-    @property
     def iterations(self) -> int:
         """Templates to try after the baseline, at most."""
         return self.recipe.limits(self.policy.calls)[0]
@@ -243,14 +222,9 @@ class Experiment:
         return self.recipe.limits(self.policy.calls)[1]
 
     @property
-    def off_tree(self) -> str:
-        """How an answer off the tree is scored: "child" (of the root, never right) or "root"."""
-        return self.mapper.config.off_tree
-
-    @property
     def variables(self) -> dict[str, object]:
         """What a template may refer to."""
-        return template_variables(self.prompt)
+        return template_variables(self.recipe.prompt)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -260,7 +234,7 @@ class Experiment:
             group: replaced[group] | {key: value[key] for key in _KEPT & set(value)} if group in replaced else value
             for group, value in self.recipe.settings().items()
         }
-        if self.source is None:  # made in Python, where objectives are free
+        if self.recipe.source is None:  # made in Python, where objectives are free
             settings["objective"] = {"kind": objective.name, **objective.identity()}
         return settings
 
@@ -355,7 +329,7 @@ class Experiment:
             self.mapper,
             store=store,
             variables=self.variables,
-            off_tree=self.off_tree,
+            off_tree=self.mapper.config.off_tree,
             information=self.weights,
             metrics=tuple(self.metrics.values()),
             needs=self.objective.needs,
@@ -375,7 +349,7 @@ class Experiment:
         """Names that a template must not give away: of the tuning images' labels, and of groups that earn credit."""
         if GRADED.isdisjoint(measures_of(self.objective)):
             return self.labels
-        prompt = self.prompt
+        prompt = self.recipe.prompt
         groups = group_names(
             self.taxonomy,
             self.domain,
@@ -393,32 +367,25 @@ class Experiment:
         """
         check_template(template, earlier=earlier, forbidden_labels=self.forbidden, sample=self.variables)
 
-    def check_own(self, template: str, name: str) -> None:
-        """Checks a template that the user wrote, which may list the labels; notes that it does.
-
-        Args:
-            template: The Jinja source.
-            name: Its name.
-
-        Raises:
-            TemplateError: If it cannot be used.
-        """
-        for text in self._own_notes(template, f"The template {name!r}"):
-            note(text)
-
     def baseline_notes(self) -> list[str]:
         """Returns notes for the user on the template that the run begins with.
 
         Raises:
             TemplateError: If it cannot be used, naming the recipe, where there is one, and the key.
         """
+        source = self.recipe.source
         try:
-            return self._own_notes(self.prompt.baseline, "The baseline")
+            return self.own_notes(self.recipe.prompt.baseline, "The baseline")
         except TemplateError as error:
-            key = "baseline" if self.source is None else "prompt.baseline"
-            raise TemplateError(f"{key}: {error.message}", file=self.source, remedy=error.remedy) from None
+            key = "baseline" if source is None else "prompt.baseline"
+            raise TemplateError(f"{key}: {error.message}", file=source, remedy=error.remedy) from None
 
-    def _own_notes(self, template: str, name: str) -> list[str]:
+    def own_notes(self, template: str, name: str) -> list[str]:
+        """Checks a template that the user wrote, which may list the labels; returns a note if it does.
+
+        Raises:
+            TemplateError: If it cannot be used.
+        """
         check_template(template, sample=self.variables)
         listed = labels_said(template, render(template, self.variables), self.variables, self.labels)
         if not listed:
@@ -431,7 +398,7 @@ class Experiment:
         """Returns the goal as the proposer sees it."""
         target = np.array([example.target for example in self.splits.tuning])
         bits = information_scores(self.weights, np.full_like(target, self.domain), target)
-        prompt = self.prompt
+        prompt = self.recipe.prompt
         return Goal(
             objective=self.objective,
             trivial_hp=self.trivial[0],
@@ -440,7 +407,7 @@ class Experiment:
             question=prompt.question,
             ranks=list(prompt.ranks),
             tuning_images=self.stages[0].images,
-            off_tree=self.off_tree,
+            off_tree=self.mapper.config.off_tree,
             trivial_ihp=bits.ihp,
             trivial_ihr=bits.ihr,
             examples=tuple(prompt.examples),
@@ -449,16 +416,6 @@ class Experiment:
         )
 
     # -- before it runs, and when it goes on ---------------------------------------------------------------------------
-
-    def check_folder(self, objectives: Sequence[str] = (), *, resume: bool = False) -> None:
-        """Checks that the folder is free for a run, or for a comparison of objectives.
-
-        Raises:
-            ResumeError: If it is not; with `resume` only if it holds something of another kind.
-        """
-        check_folder_is_for("compare" if objectives else "tune", self.folder, objectives)
-        for folder in () if resume else [self.folder / name for name in objectives] or [self.folder]:
-            check_unused(folder)
 
     def check_reachable(self) -> None:
         """Checks that the checkpoint of a model on this machine is here or can be fetched, without importing torch.
@@ -506,7 +463,7 @@ class Experiment:
             if not key.startswith(_FREE) and key.split(".")[0] not in self.given
         }
         named: dict[str, Mapping[str, Any]] = {
-            "recipe": fixed | {"seed": self.seed},
+            "recipe": fixed | {"seed": self.recipe.seed},
             "vlm": self.vlm.identity,
             "mapper": self.mapper.identity(),
             "proposer": self.proposer.identity(),

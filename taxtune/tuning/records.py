@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
-from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
@@ -33,7 +32,6 @@ __all__ = [
     "Usage",
 ]
 
-T = TypeVar("T")
 State = Literal["complete", "failed", "void"]
 
 
@@ -65,25 +63,20 @@ class TemplateScores(HierarchicalScores):
     ranks: tuple[RankScores, ...] = field(default=(), repr=False)
     measures: dict[str, float] = field(default_factory=dict, hash=False)
 
+    def as_row(self) -> dict[str, float]:
+        """Returns the scores that there are, by name: "hp", "ihr", and those of `measures`."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("n", "ranks", "measures")}
+        return {name: value for name, value in plain.items() if value is not None} | self.measures
+
     def get(self, key: str) -> float:
-        """Returns a score by name: "hp", "ihr", or one of `measures`.
+        """Returns a score by name.
 
         Raises:
             ValueError: If there is no such score.
         """
-        value = self.measures.get(key, getattr(self, key, None))
-        if value is None:
+        if (value := self.as_row().get(key)) is None:
             raise ValueError(f"the scores hold no {key!r}")
         return float(value)
-
-    def keys(self) -> tuple[str, ...]:
-        """Returns the names of the scores that there are."""
-        plain = (f.name for f in fields(self) if f.name not in ("n", "ranks", "measures"))
-        return (*(name for name in plain if getattr(self, name) is not None), *self.measures)
-
-    def as_row(self) -> dict[str, float]:
-        """Returns the scores that there are, by name."""
-        return {key: self.get(key) for key in self.keys()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +168,16 @@ class ModelUsage:
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
         """Returns the sum; a cost that is unknown on either side counts as nothing there."""
-        return _added(self, other)
+        costs = [each for each in (self.cost_usd, other.cost_usd) if each is not None]
+        faults = Counter(self.faults) + Counter(other.faults)
+        return ModelUsage(
+            self.calls + other.calls,
+            self.from_store + other.from_store,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            sum(costs) if costs else None,
+            dict(sorted(faults.items(), key=lambda item: (-item[1], item[0]))),  # the most frequent kind first
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,6 @@ class Usage:
         judge: Calls to the language models that rate answers.
         seconds: Wall-clock seconds.
         tried: Images that drafts were tried on, besides those of the template that became of one.
-        batches: How many answers of a model on this machine were computed in batches of each size.
     """
 
     vlm: ModelUsage = field(default_factory=ModelUsage)
@@ -196,11 +197,10 @@ class Usage:
     judge: ModelUsage = field(default_factory=ModelUsage)
     seconds: float = 0.0
     tried: int = 0
-    batches: dict[str, int] = field(default_factory=dict, hash=False)
 
     def __add__(self, other: Usage) -> Usage:
-        """Returns the sum; a cost that is unknown on either side counts as nothing there."""
-        return _added(self, other)
+        """Returns the sum; see `ModelUsage`."""
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     @property
     def cost_usd(self) -> float | None:
@@ -209,20 +209,8 @@ class Usage:
         return sum(known) if known else None
 
     def new(self) -> Usage:
-        """Returns the usage without answers from the store."""
-        return replace(self, vlm=replace(self.vlm, from_store=0), judge=replace(self.judge, from_store=0))
-
-
-def _added(one: T, other: T) -> T:
-    total: dict[str, Any] = {}
-    for each in fields(one):  # type: ignore[arg-type]
-        a, b = getattr(one, each.name), getattr(other, each.name)
-        if isinstance(a, dict):  # counts, the most frequent kind first
-            counts = Counter(a) + Counter(b)
-            total[each.name] = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-        else:
-            total[each.name] = b if a is None else a if b is None else a + b
-    return type(one)(**total)
+        """Returns the usage without answers from the store and without time."""
+        return replace(self, vlm=replace(self.vlm, from_store=0), judge=replace(self.judge, from_store=0), seconds=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +248,6 @@ class IterationRecord:
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row per image, in the order of the split.
         usage: Calls, tokens, cost and seconds.
-        race: What of `usage` the race took.
         trace: What the proposer's model did and said, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
@@ -278,7 +265,6 @@ class IterationRecord:
     rejected: tuple[tuple[str, str], ...] = ()
     rows: tuple[SampleResult, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
-    race: Usage = field(default_factory=Usage, repr=False)
     trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
     policy: dict[str, Any] = field(default_factory=dict)
@@ -497,19 +483,11 @@ class _Result:
             rows.append({**row, "template": held.template})
         return pd.DataFrame(rows)
 
-    def _repr_html_(self) -> str:
-        """Shows the held-out scores with their 95 % intervals in a notebook: one row per score."""
-        import pandas as pd
-
-        columns = {
-            held.name: {
-                metric_name(key): f"{ends.estimate:.3f} ({ends.low:.3f} to {ends.high:.3f})"
-                for key, ends in held.intervals.items()
-            }
-            for held in self.heldout
-        }
-        images = f"{self.heldout[0].scores.n:,} held-out images" if self.heldout else "not finished"
-        return f"<p>{images}; scores with 95 % intervals</p>{pd.DataFrame(columns).to_html()}"
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the result as plain values, as `result.json` has it."""
+        data = asdict(self) | {"usage": asdict(self.usage)}
+        del data["provenance"]
+        return data
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -606,12 +584,6 @@ class TuneResult(_Result):
             "The iteration does not exist.", file=self.folder, value=which, remedy=f"There are {len(self.iterations)}."
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the result as plain values, as `result.json` has it."""
-        data = asdict(self) | {"usage": asdict(self.usage)}
-        del data["provenance"]
-        return data
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ComparisonResult(_Result):
@@ -640,10 +612,10 @@ class ComparisonResult(_Result):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
-        data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("provenance", "runs")}
-        data |= {key: [asdict(each) for each in data[key]] for key in ("heldout", "differences")}
-        data["runs"] = [run.as_dict() for run in self.runs]
-        return data | {"usage": asdict(self.usage)}
+        return _Result.as_dict(replace(self, runs=())) | {
+            "runs": [run.as_dict() for run in self.runs],
+            "usage": asdict(self.usage),
+        }
 
 
 def _frame(rows: Sequence[SampleResult]) -> DataFrame:

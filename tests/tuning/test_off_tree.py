@@ -11,6 +11,7 @@ import pytest
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.history import is_begun
 from taxtune.tuning.records import TuneResult
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
@@ -126,7 +127,7 @@ def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: 
     for key in ("taxonomy.path", "taxonomy.root", "taxonomy.domain", "prompt.domain"):
         assert key in said
     # Nothing of the run is left that would stop the same command, or another tree; the answers are.
-    assert not (tmp_path / "out/history.db").exists()
+    assert not is_begun(tmp_path / "out")
     for resume in (False, True):
         again = cyclist(tmp_path / "in", tmp_path / "out", *settings)
         with pytest.raises(TaxonomyError, match="assert something"):

@@ -11,7 +11,7 @@ import pytest
 
 from taxtune.errors import RecipeError, ResumeError, TaxtuneError
 from taxtune.tuning.records import IterationRecord, Provenance
-from taxtune.tuning.run_folder import STAND_INS, check_folder_is_for, recipe_of
+from taxtune.tuning.run_folder import STAND_INS, check_run_folder, recipe_of
 from tests.cli.commands import Done, run_captured
 from tests.tuning.toy import make_files, make_parts, tuned
 
@@ -81,13 +81,13 @@ def test_a_comparison_that_was_stopped_is_known_by_its_runs(made: Path, tmp_path
     for name in ("result.json", "report.html"):
         (tmp_path / "stopped" / name).unlink(missing_ok=True)
     with pytest.raises(ResumeError, match="already holds a comparison"):
-        check_folder_is_for("tune", tmp_path / "stopped")
+        check_run_folder(tmp_path / "stopped")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"odd": 1}'])
 def test_a_result_that_cannot_be_read_is_not_written_over(tmp_path: Path, content: str) -> None:
     (tmp_path / "result.json").write_text(content)
-    check_folder_is_for("tune", tmp_path)
+    check_run_folder(tmp_path)
 
 
 @pytest.mark.parametrize(("recipe", "problem"), [("nam: x", "name: Field required"), ("a: [", "line 1, column 5")])
