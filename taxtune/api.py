@@ -554,11 +554,10 @@ def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
     """Reads a run or a comparison back from its folder.
 
     Args:
-        folder: What `tune` or `compare` was told as `out`. A run that is not finished has the iterations that
-            are done.
+        folder: What `tune` or `compare` was told as `out`.
 
     Raises:
-        DataError: If there is no run in the folder, or its files cannot be read.
+        DataError: If there is no finished run in the folder, or its files cannot be read.
     """
     from taxtune.tuning.run_folder import read_result
 

@@ -124,8 +124,6 @@ def _winner(
 ) -> tuple[Recipe, str, Policy, RiskGuarantee | None]:
     """Returns the recipe with the commit that the run asked, and the winner's template, policy and guarantee."""
     folder = Path(result.folder)
-    if not result.heldout:
-        raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
     if isinstance(recipe.vlm, LocalVLMSettings) and same_model and recipe.vlm.revision is None:
         # What the name stands for may have changed since.
         commit = result.provenance.facts.get("Model", {}).get("revision", "")

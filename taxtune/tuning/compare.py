@@ -16,9 +16,8 @@ from taxtune.models import AnswerStore
 from taxtune.progress import track_each
 from taxtune.tuning.evaluation import compare_templates
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.history import read_attributes
 from taxtune.tuning.loop import Callbacks, Group, Tuner
-from taxtune.tuning.records import ComparisonResult
+from taxtune.tuning.records import ComparisonResult, TuneResult
 from taxtune.tuning.run_folder import describe, files_shown, write_result
 
 __all__ = ["check_objectives", "compare_objectives", "evaluate_templates"]
@@ -62,15 +61,13 @@ def compare_objectives(
         TaxtuneError: If a run cannot start or go on.
     """
     told, first, name = Callbacks(callbacks), experiments[0], experiments[0].recipe.name
-    folders = [folder / experiment.objective.name for experiment in experiments]
-    known = read_attributes(folders[0]).get("note:group")  # of before the folder was moved
-    group = Group(name, known or f"{name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}")
-    answers = folder / "answers.db"
-    how: dict[str, Any] = {"callbacks": callbacks, "resume": resume, "group": group, "command": command}
-    runs = tuple(
-        Tuner(experiment, run, answers=answers, **how).run()
-        for experiment, run in track_each(list(zip(experiments, folders, strict=True)), "objectives")
-    )
+    group: Group | None = Group(name, f"{name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}")
+    answers, runs = folder / "answers.db", list[TuneResult]()
+    for experiment in track_each(experiments, "objectives"):
+        how: dict[str, Any] = {"callbacks": callbacks, "resume": resume, "group": group, "command": command}
+        tuner = Tuner(experiment, folder / experiment.objective.name, answers=answers, **how)
+        runs.append(tuner.run())
+        group = tuner.group
     start = time.monotonic()
     templates = {"baseline": runs[0].heldout[0].template}
     templates |= {run.objective: run.heldout_winner.template for run in runs}
@@ -82,7 +79,7 @@ def compare_objectives(
         heldout, differences = compare_templates(first, evaluator, templates, partial(told.tell, "on_heldout"))
     result = ComparisonResult(
         name=name,
-        runs=runs,
+        runs=tuple(runs),
         heldout=heldout,
         differences=differences,
         folder=str(folder),

@@ -24,9 +24,8 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
-from taxtune.atomic import output_error, write_json, write_text
+from taxtune.atomic import output_error, write_text
 from taxtune.errors import ResumeError, TaxtuneError
-from taxtune.tables import read_iterations
 from taxtune.tuning.proposers.base import Proposal
 from taxtune.tuning.records import IterationRecord
 
@@ -37,14 +36,11 @@ __all__ = [
     "check_unused",
     "database_problem",
     "is_begun",
-    "read_attributes",
-    "read_records",
 ]
 
 _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
 _HASH = re.compile(r"[0-9a-f]{16,64}")
-_ATTRIBUTES = "history.json"  # what `read_attributes` returns, which so needs no database
 # Attributes of the study: notes, and the records, which a race changes after Optuna has closed their trials for good.
 _NOTE, _FINISHED = "note:", "record:"
 
@@ -171,8 +167,6 @@ class History:
     def set_note(self, key: str, value: Any) -> None:
         """Stores a JSON value under `key`, as part of the run."""
         self._set_attribute(_NOTE + key, _plain(value))
-        notes = {key: value for key, value in self._attributes.items() if key.startswith(_NOTE)}
-        write_json(self.folder / _ATTRIBUTES, {**self._attributes["identity"], **notes})
 
     def _set_attribute(self, key: str, value: Any) -> None:
         self._study.set_user_attr(key, value)
@@ -205,11 +199,7 @@ class History:
         self._proposals[claim.iteration] = proposal
 
     def finish(self, record: IterationRecord) -> None:
-        """Stores a finished iteration and closes its trial.
-
-        Raises:
-            TaxtuneError: If the history was deleted, see `check_there`.
-        """
+        """Stores a finished iteration, as `keep` does, and closes its trial."""
         self.keep(record)
         self._close_trial(record)
         with self._storage.engine.connect() as connection:
@@ -219,9 +209,8 @@ class History:
         """Stores an iteration, anew where the race has added the rows of more images.
 
         Raises:
-            TaxtuneError: If the history was deleted, see `check_there`.
+            TaxtuneError: If it cannot be written: the disk is full, or the run's folder was deleted or moved.
         """
-        self.check_there()
         self._study.set_user_attr(f"{_FINISHED}{record.iteration}", _RECORD.dump_python(record, mode="json"))
         self._records[record.iteration] = record
         try:
@@ -245,19 +234,6 @@ class History:
     def _set(self, number: int, **attributes: Any) -> None:
         for key, value in attributes.items():
             self._storage.set_trial_user_attr(self._trials[number], key, value)
-
-    def check_there(self) -> None:
-        """Checks that the history is still in its folder: a database that is open can be written to after its deletion.
-
-        Raises:
-            TaxtuneError: If it is not.
-        """
-        if not (self.folder / "history.db").exists():
-            raise TaxtuneError(
-                "The run's folder was deleted or moved while the run was going on.",
-                file=self.folder,
-                remedy="If it was moved, continue with --resume and its new place as --out. Else start the run again.",
-            )
 
     def write(self) -> None:
         """Writes `history.jsonl` anew, one line per iteration in order."""
@@ -308,40 +284,6 @@ def check_unused(folder: Path) -> None:
             f"The folder {str(folder)!r} already holds a tuning run.",
             remedy="Continue it (`--resume`, in Python `resume=True`) or choose another folder (`--out`, `out=`).",
         )
-
-
-def read_attributes(folder: Path) -> dict[str, Any]:
-    """Returns the identity of a run by dotted key, and beside it its notes as "note:KEY"; nothing is changed.
-
-    Args:
-        folder: The run's folder. Empty where it holds nothing of a history.
-
-    Raises:
-        TaxtuneError: If the history cannot be read.
-    """
-    file = folder / _ATTRIBUTES
-    if not file.exists():
-        return {}
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise TaxtuneError(f"What the run was made from cannot be read: {error}.", file=file) from error
-
-
-def read_records(folder: Path) -> list[IterationRecord]:
-    """Returns the finished iterations of a run as `history.jsonl` has them; nothing is changed.
-
-    Args:
-        folder: The run's folder.
-
-    Raises:
-        TaxtuneError: If there is no such file, or it cannot be read.
-    """
-    file = folder / "history.jsonl"
-    try:
-        return [_RECORD.validate_python(line) for line in read_iterations(file).values()]
-    except (OSError, ValueError) as error:
-        raise TaxtuneError(f"The history cannot be read: {str(error).splitlines()[0]}.", file=file) from error
 
 
 def best(records: Sequence[IterationRecord]) -> IterationRecord | None:

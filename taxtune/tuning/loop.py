@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,11 +158,9 @@ class Tuner:
             if not is_begun(self.folder):
                 experiment.check_models()
             self.history = History(self.folder, experiment.recipe.name, experiment.identity(), resume=self.resume)
-            if self.group is not None:
+            if self.group is not None:  # the folder may have been moved since
+                self.group = Group(self.group.name, self.history.note("group") or self.group.identity)
                 self.history.set_note("group", self.group.identity)
-            # A recipe's paths start at its own folder, which is not known where the run is read later.
-            self.history.set_note("taxonomy", experiment.full_taxonomy.source)
-            self.history.set_note("constraints", [asdict(held) for held in experiment.objective.constraints])
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
@@ -235,7 +233,6 @@ class Tuner:
             spec=objective.spec,
             seconds=seconds,
         )
-        self.history.check_there()
         write_result(result)
         self.callbacks.tell("on_written", result)
         with track("recording the result"):

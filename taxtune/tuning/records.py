@@ -409,12 +409,16 @@ class _Result:
 
     def __repr__(self) -> str:
         """Returns the result in a line: the records that it holds would fill pages."""
-        scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout) or "not finished"
+        scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout)
         return f"{type(self).__name__}({self.name!r}, held-out hP: {scores}, folder={self.folder!r})"
 
     @property
+    def _iterations(self) -> tuple[IterationRecord, ...]:
+        return ()
+
+    @property
     def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
-        return self.heldout
+        return (*self._iterations, *self.heldout)
 
     @property
     def usage(self) -> Usage:
@@ -443,22 +447,19 @@ class _Result:
         """The baseline on the held-out images; None where there are no held-out results."""
         return next((held for held in self.heldout if held.name == "baseline"), None)
 
-    def _held(self, name: str) -> HeldoutResult:
-        for held in self.heldout:
-            if held.name == name:
-                return held
-        raise DataError(
-            "There are no held-out answers with this name.",
-            file=self.folder,
-            value=name,
-            remedy=f"There are {', '.join(held.name for held in self.heldout) or 'none yet: the run is not finished'}.",
-        )
+    def _rows_of(self, which: str | int) -> Sequence[SampleResult]:
+        known = {held.name: held.rows for held in self.heldout} | {one.iteration: one.rows for one in self._iterations}
+        if which not in known:
+            remedy = f"There are {', '.join(map(str, known))}."
+            raise DataError("There are no answers with this name.", file=self.folder, value=which, remedy=remedy)
+        return known[which]
 
-    def answers(self, which: str) -> DataFrame:
-        """Returns the answers about each held-out image, with placement and scores.
+    def answers(self, which: str | int = "winner") -> DataFrame:
+        """Returns the answers about each image, with placement and scores.
 
         Args:
-            which: "baseline", "winner", the name of a comparison's objective or of a template.
+            which: "baseline", "winner", the name of a comparison's objective or of a template, for the held-out images;
+                of a tuning run also the number of an iteration, for the tuning images.
 
         Returns:
             One row per image: the fields of `SampleResult`, and one column per metric. Values that a failed call lacks
@@ -467,7 +468,15 @@ class _Result:
         Raises:
             DataError: If there are no such answers.
         """
-        return _frame(self._held(which).rows)
+        import pandas as pd
+
+        data = []
+        for row in self._rows_of(which):
+            plain = asdict(row)
+            measures, remarks = plain.pop("measures"), plain.pop("remarks")
+            data.append({**plain, **measures, **{f"{key}_remark": text for key, text in remarks.items()}})
+        columns = [f.name for f in fields(SampleResult) if f.name not in ("measures", "remarks")]
+        return pd.DataFrame(data, columns=None if data else columns)
 
     def heldout_frame(self) -> DataFrame:
         """Returns the held-out scores: one row per template, with columns SCORE, `SCORE_low`, `SCORE_high`."""
@@ -492,7 +501,7 @@ class _Result:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TuneResult(_Result):
-    """A tuning run; one that was stopped before its end, read by `taxtune.load_run`, has no held-out results yet.
+    """A tuning run.
 
     The attributes not listed here are `name`, `folder`, `where`, `provenance`, `seconds`, and `heldout` and
     `differences`: baseline and winner on the held-out split, with their paired differences.
@@ -505,8 +514,8 @@ class TuneResult(_Result):
         winner: Number of the winning iteration.
         iterations: Every iteration, the baseline first.
         pareto: Numbers of the iterations that no other beats in both hP and hR.
-        selection: How the winner was chosen; None of a run that is not finished.
-        spec: What was tuned for; None of a run that is not finished.
+        selection: How the winner was chosen.
+        spec: What was tuned for.
     """
 
     objective: str
@@ -520,13 +529,13 @@ class TuneResult(_Result):
     spec: ObjectiveSpec | None = None
 
     @property
-    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
-        return (*self.iterations, *self.heldout)
+    def _iterations(self) -> tuple[IterationRecord, ...]:
+        return self.iterations
 
     @property
     def heldout_winner(self) -> HeldoutResult:
-        """The winner on the held-out images, of a run that is finished."""
-        return self._held("winner")
+        """The winner on the held-out images."""
+        return next(held for held in self.heldout if held.name == "winner")
 
     @property
     def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
@@ -546,8 +555,7 @@ class TuneResult(_Result):
     @property
     def bounds(self) -> dict[str, float]:
         """The smallest mean that each constraint accepts, by measure."""
-        scores = self.baseline.scores if self.iterations else None
-        return {held.measure: held.bound(scores) for held in self.constraints}
+        return {held.measure: held.bound(self.baseline.scores) for held in self.constraints}
 
     def to_frame(self) -> DataFrame:
         """Returns the iterations: a row each, with state, value, scores on the tuning split, seconds and template."""
@@ -567,21 +575,6 @@ class TuneResult(_Result):
                 "template": record.template,
             }
             for record in self.iterations
-        )
-
-    def answers(self, which: str | int = "winner") -> DataFrame:
-        """Returns the answers about each image: held-out ones by a template's name, tuning ones by an iteration.
-
-        Raises:
-            DataError: If there are no such answers.
-        """
-        if isinstance(which, str):
-            return super().answers(which)
-        for record in self.iterations:
-            if record.iteration == which:
-                return _frame(record.rows)
-        raise DataError(
-            "The iteration does not exist.", file=self.folder, value=which, remedy=f"There are {len(self.iterations)}."
         )
 
 
@@ -616,15 +609,3 @@ class ComparisonResult(_Result):
             "runs": [run.as_dict() for run in self.runs],
             "usage": asdict(self.usage),
         }
-
-
-def _frame(rows: Sequence[SampleResult]) -> DataFrame:
-    import pandas as pd
-
-    data = []
-    for row in rows:
-        plain = asdict(row)
-        measures, remarks = plain.pop("measures"), plain.pop("remarks")
-        data.append({**plain, **measures, **{f"{key}_remark": text for key, text in remarks.items()}})
-    columns = [f.name for f in fields(SampleResult) if f.name not in ("measures", "remarks")]
-    return pd.DataFrame(data, columns=None if data else columns)

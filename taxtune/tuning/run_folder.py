@@ -16,8 +16,7 @@ from taxtune.atomic import write_json, write_text
 from taxtune.errors import DataError, RecipeError, ResumeError
 from taxtune.recipe import Recipe
 from taxtune.recipe_file import load_yaml
-from taxtune.tuning.history import best, check_unused, read_attributes, read_records
-from taxtune.tuning.objective import Constraint
+from taxtune.tuning.history import check_unused, is_begun
 from taxtune.tuning.records import ComparisonResult, Provenance, TuneResult
 from taxtune.untrusted import redact
 
@@ -205,18 +204,22 @@ def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
     """Reads a run or a comparison back from its folder.
 
     Args:
-        folder: The folder of a tuning run, finished or not, or of a comparison.
-
-    Returns:
-        The result. A run that is not finished has the iterations that are done and no held-out results.
+        folder: The folder of a tuning run or of a comparison.
 
     Raises:
-        DataError: If there is no run in the folder, or its files cannot be read.
+        DataError: If there is no finished run in the folder, or its files cannot be read.
     """
     folder = Path(folder)
     file = folder / "result.json"
     if not file.exists():
-        return _unfinished(folder)
+        begun = is_begun(folder)
+        raise DataError(
+            "The run is not finished." if begun else "The folder does not contain a tuning run.",
+            file=folder,
+            remedy="Finish it with --resume first."
+            if begun
+            else "Give the folder used as --out for `taxtune tune` or `taxtune compare`.",
+        )
     try:
         return _result(_json(file), folder)
     except (KeyError, TypeError, ValueError) as error:
@@ -241,30 +244,6 @@ def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult
     return replace(comparison, runs=tuple(run for run in made if isinstance(run, TuneResult)))
 
 
-def _unfinished(folder: Path) -> TuneResult:
-    if not (folder / "history.jsonl").exists():
-        raise DataError(
-            "The folder does not contain a tuning run.",
-            file=folder,
-            remedy="Give the folder used as --out for `taxtune tune` or `taxtune compare`.",
-        )
-    known, records = read_attributes(folder), read_records(folder)
-    winner = best(records)
-    return TuneResult(
-        name=str(known.get("recipe.name", folder.name)),
-        objective=str(known.get("objective", "hp")),
-        constraints=tuple(Constraint(**held) for held in known.get("note:constraints", ())),
-        trivial_hp=float("nan"),
-        trivial_hr=float("nan"),
-        winner=0 if winner is None else winner.iteration,
-        iterations=tuple(records),
-        pareto=(),
-        heldout=(),
-        differences=(),
-        folder=str(folder),
-    )
-
-
 def _json(file: Path) -> dict[str, Any]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
@@ -285,8 +264,6 @@ def finished_run(folder: Path) -> TuneResult:
     if not isinstance(result, TuneResult):
         names = " or ".join(run.folder for run in result.runs) or "the folder of a tuning run"
         raise DataError("The folder does not hold one tuning run.", file=folder, remedy=f"Give {names}.")
-    if not result.heldout:
-        raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
     return result
 
 

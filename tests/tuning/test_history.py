@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import ResumeError, TaxtuneError
-from taxtune.tuning.history import History, check_unused, is_begun, read_attributes
+from taxtune.tuning.history import History, check_unused, is_begun
 from taxtune.tuning.proposers import Proposal
 from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
 
@@ -104,9 +104,6 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "history.db").write_text("not a database, certainly not one" * 100)
     with pytest.raises(TaxtuneError, match=r"history\.db"):
         History(tmp_path, "run", IDENTITY, resume=True)
-    (tmp_path / "history.json").write_text("{")
-    with pytest.raises(TaxtuneError, match=r"history\.json: What the run was made from cannot be read"):
-        read_attributes(tmp_path)
 
 
 # -- one process at a time ---------------------------------------------------------------------------------------------

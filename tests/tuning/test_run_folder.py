@@ -104,6 +104,6 @@ def test_a_folder_that_is_deleted_while_the_run_goes_on_ends_it(tmp_path: Path) 
             shutil.rmtree(tmp_path / "out")
 
     parts = make_parts(tmp_path / "in", tmp_path / "out")
-    with pytest.raises(TaxtuneError, match="was deleted or moved while the run was going on"):
+    with pytest.raises(TaxtuneError, match=r"history\.jsonl: .*No such file"):
         tuned(parts, callbacks=[delete])
     assert not (tmp_path / "out").exists()
