@@ -169,7 +169,7 @@ def _parts(
     )
     if mapper is not None:
         given = mapper if isinstance(mapper, Mapper) else Mapper(experiment.taxonomy, config=mapper)
-        experiment.given["mapper"] = given
+        experiment.mapper = experiment.given["mapper"] = given
     make_folder(folder)
     return experiment
 

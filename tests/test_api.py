@@ -176,13 +176,13 @@ def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:
 def test_a_recipe_holds_where_the_call_says_nothing(photos: Path, tmp_path: Path) -> None:
     recipe = make_files(tmp_path / "in")
     (made,) = make_experiments(recipe=recipe, vlm=answer, out=tmp_path / "run")
-    assert (made.objective.name, made.iterations, made.prompt.baseline) == ("hp", 5, "What is this?")
+    assert (made.objective.name, made.iterations, made.recipe.prompt.baseline) == ("hp", 5, "What is this?")
     assert made.budget.vlm_calls is None
     (other,) = make_experiments(
         ["hr_at_hp"], recipe=recipe, vlm=answer, goal=0.9, effort="heavy", baseline="Which?", out=tmp_path / "run"
     )
     assert other.objective.constraints == (taxtune.Constraint("hp", 0.9, 0.9),)
-    assert (other.iterations, other.budget.vlm_calls, other.prompt.baseline) == (5, 3200, "Which?")
+    assert (other.iterations, other.budget.vlm_calls, other.recipe.prompt.baseline) == (5, 3200, "Which?")
     asked = {"vlm.temperature": 0.5, "seed": 4}
     (named,) = make_experiments(
         (), TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=tmp_path

@@ -19,8 +19,7 @@ from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
 from taxtune.taxonomy.read import as_taxonomy
 from taxtune.tuning.calibrate import read_calibration
-from taxtune.tuning.experiment import Experiment, template_variables
-from taxtune.tuning.from_recipe import temperature_of
+from taxtune.tuning.experiment import Experiment, temperature_of, template_variables
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
 from taxtune.tuning.template import render

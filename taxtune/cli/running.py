@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -121,7 +122,7 @@ def show_plan(parts: Experiment, objectives: Sequence[str], *, resume: bool, as_
     tracking = [lambda: check_store(parts.folder)] if parts.recipe.tracking.mlflow else []
     plan = make_plan(parts, objectives, resume=resume, checks=tracking)
     if as_json:
-        _print_json(plan.as_dict())
+        _print_json(asdict(plan))
     else:
         _print_plan(plan)
     if plan.problems:

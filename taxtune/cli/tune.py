@@ -124,9 +124,10 @@ def _run(
     given = [word for setting in settings or () for word in ("--set", setting)]
     words = [what, recipe, *objectives, *given, *(("--out", out) if out is not None else ()), "--resume"]
     go_on = f"Continue with: {command(*words)}"
-    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json, details=details)
+    result = run_guarded(work, parts.folder, go_on=go_on, resume=resume)
+    show_result(result, as_json=as_json, details=details)
     check_recorded(watching, parts.folder, go_on)
-    mark_complete(parts.recipe, parts.folder, names)
+    mark_complete(parts.recipe, result)
 
 
 def evaluate(

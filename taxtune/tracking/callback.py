@@ -83,9 +83,10 @@ class TrackingCallback(Callback):
         """Records the iteration."""
         self._then(self.tracker.iteration, record, best)
 
-    def on_result(self, tuner: Tuner, result: TuneResult) -> None:
-        """Records the held-out scores, the files and the templates."""
-        self._then(self.tracker.finish, result).result()
+    def on_result(self, result: TuneResult | ComparisonResult) -> None:
+        """Records the held-out scores, the files and the templates of a run."""
+        if isinstance(result, TuneResult):
+            self._then(self.tracker.finish, result).result()
 
     def on_comparison(self, result: ComparisonResult, group: Group) -> None:
         """Records the comparison in the run above its runs."""

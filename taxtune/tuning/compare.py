@@ -24,11 +24,7 @@ __all__ = ["check_objectives", "compare_objectives", "evaluate_templates"]
 
 
 def check_objectives(names: Sequence[str]) -> None:
-    """Checks that there is something to compare.
-
-    Raises:
-        TaxtuneError: If fewer than two different objectives are given.
-    """
+    """Raises a `TaxtuneError` if fewer than two different objectives are given."""
     if len(set(names)) != len(names) or len(names) < 2:
         raise TaxtuneError(
             "A comparison needs at least two different objectives.",
@@ -53,9 +49,9 @@ def compare_objectives(
     Args:
         experiments: The same experiment with two or more different objectives.
         folder: Where the comparison is kept; each run has a sub-folder that is named after its objective.
-        callbacks: Told what happens in every run; see `Tuner`.
+        callbacks: As in `Tuner`; likewise the next two.
         resume: Go on with runs that are already in the folder.
-        command: The command that runs it again, for the report.
+        command: The command that runs it again.
 
     Raises:
         TaxtuneError: If a run cannot start or go on.
@@ -88,7 +84,7 @@ def compare_objectives(
         seconds=sum(run.usage.seconds for run in runs) + time.monotonic() - start,
     )
     write_result(result)
-    told.tell("on_written", result)
+    told.tell("on_result", result)
     told.tell("on_comparison", result, group)
     return result
 
@@ -135,5 +131,5 @@ def evaluate_templates(
         seconds=time.monotonic() - start,
     )
     write_result(result)
-    told.tell("on_written", result)
+    told.tell("on_result", result)
     return result

@@ -21,7 +21,7 @@ from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
 from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
 from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
 from taxtune.policies import DIRECT, Direct, Policy
-from taxtune.progress import Task, following, track
+from taxtune.progress import track
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import Difference, HeldoutResult, ModelUsage, SampleResult, TemplateScores, Usage
 from taxtune.tuning.template import render
@@ -42,9 +42,6 @@ __all__ = [
     "why_unanswered",
 ]
 
-OnAnswers = Callable[[int, int], None]
-
-_ASKING = "asking"
 _IMAGES_AT_ONCE = 16  # in memory, where the mapper looks at them: a photo takes some 50 MB
 
 
@@ -114,18 +111,11 @@ class Evaluator:
         information: Information | None = None,
         policy: Policy = DIRECT,
     ) -> None:
-        self.taxonomy = taxonomy
-        self.vlm = vlm
-        self.mapper = mapper
-        self.store = store
-        self.variables = variables
-        self.metrics = tuple(metrics)
-        self.needs = tuple(needs)
-        self.off_tree = off_tree
+        self.taxonomy, self.vlm, self.mapper, self.store, self.variables = taxonomy, vlm, mapper, store, variables
+        self.metrics, self.needs, self.off_tree, self.policy = tuple(metrics), tuple(needs), off_tree, policy
         self.information = information or leaf_information(taxonomy)
-        self.policy = policy
 
-    def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
+    def evaluate(self, template: str, examples: Sequence[Example]) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
 
         A failed call gives a row without hP and hR and is left out of the means; it is never scored as zero. So is an
@@ -134,23 +124,16 @@ class Evaluator:
         Args:
             template: The Jinja source; rendered once, as its variables are the same for every image.
             examples: The images with their target nodes.
-            on_answers: Called with (images answered so far, of them from the store) after every batch.
 
         Raises:
-            TemplateError: If the template cannot be rendered.
-            ModelError: If the model cannot answer at all (no weights, no key).
-            TaxtuneError: If a metric cannot be taken.
+            TaxtuneError: If the template cannot be rendered, the model cannot answer at all, or a metric not be taken.
         """
         prompts = [render(template, self.variables)]
         calls = self.policy.calls
         questions = [request for e in examples for request in self.policy.requests(prompts, e.image, e.sha256)]
 
-        def tell(task: Task) -> None:
-            if on_answers is not None and task.what == _ASKING and not task.ended:
-                on_answers(task.done // calls, task.stored // calls)
-
-        with following(tell), count_faults() as faults:
-            replies = ask(self.vlm, questions, self.store, what=_ASKING)
+        with count_faults() as faults:
+            replies = ask(self.vlm, questions, self.store, what="asking")
 
         by_image = [replies[start : start + calls] for start in range(0, len(replies), calls)]
         with track("placing"):
@@ -227,11 +210,7 @@ class Evaluator:
         """Returns where the policy puts each image that was answered, by the image's place in the list.
 
         An image is not answered where a call failed that may yet succeed, or all failed. What a model refuses to say is
-        no vote, and so speaks for no node below the root.
-
-        Args:
-            by_image: The replies to each image's requests, as many as the policy's `calls`.
-            images: The image files, as many.
+        no vote, and so speaks for no node below the root. Each image has as many replies as the policy's `calls`.
         """
         answered = [
             i
@@ -251,13 +230,13 @@ class Evaluator:
                 answered[row]: PlacedAnswer(
                     text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence, not_subject=at.not_subject
                 )
-                for (row, _), text, at in zip(texts, texts.values(), placements, strict=True)
+                for ((row, _), text), at in zip(texts.items(), placements, strict=True)
             }
         nodes = np.full((len(answered), self.policy.calls), -1, dtype=np.int64)
         off, outside = np.zeros(nodes.shape, dtype=bool), np.zeros(nodes.shape, dtype=bool)
         for cell, at in zip(texts, placements, strict=True):
             nodes[cell], off[cell], outside[cell] = at.node, at.off_tree, at.not_subject
-        voted = self.policy.place(self.taxonomy, nodes, off)
+        voted, root = self.policy.place(self.taxonomy, nodes, off), self.taxonomy.root
         placed = {}
         for row, i in enumerate(answered):
             node, off_tree = int(voted.nodes[row]), bool(voted.off_tree[row])
@@ -266,11 +245,11 @@ class Evaluator:
                 "; ".join(f"{text} ({n} of {self.policy.calls})" for text, n in counts.most_common()),
                 node,
                 off_tree,
-                abstained=node == self.taxonomy.root and not off_tree,
+                abstained=node == root and not off_tree,
                 stage=str(self.policy.identity()["kind"]),
                 confidence=None if voted.shares is None else float(voted.shares[row]),
                 votes=tuple(nodes[row].tolist()),
-                not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.calls,
+                not_subject=node == root and 2 * int(outside[row].sum()) > self.policy.calls,
             )
         return placed
 
@@ -291,7 +270,7 @@ def compare_templates(
     experiment: Experiment,
     evaluator: Evaluator,
     templates: Mapping[str, str],
-    on_heldout: Callable[[str, int, int], None],
+    on_heldout: Callable[[str, int], None],
     *,
     split: Literal["heldout", "tuning"] = "heldout",
 ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
@@ -301,29 +280,21 @@ def compare_templates(
     are compared on the same images; the rows keep every image, with the reason where a call failed.
 
     Args:
-        experiment: The tree and the splits.
+        experiment: The splits, the seed and `max_missing`.
         evaluator: Asks and scores.
-        templates: Jinja sources by name, the baseline first.
-        on_heldout: Called with (name, answers so far, images) after every batch.
+        templates: Jinja sources by name, the baseline first; the results are in this order.
+        on_heldout: Called with the name and the number of images before a template is asked.
         split: Which images to ask about.
 
-    Returns:
-        The results in the order of `templates`, and their paired differences.
-
     Raises:
-        ModelError: If more calls failed than `max_missing` allows.
-        ImageError: If they did since images are gone.
-        TaxtuneError: If a metric cannot be taken at all.
+        ModelError: If more calls failed than `max_missing` allows; an `ImageError` if images are gone.
     """
     examples: Sequence[Example] = getattr(experiment.splits, split)
     evaluations: dict[str, Evaluation] = {}
     for name, template in templates.items():
-
-        def on_answers(done: int, _: int, name: str = name) -> None:
-            on_heldout(name, done, len(examples))
-
+        on_heldout(name, len(examples))
         start = time.monotonic()
-        evaluation = evaluator.evaluate(template, examples, on_answers)
+        evaluation = evaluator.evaluate(template, examples)
         usage = replace(evaluation.usage, seconds=time.monotonic() - start)
         evaluations[name] = replace(evaluation, usage=usage)
     usable = [[row.node is not None and row.unrated is None for row in e.rows] for e in evaluations.values()]
@@ -405,14 +376,7 @@ def _nodes(
 def template_scores(
     taxonomy: Taxonomy, information: Information, rows: Sequence[SampleResult], *, off_tree: str
 ) -> TemplateScores:
-    """Returns the scores of rows that all have an answer.
-
-    Args:
-        taxonomy: The label tree.
-        information: Weights of its nodes.
-        rows: The answered images, at least one.
-        off_tree: How answers off the tree are scored: "child" or "root".
-    """
+    """Returns the scores of rows that all have an answer, at least one; `off_tree` as in `Evaluator`."""
     nodes, target, off = _nodes(rows, off_tree)
     measures = {name: np.array([row.measures.get(name) for row in rows], dtype=float) for name in rows[0].measures}
     return TemplateScores(
@@ -426,11 +390,7 @@ def template_scores(
 
 
 def check_images_there(examples: Sequence[Example]) -> None:
-    """Checks that no image has gone since the run began: that is no fault of a template or of the model.
-
-    Raises:
-        ImageError: If one has.
-    """
+    """Raises an `ImageError` if images have gone since the run began, which is no fault of a template or a model."""
     gone = [example.image for example in examples if not example.image.exists()]
     if gone:
         raise ImageError(

@@ -16,7 +16,6 @@ import contextlib
 import json
 import re
 import sqlite3
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,10 +93,6 @@ class History:
                 directions=["maximize"] * 2,
                 load_if_exists=True,
             )
-            if not known:
-                with warnings.catch_warnings():  # Optuna calls names of values experimental
-                    warnings.simplefilter("ignore")
-                    self._study.set_metric_names(["hP", "hR"])
             self._attributes: dict[str, Any] = self._study.user_attrs
             self._read()
             if not resume:

@@ -29,7 +29,7 @@ from taxtune.tuning.records import (
     TuneResult,
     Usage,
 )
-from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, write_result
+from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, identity_of, write_result
 from taxtune.tuning.selection import choose, front, next_steps
 from taxtune.tuning.template import render
 
@@ -56,9 +56,6 @@ class Callback:
     def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
         """The loop begins, with the iterations that are already done."""
 
-    def on_answers(self, done: int, from_store: int) -> None:
-        """So many of the tuning images are answered, so many of them from the store."""
-
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """An iteration is finished; `best` is the best one so far."""
 
@@ -68,14 +65,11 @@ class Callback:
     def on_selection(self, selection: Selection) -> None:
         """The winner is chosen, before the held-out images are asked about."""
 
-    def on_heldout(self, name: str, done: int, total: int) -> None:
-        """So many of the held-out images are answered for the template called `name`."""
+    def on_heldout(self, name: str, images: int) -> None:
+        """So many held-out images are to be asked about with the template called `name`."""
 
-    def on_written(self, result: TuneResult | ComparisonResult) -> None:
-        """The files of a run, a comparison or an evaluation are written, but for its report."""
-
-    def on_result(self, tuner: Tuner, result: TuneResult) -> None:
-        """The run is complete."""
+    def on_result(self, result: TuneResult | ComparisonResult) -> None:
+        """A run, a comparison or an evaluation is complete, and written but for its report."""
 
     def on_comparison(self, result: ComparisonResult, group: Group) -> None:
         """Several runs were compared; `group` joins the comparison to its runs."""
@@ -119,7 +113,7 @@ class Tuner:
         answers: The file of the answers; `answers.db` in the folder where left out.
         callbacks: Told what happens; see `Callbacks`.
         resume: Go on with a run that is already in the folder.
-        group: What the run is a part of, for the record.
+        group: The comparison that the run is a part of.
         command: The command that runs it again, for the report.
     """
 
@@ -157,7 +151,7 @@ class Tuner:
                 note(text)
             if not is_begun(self.folder):
                 experiment.check_models()
-            self.history = History(self.folder, experiment.recipe.name, experiment.identity(), resume=self.resume)
+            self.history = History(self.folder, experiment.recipe.name, identity_of(experiment), resume=self.resume)
             if self.group is not None:  # the folder may have been moved since
                 self.group = Group(self.group.name, self.history.note("group") or self.group.identity)
                 self.history.set_note("group", self.group.identity)
@@ -234,9 +228,8 @@ class Tuner:
             seconds=seconds,
         )
         write_result(result)
-        self.callbacks.tell("on_written", result)
         with track("recording the result"):
-            self.callbacks.tell("on_result", self, result)
+            self.callbacks.tell("on_result", result)
         return result
 
     def _claim(self, *, new: bool) -> Claim | None:
@@ -255,7 +248,7 @@ class Tuner:
         record = next(record for record in self.history.records() if record.iteration == iteration)
         assert record.template is not None  # it was asked with
         start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
-        evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
+        evaluation = evaluator.evaluate(record.template, examples)
         usage = record.usage + replace(evaluation.usage, seconds=time.monotonic() - start)
         grown = self._judged(replace(record, rows=evaluation.rows, usage=usage), evaluation, examples)
         self.history.keep(grown)
@@ -288,8 +281,8 @@ class Tuner:
         """Returns the iteration's record, and whether the proposer has nothing more to propose."""
         start, experiment = time.monotonic(), self.experiment
         examples = experiment.splits.tuning[: experiment.stages[0].images]
-        evaluate = partial(evaluator.evaluate, on_answers=partial(self.callbacks.tell, "on_answers"))
-        drafts = _Drafts(evaluate, examples, most=self._draft_images(), max_missing=experiment.recipe.max_missing)
+        most, missing = self._draft_images(), experiment.recipe.max_missing
+        drafts = _Drafts(evaluator.evaluate, examples, most=most, max_missing=missing)
         try:
             with count_faults() as faults, track("proposing a template"):
                 proposal = claim.proposal or self._propose(claim, drafts, faults)
@@ -315,7 +308,7 @@ class Tuner:
             )
             return record, failure.final
 
-        evaluation = evaluate(proposal.template, examples)
+        evaluation = evaluator.evaluate(proposal.template, examples)
         record = IterationRecord(
             iteration=claim.iteration,
             state="complete",
@@ -334,12 +327,7 @@ class Tuner:
         return record, False
 
     def _judged(self, record: IterationRecord, evaluation: Evaluation, examples: Sequence[Example]) -> IterationRecord:
-        """Returns the record with its scores, or why it has none.
-
-        Raises:
-            ModelError: If going on is senseless.
-            ImageError: If images are gone.
-        """
+        """Returns the record with its scores, or why it has none; raises an error where going on is senseless."""
         failures, objective, scores = evaluation.failures, self.experiment.objective, evaluation.scores
         if len(failures) <= self.experiment.recipe.max_missing * len(examples) and scores is not None:
             baseline = scores if record.iteration == 0 else self.history.records()[0].scores
@@ -361,11 +349,7 @@ class Tuner:
         return replace(record, state="void", scores=None, value=None, reason=reason)
 
     def _check_off_tree(self, rows: Sequence[SampleResult]) -> None:
-        """Checks that the baseline's answers are about what is on the tree: no prompt makes up for the wrong tree.
-
-        Raises:
-            TaxonomyError: If more of them are off the tree than the recipe's `max_off_tree` allows.
-        """
+        """Checks that the baseline's answers are about what is on the tree: no prompt makes up for the wrong tree."""
         answers = [row for row in rows if row.answer is not None]
         off = {" ".join(str(row.answer).split())[:100]: row.truth for row in answers if row.off_tree}
         most = self.experiment.recipe.max_off_tree
@@ -378,8 +362,7 @@ class Tuner:
             file=self.experiment.recipe.source,
             remedy="Check that taxonomy.path is a tree of what the images show, that taxonomy.root excludes nothing "
             "that they show, and that taxonomy.domain and prompt.domain fit. Missing names can be added to the tree "
-            "as aliases. If the answers are as expected, raise max_off_tree: answers that were given "
-            "are kept.",
+            "as aliases. If the answers are as expected, raise max_off_tree: answers are kept.",
         )
 
     def _draft_images(self) -> int | None:
@@ -409,14 +392,7 @@ class Tuner:
 
 
 class _Drafts:
-    """Asks about the drafts that a proposer tries in one iteration; the `ask` of its `Goal`.
-
-    Args:
-        evaluate: Asks a template about images; see `Evaluator.evaluate`.
-        examples: The tuning images that an iteration asks about first.
-        most: Most images to ask about, over all drafts; None for no bound.
-        max_missing: Largest share of images without an answer before the run stops.
-    """
+    """Asks about the drafts that a proposer tries in one iteration, at most `most` images; the `ask` of its `Goal`."""
 
     def __init__(
         self,
@@ -431,11 +407,7 @@ class _Drafts:
         self._usage = Usage()
 
     def __call__(self, template: str, images: int) -> tuple[SampleResult, ...]:
-        """Returns the rows of a checked template on the first images, fewer where the budget ends.
-
-        Raises:
-            ModelError: If the model is out of reach; answers so far are in the store.
-        """
+        """Returns the rows of a checked template on the first images, fewer where the budget ends."""
         known = self._images.get(template, 0)
         if self.left is not None:
             images = min(images, known + self.left)

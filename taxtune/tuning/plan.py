@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,7 @@ class PowerAnalysis:
 
     Attributes:
         measure: The score.
-        goal: The mean that is demanded.
+        goal: The mean that is demanded of it.
         confidence: The confidence with which it is demanded, in (0.5, 1).
         images: Tuning images.
         provable: The highest mean that they can prove, if no answer loses anything.
@@ -119,7 +119,7 @@ class Plan:
         llm_calls: Most calls of the proposer's model.
         judge_calls: Most calls of the judge.
         judge: The language model that rates the answers; None where none is asked.
-        max_off_tree: Largest share of the baseline's answers that may be off the tree; above it the run ends.
+        max_off_tree: As in the recipe.
     """
 
     name: str
@@ -138,10 +138,6 @@ class Plan:
     judge_calls: int
     judge: str | None
     max_off_tree: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the plan as plain values."""
-        return asdict(self)
 
 
 def make_plan(

@@ -89,22 +89,22 @@ class SampleResult:
         target: The target node's number.
         truth: Path of the target node, joined with "/".
         answer: What the model said; None where the call failed.
-        node: Number of the node the answer was put on; None where the call failed.
-        placement: Path of that node, joined with "/"; None where the call failed.
-        stage: The mapper's stage that decided; None where the call failed.
+        node: Number of the node the answer was put on. Like all scores it is None where the call failed, never 0.
+        placement: Path of that node, joined with "/".
+        stage: The mapper's stage that decided.
         confidence: How far the mapper's guess is to be believed, in [0, 1]; None where nothing was guessed.
-        hp: This example's hP in (0, 1]; None where the call failed, never 0.
-        hr: This example's hR in (0, 1]; None where the call failed, never 0.
+        hp: This example's hP in (0, 1].
+        hr: This example's hR in (0, 1].
         abstained: Whether the answer declines, denies or says nothing; it was put on the root.
         from_store: Whether the answer came from the answer store.
         failure: Why there is no answer, or None.
         unrated: Why a measure that the objective needs gives no value, or None.
         off_tree: Whether the answer asserts something the tree lacks. Its node is the root, and `hp` and `hr` are those
             of a child of the root that is never right, unless the run scores such answers as the root.
-        ihp: This example's information-weighted hP in [0, 1]; None where the call failed.
-        ihr: This example's information-weighted hR in [0, 1]; None where the call failed.
-        remaining_uncertainty: Bits of this example's truth that are not said; None where the call failed.
-        misinformation: Bits said of this example that are not true; None where the call failed.
+        ihp: This example's information-weighted hP in [0, 1].
+        ihr: This example's information-weighted hR in [0, 1].
+        remaining_uncertainty: Bits of this example's truth that are not said.
+        misinformation: Bits said of this example that are not true.
         measures: The value of each metric and measure by name; None where there is none, never 0.
         remarks: What a measure says of its value, by name: a judge's rationale.
         votes: The node of each answer where a policy takes several: the root for one off the tree, -1 for one that was
@@ -146,11 +146,11 @@ class ModelUsage:
     """Calls to one model.
 
     Attributes:
-        calls: Answers that it gave.
+        calls: Answers that it gave; in these, tokens were sent and written.
         from_store: Answers that were on disk.
-        prompt_tokens: Tokens sent in these calls.
-        completion_tokens: Tokens written in these calls.
-        cost_usd: Their price in US dollars, 0 for a model that runs here; None where no price is known.
+        prompt_tokens: Tokens sent.
+        completion_tokens: Tokens written.
+        cost_usd: Price of the calls in US dollars, 0 for a model that runs here; None where no price is known.
         faults: Calls that failed, those made again included, by the kind of fault ("rate_limit", ...).
     """
 
@@ -185,9 +185,9 @@ class Usage:
     """Calls to all models, and time.
 
     Attributes:
-        vlm: Calls to the vision-language model.
-        proposer: Calls to the proposer's model; its `calls` are templates, accepted or refused.
-        judge: Calls to the language models that rate answers.
+        vlm: The vision-language model.
+        proposer: The proposer's model; its `calls` are templates, accepted or refused.
+        judge: The language models that rate answers.
         seconds: Wall-clock seconds.
         tried: Images that drafts were tried on, besides those of the template that became of one.
     """
@@ -215,14 +215,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text.
+    """A turn of a proposer's model: a tool with its arguments and result, or without a tool the text that it wrote.
 
-    Attributes:
-        tool: The tool; None where the model wrote text.
-        arguments: The arguments as the model wrote them, or its text; long ones are cut.
-        result: What it was told; long results are cut.
-        prompt_tokens: Tokens that it read, with the first call of those that it made at once; 0 with the others.
-        completion_tokens: Tokens that it wrote, likewise.
+    Long texts are cut. Tokens are counted with the first of several calls that it made at once.
     """
 
     tool: str | None
@@ -328,7 +323,7 @@ class HeldoutResult:
         template: The Jinja source.
         scores: Scores over the images that were answered, and rated where there is a judge, for *all* templates.
         intervals: Bootstrap intervals of the scores, by name.
-        rows: One row per image.
+        rows: All images, in their order.
         off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or "root".
         ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
         usage: Calls, tokens, cost and seconds.
@@ -348,13 +343,7 @@ class HeldoutResult:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One template against another on the same held-out images.
-
-    Attributes:
-        name: The template that is compared.
-        other: The template that it is compared with.
-        metrics: Paired differences `name` minus `other`, by metric.
-    """
+    """One template against another on the same held-out images: paired differences `name` minus `other`, by metric."""
 
     name: str
     other: str
@@ -413,17 +402,10 @@ class _Result:
         return f"{type(self).__name__}({self.name!r}, held-out hP: {scores}, folder={self.folder!r})"
 
     @property
-    def _iterations(self) -> tuple[IterationRecord, ...]:
-        return ()
-
-    @property
-    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
-        return (*self._iterations, *self.heldout)
-
-    @property
     def usage(self) -> Usage:
         """The calls to each model, in all runs of a comparison, their cost and the time."""
-        total = sum((each.usage for each in self._asked), Usage())
+        iterations, runs = getattr(self, "iterations", ()), getattr(self, "runs", ())
+        total = sum((each.usage for each in runs or (*iterations, *self.heldout)), Usage())
         return total if self.seconds is None else replace(total, seconds=self.seconds)
 
     @property
@@ -439,20 +421,13 @@ class _Result:
 
     @property
     def contenders(self) -> tuple[str, ...]:
-        """The names of the held-out results that are no baseline: winners, templates that were given, a front."""
+        """The names of the held-out results that are no baseline."""
         return tuple(held.name for held in self.heldout if held.name != "baseline")
 
     @property
     def heldout_baseline(self) -> HeldoutResult | None:
         """The baseline on the held-out images; None where there are no held-out results."""
         return next((held for held in self.heldout if held.name == "baseline"), None)
-
-    def _rows_of(self, which: str | int) -> Sequence[SampleResult]:
-        known = {held.name: held.rows for held in self.heldout} | {one.iteration: one.rows for one in self._iterations}
-        if which not in known:
-            remedy = f"There are {', '.join(map(str, known))}."
-            raise DataError("There are no answers with this name.", file=self.folder, value=which, remedy=remedy)
-        return known[which]
 
     def answers(self, which: str | int = "winner") -> DataFrame:
         """Returns the answers about each image, with placement and scores.
@@ -470,13 +445,14 @@ class _Result:
         """
         import pandas as pd
 
-        data = []
-        for row in self._rows_of(which):
-            plain = asdict(row)
-            measures, remarks = plain.pop("measures"), plain.pop("remarks")
-            data.append({**plain, **measures, **{f"{key}_remark": text for key, text in remarks.items()}})
-        columns = [f.name for f in fields(SampleResult) if f.name not in ("measures", "remarks")]
-        return pd.DataFrame(data, columns=None if data else columns)
+        known: dict[str | int, Sequence[SampleResult]] = {held.name: held.rows for held in self.heldout}
+        known |= {record.iteration: record.rows for record in getattr(self, "iterations", ())}
+        if which not in known:
+            remedy = f"There are {', '.join(map(str, known))}."
+            raise DataError("There are no answers with this name.", file=self.folder, value=which, remedy=remedy)
+        frame = pd.DataFrame(map(asdict, known[which]), columns=[f.name for f in fields(SampleResult)])
+        measures, remarks = (pd.DataFrame([*frame.pop(key)], frame.index) for key in ("measures", "remarks"))
+        return frame.join(measures).join(remarks.add_suffix("_remark"))
 
     def heldout_frame(self) -> DataFrame:
         """Returns the held-out scores: one row per template, with columns SCORE, `SCORE_low`, `SCORE_high`."""
@@ -484,11 +460,8 @@ class _Result:
 
         rows: list[dict[str, Any]] = []
         for held in self.heldout:
-            row: dict[str, Any] = {"name": held.name, "images": held.scores.n}
-            for key, value in held.scores.as_row().items():
-                row[key] = value
-                if (ends := held.intervals.get(key)) is not None:
-                    row |= {f"{key}_low": ends.low, f"{key}_high": ends.high}
+            ends = {f"{k}_{end}": getattr(held.intervals[k], end) for k in held.intervals for end in ("low", "high")}
+            row = {"name": held.name, "images": held.scores.n, **held.scores.as_row(), **ends}
             rows.append({**row, "template": held.template})
         return pd.DataFrame(rows)
 
@@ -527,10 +500,6 @@ class TuneResult(_Result):
     pareto: tuple[int, ...]
     selection: Selection | None = None
     spec: ObjectiveSpec | None = None
-
-    @property
-    def _iterations(self) -> tuple[IterationRecord, ...]:
-        return self.iterations
 
     @property
     def heldout_winner(self) -> HeldoutResult:
@@ -594,10 +563,6 @@ class ComparisonResult(_Result):
     def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
         """The runs, each with its winner's name among the held-out results."""
         return tuple((run.objective, run) for run in self.runs)
-
-    @property
-    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
-        return self.runs or self.heldout
 
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: one row per template."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -33,6 +34,7 @@ __all__ = [
     "describe",
     "files_shown",
     "finished_run",
+    "identity_of",
     "mark_complete",
     "read_result",
     "recipe_of",
@@ -43,6 +45,26 @@ _RUN_FILES = ("history.db", "history.jsonl", "result.json")
 _COMPLETE = "complete.json"
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 
+# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not the result; and
+# `max_missing`, `max_off_tree` and `proposer.max_tokens`, since a run that stops for one says to raise it.
+_FREE = (
+    "budget.",
+    "description",
+    "effort",
+    "execution.",
+    "iterations",
+    "judge",  # what of it can change a rating is in the identity of a run that asks it
+    "max_missing",
+    "max_off_tree",
+    "policy.",  # what of it can change a place is in the policy's identity and the model's
+    "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
+    "proposer.max_tokens",
+    "seed",  # the part that counts is added
+    "tracking.",
+    "vlm.batch_size",
+    "vlm.concurrency",
+    "vlm.max_retries",
+)
 #: Stand-ins for groups of a recipe that objects replace, or that are not needed: a recipe has to have them.
 STAND_INS: Mapping[str, Mapping[str, Any]] = {
     "taxonomy": {"path": "builtin:fieldguide"},
@@ -60,11 +82,9 @@ def default_folder(name: str, kind: str) -> Path:
 
 
 def check_run_folder(folder: Path, objectives: Sequence[str] = (), *, resume: bool = False) -> None:
-    """Checks that a folder is free for a run, or for a comparison of objectives.
+    """Raises a `ResumeError` if results in a folder would be overwritten by a run, or a comparison of objectives.
 
-    Raises:
-        ResumeError: If its results would be overwritten; with `resume` only if it holds something of another kind, or a
-            comparison of objectives that are left out now.
+    With `resume` they are if they are of another kind, or of a comparison with objectives that are left out now.
     """
     held, runs = None, list[str]()
     with suppress(OSError, ValueError):  # what is wrong with the folder is told when it is written to
@@ -97,6 +117,43 @@ def answers_of(folder: Path) -> Path:
     return shared if shared.exists() and not own.exists() else own
 
 
+def identity_of(experiment: Experiment) -> dict[str, Any]:
+    """Returns the settings of an experiment that must stay the same for a run to be resumed, by dotted key."""
+    recipe, objective, splits, tree = experiment.recipe, experiment.objective, experiment.splits, experiment.taxonomy
+    fixed = {
+        key: value
+        for key, value in recipe.flat().items()
+        if not key.startswith(_FREE) and key.split(".")[0] not in experiment.given
+    }
+    named: dict[str, Mapping[str, Any]] = {
+        "recipe": fixed | {"seed": recipe.seed},
+        "vlm": experiment.vlm.identity,
+        "mapper": experiment.mapper.identity(),
+        "proposer": experiment.proposer.identity(),
+        "policy": experiment.policy.identity(),
+    }
+    # A judge is known by the name that recipes have for it.
+    named |= {
+        "judge" if name in objective.needs else f"metrics.{name}": metric.identity()
+        for name, metric in experiment.metrics.items()
+    }
+    contents: dict[str, object] = {
+        "taxonomy": [tree.labels, tree.parents.tolist(), [tree.names(v)[1:] for v in range(len(tree))]],
+        "tuning images": [(example.sha256, example.target) for example in splits.tuning],
+        "held-out images": [(example.sha256, example.target) for example in splits.heldout],
+    }
+    if recipe.taxonomy.frequencies is not None:  # else they follow from the leaves of the taxonomy
+        contents["weights"] = experiment.weights.weight.tolist()
+    root = experiment.part and "/".join(experiment.full_taxonomy.path(experiment.part.root))
+    return {
+        **{f"{group}.{key}": value for group, values in named.items() for key, value in values.items()},
+        **({} if root is None else {"domain root": root}),
+        "objective": objective.name,
+        **objective.identity(),
+        **{key: hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] for key, content in contents.items()},
+    }
+
+
 # -- written -----------------------------------------------------------------------------------------------------------
 
 
@@ -106,11 +163,7 @@ def files_shown(folder: Path) -> dict[str, str]:
 
 
 def write_result(result: TuneResult | ComparisonResult) -> None:
-    """Writes the winning prompts with their templates, `result.json` and `provenance.json`.
-
-    Raises:
-        TaxtuneError: If a file cannot be written.
-    """
+    """Writes the winning prompts with their templates, `result.json` and `provenance.json`."""
     folder = Path(result.folder)
     for name, run in result.named_runs:
         stem = "winner" if isinstance(result, TuneResult) else f"winner-{name}"
@@ -160,10 +213,12 @@ def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
 # -- complete ----------------------------------------------------------------------------------------------------------
 
 
-def mark_complete(recipe: Recipe, folder: Path, objectives: Sequence[str] = ()) -> None:
-    """Notes that a recipe's run or comparison is finished, reported and recorded."""
-    if not os.environ.get("MLFLOW_TRACKING_URI"):  # a store elsewhere may lose its record
-        write_json(folder / _COMPLETE, _state(recipe, folder, objectives))
+def mark_complete(recipe: Recipe, result: TuneResult | ComparisonResult) -> None:
+    """Notes that a run or comparison of a recipe is reported and recorded, and lacks no answer to a held-out image."""
+    missing = any(row.missing for held in result.heldout for row in held.rows)
+    if not missing and not os.environ.get("MLFLOW_TRACKING_URI"):  # a store elsewhere may lose its record
+        objectives = [run.objective for run in getattr(result, "runs", ())]
+        write_json(Path(result.folder) / _COMPLETE, _state(recipe, Path(result.folder), objectives))
 
 
 def complete_result(
@@ -203,23 +258,16 @@ def _state(recipe: Recipe, folder: Path, objectives: Sequence[str]) -> dict[str,
 def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
     """Reads a run or a comparison back from its folder.
 
-    Args:
-        folder: The folder of a tuning run or of a comparison.
-
     Raises:
         DataError: If there is no finished run in the folder, or its files cannot be read.
     """
     folder = Path(folder)
     file = folder / "result.json"
     if not file.exists():
-        begun = is_begun(folder)
-        raise DataError(
-            "The run is not finished." if begun else "The folder does not contain a tuning run.",
-            file=folder,
-            remedy="Finish it with --resume first."
-            if begun
-            else "Give the folder used as --out for `taxtune tune` or `taxtune compare`.",
-        )
+        if is_begun(folder):
+            raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
+        remedy = "Give the folder used as --out for `taxtune tune` or `taxtune compare`."
+        raise DataError("The folder does not contain a tuning run.", file=folder, remedy=remedy)
     try:
         return _result(_json(file), folder)
     except (KeyError, TypeError, ValueError) as error:
@@ -255,11 +303,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def finished_run(folder: Path) -> TuneResult:
-    """Returns the run of a folder.
-
-    Raises:
-        DataError: If the folder holds no finished run, or several.
-    """
+    """Returns the run of a folder; a `DataError` if it holds no finished run, or several."""
     result = read_result(folder)
     if not isinstance(result, TuneResult):
         names = " or ".join(run.folder for run in result.runs) or "the folder of a tuning run"

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from fieldguide.draw import main, make_dataset, plan
+from fieldguide.draw import main, make_dataset
 from fieldguide.species import all_species
 from taxtune.data import load_examples
 from taxtune.errors import DataError
@@ -52,16 +51,6 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_images(folder
     assert not contents(make_dataset(tmp_path / "other", n=40, seed=10, size=48)) & contents(folder)
 
 
-def test_every_species_comes_equally_often() -> None:
-    counts = Counter(item.species.label for item in plan(3 * len(all_species()), seed=1))
-    assert set(counts.values()) == {3}
-
-
-def test_the_share_of_degraded_images_can_be_set() -> None:
-    assert all(item.sight.severity == 0 for item in plan(50, seed=1, degraded=0.0))
-    assert all(item.sight.severity > 0 for item in plan(50, seed=1, degraded=1.0))
-
-
 def test_the_package_holds_what_the_command_draws(tmp_path: Path) -> None:
     assert main(["--out", str(tmp_path / "birds"), "--images", "12"]) == 0
     drawn = (tmp_path / "birds" / "manifest.csv").read_text().splitlines()
@@ -85,16 +74,6 @@ def test_a_folder_that_is_not_empty_is_refused_and_untouched(
     assert main(["--out", str(tmp_path)]) == 2
     assert "not empty" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_nothing_is_left_behind_when_drawing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("fieldguide.draw.write_taxonomy", full)
-    with pytest.raises(DataError, match="No space left"):
-        make_dataset(tmp_path / "birds", n=2, seed=0, size=32)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_package_is_exported_as_somebodys_photos(tmp_path: Path) -> None:

@@ -50,12 +50,3 @@ def test_a_folder_that_exists_is_left_alone(tmp_path: Path, capsys: pytest.Captu
     assert main(["--out", str(tmp_path), "--steps", "1"]) == 2
     assert "exists" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
-    def fail(note: str) -> None:
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(TaxtuneError, match="No space left"):
-        train(tmp_path / "model", _TINY, say=fail)
-    assert list(tmp_path.iterdir()) == []

@@ -14,6 +14,7 @@ from taxtune.tracking.values import all_scores
 from taxtune.tuning.history import History
 from taxtune.tuning.objective import Aims, make_objective, read_floor
 from taxtune.tuning.records import TemplateScores, TuneResult
+from taxtune.tuning.run_folder import identity_of
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
@@ -55,7 +56,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
     assert lines[0]["scores"]["ranks"][0] == {"rank": "level 1", "n_predicted": 8, "n_relevant": 8, "right": 8}
     assert lines[0]["rows"][0]["ihr"] is not None
     resumed = make_parts(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
-    history = History(tmp_path / "out", "toy", resumed.tuned_for().identity(), resume=True)
+    history = History(tmp_path / "out", "toy", identity_of(resumed.tuned_for()), resume=True)
     again = history.records()
     history.close()
     assert [record.scores for record in again] == [record.scores for record in result.iterations]
@@ -80,14 +81,14 @@ def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     goal = session.tuned_for("ihp").goal()
     assert (goal.trivial_ihp, goal.trivial_ihr) == (1, 0)
     # The weights are part of what a run is; by the leaves they follow from the tree and are not named.
-    identity = session.tuned_for().identity()
+    identity = identity_of(session.tuned_for())
     assert "weights" in identity
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
     changed = make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides)
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
-    assert changed.tuned_for().identity()["weights"] != identity["weights"]
+    assert identity_of(changed.tuned_for())["weights"] != identity["weights"]
     plain = make_parts(tmp_path / "in", tmp_path / "out")
-    assert "weights" not in plain.tuned_for().identity()
+    assert "weights" not in identity_of(plain.tuned_for())
     by_targets = make_parts(tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets",))
     assert by_targets.weights.as_dict()["p"] == "targets"
 

@@ -36,7 +36,7 @@ class Events(Callback):
     def on_iteration(self, record, best):
         self.said.append(("iteration", record.iteration, best.iteration))
 
-    def on_result(self, tuner, result):
+    def on_result(self, result):
         self.said.append(("result", result.winner))
 
     def on_stop(self, status):

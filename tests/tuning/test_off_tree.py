@@ -13,6 +13,7 @@ from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import is_begun
 from taxtune.tuning.records import TuneResult
+from taxtune.tuning.run_folder import identity_of
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
@@ -85,7 +86,7 @@ def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Experi
     assert child.heldout[0].scores.hp < root.heldout[0].scores.hp == 1.0
     assert child.heldout[0].scores.hr == root.heldout[0].scores.hr
     assert child.heldout[0].scores.accuracy == root.heldout[0].scores.accuracy
-    identities = [session.tuned_for().identity() for session, _ in runs.values()]
+    identities = [identity_of(session.tuned_for()) for session, _ in runs.values()]
     assert [identity["mapper.off_tree"] for identity in identities] == ["child", "root"]
 
 
@@ -93,7 +94,7 @@ def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Experi
 def test_the_papers_presets_score_as_the_paper_does(tmp_path: Path, preset: str) -> None:
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=(f"mapper.preset={preset}",))
     assert session.mapper.config.off_tree == session.tuned_for().goal().off_tree == "root"
-    assert session.tuned_for().identity()["mapper.off_tree"] == "root"
+    assert identity_of(session.tuned_for())["mapper.off_tree"] == "root"
     assert session.tuned_for().evaluator(None).off_tree == "root"
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from taxtune.errors import RecipeError, ResumeError, TaxtuneError
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import IterationRecord, Provenance
 from taxtune.tuning.run_folder import STAND_INS, check_run_folder, recipe_of
 from tests.cli.commands import Done, run_captured
@@ -107,3 +108,21 @@ def test_a_folder_that_is_deleted_while_the_run_goes_on_ends_it(tmp_path: Path) 
     with pytest.raises(TaxtuneError, match=r"history\.jsonl: .*No such file"):
         tuned(parts, callbacks=[delete])
     assert not (tmp_path / "out").exists()
+
+
+def test_a_complete_run_is_shown_at_once_and_what_it_lacks_is_made(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command, built = (*COMMANDS["tune"], "--resume"), []
+    whole = Experiment.tuned_for
+    monkeypatch.setattr(Experiment, "tuned_for", lambda *what: built.append(what) or whole(*what))
+    first = taxtune(made, *command)
+    assert (first.code, built) == (0, [])
+    assert "images the search never saw" in first.out
+    (made / FOLDERS["tune"] / "report.html").unlink()
+    assert taxtune(made, *command).out == first.out
+    assert (made / FOLDERS["tune"] / "report.html").exists()
+    assert len(built) == 1
+    # Another recipe, or data that is newer, is looked at as ever.
+    assert taxtune(made, *command, "--set", "seed=4").code == 2
+    (made / "manifest.csv").touch()
+    assert taxtune(made, *command).code == 0
+    assert len(built) == 3
