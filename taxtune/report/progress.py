@@ -195,8 +195,9 @@ class TuningProgress:
         """Shows which template is asked about the held-out images, or about those that a command names."""
         from taxtune.report.scores import template_name
 
-        split = "asking" if self._experiment is None else "held-out split"
-        self._terminal.line(f"{split}: {template_name(name)}, {images:,} images")
+        if name not in self._heldout:
+            split = "asking" if self._experiment is None else "held-out split"
+            self._terminal.line(f"{split}: {template_name(name)}, {images:,} images")
         self._heldout[name] = images
         self._show()
 

@@ -49,12 +49,9 @@ def compare_objectives(
     Args:
         experiments: The same experiment with two or more different objectives.
         folder: Where the comparison is kept; each run has a sub-folder that is named after its objective.
-        callbacks: As in `Tuner`; likewise the next two.
+        callbacks: As in `Tuner`, like what follows.
         resume: Go on with runs that are already in the folder.
         command: The command that runs it again.
-
-    Raises:
-        TaxtuneError: If a run cannot start or go on.
     """
     told, first, name = Callbacks(callbacks), experiments[0], experiments[0].recipe.name
     group: Group | None = Group(name, f"{name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}")
@@ -107,12 +104,9 @@ def evaluate_templates(
         experiment: The tree, the images and the model.
         templates: Jinja sources by name, the baseline first.
         folder: Where `answers.db` is kept.
-        split: "heldout" or "tuning", the images to ask about.
+        split: The images to ask about.
         called: Name of the folder in `evaluated`; the templates' names where left out.
-        callbacks: Told how many images are answered, and the result.
-
-    Raises:
-        TaxtuneError: If the model cannot be asked, or too many images have no answer.
+        callbacks: Told which template is asked, and the result.
     """
     answers, told, start = folder / "answers.db", Callbacks(callbacks), time.monotonic()
     with AnswerStore(answers) as store:

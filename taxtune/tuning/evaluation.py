@@ -121,10 +121,6 @@ class Evaluator:
         A failed call gives a row without hP and hR and is left out of the means; it is never scored as zero. So is an
         answer that a metric gives no value left out of that metric's mean.
 
-        Args:
-            template: The Jinja source; rendered once, as its variables are the same for every image.
-            examples: The images with their target nodes.
-
         Raises:
             TaxtuneError: If the template cannot be rendered, the model cannot answer at all, or a metric not be taken.
         """

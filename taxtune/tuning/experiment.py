@@ -112,11 +112,7 @@ class Experiment:
         self.__dict__ |= named  # what is given needs no building
 
     def tuned_for(self, objective: AnyObjective | None = None) -> Experiment:
-        """Returns the experiment with all parts built, tuned for an objective, or for its own.
-
-        Raises:
-            TaxtuneError: If a part is missing or wrong.
-        """
+        """Returns the experiment with all parts built, tuned for an objective, or for its own."""
         _ = self.splits, self.vlm, self.mapper, self.proposer, self.weights
         other = copy(self)  # which shares what is built
         if objective is not None:
@@ -249,11 +245,7 @@ class Experiment:
         return {**self.own_metrics, **{name: self.measure(name) for name in needed}}
 
     def measure(self, name: str) -> MeasureMetric:
-        """Returns a measure that an objective needs; the recipe's judge rates, where a language model is to.
-
-        Raises:
-            TaxtuneError: If it cannot be made, or needs a judge and the recipe names none.
-        """
+        """Returns a measure that an objective needs; the recipe's judge rates, where a language model is to."""
         from taxtune.metrics.registry import MeasureSettings, make_measure
         from taxtune.models import ModelSettings
 
@@ -390,11 +382,7 @@ class Experiment:
         check_template(template, earlier=earlier, forbidden_labels=self.forbidden, sample=self.variables)
 
     def baseline_notes(self) -> list[str]:
-        """Returns notes for the user on the template that the run begins with.
-
-        Raises:
-            TemplateError: If it cannot be used, naming the recipe, where there is one, and the key.
-        """
+        """Returns notes on the template that the run begins with; an error names the recipe and the key."""
         source = self.recipe.source
         try:
             return self.own_notes(self.recipe.prompt.baseline, "The baseline")
@@ -403,11 +391,7 @@ class Experiment:
             raise TemplateError(f"{key}: {error.message}", file=source, remedy=error.remedy) from None
 
     def own_notes(self, template: str, name: str) -> list[str]:
-        """Checks a template that the user wrote, which may list the labels; returns a note if it does.
-
-        Raises:
-            TemplateError: If it cannot be used.
-        """
+        """Checks a template that the user wrote, which may list the labels; returns a note if it does."""
         check_template(template, sample=self.variables)
         listed = labels_said(template, render(template, self.variables), self.variables, self.labels)
         if not listed:

@@ -61,8 +61,7 @@ class History:
         resume: Whether to go on with what is there; otherwise a finished iteration is an error.
 
     Raises:
-        ResumeError: If there is a history and `resume` is false, its identity differs (the message says in what), or
-            another process works on the run.
+        ResumeError: If `resume` is false and there is a history, its identity differs, or another process works on it.
         TaxtuneError: If the database cannot be opened.
     """
 
@@ -172,11 +171,7 @@ class History:
     def claim(self, total: int, *, new: bool = True) -> Claim | None:
         """Returns an iteration to work on, or None where all of 0..`total` are done.
 
-        An iteration that an earlier process left unfinished comes first, with whatever it had stored.
-
-        Args:
-            total: The last iteration.
-            new: Whether to begin a new iteration where none is unfinished.
+        One that an earlier process left unfinished comes first; where there is none, one is begun if `new`.
         """
         number = next((number for number in range(len(self._trials)) if number not in self._records), None)
         if number is not None:
@@ -201,11 +196,7 @@ class History:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")  # to the disk
 
     def keep(self, record: IterationRecord) -> None:
-        """Stores an iteration, anew where the race has added the rows of more images.
-
-        Raises:
-            TaxtuneError: If it cannot be written: the disk is full, or the run's folder was deleted or moved.
-        """
+        """Stores an iteration, anew where the race has added the rows of more images."""
         self._study.set_user_attr(f"{_FINISHED}{record.iteration}", _RECORD.dump_python(record, mode="json"))
         self._records[record.iteration] = record
         try:
@@ -269,11 +260,7 @@ def is_begun(folder: Path) -> bool:
 
 
 def check_unused(folder: Path) -> None:
-    """Checks that a folder holds no tuning run yet.
-
-    Raises:
-        ResumeError: If it does.
-    """
+    """Raises a `ResumeError` if a folder holds a tuning run already."""
     if is_begun(folder):
         raise ResumeError(
             f"The folder {str(folder)!r} already holds a tuning run.",

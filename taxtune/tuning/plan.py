@@ -80,14 +80,13 @@ def highest_provable(images: int, confidence: float) -> float:
 def images_to_certify(losses: ArrayLike, least: float, confidence: float, *, typical: float) -> int | None:
     """Returns about how many images would prove that a template reaches a mean, if it goes on losing as before.
 
+    None where its mean loss is too high, or too close to the limit, for any number.
+
     Args:
         losses: Its losses so far, shape (n,), n ≥ 1, each in [0, 1].
         least: The mean that is to be reached, in [0, 1).
         confidence: In (0, 1).
         typical: Size of the loss that may come next, in (0, 1]; see `taxtune.metrics.bounds.poisson_bound`.
-
-    Returns:
-        The number of images; None where its mean loss is too high, or too close to the limit, for any number.
     """
     if 1 - np.asarray(losses, dtype=np.float64).mean() <= least:
         return None

@@ -69,11 +69,7 @@ class TemplateScores(HierarchicalScores):
         return {name: value for name, value in plain.items() if value is not None} | self.measures
 
     def get(self, key: str) -> float:
-        """Returns a score by name.
-
-        Raises:
-            ValueError: If there is no such score.
-        """
+        """Returns a score by name; a `ValueError` if there is none."""
         if (value := self.as_row().get(key)) is None:
             raise ValueError(f"the scores hold no {key!r}")
         return float(value)
@@ -279,8 +275,7 @@ class Finalist:
         iteration: Its iteration.
         estimate: What is believed of the objective's aim, larger is better: its mean on the tuning images, shrunk.
         low: One-sided lower bound of it.
-        bounds: What it is taken to reach in the measure of each constraint: a one-sided lower bound at the constraint's
-            confidence, or, where it has none, the mean.
+        bounds: One-sided lower bound of each constraint's measure, at its confidence; where it has none, the mean.
         reached: Whether it reaches every constraint.
     """
 
@@ -361,7 +356,7 @@ class Provenance:
 
     Attributes:
         facts: Groups of facts ("Model", "Data", ...), each by name.
-        recipe: The settings in full, with every default, as YAML; None where they are not known.
+        recipe: The settings in full, with every default, as YAML.
         command: The command that runs it again, given that recipe; None where none does.
         images: Image files by example id.
         source: The recipe's file, whose folder its paths start at; None where there is none.
@@ -439,9 +434,6 @@ class _Result:
         Returns:
             One row per image: the fields of `SampleResult`, and one column per metric. Values that a failed call lacks
             are missing, never 0.
-
-        Raises:
-            DataError: If there are no such answers.
         """
         import pandas as pd
 
@@ -551,10 +543,8 @@ class TuneResult(_Result):
 class ComparisonResult(_Result):
     """Templates compared on the same held-out images: winners of runs with different objectives, or given ones.
 
-    The other attributes are those of `TuneResult`; `heldout` has the baseline and each run's winner.
-
-    Attributes:
-        runs: One tuning run an objective, in the order asked for; none where given templates are evaluated.
+    Its `runs` are a tuning run for each objective, none where given templates are evaluated. The other attributes are
+    those of `TuneResult`; `heldout` has the baseline and each run's winner.
     """
 
     runs: tuple[TuneResult, ...]

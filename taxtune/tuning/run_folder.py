@@ -314,10 +314,7 @@ def finished_run(folder: Path) -> TuneResult:
 def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     """Returns the recipe that a run was made with, as its record has it; nothing of it is to be proposed again.
 
-    Args:
-        result: The run.
-        given: Groups of the recipe that an object replaces ("vlm", "taxonomy", "mapper"), or that are not needed
-            ("data", ...).
+    Groups that an object replaces again ("vlm", "taxonomy", "mapper"), or that are not needed ("data"), are `given`.
 
     Raises:
         RecipeError: If the record cannot be read, or the run was made with an object given in Python and there is none.
