@@ -152,8 +152,6 @@ class History:
             self._storage.engine.dispose()
         self._lock.release()
 
-    # -- notes of the run ----------------------------------------------------------------------------------------------
-
     def note(self, key: str) -> Any:
         """Returns the value stored under `key`, or None."""
         return self._attributes.get(_NOTE + key)
@@ -165,8 +163,6 @@ class History:
     def _set_attribute(self, key: str, value: Any) -> None:
         self._study.set_user_attr(key, value)
         self._attributes[key] = value
-
-    # -- iterations ----------------------------------------------------------------------------------------------------
 
     def claim(self, total: int, *, new: bool = True) -> Claim | None:
         """Returns an iteration to work on, or None where all of 0..`total` are done.

@@ -254,8 +254,6 @@ class Tuner:
         self.history.keep(grown)
         self.callbacks.tell("on_race", grown)
 
-    # -- time and calls ------------------------------------------------------------------------------------------------
-
     def _clock(self) -> float:
         """Returns the wall time of the run so far, with that of earlier sessions, and keeps it for later ones."""
         now = time.monotonic()
@@ -274,8 +272,6 @@ class Tuner:
                 usages[held.template] = held.usage if before is None else before + held.usage.new()
         self.history.set_note("heldout usage", _USAGES.dump_python(usages))
         return tuple(replace(held, usage=usages.pop(held.template, held.usage)) for held in heldout)
-
-    # -- one iteration -------------------------------------------------------------------------------------------------
 
     def _iterate(self, claim: Claim, evaluator: Evaluator) -> tuple[IterationRecord, bool]:
         """Returns the iteration's record, and whether the proposer has nothing more to propose."""
@@ -360,9 +356,9 @@ class Tuner:
             f"lacks, more than max_off_tree ({most:g}) allows: "
             f"{'; '.join(f'{answer!r} for {truth}' for answer, truth in list(off.items())[:3])}.",
             file=self.experiment.recipe.source,
-            remedy="Check that taxonomy.path is a tree of what the images show, that taxonomy.root excludes nothing "
-            "that they show, and that taxonomy.domain and prompt.domain fit. Missing names can be added to the tree "
-            "as aliases. If the answers are as expected, raise max_off_tree: answers are kept.",
+            remedy="Check that taxonomy.path is a tree of what the images show, and taxonomy.root, taxonomy.domain and "
+            "prompt.domain; add missing names as aliases. If the answers are as expected, raise max_off_tree: answers "
+            "are kept.",
         )
 
     def _draft_images(self) -> int | None:

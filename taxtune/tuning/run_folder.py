@@ -41,7 +41,7 @@ __all__ = [
     "write_result",
 ]
 
-_RUN_FILES = ("history.db", "history.jsonl", "result.json")
+_RUN_FILES = ("history.jsonl", "result.json")  # which a run has once an iteration is finished
 _COMPLETE = "complete.json"
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 
@@ -73,9 +73,6 @@ STAND_INS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-# -- one folder, one run -----------------------------------------------------------------------------------------------
-
-
 def default_folder(name: str, kind: str) -> Path:
     """Returns the folder for a recipe where none is given: "runs/birds", or "runs/birds-compare" for a comparison."""
     return Path("runs") / (f"{name}-{kind}" if kind == "compare" else name)
@@ -90,7 +87,7 @@ def check_run_folder(folder: Path, objectives: Sequence[str] = (), *, resume: bo
     with suppress(OSError, ValueError):  # what is wrong with the folder is told when it is written to
         runs = sorted({file.parent.name for name in _RUN_FILES for file in folder.glob(f"*/{name}")})
         # A folder of runs that have nothing to do with each other has no answers of its own.
-        if runs and (folder / "answers.db").exists() and not (folder / "history.db").exists():
+        if runs and (folder / "answers.db").exists() and not is_begun(folder):
             held = "a comparison"
         elif any((folder / name).exists() for name in _RUN_FILES):
             held = "a tuning run"
@@ -154,9 +151,6 @@ def identity_of(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-# -- written -----------------------------------------------------------------------------------------------------------
-
-
 def files_shown(folder: Path) -> dict[str, str]:
     """Returns the files that people look at, by what they show."""
     return {"report": str(folder / "report.html"), "plot": str(folder / "hp_hr.png")}
@@ -210,9 +204,6 @@ def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {key.replace("_", " "): redact(str(value)) for key, value in values.items() if value not in (None, "")}
 
 
-# -- complete ----------------------------------------------------------------------------------------------------------
-
-
 def mark_complete(recipe: Recipe, result: TuneResult | ComparisonResult) -> None:
     """Notes that a run or comparison of a recipe is reported and recorded, and lacks no answer to a held-out image."""
     missing = any(row.missing for held in result.heldout for row in held.rows)
@@ -250,9 +241,6 @@ def _state(recipe: Recipe, folder: Path, objectives: Sequence[str]) -> dict[str,
         "made": made | {"recipe": redact(json.dumps(recipe.settings()))},
         "files": {str(path.relative_to(folder)): path.stat().st_size for path in files},
     }
-
-
-# -- read back ---------------------------------------------------------------------------------------------------------
 
 
 def read_result(folder: str | Path) -> TuneResult | ComparisonResult:

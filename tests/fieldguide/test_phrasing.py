@@ -12,7 +12,6 @@ from fieldguide.phrasing import (
     answer_text,
     choose_rank,
     held_out_prompts,
-    intent_of,
     load_phrasings,
     sample_prompt,
 )
@@ -57,17 +56,6 @@ def test_every_fragment_of_the_toolkit_is_known() -> None:
                 assert len(inside) == 1, (slot["id"], choice["id"])
 
 
-def test_a_level_beats_a_policy_and_a_policy_beats_pushes() -> None:
-    assert intent_of([{"push": -3}]).care < 0.5
-    assert intent_of([{"push": 2}]).care > intent_of([]).care == 1
-    assert 1.5 <= intent_of([{"push": -3}, {"policy": 3}]).care < intent_of([{"policy": 3}]).care
-    assert intent_of([{"policy": 3}, {"push": 2}]).care > 3
-    assert intent_of([{"level": "family"}, {"push": -3}]).level == "family"
-    assert intent_of([{"policy": 2, "drop": "class"}]).drop == "class"
-    assert intent_of([{"policy": 2, "drop": "class"}, {"policy": 3}]).drop is None
-    assert -1 <= intent_of([{"push": -9}]).care < intent_of([{"push": 99}]).care <= 5
-
-
 def test_more_care_never_makes_an_answer_more_specific() -> None:
     rng = np.random.default_rng(1)
     for _ in range(100):
@@ -76,19 +64,6 @@ def test_more_care_never_makes_an_answer_more_specific() -> None:
         depths = [RANKS.index(choose_rank(Intent(care=care), sureness)) for care in np.linspace(-1, 5, 25)]
         assert depths == sorted(depths)
         assert depths[0] == 0
-
-
-def test_sure_pictures_get_species_and_hopeless_ones_bird() -> None:
-    sure = {"species": 0.99, "family": 1.0, "order": 1.0}
-    lost = {"species": 0.1, "family": 0.2, "order": 0.3}
-    for care in (1, 2, 3, 4, 5):
-        assert choose_rank(Intent(care=care), sure) == "species"
-    assert choose_rank(Intent(care=0), lost) == "species"
-    assert choose_rank(Intent(care=3), lost) == "class"
-    half = {"species": 0.3, "family": 0.95, "order": 0.95}
-    assert choose_rank(Intent(care=3), half) == "family"
-    assert choose_rank(Intent(care=3, drop="class"), half) == "class"
-    assert choose_rank(Intent(level="order"), sure) == "order"
 
 
 def test_every_answer_is_placed_where_it_belongs() -> None:

@@ -188,15 +188,6 @@ def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
     assert result.against("hp", "baseline").metrics["hp"].difference > 0
 
 
-@pytest.mark.heavy
-def test_runs_of_a_comparison_that_get_more_iterations_count_their_own_answers_alone(tmp_path):
-    models = [ToyVLM(), ToyVLM()]
-    for model, overrides, resume in zip(models, (("iterations=2",), ("iterations=6",)), (False, True), strict=True):
-        session = make_parts(tmp_path / "in", tmp_path / "out", model, overrides)
-        result = compared(session, ("hp", "accuracy"), resume=resume)
-    assert result.usage.vlm.calls == sum(model.asked for model in models)
-
-
 class Lost(ToyVLM):
     """Fails where an image is gone, as a model behind an API does."""
 
@@ -204,21 +195,6 @@ class Lost(ToyVLM):
         there = [question for question in questions if question.image.exists()]
         answers = iter(super().answer(there))
         return [next(answers) if q in there else Failure("The image file does not exist.", False) for q in questions]
-
-
-def test_held_out_images_that_are_answered_later_are_added_to_the_account(tmp_path):
-    class Refusing(ToyVLM):
-        def answer(self, questions):
-            refused = [self.asked + i > 48 and "navy" in q.image.name for i, q in enumerate(questions)]
-            replies = zip(super().answer(questions), refused, strict=True)
-            return [Failure("the content filter", False) if no else reply for reply, no in replies]
-
-    overrides = ("iterations=5", "max_missing=0.5")
-    first = tuned(make_parts(tmp_path / "in", tmp_path / "out", Refusing(), overrides))
-    missing = sum(row.answer is None for held in first.heldout for row in held.rows)
-    assert missing > 0
-    again = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides), resume=True)
-    assert again.usage.vlm.calls == first.usage.vlm.calls + missing
 
 
 def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):

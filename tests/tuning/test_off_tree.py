@@ -79,17 +79,6 @@ def test_rows_scores_and_intervals_follow_the_convention(
         assert difference.difference == pytest.approx(getattr(after, name) - getattr(before, name))
 
 
-def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Experiment, TuneResult]]) -> None:
-    child, root = (runs[way][1] for way in ("child", "root"))
-    assert shares(child)[0] == shares(root)[0]
-    assert shares(child)[0][1] > 0
-    assert child.heldout[0].scores.hp < root.heldout[0].scores.hp == 1.0
-    assert child.heldout[0].scores.hr == root.heldout[0].scores.hr
-    assert child.heldout[0].scores.accuracy == root.heldout[0].scores.accuracy
-    identities = [identity_of(session.tuned_for()) for session, _ in runs.values()]
-    assert [identity["mapper.off_tree"] for identity in identities] == ["child", "root"]
-
-
 @pytest.mark.parametrize("preset", PAPER_PRESETS)
 def test_the_papers_presets_score_as_the_paper_does(tmp_path: Path, preset: str) -> None:
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=(f"mapper.preset={preset}",))
