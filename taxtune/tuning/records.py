@@ -444,7 +444,7 @@ class _Result:
             raise DataError("There are no answers with this name.", file=self.folder, value=which, remedy=remedy)
         frame = pd.DataFrame(map(asdict, known[which]), columns=[f.name for f in fields(SampleResult)])
         measures, remarks = (pd.DataFrame([*frame.pop(key)], frame.index) for key in ("measures", "remarks"))
-        return frame.join(measures).join(remarks.add_suffix("_remark"))
+        return frame.assign(**measures, **remarks.add_suffix("_remark"))
 
     def heldout_frame(self) -> DataFrame:
         """Returns the held-out scores: one row per template, with columns SCORE, `SCORE_low`, `SCORE_high`."""
