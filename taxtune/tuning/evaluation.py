@@ -206,7 +206,7 @@ class Evaluator:
         """Returns where the policy puts each image that was answered, by the image's place in the list.
 
         An image is not answered where a call failed that may yet succeed, or all failed. What a model refuses to say is
-        no vote, and so speaks for no node below the root. Each image has as many replies as the policy's `calls`.
+        no vote, and so speaks for no node below the root.
         """
         answered = [
             i

@@ -122,8 +122,6 @@ class Experiment:
         _ = other.metrics
         return other
 
-    # -- data ----------------------------------------------------------------------------------------------------------
-
     @cached_property
     def full_taxonomy(self) -> Taxonomy:
         """The whole label tree."""
@@ -201,8 +199,6 @@ class Experiment:
         scores = score(self.taxonomy, np.full_like(target, self.domain), target)
         return scores.hp, scores.hr
 
-    # -- settings ------------------------------------------------------------------------------------------------------
-
     @property
     def variables(self) -> dict[str, object]:
         """What a template may refer to."""
@@ -223,8 +219,6 @@ class Experiment:
         if self.recipe.source is None:  # made in Python, where objectives are free
             settings["objective"] = {"kind": objective.name, **objective.identity()}
         return settings
-
-    # -- what is tuned for ---------------------------------------------------------------------------------------------
 
     @cached_property
     def objective(self) -> Objective:
@@ -277,8 +271,6 @@ class Experiment:
         images = None if calls is None else calls // self.policy.calls
         stages = race(made, self.recipe.data.block, self.sizes[0], self.iterations + 1, images)
         return stages, most_questions(made, stages)
-
-    # -- models --------------------------------------------------------------------------------------------------------
 
     @cached_property
     def vlm(self) -> Model:
@@ -354,8 +346,6 @@ class Experiment:
             policy=self.policy,
         )
 
-    # -- templates -----------------------------------------------------------------------------------------------------
-
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Names of the tuning images' labels, but for the domain's own, which every template may say."""
@@ -419,8 +409,6 @@ class Experiment:
             taxonomy=self.taxonomy,
             domain_node=self.domain,
         )
-
-    # -- before it runs, and when it goes on ---------------------------------------------------------------------------
 
     def check_reachable(self) -> None:
         """Checks that the checkpoint of a model on this machine is here or can be fetched, without importing torch."""

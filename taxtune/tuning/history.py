@@ -265,10 +265,7 @@ def check_unused(folder: Path) -> None:
 
 
 def best(records: Sequence[IterationRecord]) -> IterationRecord | None:
-    """Returns the winner by the means: the feasible iteration of the highest value, the earliest of equals.
-
-    Where no iteration is feasible the one of the highest value, which for "hp" is the one nearest to the hR floor.
-    """
+    """Returns the iteration of the highest value, of the feasible ones where there are any; the earliest of equals."""
     complete = [record for record in records if record.value is not None]
     return max(complete, key=lambda r: (r.feasible, r.value, -r.iteration), default=None)
 

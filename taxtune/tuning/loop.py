@@ -134,10 +134,7 @@ class Tuner:
         self._started = time.monotonic()
 
     def run(self) -> TuneResult:
-        """Runs, or goes on with, the tuning run.
-
-        Returns:
-            The result. A run that is finished already asks nothing and is written again.
+        """Runs, or goes on with, the tuning run; one that is finished already asks nothing and is written again.
 
         Raises:
             TaxtuneError: If the run cannot start or go on; what is done is kept and `resume` goes on from there.

@@ -35,15 +35,9 @@ _MOST_LABELLED = 2**17  # more images than these are no advice
 
 @dataclass(frozen=True, slots=True)
 class PowerAnalysis:
-    """What the tuning images can prove of a score that an objective holds with a confidence.
+    """What the tuning images can prove of a score whose mean an objective demands with a confidence in (0.5, 1).
 
-    Attributes:
-        measure: The score.
-        goal: The mean that is demanded of it.
-        confidence: The confidence with which it is demanded, in (0.5, 1).
-        images: Tuning images.
-        provable: The highest mean that they can prove, if no answer loses anything.
-        needed: How many images without an error it takes to prove the goal.
+    If no answer loses anything, `provable` is the highest mean that they prove, and `needed` images prove the goal.
     """
 
     measure: str

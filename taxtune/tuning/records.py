@@ -269,14 +269,10 @@ class IterationRecord:
 
 @dataclass(frozen=True, slots=True)
 class Finalist:
-    """A template of the last round, as the choice of the winner sees it.
+    """A template of the last round, as the choice of the winner sees it, and whether it reached every constraint.
 
-    Attributes:
-        iteration: Its iteration.
-        estimate: What is believed of the objective's aim, larger is better: its mean on the tuning images, shrunk.
-        low: One-sided lower bound of it.
-        bounds: One-sided lower bound of each constraint's measure, at its confidence; where it has none, the mean.
-        reached: Whether it reaches every constraint.
+    `estimate` is its mean of the objective's aim, shrunk, larger is better; `low` is a one-sided lower bound of it, as
+    are `bounds` of each constraint's measure, at its confidence; where that has none, the mean.
     """
 
     iteration: int
@@ -466,10 +462,7 @@ class _Result:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TuneResult(_Result):
-    """A tuning run.
-
-    The attributes not listed here are `name`, `folder`, `where`, `provenance`, `seconds`, and `heldout` and
-    `differences`: baseline and winner on the held-out split, with their paired differences.
+    """A tuning run, with `name`, `folder`, `where`, `provenance`, `seconds`, and `heldout` and `differences`.
 
     Attributes:
         objective: The objective's name, such as "hp".
