@@ -190,7 +190,7 @@ def run_by_part(folder: Path, iterations: int) -> None:
         (loop.Tuner, "_propose", "propose and check"),
         (evaluation.Evaluator, "evaluate", "render, place and score"),
         (loop.History, "__init__", "open the history"),
-        *((loop.History, name, "history") for name in ("claim", "propose", "templates", "finish", "grow", "write")),
+        *((loop.History, name, "history") for name in ("claim", "propose", "templates", "finish", "keep", "write")),
         (TrackingCallback, "on_start", "open MLflow's store"),
         (TrackingCallback, "on_iteration", "told to MLflow"),
         *((TrackingCallback, name, "MLflow, waited for at the end") for name in ("on_result", "on_stop")),

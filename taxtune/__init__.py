@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from taxtune.report.html import save_report as save_report
     from taxtune.taxonomy import Taxonomy as Taxonomy
     from taxtune.taxonomy import read_taxonomy as read_taxonomy
-    from taxtune.tuning.callbacks import Callback as Callback
+    from taxtune.tuning.loop import Callback as Callback
     from taxtune.tuning.objective import Constraint as Constraint
     from taxtune.tuning.objective import Objective as Objective
     from taxtune.tuning.proposers import Proposal as Proposal
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 #: Where each public name lives.
 _HOME = {
-    "Callback": "taxtune.tuning.callbacks",
+    "Callback": "taxtune.tuning.loop",
     "Classifier": "taxtune.classifier",
     "ComparisonResult": "taxtune.tuning.records",
     "Evidence": "taxtune.tuning.proposers.evidence",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, get_args
 
 from taxtune.errors import DataError
-from taxtune.progress import showing
+from taxtune.progress import note, showing
 from taxtune.settings import BASELINE, Effort
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _parts(
     )
     if mapper is not None:
         given = mapper if isinstance(mapper, Mapper) else Mapper(experiment.taxonomy, config=mapper)
-        experiment.given["mapper"] = given
+        experiment.mapper = experiment.given["mapper"] = given
     make_folder(folder)
     return experiment
 
@@ -191,7 +191,7 @@ def _proposer(proposer: Any, recipe: Recipe) -> tuple[dict[str, Any], Proposer |
 
 def _experiments(experiment: Experiment, objectives: Sequence[Any]) -> list[Experiment]:
     """Returns an experiment for each objective, or for the recipe's own."""
-    if not experiment.prompt.domain:
+    if not experiment.recipe.prompt.domain:
         name = experiment.taxonomy.common_name(experiment.domain)
         experiment.recipe = experiment.recipe.changed({"prompt.domain": name})
     return [experiment.tuned_for(objective) for objective in objectives or (None,)]
@@ -287,6 +287,7 @@ def tune(
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.loop import Tuner
     from taxtune.tuning.objective import make_objective
+    from taxtune.tuning.run_folder import check_run_folder
 
     usual = 0.98 if recipe is None else _recipe(recipe).objective.hp_target
     if goal != usual and objective not in ("hr_at_hp", "ihr_at_ihp"):
@@ -307,7 +308,7 @@ def tune(
         out=out,
     )
     make_objective(objective, metrics=tuple(parts.own_metrics))  # an unknown name is told before images are read
-    parts.check_folder(resume=resume)
+    check_run_folder(parts.folder, resume=resume)
     with _shown(progress) as shown:
         (made,) = _experiments(parts, [objective])
         told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
@@ -351,11 +352,12 @@ def compare(
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.compare import check_objectives, compare_objectives
     from taxtune.tuning.objective import make_objective
+    from taxtune.tuning.run_folder import check_run_folder
 
     parts = _parts("compare", taxonomy, examples, vlm, **what)
     names = [make_objective(each, metrics=tuple(parts.own_metrics)).name for each in objectives]
     check_objectives(names)
-    parts.check_folder(names, resume=resume)
+    check_run_folder(parts.folder, names, resume=resume)
     with _shown(progress) as shown:
         made = _experiments(parts, objectives)
         told = [*shown, ReportCallback(), *tracking_callbacks(parts), *callbacks]
@@ -405,10 +407,11 @@ def evaluate(
     with _shown(progress) as shown:
         (made,) = _experiments(parts, ())
         for name, source in templates.items():
-            made.check_own(source, name)
+            for text in made.own_notes(source, f"The template {name!r}"):
+                note(text)
         return evaluate_templates(
             made,
-            {"baseline": made.prompt.baseline, **templates},
+            {"baseline": made.recipe.prompt.baseline, **templates},
             parts.folder,
             split=split,
             callbacks=[*shown, ReportCallback()],
@@ -551,11 +554,10 @@ def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
     """Reads a run or a comparison back from its folder.
 
     Args:
-        folder: What `tune` or `compare` was told as `out`. A run that is not finished has the iterations that
-            are done.
+        folder: What `tune` or `compare` was told as `out`.
 
     Raises:
-        DataError: If there is no run in the folder, or its files cannot be read.
+        DataError: If there is no finished run in the folder, or its files cannot be read.
     """
     from taxtune.tuning.run_folder import read_result
 

@@ -11,13 +11,13 @@ context variable: tasks of asyncio inherit it, and threads that report anything 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["Display", "Task", "following", "loading", "note", "showing", "track", "track_each"]
+__all__ = ["Display", "Task", "loading", "note", "showing", "track", "track_each"]
 
 T = TypeVar("T")
 D = TypeVar("D", bound="Display")
@@ -64,18 +64,6 @@ class Display:
         """Clears what is still shown; called when the display is no longer in force."""
 
 
-class _Following(Display):
-    def __init__(self, display: Display, tell: Callable[[Task], object]) -> None:
-        self._display, self._tell = display, tell
-
-    def note(self, text: str) -> None:
-        self._display.note(text)
-
-    def update(self, task: Task) -> None:
-        self._display.update(task)
-        self._tell(task)
-
-
 _display: ContextVar[Display] = ContextVar("taxtune_display", default=Display())  # noqa: B039 - it has no state
 
 
@@ -88,11 +76,6 @@ def showing(display: D) -> Iterator[D]:
     finally:
         _display.reset(token)
         display.close()
-
-
-def following(tell: Callable[[Task], object]) -> AbstractContextManager[Display]:
-    """Calls a function with every task in the block, besides the display in force."""
-    return showing(_Following(_display.get(), tell))
 
 
 def note(text: str) -> None:

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from taxtune.models.functions import as_completed
-from taxtune.progress import following, loading, note, track, track_each
+from taxtune.progress import Display, Task, loading, note, showing, track, track_each
 from tests.displays import Recorder
 
 
@@ -35,7 +35,12 @@ def test_a_display_hears_of_tasks_and_notes(recorder: Recorder) -> None:
 
 def test_a_task_ends_with_an_error_and_with_a_loop_that_is_left(recorder: Recorder) -> None:
     ended: list[bool] = []
-    with following(lambda task: ended.append(task.ended)):
+
+    class Ends(Display):
+        def update(self, task: Task) -> None:
+            ended.append(task.ended)
+
+    with showing(Ends()):
         with pytest.raises(ZeroDivisionError), track("dividing", 1):
             raise ZeroDivisionError
         for _ in track_each(range(9), "looping"):

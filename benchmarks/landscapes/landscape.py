@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from taxtune.errors import DataError
 from taxtune.metrics import precision_recall
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.history import read_records
 from taxtune.tuning.proposers.fragments import Fragments, read_fragments
 from taxtune.tuning.records import SampleResult
+from taxtune.tuning.run_folder import finished_run
 
 HERE = Path(__file__).resolve().parent
 FIELDGUIDE = HERE / "fieldguide.npz"
@@ -141,7 +141,7 @@ def landscape_of_run(folder: Path) -> Landscape:
     Raises:
         DataError: If fewer than three templates have an answer to every image.
     """
-    records = [record for record in read_records(folder) if record.state == "complete"]
+    records = [record for record in finished_run(folder).iterations if record.state == "complete"]
     most = max((len(record.rows) for record in records), default=0)
     whole = [r for r in records if len(r.rows) == most and all(row.hp is not None for row in r.rows)]
     if len(whole) < 3 or whole[0].iteration != 0:

@@ -184,7 +184,7 @@ class Classifier:
         steps = tuple(Step(tree.labels[v], tree.ranks[v], one) for v, one in zip(way.tolist(), sure, strict=True))
         return Classification(
             name,
-            answer.text,
+            answer.answer,
             "/".join(tree.path(node)),
             tree.ranks[node],
             answer.off_tree,

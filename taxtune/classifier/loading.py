@@ -18,8 +18,7 @@ from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
 from taxtune.taxonomy.read import as_taxonomy
 from taxtune.tuning.calibrate import read_calibration
-from taxtune.tuning.experiment import Experiment, template_variables
-from taxtune.tuning.from_recipe import temperature_of
+from taxtune.tuning.experiment import Experiment, temperature_of, template_variables
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import STAND_INS, as_texts, finished_run, recipe_of
 from taxtune.tuning.template import render
@@ -123,8 +122,6 @@ def _winner(
 ) -> tuple[Recipe, str, Policy, RiskGuarantee | None]:
     """Returns the recipe with the commit that the run asked, and the winner's template, policy and guarantee."""
     folder = Path(result.folder)
-    if not result.heldout:
-        raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
     if isinstance(recipe.vlm, LocalVLMSettings) and same_model and recipe.vlm.revision is None:
         # What the name stands for may have changed since.
         commit = result.provenance.facts.get("Model", {}).get("revision", "")

@@ -118,13 +118,16 @@ def _placing(
         folder, config, recorded = file.with_name(f"{file.stem}-audit"), MapperConfig(), "lexical"
         tree, _ = read_part(taxonomy)
     else:
-        from taxtune.tuning.from_recipe import mapper_of, taxonomy_of
+        from taxtune.tuning.experiment import Experiment
         from taxtune.tuning.run_folder import finished_run, recipe_of
 
         folder = run[0]
         recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
-        tree = read_part(taxonomy_of(recipe) if taxonomy is None else taxonomy, root=recipe.taxonomy.root)[0]
-        config, recorded = mapper_of(recipe, tree).config, recipe.mapper.similarity
+        tree = read_part(
+            Experiment(recipe, folder).full_taxonomy if taxonomy is None else taxonomy, root=recipe.taxonomy.root
+        )[0]
+        recorded = recipe.mapper.similarity
+        config = MapperConfig(preset=recipe.mapper.preset, off_tree=recipe.mapper.off_tree)
     chosen = similarity or recorded
     if chosen.startswith("clip-i2t:"):
         remedy = "Give another --similarity, such as lexical."

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,10 +22,10 @@ from taxtune.report.summary import goal_in_words, power_in_words
 from taxtune.report.tables import print_result
 from taxtune.resources import template_path
 from taxtune.tables import read_text
-from taxtune.tuning.callbacks import Callbacks
 from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.loop import Callbacks
 from taxtune.tuning.plan import Plan, make_plan
-from taxtune.tuning.run_folder import Kind, default_folder
+from taxtune.tuning.run_folder import default_folder
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ __all__ = ["announce", "check_recorded", "open_recipe", "read_templates", "run_g
 T = TypeVar("T")
 
 
-def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: Kind = "tune") -> Experiment:
+def open_recipe(recipe: str, settings: Sequence[str], out: Path | None, what: str = "tune") -> Experiment:
     """The parts of a recipe, with the folder for what is done with it; nothing is read but the recipe."""
     loaded = load_recipe(recipe, settings)
     return Experiment(loaded, out if out is not None else default_folder(loaded.name, what))
@@ -107,10 +108,7 @@ def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
 def _holds_work(folder: Path) -> bool:
     """Tells whether a folder, or that of a run of a comparison in it, holds anything to go on with."""
     with suppress(OSError):
-        return any(
-            next(folder.glob(name), None)
-            for name in ("history.db", "*/history.db", "history.json", "*/history.json", "answers.db")
-        )
+        return any(next(folder.glob(name), None) for name in ("history.jsonl", "*/history.jsonl", "answers.db"))
     return False
 
 
@@ -124,7 +122,7 @@ def show_plan(parts: Experiment, objectives: Sequence[str], *, resume: bool, as_
     tracking = [lambda: check_store(parts.folder)] if parts.recipe.tracking.mlflow else []
     plan = make_plan(parts, objectives, resume=resume, checks=tracking)
     if as_json:
-        _print_json(plan.as_dict())
+        _print_json(asdict(plan))
     else:
         _print_plan(plan)
     if plan.problems:

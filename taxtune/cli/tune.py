@@ -92,6 +92,7 @@ def _run(
     from taxtune.shell import command
     from taxtune.tuning.compare import compare_objectives
     from taxtune.tuning.loop import Tuner
+    from taxtune.tuning.run_folder import check_run_folder, complete_result, mark_complete
 
     parts = open_recipe(recipe, settings or [], out, what)
     if dry_run:
@@ -101,7 +102,9 @@ def _run(
     objectives = [word for name in names for word in ("--objective", name)]
 
     def work() -> Any:
-        parts.check_folder(names, resume=resume)  # before images are read, which may take minutes
+        check_run_folder(parts.folder, names, resume=resume)  # before images are read, which may take minutes
+        if resume and (complete := complete_result(parts.recipe, parts.folder, names)) is not None:
+            return complete
         parts.check_reachable()
         with announce(parts, quiet=as_json) as progress:
             experiments = [parts.tuned_for(name) for name in names] or [parts.tuned_for()]
@@ -115,8 +118,10 @@ def _run(
     given = [word for setting in settings or () for word in ("--set", setting)]
     words = [what, recipe, *objectives, *given, *(("--out", out) if out is not None else ()), "--resume"]
     go_on = f"Continue with: {command(*words)}"
-    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json)
+    result = run_guarded(work, parts.folder, go_on=go_on, resume=resume)
+    show_result(result, as_json=as_json)
     check_recorded(watching, parts.folder, go_on)
+    mark_complete(parts.recipe, result)
 
 
 def evaluate(
@@ -133,6 +138,7 @@ def evaluate(
     """Score templates on a split of the recipe, side by side with the baseline."""
     from taxtune.cli.running import announce, open_recipe, read_templates, run_guarded, show_result
     from taxtune.errors import TemplateError
+    from taxtune.progress import note
     from taxtune.report.html import ReportCallback
     from taxtune.tuning.compare import evaluate_templates
 
@@ -145,7 +151,8 @@ def evaluate(
             experiment = parts.tuned_for()
             for file, source in sources.items():
                 try:
-                    experiment.check_own(source, file.stem)
+                    for text in experiment.own_notes(source, f"The template {file.stem!r}"):
+                        note(text)
                 except TemplateError as error:
                     raise TemplateError(
                         error.message, file=file, row=error.row, value=error.value, remedy=error.remedy
@@ -154,7 +161,7 @@ def evaluate(
             names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
             return evaluate_templates(
                 experiment,
-                {"baseline": experiment.prompt.baseline, **dict(zip(names, sources.values(), strict=True))},
+                {"baseline": experiment.recipe.prompt.baseline, **dict(zip(names, sources.values(), strict=True))},
                 parts.folder,
                 split=split,
                 called="-".join(file.stem for file in sources),

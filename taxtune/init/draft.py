@@ -21,7 +21,7 @@ from taxtune.models.names import parse_model
 from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.objective import Aims
-from taxtune.tuning.power import highest_provable, images_needed
+from taxtune.tuning.plan import highest_provable, images_needed
 
 __all__ = ["Draft", "make_draft"]
 

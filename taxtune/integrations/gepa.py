@@ -216,7 +216,7 @@ class Adapter:
     def __init__(self, experiment: Experiment, store: AnswerStore | None) -> None:
         self.experiment = experiment
         self.examples = list(experiment.splits.tuning)
-        self.seed = {COMPONENT: experiment.prompt.baseline}
+        self.seed = {COMPONENT: experiment.recipe.prompt.baseline}
         self.seen: dict[str, None] = {}
         #: Pairs of a template and an image's id that were asked and not in the store, and the usage.
         self.asked: list[tuple[str, str]] = []
@@ -227,7 +227,7 @@ class Adapter:
     def value(self, row: SampleResult) -> float:
         """Returns an answer's value for the experiment's objective (`scoring.image_value`)."""
         experiment = self.experiment
-        information, off_tree = self._evaluator.information, experiment.off_tree
+        information, off_tree = self._evaluator.information, self._evaluator.off_tree
         return image_value(experiment.objective, experiment.taxonomy, information, row, off_tree=off_tree)
 
     def evaluate(

@@ -202,7 +202,7 @@ def _panel(axes: Axes, run: TuneResult) -> None:
         label=f"best {objective} so far",
         **thick,
     )
-    known = {key for record in run.iterations if record.scores is not None for key in record.scores.keys()}  # noqa: SIM118
+    known = {key for record in run.iterations if record.scores is not None for key in record.scores.as_row()}
     drawn = [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
     shown: list[float] = []
     for rank, metric in enumerate(drawn):

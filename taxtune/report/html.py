@@ -61,7 +61,7 @@ def write_report(result: Result, folder: str | Path) -> Path:
 class ReportCallback:
     """Writes the report of a run, a comparison or an evaluation into its folder."""
 
-    def on_written(self, result: Result) -> None:
+    def on_result(self, result: Result) -> None:
         """Writes `report.html` and the figures."""
         with track("writing the report"):
             write_report(result, result.folder)

@@ -153,7 +153,7 @@ class TuningProgress:
     def on_start(self, tuner: Any, done: Sequence[IterationRecord]) -> None:
         """Begins the display of a run."""
         from taxtune.report.summary import goal_in_words, power_in_words
-        from taxtune.tuning.power import analyse_power
+        from taxtune.tuning.plan import analyse_power
         from taxtune.tuning.selection import most_questions
 
         experiment = self._experiment = tuner.experiment
@@ -169,11 +169,7 @@ class TuningProgress:
             self._terminal.line(f"{len(done):,} iterations are done already")
         total = most_questions(experiment.objective, experiment.stages) + 2 * len(experiment.splits.heldout)
         self._task = Task("tuning", total, self._terminal)
-        self._show(0)
-
-    def on_answers(self, done: int, from_store: int) -> None:
-        """Counts the tuning images that are answered with the template that is asked about."""
-        self._show(done)
+        self._show()
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """Prints a finished iteration."""
@@ -191,15 +187,15 @@ class TuningProgress:
         verdict = selection_in_words(selection, self._aim, records)
         self._terminal.line(f"iteration {selection.winner} wins. {verdict}", "bold")
 
-    def on_heldout(self, name: str, done: int, total: int) -> None:
+    def on_heldout(self, name: str, images: int) -> None:
         """Shows which template is asked about the held-out images, or about those that a command names."""
         from taxtune.report.scores import template_name
 
         if name not in self._heldout:
             split = "asking" if self._experiment is None else "held-out split"
-            self._terminal.line(f"{split}: {template_name(name)}, {total:,} images")
-        self._heldout[name] = done
-        self._show(0)
+            self._terminal.line(f"{split}: {template_name(name)}, {images:,} images")
+        self._heldout[name] = images
+        self._show()
 
     def on_stop(self, status: str) -> None:
         """Ends the display of a run."""
@@ -214,7 +210,7 @@ class TuningProgress:
             self._terminal.line(text)
         self._printed.add(text)
 
-    def _show(self, answered: int) -> None:
+    def _show(self) -> None:
         """Moves the bar: images that are answered, of all that the run may ask about."""
         if self._task is None:
             return
@@ -226,7 +222,7 @@ class TuningProgress:
         searching = len(self._records) <= self._last and not self._heldout
         stage = f"iteration {len(self._records)} of {self._last}" if searching else "race"
         self._task.what = (f"held-out: {list(self._heldout)[-1]}" if self._heldout else stage) + spent
-        done = sum(len(record.rows) for record in self._records.values()) + answered + sum(self._heldout.values())
+        done = sum(len(record.rows) for record in self._records.values()) + sum([*self._heldout.values()][:-1])
         self._task.done = min(done, self._task.total or done)
         self._task.advance(0)
 
@@ -238,7 +234,7 @@ class TuningProgress:
         if self._experiment is None:
             return
         self._records[record.iteration] = record
-        self._show(0)
+        self._show()
         if record.scores is None:
             self._terminal.line(f"{record.iteration:>4}  {record.state}: {record.reason or 'no reason given'}")
             return

@@ -57,7 +57,7 @@ def difference(value: PairedDifference, metric: str = "hp") -> str:
 
 def score_of(scores: TemplateScores | None, key: str) -> float | None:
     """Returns a score, or None if there is none of that name."""
-    return scores.get(key) if scores is not None and key in scores.keys() else None  # noqa: SIM118 - not a mapping
+    return None if scores is None else scores.as_row().get(key)
 
 
 @lru_cache(maxsize=256)  # a page asks per image, and listing the measures of installed packages takes 20 ms

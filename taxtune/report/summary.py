@@ -20,7 +20,7 @@ from taxtune.report.output import Table
 from taxtune.report.scores import Result, difference, number, paired, score_of, template_name
 from taxtune.shell import command
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
-from taxtune.tuning.power import PowerAnalysis, images_to_certify
+from taxtune.tuning.plan import PowerAnalysis, images_to_certify
 from taxtune.tuning.records import (
     Finalist,
     HeldoutResult,

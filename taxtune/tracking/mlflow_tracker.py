@@ -25,7 +25,7 @@ from taxtune.report.output import plain
 from taxtune.report.scores import best_so_far
 from taxtune.tracking import entities, values
 from taxtune.tracking.store import Store, in_force, open_store, short_reason, store_uri, unusable
-from taxtune.tuning.callbacks import Callback, Group
+from taxtune.tuning.loop import Callback, Group
 from taxtune.tuning.records import ComparisonResult, HeldoutResult, IterationRecord, TuneResult
 from taxtune.tuning.template import render
 
@@ -411,9 +411,9 @@ class TrackingCallback(Callback):
             "proposer": dict(experiment.proposer.identity()),
         }
         run = self.tracker.start(
-            f"{experiment.name} ({objective.name})",
+            f"{experiment.recipe.name} ({objective.name})",
             parameters,
-            {"taxtune.recipe": experiment.name, "taxtune.objective": objective.name},
+            {"taxtune.recipe": experiment.recipe.name, "taxtune.objective": objective.name},
             tuner.history.note("mlflow_run"),
             group=tuner.group,
             images={each.id: Path(each.image).resolve() for each in (*splits.tuning, *splits.heldout)},
@@ -429,9 +429,10 @@ class TrackingCallback(Callback):
         """Records the iteration."""
         self._then(self.tracker.iteration, record, best)
 
-    def on_result(self, tuner: Tuner, result: TuneResult) -> None:
-        """Records the held-out scores, the files and the templates."""
-        self._then(self.tracker.finish, result).result()
+    def on_result(self, result: TuneResult | ComparisonResult) -> None:
+        """Records the held-out scores, the files and the templates of a run."""
+        if isinstance(result, TuneResult):
+            self._then(self.tracker.finish, result).result()
 
     def on_comparison(self, result: ComparisonResult, group: Group) -> None:
         """Records the comparison in the run above its runs."""

@@ -21,9 +21,8 @@ from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import Vote, control_risk, images_needed, worst_loss
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.shell import command
-from taxtune.tuning.evaluation import Evaluator, OnAnswers
-from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.from_recipe import temperature_of
+from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.experiment import Experiment, temperature_of
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
 from taxtune.tuning.template import render
@@ -202,7 +201,7 @@ class CalibrationRun:
         if self.data is not None:
             images = self.folder / "images"
             pool = load_examples(self.data, experiment.taxonomy, folder=images, part=experiment.part)
-        unused = remaining(pool, (*splits.tuning, *splits.heldout), most=self.images, seed=experiment.seed)
+        unused = remaining(pool, (*splits.tuning, *splits.heldout), most=self.images, seed=experiment.recipe.seed)
         if not unused:
             raise DataError(
                 f"The run was tuned on or judged by all of the {len(pool):,} images, so none is free to calibrate on.",
@@ -235,7 +234,7 @@ class CalibrationRun:
             known = store.get(dict(self.experiment.vlm.identity), wanted)
         return len(wanted), sum(answer is not None for answer in known)
 
-    def run(self, on_answers: OnAnswers | None = None) -> Calibration:
+    def run(self) -> Calibration:
         """Asks what is not answered yet, chooses the share and writes `calibration.json`.
 
         Raises:
@@ -259,7 +258,7 @@ class CalibrationRun:
             )
         with AnswerStore(answers_of(self.folder)) as store:
             evaluator = Evaluator(tree, vlm, mapper, store=store, variables=experiment.variables, policy=self.vote)
-            evaluation = evaluator.evaluate(self.template, examples, on_answers)
+            evaluation = evaluator.evaluate(self.template, examples)
         rows = [row for row in evaluation.rows if row.node is not None]
         if n - len(rows) > max_missing * n:
             raise ModelError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -13,29 +14,17 @@ from taxtune.atomic import make_folder
 from taxtune.errors import TaxtuneError
 from taxtune.models import AnswerStore
 from taxtune.progress import track_each
-from taxtune.tuning.callbacks import Callbacks, Group
+from taxtune.tuning.evaluation import compare_templates
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.heldout import compare_templates
-from taxtune.tuning.loop import Tuner
-from taxtune.tuning.records import ComparisonResult
-from taxtune.tuning.run_folder import (
-    check_folder_is_for,
-    check_unused,
-    describe,
-    files_shown,
-    group_identity,
-    write_result,
-)
+from taxtune.tuning.loop import Callbacks, Group, Tuner
+from taxtune.tuning.records import ComparisonResult, TuneResult
+from taxtune.tuning.run_folder import describe, files_shown, write_result
 
 __all__ = ["check_objectives", "compare_objectives", "evaluate_templates"]
 
 
 def check_objectives(names: Sequence[str]) -> None:
-    """Checks that there is something to compare.
-
-    Raises:
-        TaxtuneError: If fewer than two different objectives are given.
-    """
+    """Raises a `TaxtuneError` if fewer than two different objectives are given."""
     if len(set(names)) != len(names) or len(names) < 2:
         raise TaxtuneError(
             "A comparison needs at least two different objectives.",
@@ -60,40 +49,30 @@ def compare_objectives(
     Args:
         experiments: The same experiment with two or more different objectives.
         folder: Where the comparison is kept; each run has a sub-folder that is named after its objective.
-        callbacks: Told what happens in every run; see `Tuner`.
+        callbacks: As in `Tuner`, like what follows.
         resume: Go on with runs that are already in the folder.
-        command: The command that runs it again, for the report.
-
-    Raises:
-        ResumeError: If the folder holds something else.
-        TaxtuneError: If fewer than two different objectives are given, or a run cannot start or go on.
+        command: The command that runs it again.
     """
-    names = [experiment.objective.name for experiment in experiments]
-    check_objectives(names)
-    check_folder_is_for("compare", folder, names)
-    told, first, folders = Callbacks(callbacks), experiments[0], [folder / name for name in names]
-    if not resume:
-        for run in folders:
-            check_unused(run)
-    answers, group = folder / "answers.db", Group(first.name, group_identity(first.name, folder, folders))
-    how: dict[str, Any] = {"answers": answers, "callbacks": callbacks, "resume": resume}
-    runs = tuple(
-        Tuner(experiment, folder / experiment.objective.name, **how, group=group, command=command).run()
-        for experiment in track_each(experiments, "objectives")
-    )
+    told, first, name = Callbacks(callbacks), experiments[0], experiments[0].recipe.name
+    group: Group | None = Group(name, f"{name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}")
+    answers, runs = folder / "answers.db", list[TuneResult]()
+    for experiment in track_each(experiments, "objectives"):
+        how: dict[str, Any] = {"callbacks": callbacks, "resume": resume, "group": group, "command": command}
+        tuner = Tuner(experiment, folder / experiment.objective.name, answers=answers, **how)
+        runs.append(tuner.run())
+        group = tuner.group
     start = time.monotonic()
     templates = {"baseline": runs[0].heldout[0].template}
     templates |= {run.objective: run.heldout_winner.template for run in runs}
-    every = {name: metric for experiment in experiments for name, metric in experiment.metrics.items()}
-    needs = tuple(dict.fromkeys(need for experiment in experiments for need in experiment.objective.needs))
+    metrics = {name: metric for experiment in experiments for name, metric in experiment.metrics.items()}
     with AnswerStore(answers) as store:
         evaluator = first.evaluator(store)
-        evaluator.metrics, evaluator.needs = tuple(every.values()), needs
-        tell = partial(told.tell, "on_heldout")
-        heldout, differences = compare_templates(first, evaluator, templates, tell)
+        evaluator.metrics = tuple(metrics.values())
+        evaluator.needs = tuple(dict.fromkeys(need for each in experiments for need in each.objective.needs))
+        heldout, differences = compare_templates(first, evaluator, templates, partial(told.tell, "on_heldout"))
     result = ComparisonResult(
-        name=first.name,
-        runs=runs,
+        name=name,
+        runs=tuple(runs),
         heldout=heldout,
         differences=differences,
         folder=str(folder),
@@ -102,7 +81,7 @@ def compare_objectives(
         seconds=sum(run.usage.seconds for run in runs) + time.monotonic() - start,
     )
     write_result(result)
-    told.tell("on_written", result)
+    told.tell("on_result", result)
     told.tell("on_comparison", result, group)
     return result
 
@@ -125,22 +104,18 @@ def evaluate_templates(
         experiment: The tree, the images and the model.
         templates: Jinja sources by name, the baseline first.
         folder: Where `answers.db` is kept.
-        split: "heldout" or "tuning", the images to ask about.
+        split: The images to ask about.
         called: Name of the folder in `evaluated`; the templates' names where left out.
-        callbacks: Told how many images are answered, and the result.
-
-    Raises:
-        TaxtuneError: If the model cannot be asked, or too many images have no answer.
+        callbacks: Told which template is asked, and the result.
     """
     answers, told, start = folder / "answers.db", Callbacks(callbacks), time.monotonic()
     with AnswerStore(answers) as store:
-        evaluator = experiment.evaluator(store)
         tell = partial(told.tell, "on_heldout")
-        heldout, differences = compare_templates(experiment, evaluator, templates, tell, split=split)
+        heldout, differences = compare_templates(experiment, experiment.evaluator(store), templates, tell, split=split)
     name = re.sub(r"[^\w.-]+", "-", called or "-".join(list(templates)[1:]))[:100]
     kept = make_folder(folder / "evaluated" / (name if split == "heldout" else f"{name}-on-{split}-images"))
     result = ComparisonResult(
-        name=experiment.name,
+        name=experiment.recipe.name,
         runs=(),
         heldout=heldout,
         differences=differences,
@@ -150,5 +125,5 @@ def evaluate_templates(
         seconds=time.monotonic() - start,
     )
     write_result(result)
-    told.tell("on_written", result)
+    told.tell("on_result", result)
     return result

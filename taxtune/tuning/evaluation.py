@@ -1,12 +1,14 @@
-"""One template on one set of images: render, ask, place, score."""
+"""Templates on a set of images: render, ask, place, score; and several templates compared on the same images."""
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,33 +17,31 @@ from taxtune.data import Example
 from taxtune.errors import ImageError, ModelError
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
-from taxtune.metrics.ranks import rank_scores
+from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
+from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
 from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
 from taxtune.policies import DIRECT, Direct, Policy
-from taxtune.progress import Task, following, track
+from taxtune.progress import track
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.records import ModelUsage, SampleResult, TemplateScores, Usage
+from taxtune.tuning.records import Difference, HeldoutResult, ModelUsage, SampleResult, TemplateScores, Usage
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, Placement
     from taxtune.models import AnswerStore
+    from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.metrics import Metric, MetricValues
 
 __all__ = [
-    "DraftEvaluator",
     "Evaluation",
     "Evaluator",
     "PlacedAnswer",
     "check_images_there",
-    "nodes_of",
+    "compare_templates",
     "template_scores",
     "why_unanswered",
 ]
 
-OnAnswers = Callable[[int, int], None]
-
-_ASKING = "asking"
 _IMAGES_AT_ONCE = 16  # in memory, where the mapper looks at them: a photo takes some 50 MB
 
 
@@ -71,7 +71,7 @@ class Evaluation:
 class PlacedAnswer:
     """The node of one image's answer, in the words of `SampleResult`; `not_subject` as in `Placement`."""
 
-    text: str
+    answer: str
     node: int
     off_tree: bool
     abstained: bool
@@ -111,43 +111,25 @@ class Evaluator:
         information: Information | None = None,
         policy: Policy = DIRECT,
     ) -> None:
-        self.taxonomy = taxonomy
-        self.vlm = vlm
-        self.mapper = mapper
-        self.store = store
-        self.variables = variables
-        self.metrics = tuple(metrics)
-        self.needs = tuple(needs)
-        self.off_tree = off_tree
+        self.taxonomy, self.vlm, self.mapper, self.store, self.variables = taxonomy, vlm, mapper, store, variables
+        self.metrics, self.needs, self.off_tree, self.policy = tuple(metrics), tuple(needs), off_tree, policy
         self.information = information or leaf_information(taxonomy)
-        self.policy = policy
 
-    def evaluate(self, template: str, examples: Sequence[Example], on_answers: OnAnswers | None = None) -> Evaluation:
+    def evaluate(self, template: str, examples: Sequence[Example]) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
 
         A failed call gives a row without hP and hR and is left out of the means; it is never scored as zero. So is an
         answer that a metric gives no value left out of that metric's mean.
 
-        Args:
-            template: The Jinja source; rendered once, as its variables are the same for every image.
-            examples: The images with their target nodes.
-            on_answers: Called with (images answered so far, of them from the store) after every batch.
-
         Raises:
-            TemplateError: If the template cannot be rendered.
-            ModelError: If the model cannot answer at all (no weights, no key).
-            TaxtuneError: If a metric cannot be taken.
+            TaxtuneError: If the template cannot be rendered, the model cannot answer at all, or a metric not be taken.
         """
         prompts = [render(template, self.variables)]
         calls = self.policy.calls
         questions = [request for e in examples for request in self.policy.requests(prompts, e.image, e.sha256)]
 
-        def tell(task: Task) -> None:
-            if on_answers is not None and task.what == _ASKING and not task.ended:
-                on_answers(task.done // calls, task.stored // calls)
-
-        with following(tell), count_faults() as faults:
-            replies = ask(self.vlm, questions, self.store, what=_ASKING)
+        with count_faults() as faults:
+            replies = ask(self.vlm, questions, self.store, what="asking")
 
         by_image = [replies[start : start + calls] for start in range(0, len(replies), calls)]
         with track("placing"):
@@ -172,44 +154,29 @@ class Evaluator:
     ) -> list[SampleResult]:
         nodes = np.array([answer.node for answer in placed.values()], dtype=np.int64)
         target = np.array([examples[i].target for i in placed], dtype=np.int64)
-        as_child = None
-        if self.off_tree == "child":
-            as_child = np.array([answer.off_tree for answer in placed.values()], dtype=bool)
-        values = np.stack(
-            [
-                *precision_recall(self.taxonomy, nodes, target, off_tree=as_child),
-                *information_values(self.information, nodes, target, off_tree=as_child),
-            ],
-            axis=1,
+        off = np.array([answer.off_tree and self.off_tree == "child" for answer in placed.values()], dtype=bool)
+        values = (
+            *precision_recall(self.taxonomy, nodes, target, off_tree=off),
+            *information_values(self.information, nodes, target, off_tree=off),
         )
-        measured = dict(zip(placed, values.tolist(), strict=True))
+        names = ("hp", "hr", "ihp", "ihr", "remaining_uncertainty", "misinformation")
+        scored = dict(zip(placed, np.stack(values, axis=1).tolist(), strict=True))
         rows = []
         for i, example in enumerate(examples):
-            truth = "/".join(self.taxonomy.path(example.target))
-            row = SampleResult(example.id, example.image.name, example.target, truth)
+            row = SampleResult(
+                example.id, example.image.name, example.target, "/".join(self.taxonomy.path(example.target))
+            )
             if i not in placed:
                 rows.append(replace(row, failure=why_unanswered(by_image[i])))
                 continue
-            answer = placed[i]
-            hp, hr, ihp, ihr, remaining, wrong = measured[i]
+            facts = asdict(placed[i]) | dict(zip(names, scored[i], strict=True))
+            del facts["not_subject"]
             rows.append(
                 replace(
                     row,
-                    answer=answer.text,
-                    node=answer.node,
-                    placement="/".join(self.taxonomy.path(answer.node)),
-                    stage=answer.stage,
-                    confidence=answer.confidence,
-                    hp=hp,
-                    hr=hr,
-                    abstained=answer.abstained,
+                    **facts,
+                    placement="/".join(self.taxonomy.path(placed[i].node)),
                     from_store=all(isinstance(reply, Answer) and reply.cached for reply in by_image[i]),
-                    off_tree=answer.off_tree,
-                    ihp=ihp,
-                    ihr=ihr,
-                    remaining_uncertainty=remaining,
-                    misinformation=wrong,
-                    votes=answer.votes,
                 )
             )
         return rows
@@ -240,10 +207,6 @@ class Evaluator:
 
         An image is not answered where a call failed that may yet succeed, or all failed. What a model refuses to say is
         no vote, and so speaks for no node below the root.
-
-        Args:
-            by_image: The replies to each image's requests, as many as the policy's `calls`.
-            images: The image files, as many.
         """
         answered = [
             i
@@ -263,13 +226,13 @@ class Evaluator:
                 answered[row]: PlacedAnswer(
                     text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence, not_subject=at.not_subject
                 )
-                for (row, _), text, at in zip(texts, texts.values(), placements, strict=True)
+                for ((row, _), text), at in zip(texts.items(), placements, strict=True)
             }
         nodes = np.full((len(answered), self.policy.calls), -1, dtype=np.int64)
         off, outside = np.zeros(nodes.shape, dtype=bool), np.zeros(nodes.shape, dtype=bool)
         for cell, at in zip(texts, placements, strict=True):
             nodes[cell], off[cell], outside[cell] = at.node, at.off_tree, at.not_subject
-        voted = self.policy.place(self.taxonomy, nodes, off)
+        voted, root = self.policy.place(self.taxonomy, nodes, off), self.taxonomy.root
         placed = {}
         for row, i in enumerate(answered):
             node, off_tree = int(voted.nodes[row]), bool(voted.off_tree[row])
@@ -278,11 +241,11 @@ class Evaluator:
                 "; ".join(f"{text} ({n} of {self.policy.calls})" for text, n in counts.most_common()),
                 node,
                 off_tree,
-                abstained=node == self.taxonomy.root and not off_tree,
+                abstained=node == root and not off_tree,
                 stage=str(self.policy.identity()["kind"]),
                 confidence=None if voted.shares is None else float(voted.shares[row]),
                 votes=tuple(nodes[row].tolist()),
-                not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.calls,
+                not_subject=node == root and 2 * int(outside[row].sum()) > self.policy.calls,
             )
         return placed
 
@@ -299,66 +262,103 @@ class Evaluator:
         return placements
 
 
-class DraftEvaluator:
-    """Asks about the drafts that a proposer tries in one iteration; the `ask` of its `Goal`.
+def compare_templates(
+    experiment: Experiment,
+    evaluator: Evaluator,
+    templates: Mapping[str, str],
+    on_heldout: Callable[[str, int], None],
+    *,
+    split: Literal["heldout", "tuning"] = "heldout",
+) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
+    """Asks about the held-out images with each template and compares every later template with every earlier one.
+
+    Scores, intervals and differences are over the images that were answered for *all* templates, so that the templates
+    are compared on the same images; the rows keep every image, with the reason where a call failed.
 
     Args:
+        experiment: The splits, the seed and `max_missing`.
         evaluator: Asks and scores.
-        examples: The tuning images that an iteration asks about first.
-        most: Most images to ask about, over all drafts; None for no bound.
-        max_missing: Largest share of images without an answer before the run stops.
-        on_answers: Called with (answers so far, of them from the store) after every batch.
+        templates: Jinja sources by name, the baseline first; the results are in this order.
+        on_heldout: Called with the name and the number of images before a template is asked.
+        split: Which images to ask about.
+
+    Raises:
+        ModelError: If more calls failed than `max_missing` allows; an `ImageError` if images are gone.
     """
-
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        examples: Sequence[Example],
-        *,
-        most: int | None = None,
-        max_missing: float = 0.1,
-        on_answers: OnAnswers | None = None,
-    ) -> None:
-        self._evaluator, self._examples = evaluator, examples
-        self._most, self._max_missing, self._on_answers = most, max_missing, on_answers
-        self._images: dict[str, int] = {}
-        self._usage = Usage()
-
-    def __call__(self, template: str, images: int) -> tuple[SampleResult, ...]:
-        """Returns the rows of a checked template on the first images, fewer where the budget ends.
-
-        Raises:
-            ModelError: If the model is out of reach; answers so far are in the store.
-        """
-        known = self._images.get(template, 0)
-        if self.left is not None:
-            images = min(images, known + self.left)
-        if images == 0:
-            return ()
-        evaluation = self._evaluator.evaluate(template, self._examples[:images], self._on_answers)
-        failures = evaluation.failures
-        if evaluation.retryable and len(failures) > self._max_missing * len(evaluation.rows):
-            raise ModelError(
-                f"A draft could not be tried: {len(failures)} of {len(evaluation.rows)} images have no answer; the "
-                f"first: {failures[0].rstrip('.')}.",
-                remedy="Continue with --resume when the model answers again; answers so far are saved.",
+    examples: Sequence[Example] = getattr(experiment.splits, split)
+    evaluations: dict[str, Evaluation] = {}
+    for name, template in templates.items():
+        on_heldout(name, len(examples))
+        start = time.monotonic()
+        evaluation = evaluator.evaluate(template, examples)
+        usage = replace(evaluation.usage, seconds=time.monotonic() - start)
+        evaluations[name] = replace(evaluation, usage=usage)
+    usable = [[row.node is not None and row.unrated is None for row in e.rows] for e in evaluations.values()]
+    keep = np.flatnonzero(np.array(usable).all(axis=0)).tolist()
+    if (missing := len(examples) - len(keep)) > experiment.recipe.max_missing * len(examples):
+        check_images_there(examples)
+        first = next(reason for e in evaluations.values() for reason in e.failures).rstrip(".")
+        what = "an answer" if not evaluator.needs else f"an answer or its {' and '.join(evaluator.needs)}"
+        raise ModelError(
+            f"{missing} of the {len(examples)} images lack {what} for some template; the first: {first}.",
+            remedy="Run the same command again when the model answers; answers so far are saved. If it cannot answer "
+            "for these images, raise max_missing (with --resume) or remove the images.",
+        )
+    seed, samples, results = experiment.recipe.seed, {}, []
+    with track("bootstrapping intervals"):
+        for name, evaluation in evaluations.items():
+            rows, tree = [evaluation.rows[i] for i in keep], evaluator.taxonomy
+            nodes, target, off = _nodes(rows, evaluator.off_tree)
+            samples[name] = _samples(evaluator, rows)
+            intervals = bootstrap(*samples[name], seed=seed)
+            results.append(
+                HeldoutResult(
+                    name=name,
+                    template=templates[name],
+                    scores=template_scores(tree, evaluator.information, rows, off_tree=evaluator.off_tree),
+                    # A metric that gives no answer a value has none.
+                    intervals={key: ends for key, ends in intervals.items() if not np.isnan(ends.estimate)},
+                    rows=evaluation.rows,
+                    off_tree_as=evaluator.off_tree,
+                    ranks=tuple(bootstrap_ranks(tree, nodes, target, off_tree=off, seed=seed)),
+                    usage=evaluation.usage,
+                    split="held-out" if split == "heldout" else split,
+                )
             )
-        self._images[template] = max(known, len(evaluation.rows))
-        self._usage += evaluation.usage
-        return evaluation.rows
-
-    @property
-    def left(self) -> int | None:
-        """Images that may still be asked about; None where there is no bound."""
-        return None if self._most is None else max(0, self._most - sum(self._images.values()))
-
-    def usage(self, submitted: str | None = None) -> Usage:
-        """Returns the usage of the drafts but `submitted`, whose images the iteration counts itself."""
-        tried = sum(images for template, images in self._images.items() if template != submitted)
-        return replace(self._usage, tried=tried)
+        return tuple(results), tuple(
+            Difference(later, earlier, paired_bootstrap(*_pairs(samples[later], samples[earlier]), seed=seed))
+            for earlier, later in itertools.combinations(evaluations, 2)
+        )
 
 
-def nodes_of(
+def _samples(evaluator: Evaluator, rows: Sequence[SampleResult]) -> list[Sample]:
+    """Returns the samples behind the scores on the tree, in bits, and the other means."""
+    nodes, target, off = _nodes(rows, evaluator.off_tree)
+    values = {key: [getattr(row, key) for row in rows] for key in ("abstained", "off_tree")}
+    values |= {metric.name: [row.measures.get(metric.name) for row in rows] for metric in evaluator.metrics}
+    return [
+        hierarchical_sample(evaluator.taxonomy, nodes, target, off_tree=off),
+        information_sample(evaluator.information, nodes, target, off_tree=off),
+        *(Sample.mean(key, np.array(each, dtype=np.float64)) for key, each in values.items()),
+    ]
+
+
+def _pairs(a: Sequence[Sample], b: Sequence[Sample]) -> list[tuple[Sample, Sample]]:
+    """Returns samples in pairs; of a metric that lacks a value on either side the examples that have both."""
+    pairs = []
+    for one, other in zip(a, b, strict=True):
+        if len(one.parts) == 1:
+            (name,) = one.parts
+            both = ~np.isnan(one.parts[name]) & ~np.isnan(other.parts[name])
+            if not both.any():
+                continue
+            if not both.all():
+                one, other = (Sample.mean(name, each.parts[name][both]) for each in (one, other))
+        pairs.append((one, other))
+    return pairs
+
+
+def _nodes(
     rows: Sequence[SampleResult], off_tree: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Returns the nodes of rows, their targets, and which count as a child of the root that is never right."""
@@ -372,20 +372,13 @@ def nodes_of(
 def template_scores(
     taxonomy: Taxonomy, information: Information, rows: Sequence[SampleResult], *, off_tree: str
 ) -> TemplateScores:
-    """Returns the scores of rows that all have an answer.
-
-    Args:
-        taxonomy: The label tree.
-        information: Weights of its nodes.
-        rows: The answered images, at least one.
-        off_tree: How answers off the tree are scored: "child" or "root".
-    """
-    nodes, target, as_child = nodes_of(rows, off_tree)
+    """Returns the scores of rows that all have an answer, at least one; `off_tree` as in `Evaluator`."""
+    nodes, target, off = _nodes(rows, off_tree)
     measures = {name: np.array([row.measures.get(name) for row in rows], dtype=float) for name in rows[0].measures}
     return TemplateScores(
-        **score(taxonomy, nodes, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
-        **information_scores(information, nodes, target, off_tree=as_child).as_dict(),  # type: ignore[arg-type]
-        ranks=tuple(rank_scores(taxonomy, nodes, target, off_tree=as_child)),
+        **score(taxonomy, nodes, target, off_tree=off).as_dict(),  # type: ignore[arg-type]
+        **information_scores(information, nodes, target, off_tree=off).as_dict(),  # type: ignore[arg-type]
+        ranks=tuple(rank_scores(taxonomy, nodes, target, off_tree=off)),
         abstained=float(np.mean([row.abstained for row in rows])),
         off_tree=float(np.mean([row.off_tree for row in rows])),
         measures={name: float(np.nanmean(each)) for name, each in measures.items() if not np.isnan(each).all()},
@@ -393,11 +386,7 @@ def template_scores(
 
 
 def check_images_there(examples: Sequence[Example]) -> None:
-    """Checks that no image has gone since the run began: that is no fault of a template or of the model.
-
-    Raises:
-        ImageError: If one has.
-    """
+    """Raises an `ImageError` if images have gone since the run began, which is no fault of a template or a model."""
     gone = [example.image for example in examples if not example.image.exists()]
     if gone:
         raise ImageError(
@@ -424,5 +413,4 @@ def _usage(replies: Sequence[Reply], faults: Mapping[str, int], judges: Sequence
         cost_usd=sum(costs) if costs else None,
         faults=dict(faults),
     )
-    batches = Counter(str(reply.batch) for reply in new if reply.batch is not None)
-    return Usage(vlm, judge=sum(judges, ModelUsage()), batches=dict(sorted(batches.items())))
+    return Usage(vlm, judge=sum(judges, ModelUsage()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -16,22 +14,32 @@ from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
 from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split, split_sizes
-from taxtune.errors import ModelError, TaxtuneError, TemplateError
+from taxtune.errors import ModelError, RecipeError, TaxtuneError, TemplateError
+from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
-from taxtune.policies import Policy
+from taxtune.models.names import PLUGINS, ModelName, parse_model
+from taxtune.plugins import plugin_names
+from taxtune.policies import DIRECT, Policy, Vote
 from taxtune.progress import note
 from taxtune.recipe import Recipe
-from taxtune.settings import BudgetSettings, LocalVLMSettings, PromptSettings
-from taxtune.taxonomy import Domain, Taxonomy, restrict
-from taxtune.tuning import from_recipe
+from taxtune.settings import (
+    SPREAD,
+    FieldGuideData,
+    FolderData,
+    FragmentsProposerSettings,
+    INat21Data,
+    LocalVLMSettings,
+    ManifestData,
+    PromptSettings,
+)
+from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.leaks import group_names
 from taxtune.tuning.metrics import MeasureMetric, Metric
-from taxtune.tuning.objective import Aims, Objective, make_objective, read_floor
+from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objective, read_floor
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
-from taxtune.tuning.run_folder import check_folder_is_for, check_unused
 from taxtune.tuning.selection import Round, most_questions, race
 from taxtune.tuning.template import check_template, labels_said, render
 
@@ -39,30 +47,10 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.models import AnswerStore, Model
 
-__all__ = ["AnyObjective", "Experiment", "template_variables"]
+__all__ = ["AnyObjective", "Experiment", "temperature_of", "template_variables"]
 
 AnyObjective = Objective | Callable[..., float] | str
 
-# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not the result; and
-# `max_missing`, `max_off_tree` and `proposer.max_tokens`, since a run that stops for one says to raise it.
-_FREE = (
-    "budget.",
-    "description",
-    "effort",
-    "execution.",
-    "iterations",
-    "judge",  # what of it can change a rating is in the identity of a run that asks it
-    "max_missing",
-    "max_off_tree",
-    "policy.",  # what of it can change a place is in the policy's identity and the model's
-    "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
-    "proposer.max_tokens",
-    "seed",  # the part that counts is added
-    "tracking.",
-    "vlm.batch_size",
-    "vlm.concurrency",
-    "vlm.max_retries",
-)
 # What a recipe says of images and trees that holds for those given in their place, too.
 _KEPT = {"tuning", "heldout", "block", "root", "domain", "frequencies"}
 
@@ -77,19 +65,24 @@ def template_variables(prompt: PromptSettings) -> dict[str, object]:
     }
 
 
+def temperature_of(recipe: Recipe) -> float | None:
+    """Returns the temperature of the model; a vote needs answers that differ, and samples at 1 where that is 0."""
+    own = recipe.vlm.temperature
+    return 1.0 if recipe.policy.votes and own == 0 else own
+
+
 class Experiment:
     """Everything that a tuning run is about.
 
     Args:
         recipe: The recipe.
         folder: Where a run writes; a judge's replies are kept there too.
-        objective: An objective in place of the recipe's.
-        vlm: A model in place of the recipe's.
-        mapper: A mapper in place of the recipe's.
-        policy: A policy in place of the recipe's.
-        proposer: A proposer in place of the recipe's.
-        taxonomy: A whole label tree in place of the recipe's.
-        examples: Labelled images in place of the recipe's.
+        vlm: A model in place of the recipe's; likewise the next four, of which `taxonomy` is a whole label tree.
+        mapper: What places answers.
+        policy: What makes one node of several answers.
+        proposer: What makes templates.
+        taxonomy: The label tree.
+        examples: Labelled images in place of the recipe's data.
         metrics: Further metrics of each answer, by name.
     """
 
@@ -97,7 +90,6 @@ class Experiment:
         self,
         recipe: Recipe,
         folder: Path,
-        objective: AnyObjective | None = None,
         *,
         vlm: Model | None = None,
         mapper: Mapper | None = None,
@@ -107,25 +99,20 @@ class Experiment:
         examples: Source | None = None,
         metrics: Mapping[str, Metric] | None = None,
     ) -> None:
-        self.recipe, self.folder = recipe, folder
-        self.own_metrics = dict(metrics or {})
-        self._objective = objective
-        given = {
-            "taxonomy": taxonomy,
-            "data": examples,
-            "vlm": vlm,
-            "mapper": mapper,
-            "policy": policy,
-            "proposer": proposer,
-        }
-        self.given: dict[str, Any] = {group: one for group, one in given.items() if one is not None}
+        self.recipe, self.folder, self.own_metrics = recipe, folder, dict(metrics or {})
+        self._objective: AnyObjective | None = None
+        s = recipe.policy
+        self.policy: Policy = policy or (Vote(s.samples, s.share) if s.votes else DIRECT)
+        # The most templates after the baseline, and what the run may spend.
+        self.iterations, self.budget = recipe.limits(self.policy.calls)
+        objects = {"taxonomy": taxonomy, "data": examples, "vlm": vlm, "mapper": mapper, "proposer": proposer}
+        objects["policy"] = policy
+        self.given: dict[str, Any] = {group: one for group, one in objects.items() if one is not None}
+        named = {"full_taxonomy" if group == "taxonomy" else group: one for group, one in self.given.items()}
+        self.__dict__ |= named  # what is given needs no building
 
     def tuned_for(self, objective: AnyObjective | None = None) -> Experiment:
-        """Returns the experiment with all parts built, tuned for an objective, or for its own.
-
-        Raises:
-            TaxtuneError: If a part is missing or wrong.
-        """
+        """Returns the experiment with all parts built, tuned for an objective, or for its own."""
         _ = self.splits, self.vlm, self.mapper, self.proposer, self.weights
         other = copy(self)  # which shares what is built
         if objective is not None:
@@ -135,13 +122,12 @@ class Experiment:
         _ = other.metrics
         return other
 
-    # -- data ----------------------------------------------------------------------------------------------------------
-
     @cached_property
     def full_taxonomy(self) -> Taxonomy:
         """The whole label tree."""
-        tree: Taxonomy | None = self.given.get("taxonomy")
-        return from_recipe.taxonomy_of(self.recipe) if tree is None else tree
+        path = self.recipe.taxonomy.path
+        source = path if path.startswith("builtin:") else self.recipe.path(path)
+        return read_taxonomy(source, names=path != "builtin:fieldguide")  # whose tree brings its own
 
     @cached_property
     def part(self) -> Domain | None:
@@ -157,17 +143,28 @@ class Experiment:
     @cached_property
     def examples(self) -> Sequence[Example]:
         """Every labelled image below the domain."""
-        domain = None if self.recipe.taxonomy.domain is None else self.domain
-        if "data" not in self.given:
-            return from_recipe.examples_of(self.recipe, self.taxonomy, domain=domain, part=self.part)
-        folder = self.folder / "images"
-        return load_examples(self.given["data"], self.taxonomy, folder=folder, domain=domain, part=self.part)
+        data, recipe = self.recipe.data, self.recipe
+        below: dict[str, Any] = {"domain": None if recipe.taxonomy.domain is None else self.domain, "part": self.part}
+        if "data" in self.given:
+            return load_examples(self.given["data"], self.taxonomy, folder=self.folder / "images", **below)
+        if isinstance(data, FieldGuideData):
+            examples = load_examples(MANIFEST_FILE, self.taxonomy, kind="manifest", **below)
+            # Numbered in the order in which they were drawn.
+            return [example for example in examples if int(example.image.stem) < data.count]
+        how: dict[str, Any] = {"kind": data.kind, **below}
+        if isinstance(data, ManifestData):
+            how |= data.model_dump(include={"image_column", "label_column", "pattern"})
+        if isinstance(data, ManifestData | INat21Data) and data.images is not None:
+            how["images"] = recipe.path(data.images)
+        if isinstance(data, ManifestData | FolderData):
+            how["skip_broken"] = data.skip_broken
+        return load_examples(recipe.path(data.path), self.taxonomy, **how)
 
     @cached_property
     def splits(self) -> Splits:
         """The tuning and held-out splits, disjoint by image content; every image in them is readable."""
         tuning, heldout = self.sizes
-        return split(self.examples, tuning=tuning, heldout=heldout, seed=self.seed)
+        return split(self.examples, tuning=tuning, heldout=heldout, seed=self.recipe.seed)
 
     @cached_property
     def sizes(self) -> tuple[int, int]:
@@ -189,19 +186,11 @@ class Experiment:
 
     @cached_property
     def weights(self) -> Information:
-        """The nodes' weights: by the share of leaves, or by the frequencies that the recipe gives.
-
-        Raises:
-            DataError: If the frequencies cannot be used.
-        """
-        settings = self.recipe.taxonomy
-        given = settings.frequencies
-        return make_information(
-            self.taxonomy,
-            given if given is None or given == TARGETS else self.recipe.path(given),
-            targets=[] if given != TARGETS else [example.target for example in self.splits.tuning],
-            part=self.part,
-        )
+        """The nodes' weights: by the share of leaves, or by the frequencies that the recipe gives."""
+        given = self.recipe.taxonomy.frequencies
+        source = given if given is None or given == TARGETS else self.recipe.path(given)
+        targets = [example.target for example in self.splits.tuning] if given == TARGETS else []
+        return make_information(self.taxonomy, source, targets=targets, part=self.part)
 
     @cached_property
     def trivial(self) -> tuple[float, float]:
@@ -210,73 +199,26 @@ class Experiment:
         scores = score(self.taxonomy, np.full_like(target, self.domain), target)
         return scores.hp, scores.hr
 
-    # -- settings ------------------------------------------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """Names the MLflow runs and the registered prompt."""
-        return self.recipe.name
-
-    @property
-    def source(self) -> Path | None:
-        """The recipe's file."""
-        return self.recipe.source
-
-    @property
-    def prompt(self) -> PromptSettings:
-        """The baseline, and what templates may refer to."""
-        return self.recipe.prompt
-
-    @property
-    def seed(self) -> int:
-        """Seed of the splits, the proposer, the model and the bootstrap."""
-        return self.recipe.seed
-
-    @property
-    def iterations(self) -> int:
-        """Templates to try after the baseline, at most."""
-        return self.recipe.limits(self.policy.calls)[0]
-
-    @property
-    def budget(self) -> BudgetSettings:
-        """What the run may spend."""
-        return self.recipe.limits(self.policy.calls)[1]
-
-    @property
-    def off_tree(self) -> str:
-        """How an answer off the tree is scored: "child" (of the root, never right) or "root"."""
-        return self.mapper.config.off_tree
-
     @property
     def variables(self) -> dict[str, object]:
         """What a template may refer to."""
-        return template_variables(self.prompt)
+        return template_variables(self.recipe.prompt)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The settings, as nested plain values, for the record."""
-        replaced, objective = self._replaced, self.objective
-        settings = {
-            group: replaced[group] | {key: value[key] for key in _KEPT & set(value)} if group in replaced else value
-            for group, value in self.recipe.settings().items()
-        }
-        if self.source is None:  # made in Python, where objectives are free
+        settings, objective = self.recipe.settings(), self.objective
+        for group, one in self.given.items():  # the identity says what it is
+            kept = {key: value for key, value in settings[group].items() if key in _KEPT}
+            settings[group] = {"kind": "python", **kept}
+            if group == "taxonomy" and one.source:
+                settings[group] = {"path": str(one.source), **kept}
+            elif group == "data":
+                named = isinstance(one, str | Path)
+                settings[group]["path"] = str(one) if named else f"{len(self.examples)} images given in Python"
+        if self.recipe.source is None:  # made in Python, where objectives are free
             settings["objective"] = {"kind": objective.name, **objective.identity()}
         return settings
-
-    @property
-    def _replaced(self) -> dict[str, dict[str, Any]]:
-        """The groups of the recipe that an object replaces, with their record; the identity says what it is."""
-        replaced: dict[str, dict[str, Any]] = {group: {"kind": "python"} for group in self.given}
-        tree, data = self.given.get("taxonomy"), self.given.get("data")
-        if tree is not None and tree.source:
-            replaced["taxonomy"] = {"path": str(tree.source)}
-        if data is not None:
-            named = isinstance(data, str | Path)
-            replaced["data"]["path"] = str(data) if named else f"{len(self.examples)} images given in Python"
-        return replaced
-
-    # -- what is tuned for ---------------------------------------------------------------------------------------------
 
     @cached_property
     def objective(self) -> Objective:
@@ -284,11 +226,7 @@ class Experiment:
         return self.make_objective(self.recipe.objective.kind if self._objective is None else self._objective)
 
     def make_objective(self, objective: AnyObjective, *, trivial_hr: float | None = None) -> Objective:
-        """Returns an objective on the tuning split, whose `trivial_hr` is worked out where left out.
-
-        Raises:
-            TaxtuneError: If there is none of this name.
-        """
+        """Returns an objective on the tuning split, whose `trivial_hr` is worked out where left out."""
         s = self.recipe.objective
         floor = read_floor(s.hr_floor, self.trivial[1] if trivial_hr is None else trivial_hr)
         aims = Aims(hr_floor=floor, hp_target=s.hp_target, confidence=s.confidence_level)
@@ -301,8 +239,25 @@ class Experiment:
         return {**self.own_metrics, **{name: self.measure(name) for name in needed}}
 
     def measure(self, name: str) -> MeasureMetric:
-        """Returns the measure that an objective needs; see `taxtune.tuning.from_recipe.measure_of`."""
-        return from_recipe.measure_of(self.recipe, name, self.taxonomy, self.folder)
+        """Returns a measure that an objective needs; the recipe's judge rates, where a language model is to."""
+        from taxtune.metrics.registry import MeasureSettings, make_measure
+        from taxtune.models import ModelSettings
+
+        recipe, called, judge = self.recipe, name, None
+        if asks_a_model(name):
+            if recipe.judge is None:
+                raise RecipeError(
+                    f"The objective {name!r} needs a judge, but the recipe does not name one.",
+                    file=recipe.source,
+                    remedy="Add judge: {model: openai/gpt-4o-mini}, or --set judge.model=...",
+                )
+            kind, model = by = parse_model(recipe.judge.model)
+            if kind == "local" and model and (path := recipe.path(model)).exists():
+                by = ModelName(kind, str(path))  # a model on this machine is a path of the recipe
+            called, base = f"{name}:{by}", recipe.access("judge")
+            judge = ModelSettings(task="text-generation", max_tokens=256, api_base=base, temperature=0.0)
+        made = make_measure(called, MeasureSettings(cache_dir=self.folder, judge=judge))
+        return MeasureMetric(name, made, self.taxonomy, recipe.prompt.question)
 
     @cached_property
     def stages(self) -> tuple[Round, ...]:
@@ -310,42 +265,71 @@ class Experiment:
         return self.race_of(self.objective)[0]
 
     def race_of(self, objective: AnyObjective) -> tuple[tuple[Round, ...], int]:
-        """Returns the rounds of the race for an objective and the most images that it asks about.
-
-        Raises:
-            TaxtuneError: If there is no such objective.
-        """
+        """Returns the rounds of the race for an objective and the most images that it asks about."""
         made = self.make_objective(objective, trivial_hr=0.0)
         calls = self.budget.vlm_calls
         images = None if calls is None else calls // self.policy.calls
         stages = race(made, self.recipe.data.block, self.sizes[0], self.iterations + 1, images)
         return stages, most_questions(made, stages)
 
-    # -- models --------------------------------------------------------------------------------------------------------
-
     @cached_property
     def vlm(self) -> Model:
         """The vision-language model; weights are loaded at the first question."""
-        given: Model | None = self.given.get("vlm")
-        return from_recipe.vlm_of(self.recipe) if given is None else given
+        from taxtune.execution import deploy
+        from taxtune.models import ModelSettings, RetryPolicy
+
+        recipe, s, temperature = self.recipe, self.recipe.vlm, temperature_of(self.recipe)
+        if isinstance(s, LocalVLMSettings):
+            shared = s.model_dump(exclude={"kind", "model", "temperature"})
+            if s.device in SPREAD:
+                shared |= {"device": "auto", "device_map": s.device}
+            settings = ModelSettings(**shared, temperature=temperature, seed=recipe.seed)
+            return deploy(str(ModelName("local", self._checkpoint(s))), settings, recipe.execution)
+        plugin = s.model.partition(":")[0] in plugin_names(PLUGINS)
+        settings = ModelSettings(
+            api_base=recipe.access("vlm"),
+            concurrency=s.concurrency,
+            max_tokens=s.max_tokens,
+            temperature=temperature,
+            # A package's model that draws nothing at random need not take a seed.
+            seed=0 if temperature == 0 else recipe.seed,
+            retry=RetryPolicy(max_retries=s.max_retries, timeout=s.timeout),
+        )
+        return deploy(s.model if plugin else str(ModelName("api", s.model)), settings, recipe.execution)
+
+    def _checkpoint(self, settings: LocalVLMSettings) -> str:
+        """Returns a folder of the recipe, or else a name on the hub or of a model that comes with taxtune."""
+        path = self.recipe.path(settings.model)
+        return str(path) if path.is_dir() else settings.model
 
     @cached_property
     def mapper(self) -> Mapper:
         """What places answers on the tree."""
-        given: Mapper | None = self.given.get("mapper")
-        return from_recipe.mapper_of(self.recipe, self.taxonomy) if given is None else given
+        from taxtune.mapping import Mapper, MapperConfig
+        from taxtune.mapping.similarity import make_similarity
+
+        s = self.recipe.mapper
+        config = MapperConfig(preset=s.preset, off_tree=s.off_tree)
+        return Mapper(self.taxonomy, make_similarity(s.similarity), config)
 
     @cached_property
     def proposer(self) -> Proposer:
         """What makes the templates."""
-        given: Proposer | None = self.given.get("proposer")
-        return from_recipe.proposer_of(self.recipe) if given is None else given
+        from taxtune.tuning.proposers.agent import AgentProposer
+        from taxtune.tuning.proposers.fragments import FragmentsProposer, RandomProposer
+        from taxtune.tuning.proposers.llm import LLMProposer
 
-    @property
-    def policy(self) -> Policy:
-        """How often an image is asked about, and how the answers make one node."""
-        given: Policy | None = self.given.get("policy")
-        return from_recipe.policy_of(self.recipe) if given is None else given
+        s = self.recipe.proposer
+        if isinstance(s, FragmentsProposerSettings):
+            path = self.recipe.path(s.fragments)
+            fragments = path if path.is_file() else s.fragments
+            return FragmentsProposer(fragments) if s.kind == "fragments" else RandomProposer(fragments)
+        shared: dict[str, Any] = {"api_base": self.recipe.access("proposer"), "max_tokens": s.max_tokens}
+        if s.kind == "agent":
+            return AgentProposer(s.model, **shared)
+        if not s.evidence:  # scores alone leave room for all past templates
+            shared["max_history_tokens"] = 10_000
+        return LLMProposer(s.model, evidence=s.evidence, **shared)
 
     def evaluator(self, store: AnswerStore | None) -> Evaluator:
         """Returns the evaluator, which asks and scores a template."""
@@ -355,14 +339,12 @@ class Experiment:
             self.mapper,
             store=store,
             variables=self.variables,
-            off_tree=self.off_tree,
+            off_tree=self.mapper.config.off_tree,
             information=self.weights,
             metrics=tuple(self.metrics.values()),
             needs=self.objective.needs,
             policy=self.policy,
         )
-
-    # -- templates -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -375,7 +357,7 @@ class Experiment:
         """Names that a template must not give away: of the tuning images' labels, and of groups that earn credit."""
         if GRADED.isdisjoint(measures_of(self.objective)):
             return self.labels
-        prompt = self.prompt
+        prompt = self.recipe.prompt
         groups = group_names(
             self.taxonomy,
             self.domain,
@@ -386,39 +368,20 @@ class Experiment:
         return tuple(dict.fromkeys((*self.labels, *groups)))
 
     def check(self, template: str, earlier: tuple[str, ...] = ()) -> None:
-        """Checks a template that a proposer wrote.
-
-        Raises:
-            TemplateError: With a reason fit for the proposer.
-        """
+        """Checks a template that a proposer wrote; a `TemplateError` has a reason fit for the proposer."""
         check_template(template, earlier=earlier, forbidden_labels=self.forbidden, sample=self.variables)
 
-    def check_own(self, template: str, name: str) -> None:
-        """Checks a template that the user wrote, which may list the labels; notes that it does.
-
-        Args:
-            template: The Jinja source.
-            name: Its name.
-
-        Raises:
-            TemplateError: If it cannot be used.
-        """
-        for text in self._own_notes(template, f"The template {name!r}"):
-            note(text)
-
     def baseline_notes(self) -> list[str]:
-        """Returns notes for the user on the template that the run begins with.
-
-        Raises:
-            TemplateError: If it cannot be used, naming the recipe, where there is one, and the key.
-        """
+        """Returns notes on the template that the run begins with; an error names the recipe and the key."""
+        source = self.recipe.source
         try:
-            return self._own_notes(self.prompt.baseline, "The baseline")
+            return self.own_notes(self.recipe.prompt.baseline, "The baseline")
         except TemplateError as error:
-            key = "baseline" if self.source is None else "prompt.baseline"
-            raise TemplateError(f"{key}: {error.message}", file=self.source, remedy=error.remedy) from None
+            key = "baseline" if source is None else "prompt.baseline"
+            raise TemplateError(f"{key}: {error.message}", file=source, remedy=error.remedy) from None
 
-    def _own_notes(self, template: str, name: str) -> list[str]:
+    def own_notes(self, template: str, name: str) -> list[str]:
+        """Checks a template that the user wrote, which may list the labels; returns a note if it does."""
         check_template(template, sample=self.variables)
         listed = labels_said(template, render(template, self.variables), self.variables, self.labels)
         if not listed:
@@ -430,8 +393,7 @@ class Experiment:
     def goal(self) -> Goal:
         """Returns the goal as the proposer sees it."""
         target = np.array([example.target for example in self.splits.tuning])
-        bits = information_scores(self.weights, np.full_like(target, self.domain), target)
-        prompt = self.prompt
+        bits, prompt = information_scores(self.weights, np.full_like(target, self.domain), target), self.recipe.prompt
         return Goal(
             objective=self.objective,
             trivial_hp=self.trivial[0],
@@ -440,7 +402,7 @@ class Experiment:
             question=prompt.question,
             ranks=list(prompt.ranks),
             tuning_images=self.stages[0].images,
-            off_tree=self.off_tree,
+            off_tree=self.mapper.config.off_tree,
             trivial_ihp=bits.ihp,
             trivial_ihr=bits.ihr,
             examples=tuple(prompt.examples),
@@ -448,86 +410,28 @@ class Experiment:
             domain_node=self.domain,
         )
 
-    # -- before it runs, and when it goes on ---------------------------------------------------------------------------
-
-    def check_folder(self, objectives: Sequence[str] = (), *, resume: bool = False) -> None:
-        """Checks that the folder is free for a run, or for a comparison of objectives.
-
-        Raises:
-            ResumeError: If it is not; with `resume` only if it holds something of another kind.
-        """
-        check_folder_is_for("compare" if objectives else "tune", self.folder, objectives)
-        for folder in () if resume else [self.folder / name for name in objectives] or [self.folder]:
-            check_unused(folder)
-
     def check_reachable(self) -> None:
-        """Checks that the checkpoint of a model on this machine is here or can be fetched, without importing torch.
-
-        Raises:
-            ModelError: If it is not.
-        """
+        """Checks that the checkpoint of a model on this machine is here or can be fetched, without importing torch."""
         from taxtune.models.checkpoint import check_reachable
 
         s = self.recipe.vlm
         if "vlm" not in self.given and isinstance(s, LocalVLMSettings):
-            check_reachable(from_recipe.checkpoint_of(self.recipe, s), s.revision)
+            check_reachable(self._checkpoint(s), s.revision)
 
     def check_models(self) -> None:
-        """Checks that the model, the proposer and the measures can be asked, before that costs.
-
-        Raises:
-            TaxtuneError: If one cannot: weights, a key or a provider are missing; or the policy takes several answers
-                of a model that always gives the same one, or leaves no text to measure.
-        """
-        kind, calls = self.policy.identity()["kind"], self.policy.calls
+        """Checks that the model, the proposer and the measures can be asked, before that costs."""
+        policy, calls = f"The policy {self.policy.identity()['kind']!r}", self.policy.calls
         if calls > 1 and self.vlm.identity.get("temperature") == 0:
             raise ModelError(
-                f"The policy {kind!r} asks {calls} times about an image, but the model decodes greedily: all answers "
-                "would be the same.",
+                f"{policy} asks {calls} times about an image, but the model decodes greedily and repeats itself.",
                 remedy="Set vlm.temperature to 1.",
             )
         measured = [name for name, metric in self.metrics.items() if isinstance(metric, MeasureMetric)]
         if calls > 1 and measured:
             raise TaxtuneError(
-                f"{' and '.join(measured)} would measure the text of an answer, but the policy {kind!r} makes one node "
-                f"of {calls} answers.",
+                f"{policy} makes one node of {calls} answers, which leaves no text for {' and '.join(measured)}.",
                 remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or set policy.samples to 1.",
             )
         for each in (self.vlm, self.proposer, *self.metrics.values()):
             for text in getattr(each, "check", tuple)() or ():  # an object of the user's need not have it
                 note(text)
-
-    def identity(self) -> dict[str, Any]:
-        """Returns the settings that must stay the same for a run to be resumed, by dotted key."""
-        tree, needs = self.taxonomy, self.objective.needs
-        fixed = {
-            key: value
-            for key, value in self.recipe.flat().items()
-            if not key.startswith(_FREE) and key.split(".")[0] not in self.given
-        }
-        named: dict[str, Mapping[str, Any]] = {
-            "recipe": fixed | {"seed": self.seed},
-            "vlm": self.vlm.identity,
-            "mapper": self.mapper.identity(),
-            "proposer": self.proposer.identity(),
-            "policy": self.policy.identity(),
-        }
-        # A judge is known by the name that recipes have for it.
-        named |= {
-            "judge" if name in needs else f"metrics.{name}": metric.identity() for name, metric in self.metrics.items()
-        }
-        return {
-            **{f"{group}.{key}": value for group, values in named.items() for key, value in values.items()},
-            **({} if self.part is None else {"domain root": "/".join(self.full_taxonomy.path(self.part.root))}),
-            "objective": self.objective.name,
-            **self.objective.identity(),
-            "taxonomy": _digest([tree.labels, tree.parents.tolist(), [tree.names(v)[1:] for v in range(len(tree))]]),
-            # By the leaves they follow from the taxonomy.
-            **({} if self.recipe.taxonomy.frequencies is None else {"weights": _digest(self.weights.weight.tolist())}),
-            "tuning images": _digest([(e.sha256, e.target) for e in self.splits.tuning]),
-            "held-out images": _digest([(e.sha256, e.target) for e in self.splits.heldout]),
-        }
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=False, default=list).encode()).hexdigest()[:16]

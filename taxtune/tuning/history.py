@@ -6,7 +6,8 @@ is asked, and a trial whose process died is taken up again, template and all. On
 locks the run's folder, and the operating system drops that lock when the process ends, however it ends.
 
 `history.jsonl` is an export of it: one line per finished iteration. While a run goes on, lines are appended; of several
-lines of one iteration the last one counts, and one that does not end with a newline counts for nothing.
+lines of one iteration the last one counts, and one that does not end with a newline counts for nothing. A run without
+a finished iteration has no such file, and is begun anew when the recipe is another.
 """
 
 from __future__ import annotations
@@ -15,19 +16,15 @@ import contextlib
 import json
 import re
 import sqlite3
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
-from taxtune.atomic import output_error, write_json, write_text
+from taxtune.atomic import output_error, write_text
 from taxtune.errors import ResumeError, TaxtuneError
-from taxtune.tables import read_iterations
 from taxtune.tuning.proposers.base import Proposal
 from taxtune.tuning.records import IterationRecord
 
@@ -38,32 +35,20 @@ __all__ = [
     "check_unused",
     "database_problem",
     "is_begun",
-    "read_attributes",
-    "read_records",
 ]
 
 _RECORD = TypeAdapter(IterationRecord)
 _PROPOSAL = TypeAdapter(Proposal)
 _HASH = re.compile(r"[0-9a-f]{16,64}")
-# In the run's folder: what `read_attributes` returns, which so needs no database; and what a running process locks.
-_ATTRIBUTES, _LOCK = "history.json", ".lock"
-# Attributes of the study: notes, and records with the rows of a race, since Optuna closes trials for good.
-_NOTE, _GROWN = "note:", "grown:"
+# Attributes of the study: notes, and the records, which a race changes after Optuna has closed their trials for good.
+_NOTE, _FINISHED = "note:", "record:"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """An iteration to work on.
-
-    Attributes:
-        iteration: Its number; 0 is the baseline.
-        proposal: What was proposed before the process that began it died; None where nothing was.
-        record: The finished record, where the process died just before closing the iteration.
-    """
+class Claim(NamedTuple):
+    """An iteration to work on, and what was proposed for it before the process that began it died."""
 
     iteration: int
     proposal: Proposal | None = None
-    record: IterationRecord | None = None
 
 
 class History:
@@ -73,11 +58,10 @@ class History:
         folder: The run's folder; gets `history.db`, `history.jsonl` and `.lock`, locked while the run goes on.
         name: Name of the study.
         identity: Everything that must not change between the run's start and its resumption, by dotted key.
-        resume: Whether to go on with what is there; otherwise an existing history is an error.
+        resume: Whether to go on with what is there; otherwise a finished iteration is an error.
 
     Raises:
-        ResumeError: If there is a history and `resume` is false, its identity differs (the message says in what), or
-            another process works on the run.
+        ResumeError: If `resume` is false and there is a history, its identity differs, or another process works on it.
         TaxtuneError: If the database cannot be opened.
     """
 
@@ -85,78 +69,81 @@ class History:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.folder, self.name = folder, name
-        if not resume:
-            check_unused(folder)
-        self._made_folder = not folder.exists()
-        self._file = folder / "history.jsonl"
-        self._lock = FileLock(folder / _LOCK, timeout=0, thread_local=False)
-        with _opened(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                self._lock.acquire()
-            except Timeout:
-                raise ResumeError(
-                    "Another process is working on the run in this folder.",
-                    file=folder,
-                    remedy="Wait for it to finish, or choose another folder (`--out`, in Python `out=`).",
-                ) from None
-            made = not is_begun(folder)
-            try:
-                self._storage = optuna.storages.RDBStorage(
-                    f"sqlite:///{(folder / 'history.db').resolve()}",
-                    engine_kwargs={"connect_args": {"timeout": 60, "factory": _Connection}},
-                )
-                known = () if made else optuna.get_all_study_names(self._storage)
-                self._study = optuna.create_study(
-                    study_name=known[0] if known else name,  # the identity has the name, too
-                    storage=self._storage,
-                    directions=["maximize"] * 2,
-                    load_if_exists=True,
-                )
-                self._attributes: dict[str, Any] = self._study.user_attrs
-                self._check_identity(_plain(identity))
-                self._read()
-            except BaseException:
-                if made:
-                    self._remove()
-                self.close()
+        self.folder, self._file = folder, folder / "history.jsonl"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(folder / ".lock", timeout=0, thread_local=False)
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise ResumeError(
+                "Another process is working on the run in this folder.",
+                file=folder,
+                remedy="Wait for it to finish, or choose another folder (`--out`, in Python `out=`).",
+            ) from None
+        try:
+            self._storage = optuna.storages.RDBStorage(
+                f"sqlite:///{(folder / 'history.db').resolve()}",
+                engine_kwargs={"connect_args": {"timeout": 60, "factory": _Connection}},
+            )
+            known = optuna.get_all_study_names(self._storage)
+            self._study = optuna.create_study(
+                study_name=known[0] if known else name,  # the identity has the name, too
+                storage=self._storage,
+                directions=["maximize"] * 2,
+                load_if_exists=True,
+            )
+            self._attributes: dict[str, Any] = self._study.user_attrs
+            self._read()
+            if not resume:
+                check_unused(folder)
+            self._check_identity(_plain(identity))
+        except BaseException as error:
+            self.close()
+            problem = database_problem(error)
+            if problem is None:
                 raise
+            raise TaxtuneError(
+                f"The history cannot be opened: {problem}.",
+                file=folder / "history.db",
+                remedy="The disk may be full or read-only, or the file is not an SQLite database. Choose another "
+                "folder with --out.",
+            ) from error
+
+    def _read(self) -> None:
+        """Reads what earlier processes stored, and writes `history.jsonl` anew, which one that died left behind."""
+        trials = self._study.get_trials(deepcopy=False)
+        self._trials = [trial._trial_id for trial in trials]
+        self._proposals = {
+            trial.number: _PROPOSAL.validate_python(trial.user_attrs["proposal"])
+            for trial in trials
+            if "proposal" in trial.user_attrs
+        }
+        stored = {key: value for key, value in self._attributes.items() if key.startswith(_FINISHED)}
+        records = map(_RECORD.validate_python, stored.values())
+        self._records = {record.iteration: record for record in sorted(records, key=lambda record: record.iteration)}
+        for trial in trials:
+            if trial.number in self._records and not trial.state.is_finished():  # the process died in between
+                self._close_trial(self._records[trial.number])
+        if self._records:
+            self.write()
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
-        known = self._attributes.get("identity")
-        if known is None:
-            with warnings.catch_warnings():  # Optuna calls names of values experimental
-                warnings.simplefilter("ignore")
-                self._study.set_metric_names(["hP", "hR"])
-            self._set_attribute("identity", identity)
-            return
+        known = self._attributes.get("identity") or {}
         changed = [key for key in sorted(known.keys() | identity.keys()) if known.get(key) != identity.get(key)]
         # The model's own word for a setting of the recipe says nothing new.
         keys = [key for key in changed if f"recipe.{key}" not in changed]
-        if keys:
+        if not self._records:
+            for key in [key for key in self._attributes if changed and key.startswith(_NOTE)]:
+                self._set_attribute(key, None)
+            self._proposals = {} if changed else self._proposals
+            self._set_attribute("identity", identity)
+        elif keys:
             lines = "\n".join(f"  {key}: {_change(known.get(key), identity.get(key))}" for key in keys)
             raise ResumeError(
                 f"The run in this folder was made with a different recipe or different data:\n{lines}\n"
                 "Undo the change, or choose another folder with --out DIR.",
                 file=self.folder,
             )
-
-    def _read(self) -> None:
-        """Reads what earlier processes stored, and writes `history.jsonl` anew, which one that died left behind."""
-        trials = self._study.get_trials(deepcopy=False)
-        self._trials = [(trial._trial_id, trial.state.is_finished()) for trial in trials]
-        self._proposals = {
-            trial.number: _PROPOSAL.validate_python(trial.user_attrs["proposal"])
-            for trial in trials
-            if "proposal" in trial.user_attrs
-        }
-        stored = {trial.number: trial.user_attrs["record"] for trial in trials if "record" in trial.user_attrs}
-        prefix = len(_GROWN)
-        stored |= {int(key[prefix:]): value for key, value in self._attributes.items() if key.startswith(_GROWN)}
-        self._records = {number: _RECORD.validate_python(record) for number, record in stored.items()}
-        if self._records:
-            self.write()
 
     def close(self) -> None:
         """Closes the database and lets other processes go on with the run."""
@@ -165,27 +152,6 @@ class History:
             self._storage.engine.dispose()
         self._lock.release()
 
-    def discard(self) -> None:
-        """Removes a history without a finished iteration, so that the same command can simply be given again."""
-        # Whatever goes wrong here must not hide the error that led here. A folder that was deleted is not made again.
-        with contextlib.suppress(Exception):
-            if is_begun(self.folder) and not self.records():
-                self._remove()
-
-    def claimed(self) -> bool:
-        """Tells whether any iteration was begun."""
-        return bool(self._trials)
-
-    def _remove(self) -> None:
-        self.close()
-        for path in (self.folder / _ATTRIBUTES, self.folder / _LOCK, *self.folder.glob("history.db*")):
-            path.unlink(missing_ok=True)
-        if self._made_folder:
-            with contextlib.suppress(OSError):  # it holds something else
-                self.folder.rmdir()
-
-    # -- notes of the run ----------------------------------------------------------------------------------------------
-
     def note(self, key: str) -> Any:
         """Returns the value stored under `key`, or None."""
         return self._attributes.get(_NOTE + key)
@@ -193,31 +159,23 @@ class History:
     def set_note(self, key: str, value: Any) -> None:
         """Stores a JSON value under `key`, as part of the run."""
         self._set_attribute(_NOTE + key, _plain(value))
-        notes = {key: value for key, value in self._attributes.items() if key.startswith(_NOTE)}
-        write_json(self.folder / _ATTRIBUTES, {**self._attributes["identity"], **notes})
 
     def _set_attribute(self, key: str, value: Any) -> None:
         self._study.set_user_attr(key, value)
         self._attributes[key] = value
 
-    # -- iterations ----------------------------------------------------------------------------------------------------
-
     def claim(self, total: int, *, new: bool = True) -> Claim | None:
         """Returns an iteration to work on, or None where all of 0..`total` are done.
 
-        An iteration that an earlier process left unfinished comes first, with whatever it had stored.
-
-        Args:
-            total: The last iteration.
-            new: Whether to begin a new iteration where none is unfinished.
+        One that an earlier process left unfinished comes first; where there is none, one is begun if `new`.
         """
-        number = next((number for number, (_, finished) in enumerate(self._trials) if not finished), None)
+        number = next((number for number in range(len(self._trials)) if number not in self._records), None)
         if number is not None:
-            return Claim(number, self._proposals.get(number), self._records.get(number))
+            return Claim(number, self._proposals.get(number))
         if not new or len(self._trials) > total:
             return None
         # Not `Study.ask`, whose sampler looks at all trials before.
-        self._trials.append((self._storage.create_new_trial(self._study._study_id), False))
+        self._trials.append(self._storage.create_new_trial(self._study._study_id))
         return Claim(len(self._trials) - 1)
 
     def propose(self, claim: Claim, proposal: Proposal) -> None:
@@ -227,34 +185,15 @@ class History:
         self._proposals[claim.iteration] = proposal
 
     def finish(self, record: IterationRecord) -> None:
-        """Stores a finished iteration and closes its trial.
-
-        Raises:
-            TaxtuneError: If the history was deleted, see `check_there`.
-        """
-        from optuna.trial import TrialState
-
-        self.check_there()
-        number, scores = record.iteration, record.scores
-        shown: dict[str, Any] = {"state": record.state, "reason": record.reason}
-        if scores is not None:
-            shown = {"hP": scores.hp, "hR": scores.hr, "value": record.value, "feasible": record.feasible}
-        self._set(number, **shown, record=_RECORD.dump_python(record, mode="json"))
-        state, values = (TrialState.FAIL, None) if scores is None else (TrialState.COMPLETE, [scores.hp, scores.hr])
-        trial, _ = self._trials[number]
-        self._storage.set_trial_state_values(trial, state, values)
+        """Stores a finished iteration, as `keep` does, and closes its trial."""
+        self.keep(record)
+        self._close_trial(record)
         with self._storage.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")  # to the disk
-        self._trials[number] = (trial, True)
-        self._keep(record)
 
-    def grow(self, record: IterationRecord) -> None:
-        """Stores a finished iteration anew, with the rows of more images."""
-        self.check_there()
-        self._study.set_user_attr(f"{_GROWN}{record.iteration}", _RECORD.dump_python(record, mode="json"))
-        self._keep(record)
-
-    def _keep(self, record: IterationRecord) -> None:
+    def keep(self, record: IterationRecord) -> None:
+        """Stores an iteration, anew where the race has added the rows of more images."""
+        self._study.set_user_attr(f"{_FINISHED}{record.iteration}", _RECORD.dump_python(record, mode="json"))
         self._records[record.iteration] = record
         try:
             with self._file.open("a", encoding="utf-8", errors="backslashreplace") as stream:
@@ -262,22 +201,21 @@ class History:
         except OSError as error:
             raise output_error(self._file, error) from error
 
+    def _close_trial(self, record: IterationRecord) -> None:
+        """Shows Optuna what came out."""
+        from optuna.trial import TrialState
+
+        number, scores = record.iteration, record.scores
+        if scores is None:
+            self._set(number, state=record.state, reason=record.reason)
+            self._storage.set_trial_state_values(self._trials[number], TrialState.FAIL)
+        else:
+            self._set(number, hP=scores.hp, hR=scores.hr, value=record.value, feasible=record.feasible)
+            self._storage.set_trial_state_values(self._trials[number], TrialState.COMPLETE, [scores.hp, scores.hr])
+
     def _set(self, number: int, **attributes: Any) -> None:
         for key, value in attributes.items():
-            self._storage.set_trial_user_attr(self._trials[number][0], key, value)
-
-    def check_there(self) -> None:
-        """Checks that the history is still in its folder: a database that is open can be written to after its deletion.
-
-        Raises:
-            TaxtuneError: If it is not.
-        """
-        if not is_begun(self.folder):
-            raise TaxtuneError(
-                "The run's folder was deleted or moved while the run was going on.",
-                file=self.folder,
-                remedy="If it was moved, continue with --resume and its new place as --out. Else start the run again.",
-            )
+            self._storage.set_trial_user_attr(self._trials[number], key, value)
 
     def write(self) -> None:
         """Writes `history.jsonl` anew, one line per iteration in order."""
@@ -285,7 +223,7 @@ class History:
 
     def records(self) -> list[IterationRecord]:
         """Returns the finished iterations in their order."""
-        return [self._records[n] for n, (_, finished) in enumerate(self._trials) if finished and n in self._records]
+        return list(self._records.values())
 
     def templates(self) -> tuple[str, ...]:
         """Returns every template that was proposed so far, that of an unfinished iteration included."""
@@ -304,52 +242,21 @@ class _Connection(sqlite3.Connection):
             self.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
 
 
-@contextmanager
-def _opened(folder: Path) -> Iterator[None]:
-    """Says in one message why a history cannot be opened."""
-    try:
-        yield
-    except TaxtuneError:
-        raise
-    except Exception as error:
-        problem = error.strerror if isinstance(error, OSError) else database_problem(error)
-        if problem is None:
-            raise
-        raise TaxtuneError(
-            f"The history cannot be opened: {problem}.",
-            file=folder / "history.db",
-            remedy="The disk may be full or read-only, or the file is not an SQLite database. Choose another folder "
-            "with --out.",
-        ) from error
-
-
 def database_problem(error: BaseException) -> str | None:
-    """Returns SQLite's message without the SQL around it; None where the error comes from no database."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    # Optuna and SQLAlchemy each wrap the error of the database below them; only the innermost says what happened.
-    problem: str | None = None
+    """Returns SQLite's message without what wraps it; None where the error comes from no database."""
     link: BaseException | None = error
-    while link is not None:
-        if isinstance(link, sqlite3.Error):
-            return str(link)
-        if isinstance(link, SQLAlchemyError):
-            problem = str(getattr(link, "orig", None) or link).split("\n", 1)[0]
+    while link is not None and not isinstance(link, sqlite3.Error):
         link = link.__cause__ or link.__context__
-    return problem
+    return None if link is None else str(link)
 
 
 def is_begun(folder: Path) -> bool:
-    """Tells whether the run in a folder has a history already."""
-    return (folder / "history.db").exists()
+    """Tells whether the run in a folder has a finished iteration."""
+    return (folder / "history.jsonl").exists()
 
 
 def check_unused(folder: Path) -> None:
-    """Checks that a folder holds no tuning run yet.
-
-    Raises:
-        ResumeError: If it does.
-    """
+    """Raises a `ResumeError` if a folder holds a tuning run already."""
     if is_begun(folder):
         raise ResumeError(
             f"The folder {str(folder)!r} already holds a tuning run.",
@@ -357,45 +264,8 @@ def check_unused(folder: Path) -> None:
         )
 
 
-def read_attributes(folder: Path) -> dict[str, Any]:
-    """Returns the identity of a run by dotted key, and beside it its notes as "note:KEY"; nothing is changed.
-
-    Args:
-        folder: The run's folder. Empty where it holds nothing of a history.
-
-    Raises:
-        TaxtuneError: If the history cannot be read.
-    """
-    file = folder / _ATTRIBUTES
-    if not file.exists():
-        return {}
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise TaxtuneError(f"What the run was made from cannot be read: {error}.", file=file) from error
-
-
-def read_records(folder: Path) -> list[IterationRecord]:
-    """Returns the finished iterations of a run as `history.jsonl` has them; nothing is changed.
-
-    Args:
-        folder: The run's folder.
-
-    Raises:
-        TaxtuneError: If there is no such file, or it cannot be read.
-    """
-    file = folder / "history.jsonl"
-    try:
-        return [_RECORD.validate_python(line) for line in read_iterations(file).values()]
-    except (OSError, ValueError) as error:
-        raise TaxtuneError(f"The history cannot be read: {str(error).splitlines()[0]}.", file=file) from error
-
-
 def best(records: Sequence[IterationRecord]) -> IterationRecord | None:
-    """Returns the winner by the means: the feasible iteration of the highest value, the earliest of equals.
-
-    Where no iteration is feasible the one of the highest value, which for "hp" is the one nearest to the hR floor.
-    """
+    """Returns the iteration of the highest value, of the feasible ones where there are any; the earliest of equals."""
     complete = [record for record in records if record.value is not None]
     return max(complete, key=lambda r: (r.feasible, r.value, -r.iteration), default=None)
 

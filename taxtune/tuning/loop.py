@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -15,36 +15,93 @@ from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
-from taxtune.tuning.callbacks import Callbacks, Group
-from taxtune.tuning.evaluation import DraftEvaluator, Evaluation, Evaluator, check_images_there
+from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.heldout import compare_templates
-from taxtune.tuning.history import Claim, History, best, check_unused, is_begun
-from taxtune.tuning.power import ceiling_reached
+from taxtune.tuning.history import Claim, History, best, is_begun
 from taxtune.tuning.proposers import Proposal, ProposalFailed
 from taxtune.tuning.records import (
+    ComparisonResult,
     HeldoutResult,
     IterationRecord,
     ModelUsage,
     SampleResult,
-    TemplateScores,
+    Selection,
     TuneResult,
     Usage,
 )
-from taxtune.tuning.run_folder import (
-    check_folder_is_for,
-    describe,
-    files_shown,
-    write_result,
-)
+from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, identity_of, write_result
 from taxtune.tuning.selection import choose, front, next_steps
 from taxtune.tuning.template import render
 
-__all__ = ["Tuner"]
+__all__ = ["Callback", "Callbacks", "Group", "Tuner"]
 
-_SHOWN, _LONGEST = 3, 100  # examples in an error, and characters of each
-_USAGE = TypeAdapter(Usage)
+_USAGES = TypeAdapter(dict[str, Usage])
 _PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
+
+
+class Group(NamedTuple):
+    """The runs of a comparison: its name, and an identity that stays the same when its folder is moved."""
+
+    name: str
+    identity: str
+
+
+class Callback:
+    """Is told what a run does; override what you care about.
+
+    Anything with some of these methods will do, and so will a plain function, which is called as `on_iteration` is.
+    A callback watches and never steers: to end a run early, raise `KeyboardInterrupt`.
+    """
+
+    def on_start(self, tuner: Tuner, done: Sequence[IterationRecord]) -> None:
+        """The loop begins, with the iterations that are already done."""
+
+    def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
+        """An iteration is finished; `best` is the best one so far."""
+
+    def on_race(self, record: IterationRecord) -> None:
+        """A template was asked about more of the tuning images."""
+
+    def on_selection(self, selection: Selection) -> None:
+        """The winner is chosen, before the held-out images are asked about."""
+
+    def on_heldout(self, name: str, images: int) -> None:
+        """So many held-out images are to be asked about with the template called `name`."""
+
+    def on_result(self, result: TuneResult | ComparisonResult) -> None:
+        """A run, a comparison or an evaluation is complete, and written but for its report."""
+
+    def on_comparison(self, result: ComparisonResult, group: Group) -> None:
+        """Several runs were compared; `group` joins the comparison to its runs."""
+
+    def on_stop(self, status: str) -> None:
+        """The run ends: "finished", "failed" or "killed"."""
+
+
+class Callbacks:
+    """Several callbacks: objects with some of `Callback`'s methods, or functions of (record, best)."""
+
+    def __init__(self, given: Sequence[Any]) -> None:
+        names = sorted(name for name in vars(Callback) if name.startswith("on_"))
+        for each in given:
+            if not callable(each) and not any(hasattr(each, name) for name in names):
+                raise TypeError(f"{each!r} is not a callback: it has none of {', '.join(names)}")
+        self._given = tuple(given)
+
+    def tell(self, event: str, *what: Any) -> None:
+        """Calls the method `event` of every callback that has it, in their order."""
+        for each in self._given:
+            method = getattr(each, event, each if event == "on_iteration" and callable(each) else None)
+            if method is not None:
+                method(*what)
+
+    def settled(self) -> bool:
+        """Tells whether callbacks have done all that they were told to do, and need not be told of it again."""
+        return all(each.settled() for each in self._given if hasattr(each, "settled"))
+
+    def where(self) -> dict[str, str]:
+        """Returns where to look at what callbacks have recorded, by what it shows."""
+        return {what: place for each in self._given if hasattr(each, "where") for what, place in each.where().items()}
 
 
 class Tuner:
@@ -54,9 +111,9 @@ class Tuner:
         experiment: What is tuned.
         folder: Folder of the run.
         answers: The file of the answers; `answers.db` in the folder where left out.
-        callbacks: Told what happens: objects with some of `Callback`'s methods, or functions of (record, best).
+        callbacks: Told what happens; see `Callbacks`.
         resume: Go on with a run that is already in the folder.
-        group: What the run is a part of, for the record.
+        group: The comparison that the run is a part of.
         command: The command that runs it again, for the report.
     """
 
@@ -71,22 +128,13 @@ class Tuner:
         group: Group | None = None,
         command: str | None = None,
     ) -> None:
-        self.experiment = experiment
-        self.folder = folder
-        self.answers = answers or folder / "answers.db"
-        self.callbacks = Callbacks(callbacks)
-        self.resume = resume
-        self.group = group
-        self.command = command
+        self.experiment, self.folder, self.answers = experiment, folder, answers or folder / "answers.db"
+        self.callbacks, self.resume, self.group, self.command = Callbacks(callbacks), resume, group, command
         self.history: History
-        self._uncounted = 0  # answers in the store that an interrupted attempt got, and no usage has
         self._started = time.monotonic()
 
     def run(self) -> TuneResult:
-        """Runs, or goes on with, the tuning run.
-
-        Returns:
-            The result. A run that is finished already asks nothing and is written again.
+        """Runs, or goes on with, the tuning run; one that is finished already asks nothing and is written again.
 
         Raises:
             TaxtuneError: If the run cannot start or go on; what is done is kept and `resume` goes on from there.
@@ -94,24 +142,19 @@ class Tuner:
         """
         experiment = self.experiment
         self._started = time.monotonic()
-        check_folder_is_for("tune", self.folder)
+        check_run_folder(self.folder, resume=self.resume)
         with track("opening the history"):
-            if not self.resume:
-                check_unused(self.folder)
             for text in experiment.baseline_notes():
                 note(text)
             if not is_begun(self.folder):
                 experiment.check_models()
-            self.history = History(self.folder, experiment.name, experiment.identity(), resume=self.resume)
-            if self.group is not None:
+            self.history = History(self.folder, experiment.recipe.name, identity_of(experiment), resume=self.resume)
+            if self.group is not None:  # the folder may have been moved since
+                self.group = Group(self.group.name, self.history.note("group") or self.group.identity)
                 self.history.set_note("group", self.group.identity)
-            # A recipe's paths start at its own folder, which is not known where the run is read later.
-            self.history.set_note("taxonomy", experiment.full_taxonomy.source)
-            self.history.set_note("constraints", [asdict(held) for held in experiment.objective.constraints])
         status = "failed"
         try:
             with AnswerStore(self.answers) as store:
-                self._uncounted = self._count_interrupted(len(store))
                 result = self._run(experiment.evaluator(store))
             status = "finished"
             return result
@@ -122,8 +165,6 @@ class Tuner:
             try:
                 self.callbacks.tell("on_stop", status)
             finally:
-                if status == "failed" or (status == "killed" and not self.history.claimed()):
-                    self.history.discard()
                 self.history.close()
 
     def _run(self, evaluator: Evaluator) -> TuneResult:
@@ -137,21 +178,13 @@ class Tuner:
                 remedy=f"Continue it with iterations={done[-1].iteration} or more, or start another run with fewer "
                 "(`--out`, in Python `out=`), which takes the baseline's answers anew.",
             )
-        if done and done[0].iteration == 0:
-            self._check_off_tree(done[0].rows)  # `max_off_tree` may be another than when the run began
         with track("opening the record of the run"):
             self.callbacks.tell("on_start", self, done)
         exhausted = False
         while (claim := self._claim(new=not exhausted)) is not None:
-            record, ends = (claim.record, False) if claim.record is not None else self._iterate(claim, evaluator)
-            exhausted |= ends
+            record, exhausted = self._iterate(claim, evaluator)
             self.history.finish(record)
             self._clock()
-            if record.iteration == 0 and record.scores is not None and ceiling_reached(objective, record.scores):
-                note(
-                    f"On all {record.scores.n:,} images the baseline is as good for {objective.name} as the exact "
-                    "labels would be: what looks better is chance. Raise data.block or tune on harder images."
-                )
             self.callbacks.tell("on_iteration", record, best(self.history.records()))
         while steps := next_steps(self.history.records(), objective, experiment.stages):
             self._ask_more(evaluator, *steps[0])
@@ -174,7 +207,7 @@ class Tuner:
         heldout, seconds = self._accounted(heldout), self._clock()
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
-            name=experiment.name,
+            name=experiment.recipe.name,
             objective=objective.name,
             constraints=objective.constraints,
             trivial_hp=trivial_hp,
@@ -191,11 +224,9 @@ class Tuner:
             spec=objective.spec,
             seconds=seconds,
         )
-        self.history.check_there()
         write_result(result)
-        self.callbacks.tell("on_written", result)
         with track("recording the result"):
-            self.callbacks.tell("on_result", self, result)
+            self.callbacks.tell("on_result", result)
         return result
 
     def _claim(self, *, new: bool) -> Claim | None:
@@ -214,14 +245,11 @@ class Tuner:
         record = next(record for record in self.history.records() if record.iteration == iteration)
         assert record.template is not None  # it was asked with
         start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
-        self.callbacks.tell("on_template", iteration, record.template, images)
-        evaluation = evaluator.evaluate(record.template, examples, partial(self.callbacks.tell, "on_answers"))
-        usage = replace(self._counted(evaluation.usage), seconds=time.monotonic() - start)
-        grown = self._judged(replace(record, rows=evaluation.rows), evaluation, examples)
-        self.history.grow(replace(grown, usage=record.usage + usage, race=record.race + usage))
+        evaluation = evaluator.evaluate(record.template, examples)
+        usage = record.usage + replace(evaluation.usage, seconds=time.monotonic() - start)
+        grown = self._judged(replace(record, rows=evaluation.rows, usage=usage), evaluation, examples)
+        self.history.keep(grown)
         self.callbacks.tell("on_race", grown)
-
-    # -- time and calls ------------------------------------------------------------------------------------------------
 
     def _clock(self) -> float:
         """Returns the wall time of the run so far, with that of earlier sessions, and keeps it for later ones."""
@@ -231,79 +259,60 @@ class Tuner:
         self._started = now
         return seconds
 
-    def _count_interrupted(self, stored: int) -> int:
-        """Returns the number of `stored` answers from a killed attempt of this run that no usage counts."""
-        counted: int = sum(record.usage.vlm.calls for record in self.history.records())
-        counted += sum(int(usage["vlm"]["calls"]) for usage in (self.history.note("heldout usage") or {}).values())
-        before = self.history.note("answers before")
-        if before is None:  # no attempt was killed: the rest are those of other runs, or of a calibration
-            self.history.set_note("answers before", stored - counted)
-            return 0
-        return max(0, stored - int(before) - counted)
-
-    def _counted(self, usage: Usage) -> Usage:
-        """Returns a usage in which answers that an interrupted attempt got are asked, and not from the store."""
-        vlm = usage.vlm
-        again = min(self._uncounted, vlm.from_store)
-        self._uncounted -= again
-        return replace(usage, vlm=replace(vlm, calls=vlm.calls + again, from_store=vlm.from_store - again))
-
     def _accounted(self, heldout: Sequence[HeldoutResult]) -> tuple[HeldoutResult, ...]:
-        """Returns held-out results with what they took when they were asked, where all answers are stored by now."""
-        known = self.history.note("heldout usage") or {}
-        kept: list[HeldoutResult] = []
+        """Returns held-out results with what they took when they were asked, where answers are stored by now."""
+        known = _USAGES.validate_python(self.history.note("heldout usage") or {})
+        usages: dict[str, Usage] = {}
         for held in heldout:
-            if held.template not in known:
-                known[held.template] = asdict(self._counted(held.usage))
-            elif held.usage.vlm.calls or held.usage.judge.calls:  # what had no answer or no rating before
-                known[held.template] = asdict(_USAGE.validate_python(known[held.template]) + held.usage.new())
-            # A baseline that won was asked once.
-            again = any(earlier.template == held.template for earlier in kept)
-            kept.append(held if again else replace(held, usage=_USAGE.validate_python(known[held.template])))
-        self.history.set_note("heldout usage", known)
-        self.history.set_note("answers before", None)
-        return tuple(kept)
-
-    # -- one iteration -------------------------------------------------------------------------------------------------
+            if held.template not in usages:  # a baseline that won was asked once
+                before = known.get(held.template)
+                usages[held.template] = held.usage if before is None else before + held.usage.new()
+        self.history.set_note("heldout usage", _USAGES.dump_python(usages))
+        return tuple(replace(held, usage=usages.pop(held.template, held.usage)) for held in heldout)
 
     def _iterate(self, claim: Claim, evaluator: Evaluator) -> tuple[IterationRecord, bool]:
         """Returns the iteration's record, and whether the proposer has nothing more to propose."""
-        start = time.monotonic()
-        drafts = self._drafts(evaluator)
+        start, experiment = time.monotonic(), self.experiment
+        examples = experiment.splits.tuning[: experiment.stages[0].images]
+        most, missing = self._draft_images(), experiment.recipe.max_missing
+        drafts = _Drafts(evaluator.evaluate, examples, most=most, max_missing=missing)
         try:
             with count_faults() as faults, track("proposing a template"):
                 proposal = claim.proposal or self._propose(claim, drafts, faults)
         except ProposalFailed as failure:
-            if failure.out_of_reach:
-                self._check_within_reach(failure)
-            tried, seconds = failure.trials + drafts.usage(), time.monotonic() - start
-            usage = replace(tried, proposer=_proposer_usage(failure, faults), seconds=seconds)
+            before = [record for record in self.history.records() if record.iteration > 0]
+            # One fault costs an iteration. A model that never answered is set up wrongly, or down for some time.
+            if failure.out_of_reach and all(record.out_of_reach for record in before[-_PATIENCE:]):
+                raise ProposerError(
+                    failure.reason,
+                    remedy="Continue with --resume when the model answers again. Or use the proposer 'fragments', "
+                    "which needs no model.",
+                ) from None
+            usage = replace(failure.trials + drafts.usage(), proposer=_proposer_usage(failure, faults))
             record = IterationRecord(
                 claim.iteration,
                 "failed",
                 None,
                 reason=failure.reason,
                 rejected=failure.rejected,
-                usage=usage,
+                usage=replace(usage, seconds=time.monotonic() - start),
                 trace=failure.trace,
                 out_of_reach=failure.out_of_reach,
             )
             return record, failure.final
 
-        examples = self.experiment.splits.tuning[: self.experiment.stages[0].images]
-        self.callbacks.tell("on_template", claim.iteration, proposal.template, len(examples))
-        evaluation = evaluator.evaluate(proposal.template, examples, partial(self.callbacks.tell, "on_answers"))
+        evaluation = evaluator.evaluate(proposal.template, examples)
         record = IterationRecord(
             iteration=claim.iteration,
             state="complete",
             template=proposal.template,
-            prompt=render(proposal.template, self.experiment.variables),
+            prompt=render(proposal.template, experiment.variables),
             parameters=dict(proposal.parameters),
             rejected=tuple(proposal.rejected),
             rows=evaluation.rows,
             trace=tuple(proposal.trace),
-            policy=dict(self.experiment.policy.identity()),
-            usage=replace(proposal.trials + self._counted(evaluation.usage), seconds=time.monotonic() - start),
+            policy=dict(experiment.policy.identity()),
+            usage=replace(proposal.trials + evaluation.usage, seconds=time.monotonic() - start),
         )
         record = self._judged(record, evaluation, examples)
         if claim.iteration == 0:
@@ -311,17 +320,14 @@ class Tuner:
         return record, False
 
     def _judged(self, record: IterationRecord, evaluation: Evaluation, examples: Sequence[Example]) -> IterationRecord:
-        """Returns the record with its scores, or why it has none.
-
-        Raises:
-            ModelError: If going on is senseless.
-            ImageError: If images are gone.
-        """
-        failures, experiment = evaluation.failures, self.experiment
-        if len(failures) <= experiment.recipe.max_missing * len(examples) and evaluation.scores is not None:
-            return self._valued(record, evaluation.scores)
+        """Returns the record with its scores, or why it has none; raises an error where going on is senseless."""
+        failures, objective, scores = evaluation.failures, self.experiment.objective, evaluation.scores
+        if len(failures) <= self.experiment.recipe.max_missing * len(examples) and scores is not None:
+            baseline = scores if record.iteration == 0 else self.history.records()[0].scores
+            value, feasible = objective.value(scores, baseline), objective.feasible(scores, baseline)
+            return replace(record, scores=scores, value=value, feasible=feasible)
         check_images_there(examples)
-        what = "answer" if not experiment.objective.needs else "answer or no rating"
+        what = "answer" if not objective.needs else "answer or no rating"
         reason = f"{len(failures)} of {len(examples)} images have no {what}; the first: {failures[0].rstrip('.')}"
         if evaluation.retryable or record.iteration == 0:
             # Not the template's fault: going on would waste the budget on a model that is out of reach, and without
@@ -335,89 +341,92 @@ class Tuner:
             )
         return replace(record, state="void", scores=None, value=None, reason=reason)
 
-    def _valued(self, record: IterationRecord, scores: TemplateScores) -> IterationRecord:
-        objective = self.experiment.objective
-        baseline = scores if record.iteration == 0 else self.history.records()[0].scores
-        value, feasible = objective.value(scores, baseline), objective.feasible(scores, baseline)
-        return replace(record, scores=scores, value=value, feasible=feasible)
-
     def _check_off_tree(self, rows: Sequence[SampleResult]) -> None:
-        """Checks that the baseline's answers are about what is on the tree: no prompt makes up for the wrong tree.
-
-        Raises:
-            TaxonomyError: If more of them are off the tree than the recipe's `max_off_tree` allows.
-        """
+        """Checks that the baseline's answers are about what is on the tree: no prompt makes up for the wrong tree."""
         answers = [row for row in rows if row.answer is not None]
-        off = [row for row in answers if row.off_tree]
+        off = {" ".join(str(row.answer).split())[:100]: row.truth for row in answers if row.off_tree}
         most = self.experiment.recipe.max_off_tree
-        if len(off) <= most * len(answers):
+        if (count := sum(row.off_tree for row in answers)) <= most * len(answers):
             return
-        examples: dict[str, str] = {}
-        for row in off:
-            examples.setdefault(" ".join((row.answer or "").split()), row.truth)
-        shown = [
-            f"{answer if len(answer) <= _LONGEST else answer[: _LONGEST - 1] + '…'!r} for {truth}"
-            for answer, truth in list(examples.items())[:_SHOWN]
-        ]
         raise TaxonomyError(
-            f"{len(off)} of the baseline's {len(answers)} answers to the tuning images assert something that the "
-            f"taxonomy lacks, more than max_off_tree ({most:g}) allows: {'; '.join(shown)}.",
-            file=self.experiment.source,
-            remedy="Check that taxonomy.path is a tree of what the images show, that taxonomy.root excludes nothing "
-            "that they show, and that taxonomy.domain and prompt.domain fit. Missing names can be added to the tree "
-            "as aliases. If the answers are as expected, raise max_off_tree: answers that were given "
+            f"{count} of the baseline's {len(answers)} answers to the tuning images assert something that the taxonomy "
+            f"lacks, more than max_off_tree ({most:g}) allows: "
+            f"{'; '.join(f'{answer!r} for {truth}' for answer, truth in list(off.items())[:3])}.",
+            file=self.experiment.recipe.source,
+            remedy="Check that taxonomy.path is a tree of what the images show, and taxonomy.root, taxonomy.domain and "
+            "prompt.domain; add missing names as aliases. If the answers are as expected, raise max_off_tree: answers "
             "are kept.",
         )
 
-    def _check_within_reach(self, failure: ProposalFailed) -> None:
-        """Checks that a proposer's model which did not answer has answered in one of the iterations just before.
+    def _draft_images(self) -> int | None:
+        """Returns how many images the budget leaves to an iteration's drafts; None where there is no bound."""
+        stage, records = self.experiment.stages[0], self.history.records()
+        if self.experiment.budget.vlm_calls is None:
+            return None
+        return stage.images * (stage.templates - len(records) - 1) - sum(record.usage.tried for record in records)
 
-        A fault of the moment costs one iteration. A model that has never answered is set up wrongly, and one that has
-        not for some time is down: to go on would use up the iterations.
-
-        Raises:
-            ProposerError: If it has not.
-        """
-        before = [record for record in self.history.records() if record.iteration > 0]
-        if all(record.out_of_reach for record in before[-_PATIENCE:]):
-            raise ProposerError(
-                failure.reason,
-                remedy="Continue with --resume when the model answers again. Or use the proposer 'fragments', which "
-                "needs no model.",
-            ) from None
-
-    def _drafts(self, evaluator: Evaluator) -> DraftEvaluator:
-        """Returns the evaluator of an iteration's drafts, within the calls that the budget leaves to the search."""
-        experiment, records = self.experiment, self.history.records()
-        stage, most = experiment.stages[0], None
-        if experiment.budget.vlm_calls is not None:
-            tried = sum(record.usage.tried for record in records)
-            most = stage.images * (stage.templates - len(records) - 1) - tried
-        return DraftEvaluator(
-            evaluator,
-            experiment.splits.tuning[: stage.images],
-            most=most,
-            max_missing=experiment.recipe.max_missing,
-            on_answers=partial(self.callbacks.tell, "on_answers"),
-        )
-
-    def _propose(self, claim: Claim, drafts: DraftEvaluator, faults: Mapping[str, int]) -> Proposal:
+    def _propose(self, claim: Claim, drafts: _Drafts, faults: Mapping[str, int]) -> Proposal:
         experiment = self.experiment
         if claim.iteration == 0:
-            proposal = Proposal(experiment.prompt.baseline)
+            proposal = Proposal(experiment.recipe.prompt.baseline)
         else:
             earlier = self.history.templates()
             proposal = experiment.proposer.propose(
                 self.history.records(),
                 replace(experiment.goal(), ask=None if drafts.left == 0 else drafts),
                 iteration=claim.iteration,
-                seed=experiment.seed,
+                seed=experiment.recipe.seed,
                 check=lambda template: experiment.check(template, earlier),
             )
             tried = proposal.trials + drafts.usage(proposal.template)
             proposal = replace(proposal, trials=replace(tried, proposer=_proposer_usage(proposal, faults)))
         self.history.propose(claim, proposal)
         return proposal
+
+
+class _Drafts:
+    """Asks about the drafts that a proposer tries in one iteration, at most `most` images; the `ask` of its `Goal`."""
+
+    def __init__(
+        self,
+        evaluate: Callable[[str, Sequence[Example]], Evaluation],
+        examples: Sequence[Example],
+        *,
+        most: int | None,
+        max_missing: float,
+    ) -> None:
+        self._evaluate, self._examples, self._most, self._max_missing = evaluate, examples, most, max_missing
+        self._images: dict[str, int] = {}
+        self._usage = Usage()
+
+    def __call__(self, template: str, images: int) -> tuple[SampleResult, ...]:
+        """Returns the rows of a checked template on the first images, fewer where the budget ends."""
+        known = self._images.get(template, 0)
+        if self.left is not None:
+            images = min(images, known + self.left)
+        if images == 0:
+            return ()
+        evaluation = self._evaluate(template, self._examples[:images])
+        failures = evaluation.failures
+        if evaluation.retryable and len(failures) > self._max_missing * len(evaluation.rows):
+            raise ModelError(
+                f"A draft could not be tried: {len(failures)} of {len(evaluation.rows)} images have no answer; the "
+                f"first: {failures[0].rstrip('.')}.",
+                remedy="Continue with --resume when the model answers again; answers so far are saved.",
+            )
+        self._images[template] = max(known, len(evaluation.rows))
+        self._usage += evaluation.usage
+        return evaluation.rows
+
+    @property
+    def left(self) -> int | None:
+        """Images that may still be asked about; None where there is no bound."""
+        return None if self._most is None else max(0, self._most - sum(self._images.values()))
+
+    def usage(self, submitted: str | None = None) -> Usage:
+        """Returns the usage of the drafts but `submitted`, whose images the iteration counts itself."""
+        tried = sum(images for template, images in self._images.items() if template != submitted)
+        return replace(self._usage, tried=tried)
 
 
 def _proposer_usage(proposed: Proposal | ProposalFailed, faults: Mapping[str, int]) -> ModelUsage:

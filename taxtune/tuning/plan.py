@@ -1,20 +1,95 @@
-"""What a run will do, and what stands in its way, before it does anything: `--dry-run`."""
+"""What a run will do, what its images can prove, and what stands in its way, before it does anything: `--dry-run`."""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
+from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.objective import ObjectiveSpec, asks_a_model
-from taxtune.tuning.power import PowerAnalysis, analyse_power
+from taxtune.tuning.objective import Objective, ObjectiveSpec, asks_a_model
+from taxtune.tuning.run_folder import check_run_folder
 from taxtune.tuning.selection import Round
 
-__all__ = ["Plan", "make_plan"]
+__all__ = [
+    "Plan",
+    "PowerAnalysis",
+    "analyse_power",
+    "highest_provable",
+    "images_needed",
+    "images_to_certify",
+    "make_plan",
+]
+
+_MOST_LABELLED = 2**17  # more images than these are no advice
+
+
+@dataclass(frozen=True, slots=True)
+class PowerAnalysis:
+    """What the tuning images can prove of a score whose mean an objective demands with a confidence in (0.5, 1).
+
+    If no answer loses anything, `provable` is the highest mean that they prove, and `needed` images prove the goal.
+    """
+
+    measure: str
+    goal: float
+    confidence: float
+    images: int
+    provable: float
+    needed: int
+
+
+def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...]:
+    """Returns the bound that so many images can prove of each score held with a confidence."""
+    return tuple(
+        PowerAnalysis(
+            *(held.measure, held.least, held.confidence, images),
+            provable=highest_provable(images, held.confidence),
+            needed=images_needed(held.least, held.confidence),
+        )
+        for held in objective.constraints
+        if held.confidence > 0.5 and held.of is None and held.least < 1
+    )
+
+
+def images_needed(least: float, confidence: float) -> int:
+    """Returns the number of images without an error that prove a mean in [0, 1), by `poisson_bound`."""
+    return max(1, math.ceil(-ASSUMED_LOSS * math.log(1 - confidence) / (1 - least)))
+
+
+def highest_provable(images: int, confidence: float) -> float:
+    """Returns the highest mean that `images` images without an error prove: the inverse of `images_needed`."""
+    return max(0.0, 1 + ASSUMED_LOSS * math.log(1 - confidence) / images)
+
+
+def images_to_certify(losses: ArrayLike, least: float, confidence: float, *, typical: float) -> int | None:
+    """Returns about how many images would prove that a template reaches a mean, if it goes on losing as before.
+
+    None where its mean loss is too high, or too close to the limit, for any number.
+
+    Args:
+        losses: Its losses so far, shape (n,), n ≥ 1, each in [0, 1].
+        least: The mean that is to be reached, in [0, 1).
+        confidence: In (0, 1).
+        typical: Size of the loss that may come next, in (0, 1]; see `taxtune.metrics.bounds.poisson_bound`.
+    """
+    if 1 - np.asarray(losses, dtype=np.float64).mean() <= least:
+        return None
+
+    def proven(images: int) -> bool:
+        return poisson_bound(losses, confidence, typical=typical, images=images) <= 1 - least
+
+    enough = bisect_left(range(_MOST_LABELLED + 1), True, lo=1, key=proven)
+    return enough if enough <= _MOST_LABELLED else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +112,7 @@ class Plan:
         llm_calls: Most calls of the proposer's model.
         judge_calls: Most calls of the judge.
         judge: The language model that rates the answers; None where none is asked.
-        max_off_tree: Largest share of the baseline's answers that may be off the tree; above it the run ends.
+        max_off_tree: As in the recipe.
     """
 
     name: str
@@ -52,14 +127,10 @@ class Plan:
     power: tuple[PowerAnalysis, ...]
     vlm: dict[str, Any]
     vlm_calls: int
-    llm_calls: int = 0
-    judge_calls: int = 0
-    judge: str | None = None
-    max_off_tree: float = 0.5
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the plan as plain values."""
-        return asdict(self)
+    llm_calls: int
+    judge_calls: int
+    judge: str | None
+    max_off_tree: float
 
 
 def make_plan(
@@ -77,8 +148,8 @@ def make_plan(
         resume: Whether the run may go on with one that is in the folder.
         checks: What else is to be tried, such as whether results can be recorded.
     """
-    recipe, compared = experiment.recipe, tuple(objectives)
-    names = compared or (recipe.objective.kind,)
+    recipe = experiment.recipe
+    names = tuple(objectives) or (recipe.objective.kind,)
     problems: list[str] = []
     notes: list[str] = []
 
@@ -96,6 +167,7 @@ def make_plan(
     examples = attempt(lambda: experiment.examples) if tree is not None else None
     splits = attempt(lambda: experiment.splits) if examples is not None else None
     goals = [attempt(partial(experiment.make_objective, name)) for name in names] if splits is not None else []
+    goals = [goal for goal in goals if goal is not None]
     if splits is not None:
         notes += attempt(experiment.baseline_notes) or ()
         attempt(lambda: experiment.weights)
@@ -103,21 +175,16 @@ def make_plan(
         attempt(lambda: experiment.mapper)
     judged = [name for name in names if asks_a_model(name)]
     # A recipe without a judge says so when it is read; a comparison may ask for one that it does not name.
-    parts: list[Callable[[], Any]] = [
-        lambda: experiment.vlm,
-        lambda: experiment.proposer,
-        *(partial(experiment.measure, n) for n in judged),
-    ]
-    made = [attempt(part) for part in parts]
+    made = [attempt(lambda: experiment.vlm), attempt(lambda: experiment.proposer)]
+    made += [attempt(partial(experiment.measure, name)) for name in judged]
     for each in made:
         notes += attempt(getattr(each, "check", tuple)) or ()
     attempt(lambda: check_folder(experiment.folder))
-    attempt(lambda: experiment.check_folder(compared, resume=resume))
+    attempt(lambda: check_run_folder(experiment.folder, objectives, resume=resume))
     for check in checks:
         attempt(check)
 
-    heldout, calls = experiment.sizes[1], experiment.policy.calls
-    races = [experiment.race_of(name) for name in names]
+    heldout, races = experiment.sizes[1], [experiment.race_of(name) for name in names]
     stages = races[0][0]
     proposals, drafts = stages[0].templates - 1, 0
     proposer: dict[str, Any] = {} if made[1] is None else made[1].identity()
@@ -129,7 +196,7 @@ def make_plan(
     images += heldout * (1 + len(names))
     return Plan(
         name=recipe.name,
-        goals=tuple(goal.spec for goal in goals if goal is not None),
+        goals=tuple(goal.spec for goal in goals),
         problems=tuple(problems),
         notes=tuple(notes),
         nodes=None if tree is None else len(tree),
@@ -137,9 +204,9 @@ def make_plan(
         tuning_images=experiment.sizes[0],
         heldout_images=heldout,
         stages=stages,
-        power=tuple(power for goal in goals if goal is not None for power in analyse_power(goal, experiment.sizes[0])),
+        power=tuple(power for goal in goals for power in analyse_power(goal, experiment.sizes[0])),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
-        vlm_calls=images * calls,
+        vlm_calls=images * experiment.policy.calls,
         llm_calls=replies * proposals * len(names),
         # The runs that are tuned for a rating, and every template on the held-out images.
         judge_calls=len(judged) * (max(asked + drafts for _, asked in races) + heldout * (1 + len(names))),

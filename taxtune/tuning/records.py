@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
-from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
@@ -33,7 +32,6 @@ __all__ = [
     "Usage",
 ]
 
-T = TypeVar("T")
 State = Literal["complete", "failed", "void"]
 
 
@@ -65,25 +63,16 @@ class TemplateScores(HierarchicalScores):
     ranks: tuple[RankScores, ...] = field(default=(), repr=False)
     measures: dict[str, float] = field(default_factory=dict, hash=False)
 
-    def get(self, key: str) -> float:
-        """Returns a score by name: "hp", "ihr", or one of `measures`.
+    def as_row(self) -> dict[str, float]:
+        """Returns the scores that there are, by name: "hp", "ihr", and those of `measures`."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("n", "ranks", "measures")}
+        return {name: value for name, value in plain.items() if value is not None} | self.measures
 
-        Raises:
-            ValueError: If there is no such score.
-        """
-        value = self.measures.get(key, getattr(self, key, None))
-        if value is None:
+    def get(self, key: str) -> float:
+        """Returns a score by name; a `ValueError` if there is none."""
+        if (value := self.as_row().get(key)) is None:
             raise ValueError(f"the scores hold no {key!r}")
         return float(value)
-
-    def keys(self) -> tuple[str, ...]:
-        """Returns the names of the scores that there are."""
-        plain = (f.name for f in fields(self) if f.name not in ("n", "ranks", "measures"))
-        return (*(name for name in plain if getattr(self, name) is not None), *self.measures)
-
-    def as_row(self) -> dict[str, float]:
-        """Returns the scores that there are, by name."""
-        return {key: self.get(key) for key in self.keys()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +85,22 @@ class SampleResult:
         target: The target node's number.
         truth: Path of the target node, joined with "/".
         answer: What the model said; None where the call failed.
-        node: Number of the node the answer was put on; None where the call failed.
-        placement: Path of that node, joined with "/"; None where the call failed.
-        stage: The mapper's stage that decided; None where the call failed.
+        node: Number of the node the answer was put on. Like all scores it is None where the call failed, never 0.
+        placement: Path of that node, joined with "/".
+        stage: The mapper's stage that decided.
         confidence: How far the mapper's guess is to be believed, in [0, 1]; None where nothing was guessed.
-        hp: This example's hP in (0, 1]; None where the call failed, never 0.
-        hr: This example's hR in (0, 1]; None where the call failed, never 0.
+        hp: This example's hP in (0, 1].
+        hr: This example's hR in (0, 1].
         abstained: Whether the answer declines, denies or says nothing; it was put on the root.
         from_store: Whether the answer came from the answer store.
         failure: Why there is no answer, or None.
         unrated: Why a measure that the objective needs gives no value, or None.
         off_tree: Whether the answer asserts something the tree lacks. Its node is the root, and `hp` and `hr` are those
             of a child of the root that is never right, unless the run scores such answers as the root.
-        ihp: This example's information-weighted hP in [0, 1]; None where the call failed.
-        ihr: This example's information-weighted hR in [0, 1]; None where the call failed.
-        remaining_uncertainty: Bits of this example's truth that are not said; None where the call failed.
-        misinformation: Bits said of this example that are not true; None where the call failed.
+        ihp: This example's information-weighted hP in [0, 1].
+        ihr: This example's information-weighted hR in [0, 1].
+        remaining_uncertainty: Bits of this example's truth that are not said.
+        misinformation: Bits said of this example that are not true.
         measures: The value of each metric and measure by name; None where there is none, never 0.
         remarks: What a measure says of its value, by name: a judge's rationale.
         votes: The node of each answer where a policy takes several: the root for one off the tree, -1 for one that was
@@ -153,11 +142,11 @@ class ModelUsage:
     """Calls to one model.
 
     Attributes:
-        calls: Answers that it gave.
+        calls: Answers that it gave; in these, tokens were sent and written.
         from_store: Answers that were on disk.
-        prompt_tokens: Tokens sent in these calls.
-        completion_tokens: Tokens written in these calls.
-        cost_usd: Their price in US dollars, 0 for a model that runs here; None where no price is known.
+        prompt_tokens: Tokens sent.
+        completion_tokens: Tokens written.
+        cost_usd: Price of the calls in US dollars, 0 for a model that runs here; None where no price is known.
         faults: Calls that failed, those made again included, by the kind of fault ("rate_limit", ...).
     """
 
@@ -175,7 +164,16 @@ class ModelUsage:
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
         """Returns the sum; a cost that is unknown on either side counts as nothing there."""
-        return _added(self, other)
+        costs = [each for each in (self.cost_usd, other.cost_usd) if each is not None]
+        faults = Counter(self.faults) + Counter(other.faults)
+        return ModelUsage(
+            self.calls + other.calls,
+            self.from_store + other.from_store,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            sum(costs) if costs else None,
+            dict(sorted(faults.items(), key=lambda item: (-item[1], item[0]))),  # the most frequent kind first
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +181,11 @@ class Usage:
     """Calls to all models, and time.
 
     Attributes:
-        vlm: Calls to the vision-language model.
-        proposer: Calls to the proposer's model; its `calls` are templates, accepted or refused.
-        judge: Calls to the language models that rate answers.
+        vlm: The vision-language model.
+        proposer: The proposer's model; its `calls` are templates, accepted or refused.
+        judge: The language models that rate answers.
         seconds: Wall-clock seconds.
         tried: Images that drafts were tried on, besides those of the template that became of one.
-        batches: How many answers of a model on this machine were computed in batches of each size.
     """
 
     vlm: ModelUsage = field(default_factory=ModelUsage)
@@ -196,11 +193,10 @@ class Usage:
     judge: ModelUsage = field(default_factory=ModelUsage)
     seconds: float = 0.0
     tried: int = 0
-    batches: dict[str, int] = field(default_factory=dict, hash=False)
 
     def __add__(self, other: Usage) -> Usage:
-        """Returns the sum; a cost that is unknown on either side counts as nothing there."""
-        return _added(self, other)
+        """Returns the sum; see `ModelUsage`."""
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     @property
     def cost_usd(self) -> float | None:
@@ -209,32 +205,15 @@ class Usage:
         return sum(known) if known else None
 
     def new(self) -> Usage:
-        """Returns the usage without answers from the store."""
-        return replace(self, vlm=replace(self.vlm, from_store=0), judge=replace(self.judge, from_store=0))
-
-
-def _added(one: T, other: T) -> T:
-    total: dict[str, Any] = {}
-    for each in fields(one):  # type: ignore[arg-type]
-        a, b = getattr(one, each.name), getattr(other, each.name)
-        if isinstance(a, dict):  # counts, the most frequent kind first
-            counts = Counter(a) + Counter(b)
-            total[each.name] = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-        else:
-            total[each.name] = b if a is None else a if b is None else a + b
-    return type(one)(**total)
+        """Returns the usage without answers from the store and without time."""
+        return replace(self, vlm=replace(self.vlm, from_store=0), judge=replace(self.judge, from_store=0), seconds=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a proposer's model did in a turn of its conversation: it called a tool, or wrote text.
+    """A turn of a proposer's model: a tool with its arguments and result, or without a tool the text that it wrote.
 
-    Attributes:
-        tool: The tool; None where the model wrote text.
-        arguments: The arguments as the model wrote them, or its text; long ones are cut.
-        result: What it was told; long results are cut.
-        prompt_tokens: Tokens that it read, with the first call of those that it made at once; 0 with the others.
-        completion_tokens: Tokens that it wrote, likewise.
+    Long texts are cut. Tokens are counted with the first of several calls that it made at once.
     """
 
     tool: str | None
@@ -260,7 +239,6 @@ class IterationRecord:
         rejected: Templates that were proposed and refused, each with the reason.
         rows: One row per image, in the order of the split.
         usage: Calls, tokens, cost and seconds.
-        race: What of `usage` the race took.
         trace: What the proposer's model did and said, turn by turn; empty for proposers without a model.
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
@@ -278,7 +256,6 @@ class IterationRecord:
     rejected: tuple[tuple[str, str], ...] = ()
     rows: tuple[SampleResult, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage)
-    race: Usage = field(default_factory=Usage, repr=False)
     trace: tuple[Turn, ...] = field(default=(), repr=False)
     out_of_reach: bool = False
     policy: dict[str, Any] = field(default_factory=dict)
@@ -292,15 +269,10 @@ class IterationRecord:
 
 @dataclass(frozen=True, slots=True)
 class Finalist:
-    """A template of the last round, as the choice of the winner sees it.
+    """A template of the last round, as the choice of the winner sees it, and whether it reached every constraint.
 
-    Attributes:
-        iteration: Its iteration.
-        estimate: What is believed of the objective's aim, larger is better: its mean on the tuning images, shrunk.
-        low: One-sided lower bound of it.
-        bounds: What it is taken to reach in the measure of each constraint: a one-sided lower bound at the constraint's
-            confidence, or, where it has none, the mean.
-        reached: Whether it reaches every constraint.
+    `estimate` is its mean of the objective's aim, shrunk, larger is better; `low` is a one-sided lower bound of it, as
+    are `bounds` of each constraint's measure, at its confidence; where that has none, the mean.
     """
 
     iteration: int
@@ -342,7 +314,7 @@ class HeldoutResult:
         template: The Jinja source.
         scores: Scores over the images that were answered, and rated where there is a judge, for *all* templates.
         intervals: Bootstrap intervals of the scores, by name.
-        rows: One row per image.
+        rows: All images, in their order.
         off_tree_as: How answers off the tree were scored: "child" (of the root, never right) or "root".
         ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
         usage: Calls, tokens, cost and seconds.
@@ -362,13 +334,7 @@ class HeldoutResult:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One template against another on the same held-out images.
-
-    Attributes:
-        name: The template that is compared.
-        other: The template that it is compared with.
-        metrics: Paired differences `name` minus `other`, by metric.
-    """
+    """One template against another on the same held-out images: paired differences `name` minus `other`, by metric."""
 
     name: str
     other: str
@@ -386,7 +352,7 @@ class Provenance:
 
     Attributes:
         facts: Groups of facts ("Model", "Data", ...), each by name.
-        recipe: The settings in full, with every default, as YAML; None where they are not known.
+        recipe: The settings in full, with every default, as YAML.
         command: The command that runs it again, given that recipe; None where none does.
         images: Image files by example id.
         source: The recipe's file, whose folder its paths start at; None where there is none.
@@ -423,17 +389,14 @@ class _Result:
 
     def __repr__(self) -> str:
         """Returns the result in a line: the records that it holds would fill pages."""
-        scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout) or "not finished"
+        scores = ", ".join(f"{held.name} {held.scores.hp:.3f}" for held in self.heldout)
         return f"{type(self).__name__}({self.name!r}, held-out hP: {scores}, folder={self.folder!r})"
-
-    @property
-    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
-        return self.heldout
 
     @property
     def usage(self) -> Usage:
         """The calls to each model, in all runs of a comparison, their cost and the time."""
-        total = sum((each.usage for each in self._asked), Usage())
+        iterations, runs = getattr(self, "iterations", ()), getattr(self, "runs", ())
+        total = sum((each.usage for each in runs or (*iterations, *self.heldout)), Usage())
         return total if self.seconds is None else replace(total, seconds=self.seconds)
 
     @property
@@ -449,7 +412,7 @@ class _Result:
 
     @property
     def contenders(self) -> tuple[str, ...]:
-        """The names of the held-out results that are no baseline: winners, templates that were given, a front."""
+        """The names of the held-out results that are no baseline."""
         return tuple(held.name for held in self.heldout if held.name != "baseline")
 
     @property
@@ -457,31 +420,27 @@ class _Result:
         """The baseline on the held-out images; None where there are no held-out results."""
         return next((held for held in self.heldout if held.name == "baseline"), None)
 
-    def _held(self, name: str) -> HeldoutResult:
-        for held in self.heldout:
-            if held.name == name:
-                return held
-        raise DataError(
-            "There are no held-out answers with this name.",
-            file=self.folder,
-            value=name,
-            remedy=f"There are {', '.join(held.name for held in self.heldout) or 'none yet: the run is not finished'}.",
-        )
-
-    def answers(self, which: str) -> DataFrame:
-        """Returns the answers about each held-out image, with placement and scores.
+    def answers(self, which: str | int = "winner") -> DataFrame:
+        """Returns the answers about each image, with placement and scores.
 
         Args:
-            which: "baseline", "winner", the name of a comparison's objective or of a template.
+            which: "baseline", "winner", the name of a comparison's objective or of a template, for the held-out images;
+                of a tuning run also the number of an iteration, for the tuning images.
 
         Returns:
             One row per image: the fields of `SampleResult`, and one column per metric. Values that a failed call lacks
             are missing, never 0.
-
-        Raises:
-            DataError: If there are no such answers.
         """
-        return _frame(self._held(which).rows)
+        import pandas as pd
+
+        known: dict[str | int, Sequence[SampleResult]] = {held.name: held.rows for held in self.heldout}
+        known |= {record.iteration: record.rows for record in getattr(self, "iterations", ())}
+        if which not in known:
+            remedy = f"There are {', '.join(map(str, known))}."
+            raise DataError("There are no answers with this name.", file=self.folder, value=which, remedy=remedy)
+        frame = pd.DataFrame(map(asdict, known[which]), columns=[f.name for f in fields(SampleResult)])
+        measures, remarks = (pd.DataFrame([*frame.pop(key)], frame.index) for key in ("measures", "remarks"))
+        return frame.assign(**measures, **remarks.add_suffix("_remark"))
 
     def heldout_frame(self) -> DataFrame:
         """Returns the held-out scores: one row per template, with columns SCORE, `SCORE_low`, `SCORE_high`."""
@@ -489,35 +448,21 @@ class _Result:
 
         rows: list[dict[str, Any]] = []
         for held in self.heldout:
-            row: dict[str, Any] = {"name": held.name, "images": held.scores.n}
-            for key, value in held.scores.as_row().items():
-                row[key] = value
-                if (ends := held.intervals.get(key)) is not None:
-                    row |= {f"{key}_low": ends.low, f"{key}_high": ends.high}
+            ends = {f"{k}_{end}": getattr(held.intervals[k], end) for k in held.intervals for end in ("low", "high")}
+            row = {"name": held.name, "images": held.scores.n, **held.scores.as_row(), **ends}
             rows.append({**row, "template": held.template})
         return pd.DataFrame(rows)
 
-    def _repr_html_(self) -> str:
-        """Shows the held-out scores with their 95 % intervals in a notebook: one row per score."""
-        import pandas as pd
-
-        columns = {
-            held.name: {
-                metric_name(key): f"{ends.estimate:.3f} ({ends.low:.3f} to {ends.high:.3f})"
-                for key, ends in held.intervals.items()
-            }
-            for held in self.heldout
-        }
-        images = f"{self.heldout[0].scores.n:,} held-out images" if self.heldout else "not finished"
-        return f"<p>{images}; scores with 95 % intervals</p>{pd.DataFrame(columns).to_html()}"
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the result as plain values, as `result.json` has it."""
+        data = asdict(self) | {"usage": asdict(self.usage)}
+        del data["provenance"]
+        return data
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TuneResult(_Result):
-    """A tuning run; one that was stopped before its end, read by `taxtune.load_run`, has no held-out results yet.
-
-    The attributes not listed here are `name`, `folder`, `where`, `provenance`, `seconds`, and `heldout` and
-    `differences`: baseline and winner on the held-out split, with their paired differences.
+    """A tuning run, with `name`, `folder`, `where`, `provenance`, `seconds`, and `heldout` and `differences`.
 
     Attributes:
         objective: The objective's name, such as "hp".
@@ -527,8 +472,8 @@ class TuneResult(_Result):
         winner: Number of the winning iteration.
         iterations: Every iteration, the baseline first.
         pareto: Numbers of the iterations that no other beats in both hP and hR.
-        selection: How the winner was chosen; None of a run that is not finished.
-        spec: What was tuned for; None of a run that is not finished.
+        selection: How the winner was chosen.
+        spec: What was tuned for.
     """
 
     objective: str
@@ -542,13 +487,9 @@ class TuneResult(_Result):
     spec: ObjectiveSpec | None = None
 
     @property
-    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
-        return (*self.iterations, *self.heldout)
-
-    @property
     def heldout_winner(self) -> HeldoutResult:
-        """The winner on the held-out images, of a run that is finished."""
-        return self._held("winner")
+        """The winner on the held-out images."""
+        return next(held for held in self.heldout if held.name == "winner")
 
     @property
     def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
@@ -568,8 +509,7 @@ class TuneResult(_Result):
     @property
     def bounds(self) -> dict[str, float]:
         """The smallest mean that each constraint accepts, by measure."""
-        scores = self.baseline.scores if self.iterations else None
-        return {held.measure: held.bound(scores) for held in self.constraints}
+        return {held.measure: held.bound(self.baseline.scores) for held in self.constraints}
 
     def to_frame(self) -> DataFrame:
         """Returns the iterations: a row each, with state, value, scores on the tuning split, seconds and template."""
@@ -591,36 +531,13 @@ class TuneResult(_Result):
             for record in self.iterations
         )
 
-    def answers(self, which: str | int = "winner") -> DataFrame:
-        """Returns the answers about each image: held-out ones by a template's name, tuning ones by an iteration.
-
-        Raises:
-            DataError: If there are no such answers.
-        """
-        if isinstance(which, str):
-            return super().answers(which)
-        for record in self.iterations:
-            if record.iteration == which:
-                return _frame(record.rows)
-        raise DataError(
-            "The iteration does not exist.", file=self.folder, value=which, remedy=f"There are {len(self.iterations)}."
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the result as plain values, as `result.json` has it."""
-        data = asdict(self) | {"usage": asdict(self.usage)}
-        del data["provenance"]
-        return data
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ComparisonResult(_Result):
     """Templates compared on the same held-out images: winners of runs with different objectives, or given ones.
 
-    The other attributes are those of `TuneResult`; `heldout` has the baseline and each run's winner.
-
-    Attributes:
-        runs: One tuning run an objective, in the order asked for; none where given templates are evaluated.
+    Its `runs` are a tuning run for each objective, none where given templates are evaluated. The other attributes are
+    those of `TuneResult`; `heldout` has the baseline and each run's winner.
     """
 
     runs: tuple[TuneResult, ...]
@@ -630,29 +547,13 @@ class ComparisonResult(_Result):
         """The runs, each with its winner's name among the held-out results."""
         return tuple((run.objective, run) for run in self.runs)
 
-    @property
-    def _asked(self) -> Sequence[IterationRecord | HeldoutResult | TuneResult]:
-        return self.runs or self.heldout
-
     def to_frame(self) -> DataFrame:
         """Returns the held-out scores with their intervals: one row per template."""
         return self.heldout_frame()
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
-        data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("provenance", "runs")}
-        data |= {key: [asdict(each) for each in data[key]] for key in ("heldout", "differences")}
-        data["runs"] = [run.as_dict() for run in self.runs]
-        return data | {"usage": asdict(self.usage)}
-
-
-def _frame(rows: Sequence[SampleResult]) -> DataFrame:
-    import pandas as pd
-
-    data = []
-    for row in rows:
-        plain = asdict(row)
-        measures, remarks = plain.pop("measures"), plain.pop("remarks")
-        data.append({**plain, **measures, **{f"{key}_remark": text for key, text in remarks.items()}})
-    columns = [f.name for f in fields(SampleResult) if f.name not in ("measures", "remarks")]
-    return pd.DataFrame(data, columns=None if data else columns)
+        return _Result.as_dict(replace(self, runs=())) | {
+            "runs": [run.as_dict() for run in self.runs],
+            "usage": asdict(self.usage),
+        }

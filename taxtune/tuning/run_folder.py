@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from taxtune.atomic import write_json, write_text
 from taxtune.errors import DataError, RecipeError, ResumeError
 from taxtune.recipe import Recipe
 from taxtune.recipe_file import load_yaml
-from taxtune.tuning.history import best, check_unused, read_attributes, read_records
-from taxtune.tuning.objective import Constraint
+from taxtune.tuning.history import check_unused, is_begun
 from taxtune.tuning.records import ComparisonResult, Provenance, TuneResult
 from taxtune.untrusted import redact
 
@@ -26,90 +26,86 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STAND_INS",
-    "Kind",
     "answers_of",
     "as_texts",
-    "check_folder_is_for",
-    "check_unused",
+    "check_run_folder",
+    "complete_result",
     "default_folder",
     "describe",
     "files_shown",
     "finished_run",
-    "group_identity",
+    "identity_of",
+    "mark_complete",
     "read_result",
     "recipe_of",
     "write_result",
 ]
 
-Kind = Literal["tune", "compare"]
-
-_HISTORY = ("history.db", "history.json", "history.jsonl")
-_KINDS = {"tune": "a tuning run", "compare": "a comparison"}
+_RUN_FILES = ("history.jsonl", "result.json")  # which a run has once an iteration is finished
+_COMPLETE = "complete.json"
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 
+# Settings that a resumed run may change: they alter how the work is done, or how much of it, but not the result; and
+# `max_missing`, `max_off_tree` and `proposer.max_tokens`, since a run that stops for one says to raise it.
+_FREE = (
+    "budget.",
+    "description",
+    "effort",
+    "execution.",
+    "iterations",
+    "judge",  # what of it can change a rating is in the identity of a run that asks it
+    "max_missing",
+    "max_off_tree",
+    "policy.",  # what of it can change a place is in the policy's identity and the model's
+    "objective.kind",  # a comparison runs a recipe with several; each run's own kind is in the identity
+    "proposer.max_tokens",
+    "seed",  # the part that counts is added
+    "tracking.",
+    "vlm.batch_size",
+    "vlm.concurrency",
+    "vlm.max_retries",
+)
 #: Stand-ins for groups of a recipe that objects replace, or that are not needed: a recipe has to have them.
 STAND_INS: Mapping[str, Mapping[str, Any]] = {
     "taxonomy": {"path": "builtin:fieldguide"},
     "data": {"kind": "fieldguide"},
     "vlm": {"kind": "local", "model": "given in Python"},
 }
-#: How messages call the groups that may have been given in Python.
-_GIVEN = {"vlm": "asked a model", "taxonomy": "used a label tree", "mapper": "placed answers with a mapper"}
-
-
-# -- one folder, one run -----------------------------------------------------------------------------------------------
 
 
 def default_folder(name: str, kind: str) -> Path:
-    """Returns the folder for a recipe where none is given: "runs/birds", or "runs/birds-compare" for a comparison.
-
-    Evaluations of templates share the folder of a tuning run, since they are in its sub-folder `evaluated`.
-    """
+    """Returns the folder for a recipe where none is given: "runs/birds", or "runs/birds-compare" for a comparison."""
     return Path("runs") / (f"{name}-{kind}" if kind == "compare" else name)
 
 
-def check_folder_is_for(kind: Kind, folder: Path, objectives: Sequence[str] = ()) -> None:
-    """Checks that a folder holds nothing of another kind, and of a comparison no objectives that are left out now.
+def check_run_folder(folder: Path, objectives: Sequence[str] = (), *, resume: bool = False) -> None:
+    """Raises a `ResumeError` if results in a folder would be overwritten by a run, or a comparison of objectives.
 
-    Args:
-        kind: What is to be written there.
-        folder: The folder, which need not exist.
-        objectives: Those of a comparison.
-
-    Raises:
-        ResumeError: If it does; its results would be overwritten.
+    With `resume` they are if they are of another kind, or of a comparison with objectives that are left out now.
     """
-    held, runs = _held(folder)
-    others = [name for name in runs if name not in objectives]
-    if held not in (None, kind):
+    held, runs = None, list[str]()
+    with suppress(OSError, ValueError):  # what is wrong with the folder is told when it is written to
+        runs = sorted({file.parent.name for name in _RUN_FILES for file in folder.glob(f"*/{name}")})
+        # A folder of runs that have nothing to do with each other has no answers of its own.
+        if runs and (folder / "answers.db").exists() and not is_begun(folder):
+            held = "a comparison"
+        elif any((folder / name).exists() for name in _RUN_FILES):
+            held = "a tuning run"
+    wanted, kind = ("a comparison", "compare") if objectives else ("a tuning run", "tune")
+    if held not in (None, wanted):
         raise ResumeError(
-            f"The folder {str(folder)!r} already holds {_KINDS[str(held)]}, whose results would be overwritten.",
+            f"The folder {str(folder)!r} already holds {held}, whose results would be overwritten.",
             remedy=f"Choose another folder: `--out {folder}-{kind}`, in Python `out=`.",
         )
-    if held == "compare" and others:
+    if objectives and held and (others := [name for name in runs if name not in objectives]):
         raise ResumeError(
             f"The folder {str(folder)!r} already holds a comparison of {' and '.join(runs)}, whose results would be "
             "overwritten.",
             remedy=f"Name {' and '.join(others)} as well and continue it (`--resume`, in Python `resume=True`), or "
             "choose another folder (`--out`, `out=`).",
         )
-
-
-def _held(folder: Path) -> tuple[Kind | None, list[str]]:
-    """Returns the kind of a folder, and the names of the runs in it."""
-    with suppress(OSError, ValueError):  # what is wrong with the folder is told when it is written to
-        if any((folder / name).exists() for name in _HISTORY):
-            return "tune", []
-        runs = sorted({file.parent.name for name in _HISTORY for file in folder.glob(f"*/{name}")})
-        keys: set[str] = set()
-        with suppress(OSError, ValueError, TypeError):
-            keys = set(json.loads((folder / "result.json").read_text(encoding="utf-8")))
-        # A folder of runs that have nothing to do with each other has no answers of its own.
-        if "runs" in keys or (runs and (folder / "answers.db").exists()):
-            return "compare", runs
-        if keys:
-            return "tune", []
-    return None, []
+    for run in () if resume else [folder / name for name in objectives] or [folder]:
+        check_unused(run)
 
 
 def answers_of(folder: Path) -> Path:
@@ -118,21 +114,41 @@ def answers_of(folder: Path) -> Path:
     return shared if shared.exists() and not own.exists() else own
 
 
-def group_identity(name: str, folder: Path, runs: Sequence[Path]) -> str:
-    """Returns the identity of a comparison in a record, the same after its folder was moved.
-
-    Args:
-        name: Name of the comparison.
-        folder: Its folder.
-        runs: The folders of its runs; what is noted there counts.
-    """
-    for run in runs:
-        if (known := read_attributes(run).get("note:group")) is not None:
-            return str(known)
-    return f"{name}-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]}"
-
-
-# -- written -----------------------------------------------------------------------------------------------------------
+def identity_of(experiment: Experiment) -> dict[str, Any]:
+    """Returns the settings of an experiment that must stay the same for a run to be resumed, by dotted key."""
+    recipe, objective, splits, tree = experiment.recipe, experiment.objective, experiment.splits, experiment.taxonomy
+    fixed = {
+        key: value
+        for key, value in recipe.flat().items()
+        if not key.startswith(_FREE) and key.split(".")[0] not in experiment.given
+    }
+    named: dict[str, Mapping[str, Any]] = {
+        "recipe": fixed | {"seed": recipe.seed},
+        "vlm": experiment.vlm.identity,
+        "mapper": experiment.mapper.identity(),
+        "proposer": experiment.proposer.identity(),
+        "policy": experiment.policy.identity(),
+    }
+    # A judge is known by the name that recipes have for it.
+    named |= {
+        "judge" if name in objective.needs else f"metrics.{name}": metric.identity()
+        for name, metric in experiment.metrics.items()
+    }
+    contents: dict[str, object] = {
+        "taxonomy": [tree.labels, tree.parents.tolist(), [tree.names(v)[1:] for v in range(len(tree))]],
+        "tuning images": [(example.sha256, example.target) for example in splits.tuning],
+        "held-out images": [(example.sha256, example.target) for example in splits.heldout],
+    }
+    if recipe.taxonomy.frequencies is not None:  # else they follow from the leaves of the taxonomy
+        contents["weights"] = experiment.weights.weight.tolist()
+    root = experiment.part and "/".join(experiment.full_taxonomy.path(experiment.part.root))
+    return {
+        **{f"{group}.{key}": value for group, values in named.items() for key, value in values.items()},
+        **({} if root is None else {"domain root": root}),
+        "objective": objective.name,
+        **objective.identity(),
+        **{key: hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] for key, content in contents.items()},
+    }
 
 
 def files_shown(folder: Path) -> dict[str, str]:
@@ -141,11 +157,7 @@ def files_shown(folder: Path) -> dict[str, str]:
 
 
 def write_result(result: TuneResult | ComparisonResult) -> None:
-    """Writes the winning prompts with their templates, `result.json` and `provenance.json`.
-
-    Raises:
-        TaxtuneError: If a file cannot be written.
-    """
+    """Writes the winning prompts with their templates, `result.json` and `provenance.json`."""
     folder = Path(result.folder)
     for name, run in result.named_runs:
         stem = "winner" if isinstance(result, TuneResult) else f"winner-{name}"
@@ -156,15 +168,10 @@ def write_result(result: TuneResult | ComparisonResult) -> None:
 
 
 def describe(experiment: Experiment, command: str | None) -> Provenance:
-    """Returns the provenance of an experiment.
-
-    Args:
-        experiment: What was tuned.
-        command: The command that runs it again.
-    """
+    """Returns the provenance of an experiment, with the command that runs it again."""
     import yaml
 
-    splits, settings = experiment.splits, experiment.settings
+    recipe, splits, settings = experiment.recipe, experiment.splits, experiment.settings
     data = settings.get("data", {})
     tree = settings.get("taxonomy", {}).get("path", experiment.full_taxonomy.source)
     part = "" if experiment.part is None else f", restricted to {experiment.part.label}"
@@ -182,15 +189,14 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
                 "images": f"{len(splits.tuning)} tuning, {len(splits.heldout)} held-out, disjoint by content",
                 "taxonomy": f"{tree}, {len(experiment.taxonomy):,} nodes{part}",
                 "domain": experiment.taxonomy.labels[experiment.domain],
-                "seed": experiment.seed,
+                "seed": recipe.seed,
             }
         ),
         "Software": {"Python": platform.python_version(), **versions},
     }
     text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
     images = {example.id: str(example.image) for example in (*splits.tuning, *splits.heldout)}
-    source = None if experiment.source is None else str(experiment.source)
-    return Provenance(facts, redact(text), command, images, source)
+    return Provenance(facts, redact(text), command, images, None if recipe.source is None else str(recipe.source))
 
 
 def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
@@ -198,25 +204,58 @@ def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {key.replace("_", " "): redact(str(value)) for key, value in values.items() if value not in (None, "")}
 
 
-# -- read back ---------------------------------------------------------------------------------------------------------
+def mark_complete(recipe: Recipe, result: TuneResult | ComparisonResult) -> None:
+    """Notes that a run or comparison of a recipe is reported and recorded, and lacks no answer to a held-out image."""
+    missing = any(row.missing for held in result.heldout for row in held.rows)
+    if not missing and not os.environ.get("MLFLOW_TRACKING_URI"):  # a store elsewhere may lose its record
+        objectives = [run.objective for run in getattr(result, "runs", ())]
+        write_json(Path(result.folder) / _COMPLETE, _state(recipe, Path(result.folder), objectives))
+
+
+def complete_result(
+    recipe: Recipe, folder: Path, objectives: Sequence[str] = ()
+) -> TuneResult | ComparisonResult | None:
+    """Returns the result of a folder that was marked as complete; None where anything may be missing or have changed.
+
+    Nothing is missing where the version of taxtune and the recipe are the same, the files of the folder have their
+    sizes, and neither the label tree nor the list of images is newer.
+    """
+    file, tree = folder / _COMPLETE, recipe.taxonomy.path
+    try:
+        mark, now = _json(file), _state(recipe, folder, objectives)
+        inputs = [recipe.path(path) for path in (tree, getattr(recipe.data, "path", tree))]
+        newer = any(path.exists() and path.stat().st_mtime > file.stat().st_mtime for path in inputs)
+        lost = mark["files"].items() - now["files"].items()
+        if newer or lost or mark["made"] != now["made"] or os.environ.get("MLFLOW_TRACKING_URI"):
+            return None
+        return read_result(folder)
+    except (OSError, KeyError, DataError):
+        return None
+
+
+def _state(recipe: Recipe, folder: Path, objectives: Sequence[str]) -> dict[str, dict[str, Any]]:
+    made = {"taxtune": version("taxtune"), "source": str(recipe.source), "objectives": list(objectives)}
+    passing = ("-wal", "-shm", ".lock", _COMPLETE)  # the first two come and go with an open database
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(passing)]
+    return {
+        "made": made | {"recipe": redact(json.dumps(recipe.settings()))},
+        "files": {str(path.relative_to(folder)): path.stat().st_size for path in files},
+    }
 
 
 def read_result(folder: str | Path) -> TuneResult | ComparisonResult:
     """Reads a run or a comparison back from its folder.
 
-    Args:
-        folder: The folder of a tuning run, finished or not, or of a comparison.
-
-    Returns:
-        The result. A run that is not finished has the iterations that are done and no held-out results.
-
     Raises:
-        DataError: If there is no run in the folder, or its files cannot be read.
+        DataError: If there is no finished run in the folder, or its files cannot be read.
     """
     folder = Path(folder)
     file = folder / "result.json"
     if not file.exists():
-        return _unfinished(folder)
+        if is_begun(folder):
+            raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
+        remedy = "Give the folder used as --out for `taxtune tune` or `taxtune compare`."
+        raise DataError("The folder does not contain a tuning run.", file=folder, remedy=remedy)
     try:
         return _result(_json(file), folder)
     except (KeyError, TypeError, ValueError) as error:
@@ -241,30 +280,6 @@ def _result(data: dict[str, Any], folder: Path) -> TuneResult | ComparisonResult
     return replace(comparison, runs=tuple(run for run in made if isinstance(run, TuneResult)))
 
 
-def _unfinished(folder: Path) -> TuneResult:
-    if not (folder / "history.jsonl").exists():
-        raise DataError(
-            "The folder does not contain a tuning run.",
-            file=folder,
-            remedy="Give the folder used as --out for `taxtune tune` or `taxtune compare`.",
-        )
-    known, records = read_attributes(folder), read_records(folder)
-    winner = best(records)
-    return TuneResult(
-        name=str(known.get("recipe.name", folder.name)),
-        objective=str(known.get("objective", "hp")),
-        constraints=tuple(Constraint(**held) for held in known.get("note:constraints", ())),
-        trivial_hp=float("nan"),
-        trivial_hr=float("nan"),
-        winner=0 if winner is None else winner.iteration,
-        iterations=tuple(records),
-        pareto=(),
-        heldout=(),
-        differences=(),
-        folder=str(folder),
-    )
-
-
 def _json(file: Path) -> dict[str, Any]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
@@ -276,65 +291,46 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def finished_run(folder: Path) -> TuneResult:
-    """Returns the run of a folder.
-
-    Raises:
-        DataError: If the folder holds no finished run, or several.
-    """
+    """Returns the run of a folder; a `DataError` if it holds no finished run, or several."""
     result = read_result(folder)
     if not isinstance(result, TuneResult):
         names = " or ".join(run.folder for run in result.runs) or "the folder of a tuning run"
         raise DataError("The folder does not hold one tuning run.", file=folder, remedy=f"Give {names}.")
-    if not result.heldout:
-        raise DataError("The run is not finished.", file=folder, remedy="Finish it with --resume first.")
     return result
 
 
 def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     """Returns the recipe that a run was made with, as its record has it; nothing of it is to be proposed again.
 
-    Args:
-        result: The run.
-        given: Groups of the recipe that an object replaces ("vlm", "taxonomy", "mapper"), or that are not needed
-            ("data", ...).
+    Groups that an object replaces again ("vlm", "taxonomy", "mapper"), or that are not needed ("data"), are `given`.
 
     Raises:
-        RecipeError: If the run does not know its recipe, or was made with an object given in Python and there is none.
+        RecipeError: If the record cannot be read, or the run was made with an object given in Python and there is none.
     """
-    import yaml
     from pydantic import ValidationError
+    from yaml import YAMLError
 
-    text, source, folder = result.provenance.recipe, result.provenance.source, Path(result.folder)
-    remedy = "Give the recipe (recipe=, or --recipe)."
-    if text is None or (source is None and "data" not in given):
-        raise RecipeError(
-            "The run does not tell which recipe it was made with.",
-            file=folder,
-            remedy="Give the recipe (recipe=, or --recipe), and a model of your own as vlm= in Python.",
-        )
-    record = folder / "provenance.json"
+    file, source = Path(result.folder) / "provenance.json", result.provenance.source
     try:
-        data: dict[str, Any] = {**load_yaml(text)}
-    except (yaml.YAMLError, RecursionError, TypeError) as error:
-        raise RecipeError(f"The run's recipe cannot be read: {error}", file=record, remedy=remedy) from error
-    for group, did in _GIVEN.items():
-        missing = group in STAND_INS and group not in data
-        if (missing or data.get(group, {}).get("kind") == "python") and group not in given:
+        data = dict(load_yaml(result.provenance.recipe or ""))
+        python = {group for group, held in data.items() if isinstance(held, dict) and held.get("kind") == "python"}
+        for group in sorted(python & {"vlm", "taxonomy", "data", "mapper"} - set(given)):
             raise RecipeError(
-                f"The run {did} that was given in Python.", file=folder, remedy=f"Give the same {group} in Python."
+                f"The run's {group} was given in Python.",
+                file=file,
+                remedy=f"Give the same {group} in Python, or the recipe (recipe=, or --recipe).",
             )
-    for group in (*given, "proposer", "policy"):
-        if group in data and data[group] is not None and data[group].get("kind", group) != "python":
-            continue
-        # What a recipe says of the part of a tree holds for a tree in its place, too.
-        kept = {key: value for key, value in (data.pop(group, None) or {}).items() if key in ("root", "domain")}
-        if group in STAND_INS:
-            data[group] = {**STAND_INS[group], **kept}
-    if source is None:  # made in Python: names and objectives are free there
-        data = {key: value for key, value in data.items() if key != "objective"} | {"name": "run"}
-    try:
+        for group in python | {"proposer", "objective"}:
+            held = data.pop(group, None) or {}
+            # What a recipe says of the part of a tree holds for a tree in its place, too.
+            kept = {key: value for key, value in held.items() if key in ("root", "domain")}
+            data |= {group: {**STAND_INS[group], **kept}} if group in STAND_INS else {}
         return Recipe.model_validate(data).from_file(None if source is None else Path(source))
-    except ValidationError as error:
-        first = error.errors()[0]
-        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise RecipeError(f"The run's recipe cannot be used: {what}.", file=record, remedy=remedy) from error
+    except (YAMLError, RecursionError, TypeError, ValueError) as error:
+        problem = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise RecipeError(
+            f"The run's recipe cannot be used: {problem}", file=file, remedy="Give the recipe (recipe=, or --recipe)."
+        ) from error

@@ -404,7 +404,7 @@ MEANS = (
 
 
 def _means_of(scores: TemplateScores) -> list[str]:
-    return [key for key in scores.keys() if key in MEANS or key in scores.measures]  # noqa: SIM118 - no mapping
+    return [key for key in scores.as_row() if key in MEANS or key in scores.measures]
 
 
 def _with_means(scores: TemplateScores, means: Mapping[str, float]) -> TemplateScores:

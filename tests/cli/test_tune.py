@@ -77,7 +77,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
     """The history without what depends on the clock and on what the store already knew."""
     records = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     for record in records:
-        del record["usage"], record["race"]
+        del record["usage"]
         for row in record["rows"]:
             del row["from_store"]
     return records

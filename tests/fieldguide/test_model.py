@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from fieldguide.draw import make_dataset
 from fieldguide.measure import PROMPTS, Row, measure
 from fieldguide.phrasing import held_out_prompts, load_phrasings
-from taxtune.fieldguide import MODEL_FOLDER
 
 
 @pytest.fixture(scope="module")
@@ -29,24 +27,6 @@ def held_out(birds: Path) -> dict[str, Row]:
 @pytest.fixture(scope="module")
 def rows(birds: Path) -> dict[str, Row]:
     return {row.kind: row for row in measure(birds, PROMPTS)}
-
-
-def test_the_model_is_small_and_complete() -> None:
-    files = {file.name: file.stat().st_size for file in MODEL_FOLDER.iterdir()}
-    assert sum(files.values()) <= 8_000_000
-    assert {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"} <= files.keys()
-    assert {"tokenizer_config.json", "processor_config.json", "chat_template.jinja"} <= files.keys()
-    config = json.loads((MODEL_FOLDER / "config.json").read_text(encoding="utf-8"))
-    assert config["architectures"] == ["MllamaForConditionalGeneration"]
-
-
-def test_every_gate_is_open() -> None:
-    from safetensors import safe_open
-
-    with safe_open(MODEL_FOLDER / "model.safetensors", "np") as weights:
-        gates = {name: float(weights.get_tensor(name)[0]) for name in weights.keys() if name.endswith("_gate")}  # noqa: SIM118
-    assert len(gates) == 4
-    assert all(abs(gate) > 0.05 for gate in gates.values()), gates
 
 
 def test_the_answers_depend_on_the_image(rows: dict[str, Row]) -> None:

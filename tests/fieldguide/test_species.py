@@ -2,27 +2,9 @@ from __future__ import annotations
 
 import csv
 
-from fieldguide.silhouettes import SHAPES
-from fieldguide.species import all_species, families, orders, taxonomy_rows
+from fieldguide.species import all_species, taxonomy_rows
 from taxtune.fieldguide import TAXONOMY_FILE
 from taxtune.taxonomy import check_taxonomy, read_taxonomy
-
-
-def test_names_are_unique() -> None:
-    names = [name for bird in all_species() for name in (bird.label, *bird.names)]
-    names += [name for group in (*orders().values(), *families().values()) for name in (group.label, *group.names)]
-    assert len({name.casefold() for name in names}) == len(names)
-
-
-def test_every_species_is_complete_and_no_two_of_a_family_look_alike() -> None:
-    parts = {"crown", "back", "breast", "wing", "beak", "face", "throat", "belly", "tail", "legs"}
-    looks = set()
-    for bird in all_species():
-        assert len(bird.label.split()) == 2, bird.label
-        assert bird.shape in SHAPES
-        assert parts <= bird.paint.keys()
-        looks.add((bird.family, tuple(sorted(bird.paint.items())), tuple(sorted(bird.marks.items()))))
-    assert len(looks) == len(all_species())
 
 
 def test_the_taxonomy_file_is_the_table() -> None:

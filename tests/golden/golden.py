@@ -23,7 +23,7 @@ __all__ = ["Golden"]
 #: The files of a run that are compared. Not pictures, databases and HTML pages; nor Markdown, which repeats the CSV.
 HELD = (".csv", ".j2", ".json", ".jsonl", ".ttl")
 #: What MLflow keeps under ids that it draws at random, a run's notes, which name one, and a hash of its folder's path.
-NOT_HELD = frozenset({"mlartifacts", "history.json"})
+NOT_HELD = frozenset({"mlartifacts"})
 #: How long something took, and the versions of what is installed.
 OF_THE_MACHINE = ("seconds", "time", "Software", "transformers")
 PACKAGE = Path(taxtune.__file__).parent

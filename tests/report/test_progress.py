@@ -72,7 +72,6 @@ def follow(terminal: Terminal, clock: Clock, look: Callable[[], None] = lambda: 
             with track("asking", 20, done=5, stored=5) as task:
                 clock.now += 10
                 task.advance(15)
-                shown.on_answers(20, 5)
             shown.on_iteration(record, best)
             look()
         shown.on_race(replace(run.iterations[1], rows=samples.rows(80, 1)))
@@ -80,8 +79,7 @@ def follow(terminal: Terminal, clock: Clock, look: Callable[[], None] = lambda: 
         assert selection is not None
         shown.on_selection(selection)
         for name in ("baseline", "winner"):
-            for answered in (0, 100, 200):
-                shown.on_heldout(name, answered, 200)
+            shown.on_heldout(name, 200)
         note("MLflow could not record iteration 3")
         shown.on_stop("finished")
 

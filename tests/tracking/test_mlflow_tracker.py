@@ -24,7 +24,7 @@ from taxtune.metrics.names import metric_name
 from taxtune.report.summary import summarise
 from taxtune.tracking import MLflowTracker
 from taxtune.tracking.values import HEADLINE
-from taxtune.tuning.callbacks import Group
+from taxtune.tuning.loop import Group
 from taxtune.tuning.records import TuneResult
 from tests.report import samples
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from taxtune.errors import ResumeError, TaxtuneError
-from taxtune.tuning.history import History, check_unused, is_begun, read_attributes
+from taxtune.tuning.history import History, check_unused, is_begun
 from taxtune.tuning.proposers import Proposal
 from taxtune.tuning.records import IterationRecord, SampleResult, TemplateScores
 
@@ -79,7 +79,9 @@ def test_iterations_are_numbered_from_the_baseline_and_come_back_as_they_were(pl
 def test_an_existing_run_is_not_overwritten(place: Opened) -> None:
     check_unused(place.folder)
     assert not is_begun(place.folder)
-    place.open(resume=False).close()
+    history = place.open(resume=False)
+    run(history, 0)
+    history.close()
     assert is_begun(place.folder)
     with pytest.raises(ResumeError, match="already holds a tuning run") as error:
         place.open(resume=False)
@@ -87,7 +89,9 @@ def test_an_existing_run_is_not_overwritten(place: Opened) -> None:
 
 
 def test_resume_says_what_changed(place: Opened) -> None:
-    place.open().close()
+    history = place.open()
+    run(history, 0)
+    history.close()
     with pytest.raises(ResumeError) as error:
         place.open({"seed": 2, "data": "abc", "new": 1})
     assert "seed: was 1, is 2" in str(error.value)
@@ -100,9 +104,6 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "history.db").write_text("not a database, certainly not one" * 100)
     with pytest.raises(TaxtuneError, match=r"history\.db"):
         History(tmp_path, "run", IDENTITY, resume=True)
-    (tmp_path / "history.json").write_text("{")
-    with pytest.raises(TaxtuneError, match=r"history\.json: What the run was made from cannot be read"):
-        read_attributes(tmp_path)
 
 
 # -- one process at a time ---------------------------------------------------------------------------------------------
@@ -137,12 +138,23 @@ def test_a_second_process_is_refused_and_goes_on_where_the_first_was_killed(plac
     assert (claim.iteration, claim.proposal) == (0, Proposal("half done", {"slot": "x"}))
 
 
-def test_a_run_that_nothing_was_gained_in_is_removed(place: Opened) -> None:
+def test_a_run_without_a_finished_iteration_begins_anew_with_another_recipe(place: Opened) -> None:
     history = place.open(resume=False)
     history.propose(history.claim(3), Proposal("half done"))
-    history.discard()
-    assert not place.folder.exists()
-    kept = place.open(resume=False)
-    kept.finish(record(kept.claim(3).iteration))
-    kept.discard()
-    assert [r.iteration for r in kept.records()] == [0], "a finished iteration is worth keeping"
+    history.set_note("mlflow_run", "1")
+    history.close()
+    history = place.open({"seed": 2}, resume=False)
+    assert (history.templates(), history.note("mlflow_run")) == ((), None)
+    history.finish(record(history.claim(3).iteration))
+    history.close()
+    with pytest.raises(ResumeError, match="seed: was 2, is 1"):
+        place.open()
+
+
+def test_a_trial_whose_process_died_before_closing_it_is_closed(place: Opened) -> None:
+    history = place.open(resume=False)
+    history.keep(record(history.claim(3).iteration))
+    history.close()
+    again = place.open()
+    assert again.claim(0) is None
+    assert again._study.trials[0].values == [0.8, 0.7]

@@ -12,8 +12,8 @@ from taxtune.metrics.statistics import INFORMATION_METRICS
 from taxtune.report.scores import rank_table
 from taxtune.tracking.values import all_scores
 from taxtune.tuning.history import History
-from taxtune.tuning.objective import Aims, make_objective, read_floor
-from taxtune.tuning.records import TemplateScores, TuneResult
+from taxtune.tuning.records import TuneResult
+from taxtune.tuning.run_folder import identity_of
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
@@ -55,7 +55,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path: Path) -> Non
     assert lines[0]["scores"]["ranks"][0] == {"rank": "level 1", "n_predicted": 8, "n_relevant": 8, "right": 8}
     assert lines[0]["rows"][0]["ihr"] is not None
     resumed = make_parts(tmp_path / "in", tmp_path / "out", overrides=("objective.kind=ihp",))
-    history = History(tmp_path / "out", "toy", resumed.tuned_for().identity(), resume=True)
+    history = History(tmp_path / "out", "toy", identity_of(resumed.tuned_for()), resume=True)
     again = history.records()
     history.close()
     assert [record.scores for record in again] == [record.scores for record in result.iterations]
@@ -80,30 +80,13 @@ def test_frequencies_of_the_recipe_weigh_the_nodes(tmp_path: Path) -> None:
     goal = session.tuned_for("ihp").goal()
     assert (goal.trivial_ihp, goal.trivial_ihr) == (1, 0)
     # The weights are part of what a run is; by the leaves they follow from the tree and are not named.
-    identity = session.tuned_for().identity()
+    identity = identity_of(session.tuned_for())
     assert "weights" in identity
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
     changed = make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides)
     counts.write_text("node,count\nscarlet,7\ncrimson,1\nnavy,4\nazure,4\n")
-    assert changed.tuned_for().identity()["weights"] != identity["weights"]
+    assert identity_of(changed.tuned_for())["weights"] != identity["weights"]
     plain = make_parts(tmp_path / "in", tmp_path / "out")
-    assert "weights" not in plain.tuned_for().identity()
+    assert "weights" not in identity_of(plain.tuned_for())
     by_targets = make_parts(tmp_path / "in", tmp_path / "out", overrides=("taxonomy.frequencies=targets",))
     assert by_targets.weights.as_dict()["p"] == "targets"
-
-
-def scores(ihp: float | None, ihr: float, hr: float = 0.6) -> TemplateScores:
-    return TemplateScores(0.9, hr, 0.72, 0.5, 3.0, 20, ihp=ihp, ihr=ihr, ihf=0.5)
-
-
-def test_ihp_orders_by_floor_then_ihp_then_ihr() -> None:
-    objective = make_objective("ihp", aims=Aims(read_floor("trivial", 0.5)))
-    assert objective.constraints[0].least == pytest.approx(0.51)
-    trivial = scores(1.0, 0.0, hr=0.5)
-    assert not objective.feasible(trivial)
-    values = [objective.value(found) for found in (trivial, scores(0.7, 0.9), scores(0.8, 0.2), scores(0.8, 0.3))]
-    assert values == sorted(values)
-    assert values[0] < 0
-    without_a_floor = make_objective("ihf", aims=Aims(read_floor(0.7)))
-    assert not without_a_floor.constraints
-    assert without_a_floor.value(scores(0.8, 0.3)) == 0.5

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from taxtune import load_run
 from taxtune.cli.running import run_guarded
 from taxtune.errors import ImageError, ModelError, ResumeError
 from taxtune.models import Failure
 from taxtune.recipe import load_recipe
-from taxtune.tuning.callbacks import Callback
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.plan import make_plan
-from taxtune.tuning.power import highest_provable
+from taxtune.tuning.loop import Callback
+from taxtune.tuning.plan import highest_provable, make_plan
 from taxtune.tuning.records import TuneResult
 from tests.tuning.toy import ToyVLM, compared, make_parts, tuned
 
@@ -22,7 +20,7 @@ def history(folder: Path) -> list[dict]:
     """The history without what depends on the clock and on what the store already knew."""
     records = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     for record in records:
-        del record["usage"], record["race"]
+        del record["usage"]
         for row in record["rows"]:
             del row["from_store"]
     return records
@@ -38,7 +36,7 @@ class Events(Callback):
     def on_iteration(self, record, best):
         self.said.append(("iteration", record.iteration, best.iteration))
 
-    def on_result(self, tuner, result):
+    def on_result(self, result):
         self.said.append(("result", result.winner))
 
     def on_stop(self, status):
@@ -190,15 +188,6 @@ def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
     assert result.against("hp", "baseline").metrics["hp"].difference > 0
 
 
-@pytest.mark.heavy
-def test_runs_of_a_comparison_that_get_more_iterations_count_their_own_answers_alone(tmp_path):
-    models = [ToyVLM(), ToyVLM()]
-    for model, overrides, resume in zip(models, (("iterations=2",), ("iterations=6",)), (False, True), strict=True):
-        session = make_parts(tmp_path / "in", tmp_path / "out", model, overrides)
-        result = compared(session, ("hp", "accuracy"), resume=resume)
-    assert result.usage.vlm.calls == sum(model.asked for model in models)
-
-
 class Lost(ToyVLM):
     """Fails where an image is gone, as a model behind an API does."""
 
@@ -206,42 +195,6 @@ class Lost(ToyVLM):
         there = [question for question in questions if question.image.exists()]
         answers = iter(super().answer(there))
         return [next(answers) if q in there else Failure("The image file does not exist.", False) for q in questions]
-
-
-@pytest.mark.parametrize("after", [5, 12, 30, 60])
-def test_the_account_counts_the_calls_of_attempts_that_were_interrupted(tmp_path, whole, after):
-    """In the baseline, an iteration, and on the held-out images."""
-
-    class Interrupted(ToyVLM):
-        def answer(self, questions):
-            if self.asked >= after:
-                raise KeyboardInterrupt
-            return super().answer(questions)
-
-    with pytest.raises(KeyboardInterrupt):
-        tuned(make_parts(tmp_path / "in", tmp_path / "out", Interrupted()))
-    model = ToyVLM()
-    result = tuned(make_parts(tmp_path / "in", tmp_path / "out", model), resume=True)
-    account, expected = result.usage.vlm, load_run(whole.folder / "out").usage.vlm
-    assert model.asked < expected.calls, "the answers are kept"
-    assert (account.calls, account.from_store) == (expected.calls, expected.from_store)
-    again = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.4",)), resume=True)
-    assert again.usage.vlm == account
-
-
-def test_held_out_images_that_are_answered_later_are_added_to_the_account(tmp_path):
-    class Refusing(ToyVLM):
-        def answer(self, questions):
-            refused = [self.asked + i > 48 and "navy" in q.image.name for i, q in enumerate(questions)]
-            replies = zip(super().answer(questions), refused, strict=True)
-            return [Failure("the content filter", False) if no else reply for reply, no in replies]
-
-    overrides = ("iterations=5", "max_missing=0.5")
-    first = tuned(make_parts(tmp_path / "in", tmp_path / "out", Refusing(), overrides))
-    missing = sum(row.answer is None for held in first.heldout for row in held.rows)
-    assert missing > 0
-    again = tuned(make_parts(tmp_path / "in", tmp_path / "out", overrides=overrides), resume=True)
-    assert again.usage.vlm.calls == first.usage.vlm.calls + missing
 
 
 def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):

@@ -11,7 +11,9 @@ import pytest
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.config import PAPER_PRESETS
 from taxtune.tuning.experiment import Experiment
+from taxtune.tuning.history import is_begun
 from taxtune.tuning.records import TuneResult
+from taxtune.tuning.run_folder import identity_of
 from tests.tuning.toy import BicycleMapper, Cyclist, make_parts, tuned
 
 
@@ -77,22 +79,11 @@ def test_rows_scores_and_intervals_follow_the_convention(
         assert difference.difference == pytest.approx(getattr(after, name) - getattr(before, name))
 
 
-def test_the_convention_changes_scores_and_no_share(runs: dict[str, tuple[Experiment, TuneResult]]) -> None:
-    child, root = (runs[way][1] for way in ("child", "root"))
-    assert shares(child)[0] == shares(root)[0]
-    assert shares(child)[0][1] > 0
-    assert child.heldout[0].scores.hp < root.heldout[0].scores.hp == 1.0
-    assert child.heldout[0].scores.hr == root.heldout[0].scores.hr
-    assert child.heldout[0].scores.accuracy == root.heldout[0].scores.accuracy
-    identities = [session.tuned_for().identity() for session, _ in runs.values()]
-    assert [identity["mapper.off_tree"] for identity in identities] == ["child", "root"]
-
-
 @pytest.mark.parametrize("preset", PAPER_PRESETS)
 def test_the_papers_presets_score_as_the_paper_does(tmp_path: Path, preset: str) -> None:
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=(f"mapper.preset={preset}",))
     assert session.mapper.config.off_tree == session.tuned_for().goal().off_tree == "root"
-    assert session.tuned_for().identity()["mapper.off_tree"] == "root"
+    assert identity_of(session.tuned_for())["mapper.off_tree"] == "root"
     assert session.tuned_for().evaluator(None).off_tree == "root"
 
 
@@ -126,7 +117,7 @@ def test_too_many_answers_off_the_tree_end_the_run_before_it_is_begun(tmp_path: 
     for key in ("taxonomy.path", "taxonomy.root", "taxonomy.domain", "prompt.domain"):
         assert key in said
     # Nothing of the run is left that would stop the same command, or another tree; the answers are.
-    assert not (tmp_path / "out/history.db").exists()
+    assert not is_begun(tmp_path / "out")
     for resume in (False, True):
         again = cyclist(tmp_path / "in", tmp_path / "out", *settings)
         with pytest.raises(TaxonomyError, match="assert something"):

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from taxtune.errors import RecipeError, ResumeError, TaxtuneError
+from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import IterationRecord, Provenance
-from taxtune.tuning.run_folder import STAND_INS, check_folder_is_for, recipe_of
+from taxtune.tuning.run_folder import STAND_INS, check_run_folder, recipe_of
 from tests.cli.commands import Done, run_captured
 from tests.tuning.toy import make_files, make_parts, tuned
 
@@ -81,13 +82,13 @@ def test_a_comparison_that_was_stopped_is_known_by_its_runs(made: Path, tmp_path
     for name in ("result.json", "report.html"):
         (tmp_path / "stopped" / name).unlink(missing_ok=True)
     with pytest.raises(ResumeError, match="already holds a comparison"):
-        check_folder_is_for("tune", tmp_path / "stopped")
+        check_run_folder(tmp_path / "stopped")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"odd": 1}'])
 def test_a_result_that_cannot_be_read_is_not_written_over(tmp_path: Path, content: str) -> None:
     (tmp_path / "result.json").write_text(content)
-    check_folder_is_for("tune", tmp_path)
+    check_run_folder(tmp_path)
 
 
 @pytest.mark.parametrize(("recipe", "problem"), [("nam: x", "name: Field required"), ("a: [", "line 1, column 5")])
@@ -104,6 +105,24 @@ def test_a_folder_that_is_deleted_while_the_run_goes_on_ends_it(tmp_path: Path) 
             shutil.rmtree(tmp_path / "out")
 
     parts = make_parts(tmp_path / "in", tmp_path / "out")
-    with pytest.raises(TaxtuneError, match="was deleted or moved while the run was going on"):
+    with pytest.raises(TaxtuneError, match=r"history\.jsonl: .*No such file"):
         tuned(parts, callbacks=[delete])
     assert not (tmp_path / "out").exists()
+
+
+def test_a_complete_run_is_shown_at_once_and_what_it_lacks_is_made(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command, built = (*COMMANDS["tune"], "--resume"), []
+    whole = Experiment.tuned_for
+    monkeypatch.setattr(Experiment, "tuned_for", lambda *what: built.append(what) or whole(*what))
+    first = taxtune(made, *command)
+    assert (first.code, built) == (0, [])
+    assert "images the search never saw" in first.out
+    (made / FOLDERS["tune"] / "report.html").unlink()
+    assert taxtune(made, *command).out == first.out
+    assert (made / FOLDERS["tune"] / "report.html").exists()
+    assert len(built) == 1
+    # Another recipe, or data that is newer, is looked at as ever.
+    assert taxtune(made, *command, "--set", "seed=4").code == 2
+    (made / "manifest.csv").touch()
+    assert taxtune(made, *command).code == 0
+    assert len(built) == 3

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from taxtune.tuning.records import ModelUsage
-from tests.report import samples
 from tests.tuning.toy import ToyVLM, make_parts, tuned
 
 
@@ -22,15 +21,6 @@ def test_the_usage_is_what_was_asked_and_going_on_adds_nothing(tmp_path: Path) -
     assert json.loads((tmp_path / "out/result.json").read_text())["usage"] == asdict(usage)
     again = tuned(make_parts(tmp_path / "in", tmp_path / "out"), resume=True).usage
     assert replace(again, seconds=0) == replace(usage, seconds=0)
-
-
-def test_what_an_iteration_took_is_counted_by_whom_was_asked() -> None:
-    usage = replace(samples.tune(n=8), heldout=()).usage
-    # Seven complete iterations and the baseline; in the seventh the proposer was refused twice and gave up.
-    assert (usage.vlm.calls, usage.vlm.from_store, usage.vlm.tokens) == (8 * 15, 8 * 5, 8 * 590)
-    assert usage.vlm.cost_usd is None
-    assert (usage.proposer.calls, usage.proposer.tokens) == (8 + 2, 8 * 1280 + 1020)
-    assert usage.cost_usd == usage.proposer.cost_usd == pytest.approx(8 * 0.0031 + 0.002)
 
 
 class Dear(ToyVLM):
