@@ -61,8 +61,7 @@ def _asked(usage: ModelUsage) -> str:
 def goal_in_words(spec: ObjectiveSpec) -> str:
     """Returns the goal in words: "the highest hR, with hP at least 0.980 (90 % confidence)"."""
     what = meaning(spec.objective) if spec.measure is None else metric_name(spec.measure)
-    head = f"the {'highest' if spec.direction == 'maximize' else 'lowest'} {what}"
-    return ", ".join([head, *(f"with {_held(each)}" for each in spec.constraints)])
+    return ", ".join([f"the highest {what}", *(f"with {_held(each)}" for each in spec.constraints)])
 
 
 def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:

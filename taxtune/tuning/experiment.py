@@ -32,7 +32,7 @@ from taxtune.tuning.objective import Aims, Objective, make_objective, read_floor
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
 from taxtune.tuning.run_folder import check_folder_is_for, check_unused
-from taxtune.tuning.selection import Round, most_questions, race
+from taxtune.tuning.selection import Round, most_questions, rounds
 from taxtune.tuning.template import check_template, labels_said, render
 
 if TYPE_CHECKING:
@@ -283,15 +283,14 @@ class Experiment:
         """What makes one template better than another."""
         return self.make_objective(self.recipe.objective.kind if self._objective is None else self._objective)
 
-    def make_objective(self, objective: AnyObjective, *, trivial_hr: float | None = None) -> Objective:
-        """Returns an objective on the tuning split, whose `trivial_hr` is worked out where left out.
+    def make_objective(self, objective: AnyObjective) -> Objective:
+        """Returns an objective on the tuning split.
 
         Raises:
             TaxtuneError: If there is none of this name.
         """
         s = self.recipe.objective
-        floor = read_floor(s.hr_floor, self.trivial[1] if trivial_hr is None else trivial_hr)
-        aims = Aims(hr_floor=floor, hp_target=s.hp_target, confidence=s.confidence_level)
+        aims = Aims(hr_floor=read_floor(s.hr_floor), hp_target=s.hp_target, confidence=s.confidence_level)
         return make_objective(objective, aims=aims, metrics=tuple(self.own_metrics))
 
     @cached_property
@@ -315,10 +314,11 @@ class Experiment:
         Raises:
             TaxtuneError: If there is no such objective.
         """
-        made = self.make_objective(objective, trivial_hr=0.0)
+        made, tuning = self.make_objective(objective), self.sizes[0]
         calls = self.budget.vlm_calls
         images = None if calls is None else calls // self.policy.calls
-        stages = race(made, self.recipe.data.block, self.sizes[0], self.iterations + 1, images)
+        block = min(self.recipe.data.block or tuning, tuning)
+        stages = rounds(block, tuning, self.iterations + 1, images, always=int(made.held_to_baseline))
         return stages, most_questions(made, stages)
 
     # -- models --------------------------------------------------------------------------------------------------------

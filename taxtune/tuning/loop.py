@@ -37,7 +37,7 @@ from taxtune.tuning.run_folder import (
     files_shown,
     write_result,
 )
-from taxtune.tuning.selection import choose, front, next_steps
+from taxtune.tuning.selection import choose, next_steps
 from taxtune.tuning.template import render
 
 __all__ = ["Tuner"]
@@ -166,9 +166,6 @@ class Tuner:
         self.callbacks.tell("on_selection", selection)
         winner = next(record for record in records if record.iteration == selection.winner)
         templates = {"baseline": records[0].template, "winner": winner.template or ""}
-        if objective.front:
-            on_front = [record for record in records if record.iteration in front(records) and record is not winner]
-            templates |= {f"iteration {record.iteration}": record.template or "" for record in on_front}
         tell = partial(self.callbacks.tell, "on_heldout")
         heldout, differences = compare_templates(experiment, evaluator, templates, tell)
         heldout, seconds = self._accounted(heldout), self._clock()
@@ -181,7 +178,6 @@ class Tuner:
             trivial_hr=trivial_hr,
             winner=winner.iteration,
             iterations=tuple(records),
-            pareto=front(records),
             heldout=heldout,
             differences=differences,
             folder=str(self.folder),

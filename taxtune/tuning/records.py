@@ -526,7 +526,6 @@ class TuneResult(_Result):
         trivial_hr: hR of always answering the domain's root on the tuning split.
         winner: Number of the winning iteration.
         iterations: Every iteration, the baseline first.
-        pareto: Numbers of the iterations that no other beats in both hP and hR.
         selection: How the winner was chosen; None of a run that is not finished.
         spec: What was tuned for; None of a run that is not finished.
     """
@@ -537,7 +536,6 @@ class TuneResult(_Result):
     trivial_hr: float
     winner: int
     iterations: tuple[IterationRecord, ...]
-    pareto: tuple[int, ...]
     selection: Selection | None = None
     spec: ObjectiveSpec | None = None
 

@@ -258,7 +258,6 @@ def _unfinished(folder: Path) -> TuneResult:
         trivial_hr=float("nan"),
         winner=0 if winner is None else winner.iteration,
         iterations=tuple(records),
-        pareto=(),
         heldout=(),
         differences=(),
         folder=str(folder),

@@ -36,7 +36,6 @@ ADVICE = ("Be careful.", "Give only the family.", "Look twice.")
 RUNS: dict[str, tuple[str, ...]] = {
     "every-image": ("iterations=4",),
     "race": ("iterations=7", "data.block=3", "objective.kind=hr_at_hp"),
-    "front": ("iterations=7", "data.block=3", "objective.kind=pareto"),
     "budget": ("iterations=7", "data.block=2", "budget.vlm_calls=44"),
     "agent": ("iterations=4", "data.block=4", "proposer={kind: agent, model: openai/words, api_base: BASE}"),
 }

@@ -22,7 +22,7 @@ def _record(iteration: int, hp: np.ndarray, hr: np.ndarray) -> IterationRecord:
     return IterationRecord(iteration, "complete", f"template {iteration}", scores=scores, rows=rows)
 
 
-@pytest.mark.parametrize("name", ["hp", "hr_at_hp", "f_beta"])
+@pytest.mark.parametrize("name", ["hp", "hr_at_hp", "hf"])
 def test_no_more_templates_go_on_than_a_stage_has_room_for(name: str) -> None:
     """Rows that a template got later, the baseline's among them, do not change who went on before."""
     for seed in range(6):

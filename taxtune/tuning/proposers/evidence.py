@@ -159,7 +159,7 @@ def evidence(
     on_tree = np.array([not (row.off_tree or row.abstained) for row in answered])
     domain_only = goal.taxonomy.is_ancestor(placed, goal.domain_node) & on_tree
     scores = tuple(_score(name, each) for name, each in values.items())
-    aims = set(goal.objective.shown) if goal.objective.direction == "maximize" else set()
+    aims = set(goal.objective.shown)
     if goal.objective.constraints:  # only the main score is to rise
         aims &= set(goal.objective.shown[:1])
     hidden = hidden_answers(answered, goal, template=template)

@@ -182,11 +182,7 @@ def _scores(record: IterationRecord, goal: Goal) -> str:
     def told(keys: Sequence[str]) -> str:
         return ", ".join(f"{metric_name(key)} {scores.get(key):.3f}" for key in keys)
 
-    if objective.shown:
-        text = told(objective.shown)
-    else:
-        value = record.value or 0.0
-        text = f"{objective.name} {value if objective.direction == 'maximize' else -value:.3f}"
+    text = told(objective.shown) if objective.shown else f"{objective.name} {record.value or 0.0:.3f}"
     text += f" ({told(objective.beside)})" if objective.beside else ""
     if scores.n > goal.tuning_images:  # a finalist that was asked about more, before the run was continued
         text += f", on {scores.n} images"

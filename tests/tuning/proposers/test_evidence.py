@@ -101,13 +101,12 @@ def test_a_ceiling_is_that_of_what_is_aimed_at():
         ("hr_at_hp", False),
         ("accuracy", False),
         ("hf", False),
-        ("pareto", False),
     ):
         found = evidence(cautious, goal(objective))
         assert found is not None
         assert found.ceiling is ceiling, objective
     perfect = rows(BIRDS, [("goldfinch", "goldfinch"), ("blue jay", "blue jay")])
-    for objective in ("hp", "hr_at_hp", "accuracy", "hf", "ihf", "pareto"):
+    for objective in ("hp", "hr_at_hp", "accuracy", "hf", "ihf"):
         found = evidence(perfect, goal(objective))
         assert found is not None
         assert found.ceiling, objective

@@ -112,15 +112,13 @@ def test_the_scores_in_bits_are_told_with_right_numbers():
         ("hp", ["Aim for the highest hP.", "its hR is at least 0.560 (80 % of what the first template has)", "violin"]),
         ("hr_at_hp", ["Aim for the highest hR.", "hP is at least 0.980, with a confidence of 90 %", "hP 4/4"]),
         ("ihr_at_ihp", ["Aim for the highest ihR.", "ihP is at least 0.980, with", "ihP 3/3"]),
-        ("pareto", ["Aim for high hP and hR at once", "hP 4/4"]),
-        ("f_beta", ['"f_beta", a weighted harmonic mean of hP and hR', "Aim for the highest."]),
         ("lave", ["a judge who knows the true label", "Aim for the highest LAVE."]),
         ("rouge-1", ["ROUGE: share of the reference's words", "Aim for the highest ROUGE."]),
         (
-            Objective("few", lambda scores: 0.0, "minimize", (Constraint("hr", 0.4),)),
-            ['"few". Aim for the lowest.', "hR is at least 0.400.", "hP 4/4"],
+            Objective("few", lambda scores: 0.0, (Constraint("hr", 0.4),)),
+            ['"few". Aim for the highest.', "hR is at least 0.400.", "hP 4/4"],
         ),
-        (Objective("x", lambda scores: 0.0, "minimize", shown=("taste",)), ["taste: a measure", "the lowest taste."]),
+        (Objective("x", lambda scores: 0.0, shown=("taste",)), ["taste: a measure", "the highest taste."]),
     ],
     ids=lambda value: value if isinstance(value, str) else getattr(value, "name", ""),
 )
