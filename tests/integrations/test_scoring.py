@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from taxtune.integrations.scoring import feedback, image_value
+from taxtune.integrations.gepa import feedback, image_value
 from taxtune.metrics import leaf_information
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.leaks import find_labels
