@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.classifier.reliability import Reliability, RiskGuarantee
 from taxtune.classifier.saved import save
 from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
-from taxtune.policies import DIRECT, Direct, Policy, Vote
+from taxtune.policies import DIRECT, Policy, Reliability, RiskGuarantee
 from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
 
 if TYPE_CHECKING:
@@ -175,8 +174,8 @@ class Classifier:
 
     @property
     def portable(self) -> bool:
-        """Whether it can be saved: neither model nor mapper nor policy was given in Python."""
-        return self.recipe is not None and isinstance(self.policy, Direct | Vote)
+        """Whether it can be saved: neither model nor mapper was given in Python."""
+        return self.recipe is not None
 
     def save(self, folder: str | PathLike[str]) -> Path:
         """Writes the classifier to a folder of its own: all but the model's weights, as JSON.

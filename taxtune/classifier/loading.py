@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier.classifier import Classifier
-from taxtune.classifier.reliability import Reliability, RiskGuarantee
 from taxtune.classifier.saved import FILE, read_saved, read_tree
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
-from taxtune.policies import Direct, Policy, Vote
+from taxtune.policies import Direct, Policy, Reliability, RiskGuarantee, Vote
 from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
@@ -168,9 +167,9 @@ def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
         return kinds[kind](**settings)
     except (KeyError, TypeError):
         raise DataError(
-            f"The policy {kind!r} was given in Python, or its settings are wrong.",
+            f"There is no policy {kind!r}, or its settings are wrong.",
             file=folder,
-            remedy="Give the same policy in Python: policy=.",
+            remedy="Give one in Python: policy=taxtune.Vote(8, 0.7).",
         ) from None
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from taxtune.atomic import make_folder, write_json
-from taxtune.classifier.reliability import Reliability, RiskGuarantee
 from taxtune.errors import DataError, TaxonomyError
+from taxtune.policies import Reliability, RiskGuarantee
 from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.taxonomy import Taxonomy
@@ -52,7 +52,7 @@ def save(classifier: Classifier, folder: Path) -> Path:
     recipe, tree = classifier.recipe, classifier.taxonomy
     if recipe is None or not classifier.portable:
         raise DataError(
-            "The classifier has a model, a mapper or a policy that was given in Python, which no folder can hold.",
+            "The classifier has a model or a mapper that was given in Python, which no folder can hold.",
             file=folder,
             remedy="Load it from its run with the same objects: taxtune.load_classifier(run, vlm=...).",
         )

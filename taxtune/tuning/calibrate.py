@@ -307,10 +307,9 @@ def share_levels(
         confidence: With which confidence; None for in expectation.
     """
     n, samples = votes.shape
-    off = np.zeros(votes.shape, dtype=bool)
     counts = [samples + 1, *range(samples, 0, -1)]
     placed = [np.full(n, taxonomy.root)]
-    placed += [Vote(samples, count / samples).place(taxonomy, votes, off).nodes for count in counts[1:]]
+    placed += [Vote(samples, count / samples).place(taxonomy, votes)[0] for count in counts[1:]]
     losses = np.array([1 - precision_recall(taxonomy, nodes, target)[0] for nodes in placed])
     # Of the root alone nothing needs to be tested: it has no loss on any image.
     tested = control_risk(losses[1:], risk, confidence, worst=worst_loss(taxonomy))

@@ -266,21 +266,21 @@ class Evaluator:
                 for (row, _), text, at in zip(texts, texts.values(), placements, strict=True)
             }
         nodes = np.full((len(answered), self.policy.calls), -1, dtype=np.int64)
-        off, outside = np.zeros(nodes.shape, dtype=bool), np.zeros(nodes.shape, dtype=bool)
+        outside = np.zeros(nodes.shape, dtype=bool)
         for cell, at in zip(texts, placements, strict=True):
-            nodes[cell], off[cell], outside[cell] = at.node, at.off_tree, at.not_subject
-        voted = self.policy.place(self.taxonomy, nodes, off)
+            nodes[cell], outside[cell] = self.taxonomy.root if at.off_tree else at.node, at.not_subject
+        voted, shares = self.policy.place(self.taxonomy, nodes)
         placed = {}
         for row, i in enumerate(answered):
-            node, off_tree = int(voted.nodes[row]), bool(voted.off_tree[row])
+            node = int(voted[row])
             counts = Counter(reply.text for reply in by_image[i] if isinstance(reply, Answer))
             placed[i] = PlacedAnswer(
                 "; ".join(f"{text} ({n} of {self.policy.calls})" for text, n in counts.most_common()),
                 node,
-                off_tree,
-                abstained=node == self.taxonomy.root and not off_tree,
-                stage=str(self.policy.identity()["kind"]),
-                confidence=None if voted.shares is None else float(voted.shares[row]),
+                off_tree=False,
+                abstained=node == self.taxonomy.root,
+                stage="vote",
+                confidence=float(shares[row]),
                 votes=tuple(nodes[row].tolist()),
                 not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.calls,
             )

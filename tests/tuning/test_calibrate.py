@@ -12,7 +12,7 @@ from rich.console import Console
 import taxtune
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Failure
-from taxtune.policies import Places, Vote
+from taxtune.policies import Vote
 from taxtune.report.html import render_report
 from taxtune.report.tables import print_result
 from taxtune.tuning.calibrate import CalibrationRun, read_calibration
@@ -63,29 +63,6 @@ def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
     loaded = taxtune.load_run(result.folder)
     assert isinstance(loaded, TuneResult)
     assert loaded.selection == result.selection
-
-
-def test_a_policy_of_ones_own_decides(tmp_path: Path) -> None:
-    class Last(Vote):
-        """The last answer counts."""
-
-        def place(self, taxonomy, nodes, off_tree):
-            return Places(nodes[:, -1], off_tree[:, -1])
-
-        def identity(self):
-            return {"kind": "last", "samples": self.samples}
-
-    recipe = make_parts(tmp_path / "in", tmp_path / "run", None, SMALL).recipe
-    out = tmp_path / "run"
-    result = taxtune.tune(
-        recipe=recipe, vlm=Wavering(), settings={"policy": Last(3), "tracking.mlflow": False}, out=out
-    )
-    for row in result.baseline.rows:
-        assert len(row.votes) == 3
-        assert row.node == row.votes[-1]
-        assert row.stage == "last"
-        assert row.confidence is None
-    assert taxtune.calibrate(out, risk=0.3, vlm=Wavering()).samples == 8
 
 
 def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vote(tmp_path: Path) -> None:
