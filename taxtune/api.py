@@ -421,7 +421,6 @@ def calibrate(
     risk: float,
     confidence_level: float | None = None,
     samples: int | None = None,
-    temperature: float | None = None,
     data: Source | None = None,
     images: int = 500,
     recipe: str | Path | None = None,
@@ -435,7 +434,6 @@ def calibrate(
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
         samples: Answers per image; those of the run's policy, or 8, where left out.
-        temperature: At which they are sampled; that of the run's policy, or 1, where left out.
         data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left
             out. Images of the run's splits among them are passed over.
         images: Most images to ask about.
@@ -451,7 +449,7 @@ def calibrate(
     """
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(Path(run), risk, confidence_level, samples, temperature, data, images, recipe, vlm)
+    work = CalibrationRun(Path(run), risk, confidence_level, samples, data, images, recipe, vlm)
     with _shown(progress):
         return work.run()
 

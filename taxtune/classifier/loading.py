@@ -137,8 +137,8 @@ def _winner(
     calibration = read_calibration(folder)
     if calibration.policy is None:
         raise DataError("The calibration found that only always answering the root keeps the risk.", file=folder)
-    if calibration.temperature:
-        recipe = recipe.changed({"policy.samples": calibration.samples, "vlm.temperature": calibration.temperature})
+    if temperature := calibration.identity.get("vlm.temperature"):
+        recipe = recipe.changed({"policy.samples": calibration.samples, "vlm.temperature": temperature})
     guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
     return recipe, calibration.template, calibration.policy, guarantee
 

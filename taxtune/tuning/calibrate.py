@@ -36,7 +36,7 @@ __all__ = ["CALIBRATION", "Calibration", "CalibrationRun", "ShareLevel", "read_c
 
 #: The file of a run's folder that holds its calibration.
 CALIBRATION = "calibration.json"
-_SAMPLES, _TEMPERATURE = 8, 1.0
+_SAMPLES, _TEMPERATURE = 8, 1.0  # where the run itself asks once
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,6 @@ class Calibration:
         run: Name of the run.
         template: The Jinja source.
         samples: Number of answers to each image.
-        temperature: At which they were sampled; None where the model says nothing of it.
         share: The share of the answers that a node needs; None where only always answering the root keeps the risk.
         risk: The mean of 1 - hP that is guaranteed.
         confidence_level: How often that holds; None for in expectation.
@@ -87,7 +86,6 @@ class Calibration:
     run: str
     template: str
     samples: int
-    temperature: float | None
     share: float | None
     risk: float
     confidence_level: float | None
@@ -108,10 +106,6 @@ class Calibration:
         """The level of the share that was chosen."""
         return next(level for level in self.levels if level.share == self.share)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the calibration as plain values, for JSON."""
-        return asdict(self)
-
 
 @dataclass
 class CalibrationRun:
@@ -122,7 +116,6 @@ class CalibrationRun:
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence: With which confidence, in (0, 1); None for in expectation.
         samples: Answers to each image; those of the run's own policy, or 8, where left out.
-        temperature: At which they are sampled; that of the run's own policy, or 1, where left out.
         data: Calibration images in place of those that are in neither split of the run.
         images: Most images to ask about.
         recipe: The run's recipe, for a run that does not know where it was.
@@ -133,7 +126,6 @@ class CalibrationRun:
     risk: float
     confidence: float | None = None
     samples: int | None = None
-    temperature: float | None = None
     data: Source | None = None
     images: int = 500
     recipe: str | Path | None = None
@@ -149,11 +141,7 @@ class CalibrationRun:
 
     @cached_property
     def result(self) -> TuneResult:
-        """The run.
-
-        Raises:
-            DataError: If the folder holds no finished run.
-        """
+        """The run."""
         return finished_run(self.folder)
 
     @cached_property
@@ -177,9 +165,8 @@ class CalibrationRun:
 
     @cached_property
     def experiment(self) -> Experiment:
-        """What the run's recipe describes, with the temperature of the calibration."""
-        usual = temperature_of(self.settings) if self.settings.policy.votes else _TEMPERATURE
-        temperature = usual if self.temperature is None else self.temperature
+        """What the run's recipe describes, with a temperature at which answers differ."""
+        temperature = temperature_of(self.settings) if self.settings.policy.votes else _TEMPERATURE
         model = None if self.vlm is None else make_model(self.vlm)
         return Experiment(self.settings.changed({"vlm.temperature": temperature}), self.folder, vlm=model)
 
@@ -245,11 +232,10 @@ class CalibrationRun:
         """
         experiment, examples, max_missing = self.experiment, self.examples, self.settings.max_missing
         vlm, mapper, tree, n = experiment.vlm, experiment.mapper, experiment.taxonomy, len(self.examples)
-        temperature = vlm.identity.get("temperature")
-        if temperature == 0:
+        if vlm.identity.get("temperature") == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",
-                remedy="Give a temperature above 0.",
+                remedy="Give one that samples: vlm=.",
             )
         if n < self.needed:
             raise DataError(
@@ -275,7 +261,6 @@ class CalibrationRun:
             run=self.result.name,
             template=self.template,
             samples=self.vote.samples,
-            temperature=float(temperature) if isinstance(temperature, int | float) else None,
             share=kept[-1].share if kept else None,
             risk=self.risk,
             confidence_level=self.confidence,
@@ -290,7 +275,7 @@ class CalibrationRun:
                 for key, value in part.items()
             },
         )
-        write_json(self.folder / CALIBRATION, calibration.as_dict())
+        write_json(self.folder / CALIBRATION, asdict(calibration))
         return calibration
 
 
