@@ -39,8 +39,8 @@ from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.evaluation import template_scores
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.objective import Objective
-from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer, hidden_answers
-from taxtune.tuning.proposers.hiding import relation
+from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
+from taxtune.tuning.proposers.evidence import hidden_answers, relation
 from taxtune.tuning.proposers.llm import spent_on
 from taxtune.tuning.proposers.messages import Messages
 from taxtune.tuning.proposers.replies import unwrap_reply
@@ -266,9 +266,10 @@ class Adapter:
     ) -> dict[str, list[dict[str, str]]]:
         """Returns the answers, names hidden, each with feedback; failed calls are left out."""
         tree, domain = self.experiment.taxonomy, self.experiment.domain
-        rows = list(eval_batch.trajectories or ())
+        pairs = zip(eval_batch.trajectories or (), eval_batch.scores, strict=True)
+        answered = [(row, value) for row, value in pairs if row.node is not None]
         prompt = render(candidate[COMPONENT], self.experiment.variables)
-        hidden = hidden_answers(rows, self.experiment.goal(), template=prompt)
+        hidden = hidden_answers([row for row, _ in answered], self.experiment.goal(), template=prompt)
         records = [
             {
                 "Image": f"{self._numbers[row.example]} of {len(self.examples)}",
@@ -276,8 +277,7 @@ class Adapter:
                 "Feedback": feedback(tree, domain, row),
                 "Score": f"{value:.2f}",
             }
-            for row, answer, value in zip(rows, hidden, eval_batch.scores, strict=True)
-            if row.node is not None and answer is not None
+            for (row, value), answer in zip(answered, hidden, strict=True)
         ]
         return dict.fromkeys(components_to_update, records)
 
