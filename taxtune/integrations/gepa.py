@@ -42,8 +42,7 @@ from taxtune.tuning.objective import Objective
 from taxtune.tuning.proposers import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.proposers.evidence import hidden_answers, relation
 from taxtune.tuning.proposers.llm import spent_on
-from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import unwrap_reply
+from taxtune.tuning.proposers.messages import Messages, unwrap_reply
 from taxtune.tuning.records import IterationRecord, SampleResult, TuneResult, Usage
 from taxtune.tuning.template import render
 
@@ -308,8 +307,7 @@ class _Reflection:
         if not reply.cached:
             self.replies.append(reply)
         try:
-            cut_off = reply.text.count("```") % 2
-            return "" if cut_off else f"```\n{unwrap_reply(reply.text)}\n```"
+            return f"```\n{unwrap_reply(reply.text)}\n```"
         except TemplateError:
             return ""
 

@@ -55,7 +55,8 @@ class Models:
                 return servers.calls(("submit", {"template": "draft 1"}))
             self.proposed += 1
             template = f"Which {{{{ domain }}}} is on photo {self.proposed}? {ADVICE[self.proposed % 3]}".strip()
-            return servers.calls(("try_draft", {"template": template, "images": 3})) if "tools" in body else template
+            drafted = servers.calls(("try_draft", {"template": template, "images": 3}))
+            return drafted if "tools" in body else f"```\n{template}\n```"
         picture, text = body["messages"][-1]["content"]
         image = io.BytesIO(base64.b64decode(picture["image_url"]["url"].partition(",")[2]))
         (reply,) = ToyVLM().answer([SimpleNamespace(prompt=text["text"], image=image)])

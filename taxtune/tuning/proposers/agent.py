@@ -17,8 +17,7 @@ from taxtune.models.api import Completion, ToolCall
 from taxtune.tuning.proposers.base import Check, Goal, Proposal
 from taxtune.tuning.proposers.evidence import evidence, measures_of, row_values
 from taxtune.tuning.proposers.llm import DEFAULT_MODEL, ChatProposer
-from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import check_whole
+from taxtune.tuning.proposers.messages import Messages, check_whole
 from taxtune.tuning.records import IterationRecord, SampleResult
 
 __all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from taxtune.errors import ModelError, ProposerError, TemplateError
@@ -14,8 +13,7 @@ from taxtune.models.api import ApiModel, Completion, NoAnswerError, ToolCall
 from taxtune.models.api_errors import MessageTooLongError, without_credentials
 from taxtune.models.names import api_name
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
-from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import UsedUpError, check_whole, unwrap_reply, without_thoughts
+from taxtune.tuning.proposers.messages import Messages, UsedUpError, check_whole, unwrap_reply, without_thoughts
 from taxtune.tuning.records import IterationRecord, Turn
 
 __all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "ChatProposer", "Conversation", "LLMProposer", "spent_on"]
@@ -96,10 +94,6 @@ class ChatProposer(Proposer):
         max_history_tokens: Most tokens of past templates in the first message.
         max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
         retry: How often and for how long a call is tried.
-        prompts: Folder of the messages' Jinja files; `prompts/proposer/` where left out.
-
-    Raises:
-        ProposerError: The prompts cannot be read.
     """
 
     name = "chat"
@@ -115,9 +109,8 @@ class ChatProposer(Proposer):
         max_history_tokens: int = 6_000,
         max_tokens: int = 4_000,
         retry: RetryPolicy = DEFAULT_RETRY,
-        prompts: str | Path | None = None,
     ) -> None:
-        self._messages = Messages(prompts)
+        self._messages = Messages()
         self._max_history_tokens = max_history_tokens
         settings = ModelSettings(
             task="text-generation",

@@ -58,6 +58,10 @@ def propose(maker: LLMProposer, history: tuple[IterationRecord, ...] = (BASELINE
     )
 
 
+def fenced(template: str) -> str:
+    return f"```\n{template}\n```"
+
+
 def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
     with OpenAIServer(text("```jinja2\nWhich {{ domain }}?\n```")) as server:
         proposal = propose(proposer(server.api_base))
@@ -71,7 +75,7 @@ def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
 
 
 def test_the_seed_that_is_sent_depends_on_the_iteration():
-    with OpenAIServer(then="Which {{ domain }}?") as server:
+    with OpenAIServer(then=fenced("Which {{ domain }}?")) as server:
         maker = proposer(server.api_base)
         for history in ((BASELINE,), (BASELINE,), (BASELINE, record(1, None, state="failed"))):
             propose(maker, history)
@@ -84,7 +88,7 @@ def test_the_history_keeps_to_its_budget():
         record(i, f"Ask number {i}: " + "look closely at the wings " * 20, hp=0.5, hr=0.6, value=i / 100)
         for i in range(40)
     )
-    with OpenAIServer("Which {{ domain }}?") as server:
+    with OpenAIServer(fenced("Which {{ domain }}?")) as server:
         maker = proposer(server.api_base, max_history_tokens=500)
         propose(maker, history)
         user = server.chats[0].messages[1]["content"]
@@ -96,18 +100,17 @@ def test_the_history_keeps_to_its_budget():
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (refusal_text(), "refusal"),
+        (refusal_text(), "no template in a fenced block"),
         (text("Half a templ", finish_reason="length"), "cut off"),
-        (text("<!DOCTYPE html><html></html>"), "web page"),
         (text("```\na b\n```\n```\nc d\n```"), "2 different blocks"),
-        (text("{{ answer }}"), "unknown variable 'answer'"),
-        (text("What is  this an image of?\n"), "repeats"),
-        (text("{{ question }}"), "same prompt"),
-        (text("Is it a Mallard or what?"), "ground-truth label"),
+        (text(fenced("{{ answer }}")), "unknown variable 'answer'"),
+        (text(fenced("What is  this an image of?\n")), "repeats"),
+        (text(fenced("{{ question }}")), "same prompt"),
+        (text(fenced("Is it a Mallard or what?")), "ground-truth label"),
     ],
 )
 def test_a_bad_reply_goes_back_with_the_reason(bad: Reply, reason: str):
-    with OpenAIServer(bad, "Which {{ domain }} is it?") as server:
+    with OpenAIServer(bad, fenced("Which {{ domain }} is it?")) as server:
         proposal = propose(proposer(server.api_base))
         first, second = server.chats
     assert proposal.template == "Which {{ domain }} is it?"
@@ -135,7 +138,7 @@ class TestReasoningModels:
         ],
     )
     def test_a_reply_that_was_cut_off_before_it_began_is_asked_for_again(self, cut: Reply):
-        with OpenAIServer(cut, cut, "Which {{ domain }} is it?") as server:
+        with OpenAIServer(cut, cut, fenced("Which {{ domain }} is it?")) as server:
             proposal = propose(proposer(server.api_base))
             first, *later = server.chats
         assert proposal.template == "Which {{ domain }} is it?"
@@ -170,9 +173,9 @@ class TestReasoningModels:
     ],
 )
 def test_a_refusal_goes_back_when_it_comes_twice(bad: Reply, reason: str):
-    with OpenAIServer(bad, "Which {{ domain }}?") as server:
+    with OpenAIServer(bad, fenced("Which {{ domain }}?")) as server:
         assert propose(proposer(server.api_base)).rejected == ()
-    with OpenAIServer(bad, bad, "Which {{ domain }}?") as server:
+    with OpenAIServer(bad, bad, fenced("Which {{ domain }}?")) as server:
         proposal = propose(proposer(server.api_base))
         assert len(server.chats) == 3
     ((_, why),) = proposal.rejected
@@ -180,15 +183,15 @@ def test_a_refusal_goes_back_when_it_comes_twice(bad: Reply, reason: str):
 
 
 def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
-    with OpenAIServer("<!DOCTYPE html>", refusal_text(), "{{ answer }}") as server:
+    with OpenAIServer("<!DOCTYPE html>", refusal_text(), fenced("{{ answer }}")) as server:
         with pytest.raises(ProposalFailed) as caught:
             propose(proposer(server.api_base))
         assert len(server.chats) == 3
     failed = caught.value
     for words in (
         "3 replies",
-        "(1) The reply is a web page",
-        "(2) The reply is a refusal",
+        "(1) The reply holds no template",
+        "(2) The reply holds no template",
         "(3) Line 1: unknown variable",
     ):
         assert words in failed.reason
@@ -236,7 +239,7 @@ def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: lis
     ],
 )
 def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason: str):
-    with OpenAIServer("{{ answer }}", then=trouble) as server:
+    with OpenAIServer(fenced("{{ answer }}"), then=trouble) as server:
         with pytest.raises(ProposalFailed, match=rf"{reason}.*, after 3 attempts") as caught:
             propose(proposer(server.api_base, timeout=0.3 if trouble.delay else 10))
         assert len(server.chats) == 4

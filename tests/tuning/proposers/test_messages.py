@@ -1,13 +1,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from taxtune.errors import ProposerError
 from taxtune.metrics.information import information_values, leaf_information
 from taxtune.resources import prompts_dir
 from taxtune.taxonomy import Taxonomy
@@ -189,17 +186,3 @@ def test_refused_templates_come_with_their_reason_and_within_a_share_of_the_budg
     assert "b" * 1501 not in user
     _, user = first([trial(0, 0.5), failed], budget=20)
     assert "Refused" not in user
-
-
-def test_own_prompts_are_used_and_change_the_digest(tmp_path: Path):
-    folder = Path(shutil.copytree(prompts_dir() / "proposer", tmp_path / "mine"))
-    assert Messages(folder).digest == Messages().digest
-    (folder / "again.j2").write_text("Nope: {{ reason }}", encoding="utf-8")
-    assert Messages(folder).text("again.j2", reason="x") == "Nope: x"
-    assert Messages(folder).digest != Messages().digest
-    for content, words in (("a\n{% if %}", r"again\.j2:2: "), ("{{ raeson }}", r"again\.j2: .*'raeson' is undefined")):
-        (folder / "again.j2").write_text(content, encoding="utf-8")
-        with pytest.raises(ProposerError, match=words):
-            Messages(folder).text("again.j2", reason="x")
-    with pytest.raises(ProposerError, match="holds no prompts"):
-        Messages(tmp_path)
