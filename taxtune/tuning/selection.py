@@ -30,7 +30,6 @@ from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Sele
 
 __all__ = [
     "BELIEVED",
-    "MEANS",
     "TOLERANCE",
     "Round",
     "aim_values",
@@ -127,13 +126,7 @@ def next_steps(
     """Returns the next questions once the search is over, in any order: iterations, each with a number of images.
 
     A function of the records alone, so that a run that was interrupted goes on as it would have; empty where the race
-    is over.
-
-    Args:
-        records: Every iteration, with the rows that there are.
-        objective: What is tuned for.
-        stages: The stages, as `rounds` gives them.
-        seed: Seeds the draws.
+    is over. `stages` are those of `rounds`, and `seed` seeds the draws.
     """
     inside = _complete(records)
     for before, stage in itertools.pairwise(stages):
@@ -168,9 +161,9 @@ def pick(
     others fail is worth more than a second one that wins where the first does.
 
     Args:
-        records: The templates to choose among, each with rows for `images` images or more.
+        records: The templates to choose among.
         objective: What is tuned for.
-        images: How many of the rows count, the first.
+        images: How many of the rows count, the first; templates with fewer are left out.
         templates: How many go on.
         baseline: The scores of the baseline, for constraints that are a share of its own.
         seed: Seeds the draws.
@@ -213,9 +206,6 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
 
     A template never wins where another has the same losses on every image and more of the aim.
 
-    Args:
-        records: Every iteration, with the rows that there are.
-        objective: What is tuned for.
     """
     complete, baseline = _complete(records), _baseline(records)
     estimate, most = None, -1.0
@@ -320,16 +310,15 @@ def values(record: IterationRecord, measure: str) -> FloatArray:
 def _value(row: SampleResult, measure: str) -> float:
     if row.node is None:
         return math.nan
-    found: float | None
     if measure in row.measures:
-        found = row.measures[measure]
+        value: float | None = row.measures[measure]
     elif measure == "accuracy":
-        found = float(row.hp == row.hr == 1 and not row.off_tree)
+        value = row.hp == row.hr == 1 and not row.off_tree
     elif measure == "depth":
-        found = row.placement.count("/") + 0.0 if row.placement is not None else None
+        value = None if row.placement is None else row.placement.count("/")
     else:
-        found = getattr(row, measure, None)
-    return math.nan if found is None else float(found)
+        value = getattr(row, measure, None)
+    return math.nan if value is None else float(value)
 
 
 def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
@@ -350,23 +339,9 @@ def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
     return total
 
 
-#: The means that scores are made of, besides those of measures; the others follow from them.
-MEANS = (
-    "hp",
-    "hr",
-    "accuracy",
-    "depth",
-    "abstained",
-    "off_tree",
-    "ihp",
-    "ihr",
-    "remaining_uncertainty",
-    "misinformation",
-)
-
-
 def _means_of(scores: TemplateScores) -> list[str]:
-    return [key for key in scores.keys() if key in MEANS or key in scores.measures]  # noqa: SIM118 - no mapping
+    """Returns the means that scores are made of; the others follow from them."""
+    return [key for key in scores.keys() if key not in ("hf", "ihf", "target_bits")]  # noqa: SIM118 - no mapping
 
 
 def _with_means(scores: TemplateScores, means: Mapping[str, float]) -> TemplateScores:
@@ -384,8 +359,8 @@ def _with_means(scores: TemplateScores, means: Mapping[str, float]) -> TemplateS
 class _Posterior:
     """What is believed of k templates' means of d measures, the objective's aim first.
 
-    Means, shape (k, d); the covariance of each template's own part, which the others do not share, shape (k, d, d); and
-    that of the level, which all share, shape (d, d).
+    Means, shape (k, d); the covariance of each template's own part, shape (k, d, d); and that of the level, which all
+    share, shape (d, d).
     """
 
     mean: FloatArray

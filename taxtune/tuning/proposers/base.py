@@ -23,15 +23,13 @@ class Goal:
 
     Attributes:
         objective: What makes one template better than another.
-        trivial_hp: hP of always answering the domain's root on the tuning split.
-        trivial_hr: hR of always answering the domain's root on the tuning split.
+        trivial_hp: hP of always answering the domain's root on the tuning split; in bits it is `trivial_ihp`.
+        trivial_hr: hR of the same; in bits it is `trivial_ihr`.
         domain: What the images show, e.g. "bird"; also the trivial answer.
         question: The recipe's question.
         ranks: Ranks below the domain's root, broadest first.
         tuning_images: Number of images in the tuning split.
         off_tree: How an answer off the tree is scored: "child" (of the root, never right) or "root".
-        trivial_ihp: Information-weighted hP of always answering the domain's root on the tuning split.
-        trivial_ihr: Information-weighted hR of always answering the domain's root on the tuning split.
         examples: The recipe's example answers, which templates may refer to; often there are none.
         taxonomy: The label tree that the history's nodes are numbers of; None where it is not known.
         domain_node: The node of `domain` in it.

@@ -29,13 +29,7 @@ _KEPT = 2_000  # characters of a turn's arguments and result in the record
 
 
 class Conversation:
-    """The conversation with a chat model in one iteration: messages, turns, refusals, tokens and cost.
-
-    Attributes:
-        messages: The messages so far, in OpenAI's form.
-        rejected: Templates that were refused, each with the reason.
-        trace: The model's turns, for the record.
-    """
+    """The conversation with a chat model in one iteration: messages in OpenAI's form, refused templates, turns."""
 
     def __init__(self, chat: ApiModel, first: Sequence[Mapping[str, Any]], seed: int, iteration: int) -> None:
         self.messages: list[dict[str, Any]] = [dict(message) for message in first]
@@ -46,12 +40,7 @@ class Conversation:
         self._replies: list[Completion] = []
 
     def reply(self, tools: Sequence[Mapping[str, Any]] = ()) -> Completion:
-        """Returns the model's next reply; it may call `tools`.
-
-        Raises:
-            ProposalFailed: If it does not answer, or the conversation is longer than it reads.
-            ProposerError: If it cannot be asked, or the first message alone is longer than it reads.
-        """
+        """Returns the model's next reply; it may call `tools`."""
         seed = hashlib.sha256(repr((*self._seed, len(self._replies))).encode()).digest()[:4]
         with _as_proposer_errors():
             try:
