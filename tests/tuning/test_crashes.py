@@ -47,10 +47,9 @@ def agent(body: dict[str, Any]) -> Reply:
     first = zlib.crc32(json.dumps(messages[:2]).encode())
     drafts = [f"Photo {first + i}: which {{{{ domain }}}} is this? {ADVICE[(first + i) % 3]}" for i in range(2)]
     turns = [
-        calls(("failures", {"template": "0"})),
+        calls(("failures", {"iteration": 0})),
         calls(*(("try_draft", {"template": draft, "images": 3}) for draft in drafts)),
-        calls(("failures", {"template": "draft 2"})),
-        calls(("submit", {"template": "draft 1"})),
+        calls(("submit", {"template": drafts[0]})),
     ]
     return turns[sum(message["role"] == "assistant" for message in messages)]
 

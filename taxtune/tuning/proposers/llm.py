@@ -16,7 +16,7 @@ from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed,
 from taxtune.tuning.proposers.messages import Messages, UsedUpError, check_whole, unwrap_reply, without_thoughts
 from taxtune.tuning.records import IterationRecord, Turn
 
-__all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "ChatProposer", "Conversation", "LLMProposer", "spent_on"]
+__all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "Conversation", "LLMProposer", "spent_on"]
 
 DEFAULT_MODEL = "openai/gpt-4o"
 """The paper used ChatGPT."""
@@ -72,11 +72,16 @@ class Conversation:
         return {"rejected": tuple(self.rejected), "trace": tuple(self.trace), **spent_on(self._replies)}
 
 
-class ChatProposer(Proposer):
-    """A proposer that asks a chat model.
+class LLMProposer(Proposer):
+    """Asks a chat model for the next template.
+
+    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
+    the reason; after three of them the iteration fails.
 
     Args:
         model: A chat model that litellm reaches, with its provider.
+        evidence: Whether the best and the latest template come with what their answers show (kinds of mistakes, and
+            examples in which names are hidden), or all with their scores alone, as in the paper.
         api_base: Address of the server; the provider's own where left out.
         api_key: The key; the provider's environment variable (OPENAI_API_KEY) where left out. Never logged or recorded.
         temperature: Sampling temperature; None for the provider's default.
@@ -85,13 +90,14 @@ class ChatProposer(Proposer):
         retry: How often and for how long a call is tried.
     """
 
-    name = "chat"
+    name = "llm"
     _again = "again.j2"  # the prompt that sends a reply back
 
     def __init__(
         self,
         model: str = DEFAULT_MODEL,
         *,
+        evidence: bool = True,
         api_base: str | None = None,
         api_key: str | None = None,
         temperature: float | None = 1.0,
@@ -100,6 +106,7 @@ class ChatProposer(Proposer):
         retry: RetryPolicy = DEFAULT_RETRY,
     ) -> None:
         self._messages = Messages()
+        self._evidence = evidence
         self._max_history_tokens = max_history_tokens
         settings = ModelSettings(
             task="text-generation",
@@ -123,6 +130,7 @@ class ChatProposer(Proposer):
             "api_base": without_credentials(settings.api_base),
             "temperature": settings.temperature,
             "max_history_tokens": self._max_history_tokens,
+            "evidence": self._evidence,
             "prompts_digest": self._messages.digest,
         }
 
@@ -135,12 +143,37 @@ class ChatProposer(Proposer):
         with _as_proposer_errors():
             self._chat.check()
 
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
+        """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
+
+        Raises:
+            ProposalFailed: Three replies held no acceptable template, or the model did not answer.
+            ProposerError: The model cannot be asked (its key is refused, it does not exist).
+        """
+        conversation = self._begin(history, goal, iteration, seed)
+
+        def read(reply: Completion) -> str:
+            template = without_thoughts(reply.text)
+            try:
+                check_whole(reply)
+                template = unwrap_reply(reply.text)
+                check(template)
+            except TemplateError as error:
+                conversation.rejected.append((template, str(error)))
+                raise
+            conversation.record(reply, "accepted")
+            return template
+
+        return self._until_accepted(conversation, read)
+
     def _begin(
         self, history: Sequence[IterationRecord], goal: Goal, iteration: int, seed: int, **variables: Any
     ) -> Conversation:
         """Returns a conversation that begins with the goal and the history; `variables` are those of its prompts."""
         budget, count = self._max_history_tokens, self._chat.count_tokens
-        first = self._messages.first(history, goal, budget=budget, count=count, **variables)
+        first = self._messages.first(history, goal, budget=budget, count=count, explain=self._evidence, **variables)
         return Conversation(self._chat, first, seed, iteration)
 
     def _until_accepted(
@@ -181,55 +214,6 @@ class ChatProposer(Proposer):
             out_of_reach=used_up == _IDLE,  # it thinks for longer than it may, and will in the next iteration
             **conversation.account,
         )
-
-
-class LLMProposer(ChatProposer):
-    """Asks a chat model for the next template.
-
-    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
-    the reason; after three of them the iteration fails.
-
-    Args:
-        model: A chat model that litellm reaches, with its provider.
-        evidence: Whether the best and the latest template come with what their answers show (kinds of mistakes, and
-            examples in which names are hidden), or all with their scores alone, as in the paper.
-        **settings: Those of `ChatProposer`.
-    """
-
-    name = "llm"
-
-    def __init__(self, model: str = DEFAULT_MODEL, *, evidence: bool = True, **settings: Any) -> None:
-        super().__init__(model, **settings)
-        self._evidence = evidence
-
-    def identity(self) -> dict[str, str | int | float | None]:
-        """Returns the model, its settings and the hash of the messages; never the key."""
-        return {**super().identity(), "evidence": self._evidence}
-
-    def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
-    ) -> Proposal:
-        """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
-
-        Raises:
-            ProposalFailed: Three replies held no acceptable template, or the model did not answer.
-            ProposerError: The model cannot be asked (its key is refused, it does not exist).
-        """
-        conversation = self._begin(history, goal, iteration, seed, explain=self._evidence)
-
-        def read(reply: Completion) -> str:
-            template = without_thoughts(reply.text)
-            try:
-                check_whole(reply)
-                template = unwrap_reply(reply.text)
-                check(template)
-            except TemplateError as error:
-                conversation.rejected.append((template, str(error)))
-                raise
-            conversation.record(reply, "accepted")
-            return template
-
-        return self._until_accepted(conversation, read)
 
 
 def spent_on(replies: Sequence[Completion | Answer]) -> dict[str, Any]:
