@@ -29,9 +29,7 @@ from taxtune.taxonomy import Taxonomy
 
 __all__ = [
     "DIRECT",
-    "Direct",
     "Level",
-    "Policy",
     "Reliability",
     "RiskGuarantee",
     "Vote",
@@ -49,31 +47,13 @@ _PRIOR = 5.0  # answers that the prior of a reliability counts as, at least
 
 
 @dataclass(frozen=True)
-class Direct:
-    """One answer per image, placed as it is."""
-
-    calls = 1
-
-    def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Returns the one request about an image (its file and SHA-256), with the first prompt."""
-        return [Request(prompts[0], image, sha256)]
-
-    def identity(self) -> Mapping[str, str | int | float | None]:
-        """Returns the kind."""
-        return {"kind": "direct"}
-
-
-DIRECT = Direct()
-
-
-@dataclass(frozen=True)
 class Vote:
-    """The deepest node that holds a share of the answers.
+    """How an image is asked about, and how the answers make one place: the deepest node that holds a share of them.
 
     An answer votes for its node and everything above it. From the root the image goes down to the child with most votes
     (of two alike, the first on the tree) as long as it has the share. So the place for a larger share lies on the way
     to that for a smaller one, and hP never falls as the share grows. Answers off the tree, and what a model refuses to
-    say, are answers that vote for nothing but the root.
+    say, are answers that vote for nothing but the root. A single answer is placed as it is.
 
     Attributes:
         samples: Answers per image: that many of one prompt, or one of each of as many prompts.
@@ -87,18 +67,13 @@ class Vote:
     share: float = 0.7
 
     def __post_init__(self) -> None:
-        if not 2 <= self.samples <= _MOST_ANSWERS:
-            raise TaxtuneError(f"A vote takes 2 to {_MOST_ANSWERS} answers per image.", value=self.samples)
+        if not 1 <= self.samples <= _MOST_ANSWERS:
+            raise TaxtuneError(f"A vote takes 1 to {_MOST_ANSWERS} answers per image.", value=self.samples)
         if not 0 < self.share <= 1:
             raise TaxtuneError("The share that a node needs must be above 0 and at most 1.", value=self.share)
 
-    @property
-    def calls(self) -> int:
-        """Answers per image."""
-        return self.samples
-
     def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Returns the requests, the prompts in turn, each with the next answer wanted of it."""
+        """Returns the requests about an image (its file and SHA-256), the prompts in turn, each for the next answer."""
         turns = (divmod(i, len(prompts)) for i in range(self.samples))
         return [Request(prompts[which], image, sha256, sample) for sample, which in turns]
 
@@ -115,12 +90,14 @@ class Vote:
         return path[rows, depth], shares[rows, depth]
 
     def identity(self) -> Mapping[str, str | int | float | None]:
-        """Returns the settings."""
+        """Returns the settings that play a part."""
+        if self.samples == 1:
+            return {"kind": "direct"}
         return {"kind": "vote", "samples": self.samples, "share": self.share}
 
 
-Policy = Direct | Vote
-"""How an image is asked about, and how the answers make one place."""
+DIRECT = Vote(samples=1)
+"""One answer per image, placed as it is."""
 
 
 def vote_paths(taxonomy: Taxonomy, nodes: IntArray) -> tuple[IntArray, NDArray[np.float64]]:

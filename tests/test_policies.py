@@ -90,7 +90,7 @@ def test_requests_ask_for_distinct_answers(tmp_path: Path) -> None:
     assert DIRECT.requests(["p"], image, "f") == [Request("p", image, "f")]
 
 
-@pytest.mark.parametrize(("samples", "share"), [(1, 0.7), (101, 0.7), (8, 0.0), (8, 1.1)])
+@pytest.mark.parametrize(("samples", "share"), [(0, 0.7), (101, 0.7), (8, 0.0), (8, 1.1)])
 def test_settings_out_of_range_are_refused(samples: int, share: float) -> None:
     with pytest.raises(TaxtuneError):
         Vote(samples, share)

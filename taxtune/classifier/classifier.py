@@ -18,7 +18,7 @@ from taxtune.classifier.saved import save
 from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
-from taxtune.policies import DIRECT, Policy, Reliability, RiskGuarantee
+from taxtune.policies import DIRECT, Reliability, RiskGuarantee, Vote
 from taxtune.tuning.evaluation import Evaluator, PlacedAnswer, why_unanswered
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Classifier:
     taxonomy: Taxonomy
     model: Model
     mapper: Mapper
-    policy: Policy = DIRECT
+    policy: Vote = DIRECT
     reliability: Reliability | None = None
     guarantee: RiskGuarantee | None = None
     recipe: Recipe | None = None

@@ -17,7 +17,7 @@ from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import rank_scores
 from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
-from taxtune.policies import DIRECT, Direct, Policy
+from taxtune.policies import DIRECT, Vote
 from taxtune.progress import Task, following, track
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import ModelUsage, SampleResult, TemplateScores, Usage
@@ -109,7 +109,7 @@ class Evaluator:
         needs: Sequence[str] = (),
         off_tree: str = "child",
         information: Information | None = None,
-        policy: Policy = DIRECT,
+        policy: Vote = DIRECT,
     ) -> None:
         self.taxonomy = taxonomy
         self.vlm = vlm
@@ -139,7 +139,7 @@ class Evaluator:
             TaxtuneError: If a metric cannot be taken.
         """
         prompts = [render(template, self.variables)]
-        calls = self.policy.calls
+        calls = self.policy.samples
         questions = [request for e in examples for request in self.policy.requests(prompts, e.image, e.sha256)]
 
         def tell(task: Task) -> None:
@@ -258,14 +258,14 @@ class Evaluator:
             if isinstance(reply, Answer)
         }
         placements = self._place(list(texts.values()), [images[answered[row]] for row, _ in texts])
-        if isinstance(self.policy, Direct):
+        if self.policy.samples == 1:
             return {
                 answered[row]: PlacedAnswer(
                     text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence, not_subject=at.not_subject
                 )
                 for (row, _), text, at in zip(texts, texts.values(), placements, strict=True)
             }
-        nodes = np.full((len(answered), self.policy.calls), -1, dtype=np.int64)
+        nodes = np.full((len(answered), self.policy.samples), -1, dtype=np.int64)
         outside = np.zeros(nodes.shape, dtype=bool)
         for cell, at in zip(texts, placements, strict=True):
             nodes[cell], outside[cell] = self.taxonomy.root if at.off_tree else at.node, at.not_subject
@@ -275,14 +275,14 @@ class Evaluator:
             node = int(voted[row])
             counts = Counter(reply.text for reply in by_image[i] if isinstance(reply, Answer))
             placed[i] = PlacedAnswer(
-                "; ".join(f"{text} ({n} of {self.policy.calls})" for text, n in counts.most_common()),
+                "; ".join(f"{text} ({n} of {self.policy.samples})" for text, n in counts.most_common()),
                 node,
                 off_tree=False,
                 abstained=node == self.taxonomy.root,
                 stage="vote",
                 confidence=float(shares[row]),
                 votes=tuple(nodes[row].tolist()),
-                not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.calls,
+                not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.samples,
             )
         return placed
 

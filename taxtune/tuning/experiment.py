@@ -19,7 +19,7 @@ from taxtune.data.splits import Splits, split, split_sizes
 from taxtune.errors import ModelError, TaxtuneError, TemplateError
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
-from taxtune.policies import Policy
+from taxtune.policies import Vote
 from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import BudgetSettings, LocalVLMSettings, PromptSettings
@@ -101,7 +101,7 @@ class Experiment:
         *,
         vlm: Model | None = None,
         mapper: Mapper | None = None,
-        policy: Policy | None = None,
+        policy: Vote | None = None,
         proposer: Proposer | None = None,
         taxonomy: Taxonomy | None = None,
         examples: Source | None = None,
@@ -235,12 +235,12 @@ class Experiment:
     @property
     def iterations(self) -> int:
         """Templates to try after the baseline, at most."""
-        return self.recipe.limits(self.policy.calls)[0]
+        return self.recipe.limits(self.policy.samples)[0]
 
     @property
     def budget(self) -> BudgetSettings:
         """What the run may spend."""
-        return self.recipe.limits(self.policy.calls)[1]
+        return self.recipe.limits(self.policy.samples)[1]
 
     @property
     def off_tree(self) -> str:
@@ -316,7 +316,7 @@ class Experiment:
         """
         made, tuning = self.make_objective(objective), self.sizes[0]
         calls = self.budget.vlm_calls
-        images = None if calls is None else calls // self.policy.calls
+        images = None if calls is None else calls // self.policy.samples
         block = min(self.recipe.data.block or tuning, tuning)
         stages = rounds(block, tuning, self.iterations + 1, images, always=int(made.held_to_baseline))
         return stages, most_questions(made, stages)
@@ -342,9 +342,9 @@ class Experiment:
         return from_recipe.proposer_of(self.recipe) if given is None else given
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Vote:
         """How often an image is asked about, and how the answers make one node."""
-        given: Policy | None = self.given.get("policy")
+        given: Vote | None = self.given.get("policy")
         return from_recipe.policy_of(self.recipe) if given is None else given
 
     def evaluator(self, store: AnswerStore | None) -> Evaluator:
@@ -479,7 +479,7 @@ class Experiment:
             TaxtuneError: If one cannot: weights, a key or a provider are missing; or the policy takes several answers
                 of a model that always gives the same one, or leaves no text to measure.
         """
-        kind, calls = self.policy.identity()["kind"], self.policy.calls
+        kind, calls = self.policy.identity()["kind"], self.policy.samples
         if calls > 1 and self.vlm.identity.get("temperature") == 0:
             raise ModelError(
                 f"The policy {kind!r} asks {calls} times about an image, but the model decodes greedily: all answers "

@@ -11,7 +11,7 @@ from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
-from taxtune.policies import DIRECT, Policy, Vote
+from taxtune.policies import Vote
 from taxtune.recipe import Recipe
 from taxtune.settings import (
     SPREAD,
@@ -75,10 +75,10 @@ def examples_of(recipe: Recipe, taxonomy: Taxonomy, *, domain: int | None, part:
     return examples
 
 
-def policy_of(recipe: Recipe) -> Policy:
+def policy_of(recipe: Recipe) -> Vote:
     """Returns the recipe's policy: how often an image is asked about, and how the answers make one node."""
     s = recipe.policy
-    return Vote(s.samples, s.share) if s.votes else DIRECT
+    return Vote(s.samples, s.share)
 
 
 def temperature_of(recipe: Recipe) -> float | None:

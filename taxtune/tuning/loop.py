@@ -272,16 +272,16 @@ class Tuner:
         except ProposalFailed as failure:
             if failure.out_of_reach:
                 self._check_within_reach(failure)
-            tried, seconds = failure.trials + drafts.usage(), time.monotonic() - start
-            usage = replace(tried, proposer=_proposer_usage(failure, faults), seconds=seconds)
+            tried, seconds = failure.spent.trials + drafts.usage(), time.monotonic() - start
+            usage = replace(tried, proposer=_proposer_usage(failure.spent, faults), seconds=seconds)
             record = IterationRecord(
                 claim.iteration,
                 "failed",
                 None,
                 reason=failure.reason,
-                rejected=failure.rejected,
+                rejected=failure.spent.rejected,
                 usage=usage,
-                trace=failure.trace,
+                trace=failure.spent.trace,
                 out_of_reach=failure.out_of_reach,
             )
             return record, failure.final
@@ -416,8 +416,8 @@ class Tuner:
         return proposal
 
 
-def _proposer_usage(proposed: Proposal | ProposalFailed, faults: Mapping[str, int]) -> ModelUsage:
+def _proposer_usage(proposed: Proposal, faults: Mapping[str, int]) -> ModelUsage:
     """Returns the usage of a proposer's model; nothing where it has none."""
     usage = ModelUsage(0, 0, proposed.prompt_tokens, proposed.completion_tokens, proposed.cost_usd, dict(faults))
-    templates = len(proposed.rejected) + isinstance(proposed, Proposal)
+    templates = len(proposed.rejected) + bool(proposed.template)
     return replace(usage, calls=templates) if usage.tokens or usage.faults else usage

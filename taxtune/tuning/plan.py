@@ -116,7 +116,7 @@ def make_plan(
     for check in checks:
         attempt(check)
 
-    heldout, calls = experiment.sizes[1], experiment.policy.calls
+    heldout, calls = experiment.sizes[1], experiment.policy.samples
     races = [experiment.race_of(name) for name in names]
     stages = races[0][0]
     proposals, drafts = stages[0].templates - 1, 0

@@ -330,9 +330,9 @@ def test_a_model_that_never_submits_fails_the_iteration_after_its_turns():
     assert [tool["function"]["name"] for tool in last.json["tools"]] == ["submit"]
     assert "last reply" not in before[-1].messages[-1]["content"]
     failed = caught.value
-    assert (failed.prompt_tokens, failed.completion_tokens) == (4 * PROMPT_TOKENS, 4 * COMPLETION_TOKENS)
-    assert len(failed.trace) == 4
-    assert failed.cost_usd is not None
+    assert (failed.spent.prompt_tokens, failed.spent.completion_tokens) == (4 * PROMPT_TOKENS, 4 * COMPLETION_TOKENS)
+    assert len(failed.spent.trace) == 4
+    assert failed.spent.cost_usd is not None
     assert not failed.final
 
 
@@ -349,8 +349,8 @@ def test_a_model_that_stops_answering_fails_the_iteration_with_what_it_had_done(
             propose(agent(server))
         assert len(server.chats) == 3
     assert caught.value.out_of_reach
-    assert [turn.tool for turn in caught.value.trace] == ["failures"]
-    assert caught.value.prompt_tokens == PROMPT_TOKENS
+    assert [turn.tool for turn in caught.value.spent.trace] == ["failures"]
+    assert caught.value.spent.prompt_tokens == PROMPT_TOKENS
 
 
 def test_a_conversation_that_becomes_too_long_fails_the_iteration():
@@ -361,8 +361,8 @@ def test_a_conversation_that_becomes_too_long_fails_the_iteration():
     ):
         propose(agent(server))
     assert not caught.value.out_of_reach
-    assert caught.value.cost_usd is not None
-    assert len(caught.value.trace) == 1
+    assert caught.value.spent.cost_usd is not None
+    assert len(caught.value.spent.trace) == 1
     with OpenAIServer(too_long) as server, pytest.raises(ProposerError, match="max_history_tokens") as stopped:
         propose(agent(server))
     assert not isinstance(stopped.value, ProposalFailed)

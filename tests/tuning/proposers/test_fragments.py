@@ -203,7 +203,7 @@ class TestRefusals:
         with pytest.raises(ProposalFailed, match=r"All 4 combinations.*Never") as caught:
             FragmentsProposer(write(tmp_path, SMALL)).propose([], GOAL, iteration=1, seed=0, check=check)
         assert caught.value.final
-        assert len(caught.value.rejected) == 4
+        assert len(caught.value.spent.rejected) == 4
         with pytest.raises(ProposalFailed, match=r"2,000 combinations in a row") as caught:
             FragmentsProposer().propose([], GOAL, iteration=1, seed=0, check=check)
         assert not caught.value.final

@@ -158,7 +158,7 @@ class TestReasoningModels:
             assert len(server.chats) == 3
         # The loop stops a run where that goes on.
         assert caught.value.out_of_reach
-        assert caught.value.completion_tokens == 3 * COMPLETION_TOKENS
+        assert caught.value.spent.completion_tokens == 3 * COMPLETION_TOKENS
 
 
 @pytest.mark.parametrize(
@@ -195,11 +195,11 @@ def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
         "(3) Line 1: unknown variable",
     ):
         assert words in failed.reason
-    assert [turn.result for turn in failed.trace] == [reason for _, reason in failed.rejected]
-    assert len(failed.rejected) == 3
-    assert failed.prompt_tokens == 3 * PROMPT_TOKENS
-    assert failed.completion_tokens == 3 * COMPLETION_TOKENS
-    assert failed.cost_usd is not None
+    assert [turn.result for turn in failed.spent.trace] == [reason for _, reason in failed.spent.rejected]
+    assert len(failed.spent.rejected) == 3
+    assert failed.spent.prompt_tokens == 3 * PROMPT_TOKENS
+    assert failed.spent.completion_tokens == 3 * COMPLETION_TOKENS
+    assert failed.spent.cost_usd is not None
     assert not failed.final
     assert not failed.out_of_reach
 
@@ -246,8 +246,8 @@ def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason
         assert server.api_base in caught.value.reason
     failed = caught.value
     assert failed.out_of_reach
-    assert len(failed.rejected) == 1, "what came before is kept"
-    assert failed.prompt_tokens >= PROMPT_TOKENS
+    assert len(failed.spent.rejected) == 1, "what came before is kept"
+    assert failed.spent.prompt_tokens >= PROMPT_TOKENS
     assert KEY not in failed.reason
 
 
