@@ -46,10 +46,8 @@ class ShareLevel:
     Attributes:
         votes: The number of answers that a node needs; one more than there are stands for always answering the root.
         share: The same as a share of the answers; None for always the root.
-        hp: Mean hP on the calibration images.
-        hr: Mean hR on the calibration images.
-        accuracy: Share of the images that were placed on exactly the target.
-        root: Share of the images that stayed on the root.
+        hp: Mean hP on the calibration images, and `hr` mean hR.
+        accuracy: Share of the images that were placed on exactly the target, and `root` of those on the root.
         bound: Upper bound of 1 - hP: in expectation, or with the confidence.
         kept: Whether the guarantee holds at this share.
     """
@@ -158,11 +156,6 @@ class CalibrationRun:
         usual = own.samples if own.votes else _SAMPLES
         return Vote(usual if self.samples is None else self.samples)
 
-    @property
-    def template(self) -> str:
-        """The winner's template."""
-        return str(self.result.best.template)
-
     @cached_property
     def experiment(self) -> Experiment:
         """What the run's recipe describes, with a temperature at which answers differ."""
@@ -213,7 +206,7 @@ class CalibrationRun:
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
-        prompt = render(self.template, self.experiment.variables)
+        prompt = render(str(self.result.best.template), self.experiment.variables)
         wanted = [r for e in self.examples for r in self.vote.requests([prompt], e.image, e.sha256)]
         answers = answers_of(self.folder)
         if not answers.exists():
@@ -232,6 +225,7 @@ class CalibrationRun:
         """
         experiment, examples, max_missing = self.experiment, self.examples, self.settings.max_missing
         vlm, mapper, tree, n = experiment.vlm, experiment.mapper, experiment.taxonomy, len(self.examples)
+        template = str(self.result.best.template)
         if vlm.identity.get("temperature") == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",
@@ -245,7 +239,7 @@ class CalibrationRun:
             )
         with AnswerStore(answers_of(self.folder)) as store:
             evaluator = Evaluator(tree, vlm, mapper, store=store, variables=experiment.variables, policy=self.vote)
-            evaluation = evaluator.evaluate(self.template, examples, on_answers)
+            evaluation = evaluator.evaluate(template, examples, on_answers)
         rows = [row for row in evaluation.rows if row.node is not None]
         if n - len(rows) > max_missing * n:
             raise ModelError(
@@ -259,7 +253,7 @@ class CalibrationRun:
         kept = [level for level in levels if level.kept]
         calibration = Calibration(
             run=self.result.name,
-            template=self.template,
+            template=template,
             samples=self.vote.samples,
             share=kept[-1].share if kept else None,
             risk=self.risk,

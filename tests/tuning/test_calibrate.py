@@ -44,9 +44,7 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
         assert row.stage == "vote"
         assert row.confidence == 1.0
         # Half the answers name another shade, so that only the family has three quarters of them.
-        assert row.placement is not None
         assert row.placement.count("/") == (1 if murky else 2)
-        assert row.answer is not None
         assert row.answer.count("(2 of 4)") == (2 if murky else 0)
     assert result.heldout[0].scores.hp == 1.0
     assert taxtune.load_run(result.folder).iterations[0].rows == baseline.rows  # type: ignore[union-attr]
@@ -54,7 +52,6 @@ def test_a_run_votes_and_counts_every_call(tmp_path: Path) -> None:
 
 def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
     result = toy_run(tmp_path, None, (*SMALL, *VOTE))
-    assert result.selection is not None
     assert result.selection.policy == {"kind": "vote", "samples": 4, "share": 0.75}
     console = Console(file=StringIO(), width=200)
     print_result(console, result)
@@ -88,7 +85,6 @@ def test_an_image_is_missing_while_a_call_may_yet_succeed_and_a_refusal_is_no_vo
     assert rows["azure0.png"].votes[-1] == -1
     assert rows["azure0.png"].confidence == 0.75
     assert found.retryable == 1
-    assert found.scores is not None
     assert found.scores.n == 18
 
 

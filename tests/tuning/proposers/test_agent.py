@@ -120,7 +120,6 @@ def test_a_submission_becomes_the_proposal_with_tokens_cost_and_trace():
     assert proposal.template == GOOD
     assert proposal.rejected == ()
     assert (proposal.prompt_tokens, proposal.completion_tokens) == (2 * PROMPT_TOKENS, 2 * COMPLETION_TOKENS)
-    assert proposal.cost_usd is not None
     assert proposal.cost_usd > 0
     look, done = proposal.trace
     assert (look.tool, json.loads(look.arguments), look.prompt_tokens) == ("failures", {"iteration": 0}, PROMPT_TOKENS)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,7 +64,6 @@ def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
         proposal = propose(proposer(server.api_base))
     assert proposal.template == "Which {{ domain }}?"
     assert (proposal.prompt_tokens, proposal.completion_tokens) == (PROMPT_TOKENS, COMPLETION_TOKENS)
-    assert proposal.cost_usd is not None
     assert proposal.cost_usd > 0
     assert proposal.rejected == ()
     said = "```jinja2\nWhich {{ domain }}?\n```"
@@ -282,14 +278,3 @@ def test_identity_tells_what_can_change_a_proposal_and_no_password():
     assert identity != proposer("http://127.0.0.1:1/v1", temperature=0.1).identity()
     assert isinstance(maker, Proposer)
     assert "pass" not in repr(maker._chat)
-
-
-def test_importing_the_proposers_loads_nothing_heavy():
-    code = (
-        "import sys; from taxtune.tuning.proposers import make_proposer\n"
-        "make_proposer('openai/gpt-4o'), make_proposer('fragments')\n"
-        "print(*sorted({'litellm', 'openai', 'optuna', 'torch', 'mlflow'} & set(sys.modules)))"
-    )
-    root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-    assert done.stdout.strip() == ""
