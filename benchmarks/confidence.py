@@ -1,4 +1,4 @@
-"""How sure a single answer is said to be, and how often it is right: `taxtune.classifier.reliability`, by replay.
+"""How sure a single answer is said to be, and how often it is right: `taxtune.policies.Reliability`, by replay.
 
     python benchmarks/confidence.py
 

@@ -66,8 +66,7 @@ def read_recorded(samples: int) -> tuple[Taxonomy, IntArray, Ways, Ways, dict[in
 def _voted(tree: Taxonomy, target: IntArray, votes: Sequence[IntArray]) -> Ways:
     """Returns the scores of votes at every share, the most cautious first, after answering the root always."""
     m = votes[0].shape[1]
-    none = np.zeros(votes[0].shape, dtype=bool)
-    places = [[Vote(m, k / m).place(tree, nodes, none).nodes for k in range(m, 0, -1)] for nodes in votes]
+    places = [[Vote(m, k / m).place(tree, nodes)[0] for k in range(m, 0, -1)] for nodes in votes]
     root = np.zeros(len(target), dtype=np.int64)
     scored = np.array([[precision_recall(tree, nodes, target) for nodes in (root, *one)] for one in places])
     return Ways(scored[:, :, 0], scored[:, :, 1], m)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from taxtune.models import Model as Model
     from taxtune.models import ModelSettings as ModelSettings
     from taxtune.models import make_model as make_model
-    from taxtune.policies import Policy as Policy
     from taxtune.policies import Vote as Vote
     from taxtune.recipe import Recipe as Recipe
     from taxtune.recipe import load_recipe as load_recipe
@@ -69,7 +68,6 @@ _HOME = {
     "Constraint": "taxtune.tuning.objective",
     "Objective": "taxtune.tuning.objective",
     "Placement": "taxtune.mapping",
-    "Policy": "taxtune.policies",
     "Proposal": "taxtune.tuning.proposers",
     "Proposer": "taxtune.tuning.proposers",
     "RankScores": "taxtune.metrics",

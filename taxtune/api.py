@@ -55,7 +55,7 @@ __all__ = [
     "tune",
 ]
 
-ObjectiveName = Literal["hr_at_hp", "hp", "hf", "f_beta", "pareto", "accuracy", "ihr_at_ihp", "ihp", "ihf"]
+ObjectiveName = Literal["hr_at_hp", "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf"]
 SplitName = Literal["heldout", "tuning"]
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -253,7 +253,7 @@ def tune(
             file, also batched or async; "PROVIDER/MODEL" for an API that litellm reaches, "local:MODEL" for a
             transformers checkpoint; or a `Model`. Answers are kept in the run's folder, and no question is asked twice.
         objective: What makes one template better: "hr_at_hp", as specific as possible while hP is at least `goal`;
-            "hp", "hf", "f_beta", "pareto", "accuracy", "ihr_at_ihp", "ihp", "ihf"; the name of a measure or of one of
+            "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf"; the name of a measure or of one of
             `metrics`; a function of the scores; or an `Objective`.
         goal: The hP that "hr_at_hp" holds, in (0, 1].
         effort: How much the search may spend: "light", "medium" or "heavy", which is at most 10, 20 or 40 templates and
@@ -424,7 +424,6 @@ def calibrate(
     risk: float,
     confidence_level: float | None = None,
     samples: int | None = None,
-    temperature: float | None = None,
     data: Source | None = None,
     images: int = 500,
     recipe: str | Path | None = None,
@@ -438,7 +437,6 @@ def calibrate(
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
         samples: Answers per image; those of the run's policy, or 8, where left out.
-        temperature: At which they are sampled; that of the run's policy, or 1, where left out.
         data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left
             out. Images of the run's splits among them are passed over.
         images: Most images to ask about.
@@ -454,7 +452,7 @@ def calibrate(
     """
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(Path(run), risk, confidence_level, samples, temperature, data, images, recipe, vlm)
+    work = CalibrationRun(Path(run), risk, confidence_level, samples, data, images, recipe, vlm)
     with _shown(progress):
         return work.run()
 

@@ -1,4 +1,4 @@
-"""Policies: from one or more answers about an image to one node, and control of the risk that the node is wrong.
+"""Policies: from one or more answers about an image to one node, how sure it is, and control of the risk of an error.
 
 Risk control takes the least cautious of nested policies that keeps a guarantee, chosen on images of its own. Two
 guarantees can be made, whatever the model, as long as the images are exchangeable:
@@ -18,7 +18,6 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,10 +29,9 @@ from taxtune.taxonomy import Taxonomy
 
 __all__ = [
     "DIRECT",
-    "Direct",
     "Level",
-    "Places",
-    "Policy",
+    "Reliability",
+    "RiskGuarantee",
     "Vote",
     "control_risk",
     "images_needed",
@@ -41,89 +39,21 @@ __all__ = [
     "worst_loss",
 ]
 
-BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
 _MOST_ANSWERS = 100  # per image: beyond, shares hardly change and a comma was meant
-_MOST_IMAGES = 10_000_000
 _EDGE = 1e-9  # 0.7 of 10 answers is 7 of them, whatever 0.7 * 10 is
-_ROUNDING = 1e-12  # 1 - 1/3 is more than 2/3
-
-
-class Places(NamedTuple):
-    """Where a policy puts images.
-
-    Attributes:
-        nodes: Node numbers, shape (n,).
-        off_tree: Which of them count as off the tree, shape (n,); their nodes then play no part.
-        shares: The share of the answers that supports the node, in [0, 1], shape (n,); None where none is counted.
-    """
-
-    nodes: IntArray
-    off_tree: BoolArray
-    shares: NDArray[np.float64] | None = None
-
-
-class Policy(Protocol):
-    """How an image is asked about, and how the answers make one place; the same answers give the same place."""
-
-    @property
-    def calls(self) -> int:
-        """Answers that it takes to place an image, at least 1."""
-        ...
-
-    def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Returns as many requests about an image (its file and SHA-256) as `calls`, from one or more prompts."""
-        ...
-
-    def place(self, taxonomy: Taxonomy, nodes: IntArray, off_tree: BoolArray) -> Places:
-        """Returns the places of images.
-
-        Args:
-            taxonomy: The label tree.
-            nodes: The node of each answer, shape (n, calls); -1 where the model refused to answer.
-            off_tree: Which answers assert something that the tree lacks, shape (n, calls); their nodes are the root.
-        """
-        ...
-
-    def identity(self) -> Mapping[str, str | int | float | None]:
-        """Returns everything that can change where an image goes, `kind` first."""
-        ...
-
-
-@dataclass(frozen=True)
-class Direct:
-    """One answer per image, placed as it is."""
-
-    @property
-    def calls(self) -> int:
-        """One."""
-        return 1
-
-    def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Returns the one request."""
-        return [Request(prompts[0], image, sha256)]
-
-    def place(self, taxonomy: Taxonomy, nodes: IntArray, off_tree: BoolArray) -> Places:
-        """Returns the answers' own places."""
-        return Places(nodes[:, 0], off_tree[:, 0])
-
-    def identity(self) -> Mapping[str, str | int | float | None]:
-        """Returns the kind."""
-        return {"kind": "direct"}
-
-
-DIRECT = Direct()
+_PRIOR = 5.0  # answers that the prior of a reliability counts as, at least
 
 
 @dataclass(frozen=True)
 class Vote:
-    """The deepest node that holds a share of the answers.
+    """How an image is asked about, and how the answers make one place: the deepest node that holds a share of them.
 
     An answer votes for its node and everything above it. From the root the image goes down to the child with most votes
     (of two alike, the first on the tree) as long as it has the share. So the place for a larger share lies on the way
     to that for a smaller one, and hP never falls as the share grows. Answers off the tree, and what a model refuses to
-    say, are answers that vote for nothing but the root.
+    say, are answers that vote for nothing but the root. A single answer is placed as it is.
 
     Attributes:
         samples: Answers per image: that many of one prompt, or one of each of as many prompts.
@@ -137,31 +67,37 @@ class Vote:
     share: float = 0.7
 
     def __post_init__(self) -> None:
-        if not 2 <= self.samples <= _MOST_ANSWERS:
-            raise TaxtuneError(f"A vote takes 2 to {_MOST_ANSWERS} answers per image.", value=self.samples)
+        if not 1 <= self.samples <= _MOST_ANSWERS:
+            raise TaxtuneError(f"A vote takes 1 to {_MOST_ANSWERS} answers per image.", value=self.samples)
         if not 0 < self.share <= 1:
             raise TaxtuneError("The share that a node needs must be above 0 and at most 1.", value=self.share)
 
-    @property
-    def calls(self) -> int:
-        """Answers per image."""
-        return self.samples
-
     def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
-        """Returns the requests, the prompts in turn, each with the next answer wanted of it."""
+        """Returns the requests about an image (its file and SHA-256), the prompts in turn, each for the next answer."""
         turns = (divmod(i, len(prompts)) for i in range(self.samples))
         return [Request(prompts[which], image, sha256, sample) for sample, which in turns]
 
-    def place(self, taxonomy: Taxonomy, nodes: IntArray, off_tree: BoolArray) -> Places:
-        """Returns the nodes that hold the share, none of them off the tree, and the shares that they hold."""
-        path, shares = vote_paths(taxonomy, np.where(off_tree, taxonomy.root, nodes))
+    def place(self, taxonomy: Taxonomy, nodes: IntArray) -> tuple[IntArray, NDArray[np.float64]]:
+        """Returns the nodes that hold the share, and the shares that they hold, both of shape (n,).
+
+        Args:
+            taxonomy: The label tree.
+            nodes: The node of each answer, shape (n, samples): the root for one off the tree, -1 for one refused.
+        """
+        path, shares = vote_paths(taxonomy, nodes)
         depth = (shares >= self.share - _EDGE).sum(axis=1) - 1
         rows = np.arange(len(path))
-        return Places(path[rows, depth], np.zeros(len(path), dtype=bool), shares[rows, depth])
+        return path[rows, depth], shares[rows, depth]
 
     def identity(self) -> Mapping[str, str | int | float | None]:
-        """Returns the settings."""
+        """Returns the settings that play a part."""
+        if self.samples == 1:
+            return {"kind": "direct"}
         return {"kind": "vote", "samples": self.samples, "share": self.share}
+
+
+DIRECT = Vote(samples=1)
+"""One answer per image, placed as it is."""
 
 
 def vote_paths(taxonomy: Taxonomy, nodes: IntArray) -> tuple[IntArray, NDArray[np.float64]]:
@@ -213,18 +149,8 @@ def control_risk(
         risk: The mean loss to keep, above 0.
         confidence: Between 0 and 1; None for in expectation.
         worst: The largest possible loss, above 0.
-
-    Raises:
-        ValueError: If a number is out of range, or the losses are not in order.
     """
-    rows = np.asarray(losses, dtype=np.float64)
-    if not risk > 0:
-        raise ValueError(f"the risk must be above 0, not {risk}")
-    if rows.ndim != 2 or not rows.size or not ((rows >= 0) & (rows <= worst + _ROUNDING)).all():
-        raise ValueError(f"losses must be rows of numbers from 0 to {worst:g}")
-    rows = np.minimum(rows, worst)
-    if (np.diff(rows, axis=0) < 0).any():
-        raise ValueError("a policy has a smaller loss than a more cautious one")
+    rows = np.minimum(np.asarray(losses, dtype=np.float64), worst)
     levels: list[Level] = []
     for row in rows:
         if confidence is None:
@@ -250,11 +176,80 @@ def images_needed(risk: float, confidence: float | None = None, *, worst: float 
         return p_value(np.zeros(images), part, level=level) <= level
 
     enough = 1
-    while enough <= _MOST_IMAGES and not kept(enough):
+    while not kept(enough):
         enough *= 2
-    return bisect_left(range(enough), True, lo=enough // 2 + 1, key=kept) if enough <= _MOST_IMAGES else enough
+    return bisect_left(range(enough), True, lo=enough // 2 + 1, key=kept)
 
 
 def worst_loss(taxonomy: Taxonomy) -> float:
     """Returns the largest 1 - hP on a tree: that of the deepest node where nothing but the root is right."""
     return max(taxonomy.height, 1) / (max(taxonomy.height, 1) + 1)
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How often nodes on the way to an answer were right, counted on images whose labels are known.
+
+    Attributes:
+        counts: For each depth D from 0 on, how many of the answers at this depth were right at each depth d = 0, ...,
+            D; at depth 0 all of them, since the root is always right.
+    """
+
+    counts: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, taxonomy: Taxonomy, nodes: ArrayLike, targets: ArrayLike) -> Reliability:
+        """Counts on judged answers.
+
+        Args:
+            taxonomy: The label tree.
+            nodes: The node of each answer, shape (n,); without answers off the tree, which are at no node.
+            targets: The true node of each image, shape (n,).
+        """
+        nodes, targets = np.asarray(nodes, dtype=np.int64), np.asarray(targets, dtype=np.int64)
+        right = taxonomy.lineage[nodes] == taxonomy.lineage[targets]
+        counts = []
+        for depth in range(taxonomy.height + 1):
+            rows = right[taxonomy.depth[nodes] == depth, : depth + 1]
+            counts.append(tuple(rows.sum(axis=0).tolist()))
+        return cls(tuple(counts))
+
+    @property
+    def answers(self) -> int:
+        """How many answers were counted."""
+        return sum(row[0] for row in self.counts)
+
+    def confidences(self, depth: int) -> NDArray[np.float64]:
+        """How sure each node on the way to an answer is, from the root down, shape (depth + 1,), in (0, 1].
+
+        Of n answers of this depth r were right at depth d: (r + s p) / (n + s), the mean of a Beta distribution. Its
+        prior has the mean p = (r' + 1) / (n' + 2), the share of the answers of all depths that were right at d, under
+        a uniform prior, and counts as s = max(5, 1 / (1 - p)) answers, so that at least one of them is wrong. The
+        values never rise on the way down.
+
+        Args:
+            depth: Edges from the root to the answer's node.
+        """
+        own = np.array(self.counts[depth], dtype=np.float64)
+        found = np.ones(depth + 1)
+        for d in range(1, depth + 1):
+            deep = self.counts[d:]  # all answers that reach so deep
+            prior = (sum(row[d] for row in deep) + 1) / (sum(row[0] for row in deep) + 2)
+            size = max(_PRIOR, 1 / (1 - prior))
+            found[d] = (own[d] + size * prior) / (own[0] + size)
+        return np.minimum.accumulate(found)
+
+
+@dataclass(frozen=True, slots=True)
+class RiskGuarantee:
+    """The guarantee of a calibrated policy: on new images of the same kind the mean of 1 - hP is at most the risk.
+
+    Attributes:
+        risk: The mean of 1 - hP, in (0, 1).
+        confidence_level: How often that holds, in (0, 1); None for in expectation.
+        images: How many images the policy was calibrated on.
+    """
+
+    risk: float
+    confidence_level: float | None
+    images: int

@@ -231,7 +231,7 @@ def test_async_functions_work_where_a_loop_is_running(photos: Path, tmp_path: Pa
         ("exact-match", lambda scores: scores.measures["exact-match"]),
         ("polite", lambda scores: scores.measures["polite"]),
         (lambda scores: scores.hr - scores.hp, lambda scores: scores.hr - scores.hp),
-        (taxtune.Objective("short", lambda s: s.depth, "minimize"), lambda scores: -scores.depth),
+        (taxtune.Objective("short", lambda s: -s.depth), lambda scores: -scores.depth),
     ],
 )
 def test_any_score_can_be_the_objective(photos: Path, tmp_path: Path, objective: Any, expected: Any) -> None:

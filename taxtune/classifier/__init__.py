@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from taxtune.classifier.classifier import Classification, Classifier, Step
 from taxtune.classifier.loading import load_classifier
-from taxtune.classifier.reliability import Reliability, RiskGuarantee
+from taxtune.policies import Reliability, RiskGuarantee
 
 __all__ = ["Classification", "Classifier", "Reliability", "RiskGuarantee", "Step", "load_classifier"]

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from taxtune.atomic import make_folder, write_json
-from taxtune.classifier.reliability import Reliability, RiskGuarantee
 from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError, TaxonomyError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
-from taxtune.policies import DIRECT, Direct, Policy, Vote
+from taxtune.policies import DIRECT, Reliability, RiskGuarantee, Vote
 from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.taxonomy import Taxonomy
@@ -120,7 +119,7 @@ class Classifier:
     taxonomy: Taxonomy
     model: Model
     mapper: Mapper
-    policy: Policy = DIRECT
+    policy: Vote = DIRECT
     reliability: Reliability | None = None
     guarantee: RiskGuarantee | None = None
     recipe: Recipe | None = None
@@ -194,8 +193,8 @@ class Classifier:
 
     @property
     def portable(self) -> bool:
-        """Whether it can be saved: neither model nor mapper nor policy was given in Python."""
-        return self.recipe is not None and isinstance(self.policy, Direct | Vote)
+        """Whether it can be saved: neither model nor mapper was given in Python."""
+        return self.recipe is not None
 
     def save(self, folder: str | PathLike[str]) -> Path:
         """Writes the classifier to a folder of its own: all but the model's weights, as JSON.
@@ -215,7 +214,7 @@ class Classifier:
         folder, recipe, tree = Path(folder), self.recipe, self.taxonomy
         if recipe is None or not self.portable:
             raise DataError(
-                "The classifier has a model, a mapper or a policy that was given in Python, which no folder can hold.",
+                "The classifier has a model or a mapper that was given in Python, which no folder can hold.",
                 file=folder,
                 remedy="Load it from its run with the same objects: taxtune.load_classifier(run, vlm=...).",
             )

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier.classifier import FILE, Classifier, read_saved, read_tree
-from taxtune.classifier.reliability import Reliability, RiskGuarantee
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
-from taxtune.policies import Direct, Policy, Vote
+from taxtune.policies import DIRECT, Reliability, RiskGuarantee, Vote
 from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
@@ -34,7 +33,7 @@ def load_classifier(
     run: str | PathLike[str] | TuneResult,
     *,
     calibrated: bool = False,
-    policy: Policy | None = None,
+    policy: Vote | None = None,
     recipe: Recipe | str | Path | None = None,
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
@@ -118,8 +117,8 @@ def load_classifier(
 
 
 def _winner(
-    result: TuneResult, recipe: Recipe, calibrated: bool, policy: Policy | None, *, same_model: bool
-) -> tuple[Recipe, str, Policy, RiskGuarantee | None]:
+    result: TuneResult, recipe: Recipe, calibrated: bool, policy: Vote | None, *, same_model: bool
+) -> tuple[Recipe, str, Vote, RiskGuarantee | None]:
     """Returns the recipe with the commit that the run asked, and the winner's template, policy and guarantee."""
     folder = Path(result.folder)
     if isinstance(recipe.vlm, LocalVLMSettings) and same_model and recipe.vlm.revision is None:
@@ -134,14 +133,14 @@ def _winner(
     calibration = read_calibration(folder)
     if calibration.policy is None:
         raise DataError("The calibration found that only always answering the root keeps the risk.", file=folder)
-    if calibration.temperature:
-        recipe = recipe.changed({"policy.samples": calibration.samples, "vlm.temperature": calibration.temperature})
+    if temperature := calibration.identity.get("vlm.temperature"):
+        recipe = recipe.changed({"policy.samples": calibration.samples, "vlm.temperature": temperature})
     guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
     return recipe, calibration.template, calibration.policy, guarantee
 
 
 def _parts(
-    recipe: Recipe, folder: Path, policy: Policy, changes: list[dict[str, Any]], given: dict[str, Any]
+    recipe: Recipe, folder: Path, policy: Vote, changes: list[dict[str, Any]], given: dict[str, Any]
 ) -> Experiment:
     """Makes the experiment of a recipe with its changes, whose model is asked at the temperature of the policy."""
     for some in changes:
@@ -149,24 +148,24 @@ def _parts(
             some = {"vlm.revision": None, **some}  # another model has no commit of this one
         recipe = recipe.changed(some)
     temperature = recipe.vlm.temperature
-    if policy.calls > 1:
+    if policy.samples > 1:
         temperature = temperature_of(recipe)
         temperature = 1.0 if temperature == 0 else temperature
     recipe = recipe.changed({"policy.samples": 1, "vlm.temperature": temperature})
     return Experiment(recipe, folder, **given)
 
 
-def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
+def _policy(identity: Mapping[str, Any], folder: Path) -> Vote:
     """Makes the policy that a record names."""
-    kinds: dict[object, Callable[..., Policy]] = {"direct": Direct, "vote": Vote}
+    kinds: dict[object, Callable[..., Vote]] = {"direct": lambda: DIRECT, "vote": Vote}
     kind, settings = identity.get("kind"), {key: value for key, value in identity.items() if key != "kind"}
     try:
         return kinds[kind](**settings)
     except (KeyError, TypeError):
         raise DataError(
-            f"The policy {kind!r} was given in Python, or its settings are wrong.",
+            f"There is no policy {kind!r}, or its settings are wrong.",
             file=folder,
-            remedy="Give the same policy in Python: policy=.",
+            remedy="Give one in Python: policy=taxtune.Vote(8, 0.7).",
         ) from None
 
 

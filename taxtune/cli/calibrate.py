@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,6 @@ def calibrate(
         int | None,
         opt("Answers per image. Fewer than were asked before cost nothing.", shown="the run's, or 8", min=2, max=100),
     ] = None,
-    temperature: Annotated[float | None, opt("Temperature of the answers.", shown="the run's, or 1")] = None,
     data: Annotated[
         str | None,
         opt(
@@ -56,7 +56,7 @@ def calibrate(
     from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(run, risk, confidence_level, samples, temperature, data, images, recipe)
+    work = CalibrationRun(run, risk, confidence_level, samples, data, images, recipe)
     calls, stored = work.cost()
     note(
         f"{len(work.examples):,} images ({work.described}) × {work.vote.samples} answers = {calls:,} VLM calls, "
@@ -66,7 +66,7 @@ def calibrate(
         return
     found = work.run()
     if as_json:
-        print(json.dumps(found.as_dict(), ensure_ascii=False, indent=2))
+        print(json.dumps(asdict(found), ensure_ascii=False, indent=2))
     else:
         publish(_report(found), out=None, as_json=False)
         print(_guarantee(found))

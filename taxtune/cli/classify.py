@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from taxtune.classifier.classifier import Classifier
-    from taxtune.policies import Policy
+    from taxtune.policies import Vote
 
 __all__ = ["ClassifierBaseOption", "ModelSetOption", "PolicyOption", "classify", "named_classifier"]
 
@@ -101,7 +101,7 @@ def classify(
     listed = list_images(images, partial(find_images, image_column=image_column))
     for text in check_model(classifier.model):
         note(text)
-    place, calls = _answers(run, out), classifier.policy.calls
+    place, calls = _answers(run, out), classifier.policy.samples
     note(
         f"{len(listed):,} image{'' if len(listed) == 1 else 's'}"
         + (f" × {calls} answers = {len(listed) * calls:,} VLM calls" if calls > 1 else "")
@@ -163,7 +163,7 @@ def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
         check_folder(file.parent)
 
 
-def _policy(text: str) -> Policy | None:
+def _policy(text: str) -> Vote | None:
     """The policy that --policy names; None for what the folder of the run says."""
     from taxtune.errors import DataError
     from taxtune.policies import DIRECT, Vote

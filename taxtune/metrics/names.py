@@ -16,7 +16,7 @@ INFORMATION = {
 }
 #: Shares of the answers: those that say nothing, and those that assert something the tree lacks.
 SHARES = {"abstained": "abstained", "off_tree": "off the tree"}
-_OBJECTIVES = {"hr_at_hp": "hR at hP", "ihr_at_ihp": "ihR at ihP", "f_beta": "Fβ", "pareto": "hP and hR"}
+_OBJECTIVES = {"hr_at_hp": "hR at hP", "ihr_at_ihp": "ihR at ihP"}
 _NAMES = {**METRICS, **INFORMATION, **SHARES, **_OBJECTIVES}
 _MEANING = {
     "hp": "hierarchical precision (hP)",
@@ -28,8 +28,6 @@ _MEANING = {
     "accuracy": "exact accuracy",
     "hr_at_hp": "hierarchical recall (hR) at a held hierarchical precision (hP)",
     "ihr_at_ihp": "information-weighted recall (ihR) at a held precision (ihP)",
-    "f_beta": "Fβ of hP and hR",
-    "pareto": "the front of hP and hR",
 }
 
 

@@ -161,7 +161,6 @@ def iteration_table(run: TuneResult) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for record in run.iterations:
         remarks = ["winner"] if record.iteration == run.winner else []
-        remarks += ["on the front"] if record.iteration in run.pareto else []
         remarks += [] if record.feasible else ["misses a constraint"]
         remarks += [] if record.reason is None else [f"{record.state}: {record.reason}"]
         remarks += [f"{record.missing} without an answer"] if record.missing else []

@@ -88,7 +88,7 @@ class Winner:
         name: Its name among the held-out results.
         heading: The heading of its prompt: "Prompt", or its objective where there are several.
         run: The run.
-        aim: The score that the run maximises or minimises, or the objective where there is none of its own.
+        aim: The score that the run maximises, or the objective where there is none of its own.
         verdict: What is known of it, in a sentence.
         prompt: The prompt; the template where its variables are not known.
         file: The file that holds it, if any.
@@ -271,10 +271,9 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequen
     )
     if missed:
         return f"No prompt has {goal} on average; this one comes nearest ({images})."
-    best, margin = ("highest", "less") if aim.direction == "maximize" else ("lowest", "plus")
-    name = "hP × hR" if aim.objective == "pareto" else metric_name(aim.measure or aim.objective)
+    name = metric_name(aim.measure or aim.objective)
     among = f", among those with {goal} on average" if goal else ""
-    return f"Chosen for the {best} {name}, {margin} a margin for luck{among} ({images})."
+    return f"Chosen for the highest {name}, less a margin for luck{among} ({images})."
 
 
 def _wanting(missed: Constraint, winner: Finalist, selection: Selection, records: Sequence[IterationRecord]) -> str:
@@ -389,8 +388,7 @@ def _asked(usage: ModelUsage) -> str:
 def goal_in_words(spec: ObjectiveSpec) -> str:
     """Returns the goal in words: "the highest hR, with hP at least 0.980 (90 % confidence)"."""
     what = meaning(spec.objective) if spec.measure is None else metric_name(spec.measure)
-    head = f"the {'highest' if spec.direction == 'maximize' else 'lowest'} {what}"
-    return ", ".join([head, *(f"with {_held(each)}" for each in spec.constraints)])
+    return ", ".join([f"the highest {what}", *(f"with {_held(each)}" for each in spec.constraints)])
 
 
 def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:

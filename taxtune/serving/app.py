@@ -182,7 +182,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
 
 
 def _confidence(classifier: Classifier) -> str:
-    calls = classifier.policy.calls
+    calls = classifier.policy.samples
     if calls > 1:
         return f"Each photo is asked about {calls} times; the share of the answers that name the label or one below it."
     if classifier.reliability is not None:

@@ -35,7 +35,7 @@ __all__ = ["CALIBRATION", "Calibration", "CalibrationRun", "ShareLevel", "read_c
 
 #: The file of a run's folder that holds its calibration.
 CALIBRATION = "calibration.json"
-_SAMPLES, _TEMPERATURE = 8, 1.0
+_SAMPLES, _TEMPERATURE = 8, 1.0  # where the run itself asks once
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,8 @@ class ShareLevel:
     Attributes:
         votes: The number of answers that a node needs; one more than there are stands for always answering the root.
         share: The same as a share of the answers; None for always the root.
-        hp: Mean hP on the calibration images.
-        hr: Mean hR on the calibration images.
-        accuracy: Share of the images that were placed on exactly the target.
-        root: Share of the images that stayed on the root.
+        hp: Mean hP on the calibration images, and `hr` mean hR.
+        accuracy: Share of the images that were placed on exactly the target, and `root` of those on the root.
         bound: Upper bound of 1 - hP: in expectation, or with the confidence.
         kept: Whether the guarantee holds at this share.
     """
@@ -71,7 +69,6 @@ class Calibration:
         run: Name of the run.
         template: The Jinja source.
         samples: Number of answers to each image.
-        temperature: At which they were sampled; None where the model says nothing of it.
         share: The share of the answers that a node needs; None where only always answering the root keeps the risk.
         risk: The mean of 1 - hP that is guaranteed.
         confidence_level: How often that holds; None for in expectation.
@@ -86,7 +83,6 @@ class Calibration:
     run: str
     template: str
     samples: int
-    temperature: float | None
     share: float | None
     risk: float
     confidence_level: float | None
@@ -107,10 +103,6 @@ class Calibration:
         """The level of the share that was chosen."""
         return next(level for level in self.levels if level.share == self.share)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the calibration as plain values, for JSON."""
-        return asdict(self)
-
 
 @dataclass
 class CalibrationRun:
@@ -121,7 +113,6 @@ class CalibrationRun:
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence: With which confidence, in (0, 1); None for in expectation.
         samples: Answers to each image; those of the run's own policy, or 8, where left out.
-        temperature: At which they are sampled; that of the run's own policy, or 1, where left out.
         data: Calibration images in place of those that are in neither split of the run.
         images: Most images to ask about.
         recipe: The run's recipe, for a run that does not know where it was.
@@ -132,7 +123,6 @@ class CalibrationRun:
     risk: float
     confidence: float | None = None
     samples: int | None = None
-    temperature: float | None = None
     data: Source | None = None
     images: int = 500
     recipe: str | Path | None = None
@@ -148,11 +138,7 @@ class CalibrationRun:
 
     @cached_property
     def result(self) -> TuneResult:
-        """The run.
-
-        Raises:
-            DataError: If the folder holds no finished run.
-        """
+        """The run."""
         return finished_run(self.folder)
 
     @cached_property
@@ -169,16 +155,10 @@ class CalibrationRun:
         usual = own.samples if own.votes else _SAMPLES
         return Vote(usual if self.samples is None else self.samples)
 
-    @property
-    def template(self) -> str:
-        """The winner's template."""
-        return str(self.result.best.template)
-
     @cached_property
     def experiment(self) -> Experiment:
-        """What the run's recipe describes, with the temperature of the calibration."""
-        usual = temperature_of(self.settings) if self.settings.policy.votes else _TEMPERATURE
-        temperature = usual if self.temperature is None else self.temperature
+        """What the run's recipe describes, with a temperature at which answers differ."""
+        temperature = temperature_of(self.settings) if self.settings.policy.votes else _TEMPERATURE
         model = None if self.vlm is None else make_model(self.vlm)
         return Experiment(self.settings.changed({"vlm.temperature": temperature}), self.folder, vlm=model)
 
@@ -225,7 +205,7 @@ class CalibrationRun:
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
-        prompt = render(self.template, self.experiment.variables)
+        prompt = render(str(self.result.best.template), self.experiment.variables)
         wanted = [r for e in self.examples for r in self.vote.requests([prompt], e.image, e.sha256)]
         answers = answers_of(self.folder)
         if not answers.exists():
@@ -244,11 +224,11 @@ class CalibrationRun:
         """
         experiment, examples, max_missing = self.experiment, self.examples, self.settings.max_missing
         vlm, mapper, tree, n = experiment.vlm, experiment.mapper, experiment.taxonomy, len(self.examples)
-        temperature = vlm.identity.get("temperature")
-        if temperature == 0:
+        template = str(self.result.best.template)
+        if vlm.identity.get("temperature") == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",
-                remedy="Give a temperature above 0.",
+                remedy="Give one that samples: vlm=.",
             )
         if n < self.needed:
             raise DataError(
@@ -258,7 +238,7 @@ class CalibrationRun:
             )
         with AnswerStore(answers_of(self.folder)) as store:
             evaluator = Evaluator(tree, vlm, mapper, store=store, variables=experiment.variables, policy=self.vote)
-            evaluation = evaluator.evaluate(self.template, examples)
+            evaluation = evaluator.evaluate(template, examples)
         rows = [row for row in evaluation.rows if row.node is not None]
         if n - len(rows) > max_missing * n:
             raise ModelError(
@@ -272,9 +252,8 @@ class CalibrationRun:
         kept = [level for level in levels if level.kept]
         calibration = Calibration(
             run=self.result.name,
-            template=self.template,
+            template=template,
             samples=self.vote.samples,
-            temperature=float(temperature) if isinstance(temperature, int | float) else None,
             share=kept[-1].share if kept else None,
             risk=self.risk,
             confidence_level=self.confidence,
@@ -289,7 +268,7 @@ class CalibrationRun:
                 for key, value in part.items()
             },
         )
-        write_json(self.folder / CALIBRATION, calibration.as_dict())
+        write_json(self.folder / CALIBRATION, asdict(calibration))
         return calibration
 
 
@@ -306,10 +285,9 @@ def share_levels(
         confidence: With which confidence; None for in expectation.
     """
     n, samples = votes.shape
-    off = np.zeros(votes.shape, dtype=bool)
     counts = [samples + 1, *range(samples, 0, -1)]
     placed = [np.full(n, taxonomy.root)]
-    placed += [Vote(samples, count / samples).place(taxonomy, votes, off).nodes for count in counts[1:]]
+    placed += [Vote(samples, count / samples).place(taxonomy, votes)[0] for count in counts[1:]]
     losses = np.array([1 - precision_recall(taxonomy, nodes, target)[0] for nodes in placed])
     # Of the root alone nothing needs to be tested: it has no loss on any image.
     tested = control_risk(losses[1:], risk, confidence, worst=worst_loss(taxonomy))

@@ -20,7 +20,7 @@ from taxtune.metrics.information import Information, information_scores, informa
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
 from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
 from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
-from taxtune.policies import DIRECT, Direct, Policy
+from taxtune.policies import DIRECT, Vote
 from taxtune.progress import track
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import Difference, HeldoutResult, ModelUsage, SampleResult, TemplateScores, Usage
@@ -109,7 +109,7 @@ class Evaluator:
         needs: Sequence[str] = (),
         off_tree: str = "child",
         information: Information | None = None,
-        policy: Policy = DIRECT,
+        policy: Vote = DIRECT,
     ) -> None:
         self.taxonomy, self.vlm, self.mapper, self.store, self.variables = taxonomy, vlm, mapper, store, variables
         self.metrics, self.needs, self.off_tree, self.policy = tuple(metrics), tuple(needs), off_tree, policy
@@ -125,7 +125,7 @@ class Evaluator:
             TaxtuneError: If the template cannot be rendered, the model cannot answer at all, or a metric not be taken.
         """
         prompts = [render(template, self.variables)]
-        calls = self.policy.calls
+        calls = self.policy.samples
         questions = [request for e in examples for request in self.policy.requests(prompts, e.image, e.sha256)]
 
         with count_faults() as faults:
@@ -221,31 +221,31 @@ class Evaluator:
             if isinstance(reply, Answer)
         }
         placements = self._place(list(texts.values()), [images[answered[row]] for row, _ in texts])
-        if isinstance(self.policy, Direct):
+        if self.policy.samples == 1:
             return {
                 answered[row]: PlacedAnswer(
                     text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence, not_subject=at.not_subject
                 )
                 for ((row, _), text), at in zip(texts.items(), placements, strict=True)
             }
-        nodes = np.full((len(answered), self.policy.calls), -1, dtype=np.int64)
-        off, outside = np.zeros(nodes.shape, dtype=bool), np.zeros(nodes.shape, dtype=bool)
+        nodes = np.full((len(answered), self.policy.samples), -1, dtype=np.int64)
+        outside = np.zeros(nodes.shape, dtype=bool)
         for cell, at in zip(texts, placements, strict=True):
-            nodes[cell], off[cell], outside[cell] = at.node, at.off_tree, at.not_subject
-        voted, root = self.policy.place(self.taxonomy, nodes, off), self.taxonomy.root
+            nodes[cell], outside[cell] = self.taxonomy.root if at.off_tree else at.node, at.not_subject
+        voted, shares = self.policy.place(self.taxonomy, nodes)
         placed = {}
         for row, i in enumerate(answered):
-            node, off_tree = int(voted.nodes[row]), bool(voted.off_tree[row])
+            node = int(voted[row])
             counts = Counter(reply.text for reply in by_image[i] if isinstance(reply, Answer))
             placed[i] = PlacedAnswer(
-                "; ".join(f"{text} ({n} of {self.policy.calls})" for text, n in counts.most_common()),
+                "; ".join(f"{text} ({n} of {self.policy.samples})" for text, n in counts.most_common()),
                 node,
-                off_tree,
-                abstained=node == root and not off_tree,
-                stage=str(self.policy.identity()["kind"]),
-                confidence=None if voted.shares is None else float(voted.shares[row]),
+                off_tree=False,
+                abstained=node == self.taxonomy.root,
+                stage="vote",
+                confidence=float(shares[row]),
                 votes=tuple(nodes[row].tolist()),
-                not_subject=node == root and 2 * int(outside[row].sum()) > self.policy.calls,
+                not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.samples,
             )
         return placed
 

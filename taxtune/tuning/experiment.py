@@ -20,7 +20,7 @@ from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
-from taxtune.policies import DIRECT, Policy, Vote
+from taxtune.policies import Vote
 from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import (
@@ -40,7 +40,7 @@ from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.objective import Aims, Objective, asks_a_model, make_objective, read_floor
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
-from taxtune.tuning.selection import Round, most_questions, race
+from taxtune.tuning.selection import Round, most_questions, rounds
 from taxtune.tuning.template import check_template, labels_said, render
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Experiment:
         *,
         vlm: Model | None = None,
         mapper: Mapper | None = None,
-        policy: Policy | None = None,
+        policy: Vote | None = None,
         proposer: Proposer | None = None,
         taxonomy: Taxonomy | None = None,
         examples: Source | None = None,
@@ -102,9 +102,9 @@ class Experiment:
         self.recipe, self.folder, self.own_metrics = recipe, folder, dict(metrics or {})
         self._objective: AnyObjective | None = None
         s = recipe.policy
-        self.policy: Policy = policy or (Vote(s.samples, s.share) if s.votes else DIRECT)
+        self.policy: Vote = policy or Vote(s.samples, s.share)
         # The most templates after the baseline, and what the run may spend.
-        self.iterations, self.budget = recipe.limits(self.policy.calls)
+        self.iterations, self.budget = recipe.limits(self.policy.samples)
         objects = {"taxonomy": taxonomy, "data": examples, "vlm": vlm, "mapper": mapper, "proposer": proposer}
         objects["policy"] = policy
         self.given: dict[str, Any] = {group: one for group, one in objects.items() if one is not None}
@@ -225,11 +225,10 @@ class Experiment:
         """What makes one template better than another."""
         return self.make_objective(self.recipe.objective.kind if self._objective is None else self._objective)
 
-    def make_objective(self, objective: AnyObjective, *, trivial_hr: float | None = None) -> Objective:
-        """Returns an objective on the tuning split, whose `trivial_hr` is worked out where left out."""
+    def make_objective(self, objective: AnyObjective) -> Objective:
+        """Returns an objective on the tuning split."""
         s = self.recipe.objective
-        floor = read_floor(s.hr_floor, self.trivial[1] if trivial_hr is None else trivial_hr)
-        aims = Aims(hr_floor=floor, hp_target=s.hp_target, confidence=s.confidence_level)
+        aims = Aims(hr_floor=read_floor(s.hr_floor), hp_target=s.hp_target, confidence=s.confidence_level)
         return make_objective(objective, aims=aims, metrics=tuple(self.own_metrics))
 
     @cached_property
@@ -266,10 +265,11 @@ class Experiment:
 
     def race_of(self, objective: AnyObjective) -> tuple[tuple[Round, ...], int]:
         """Returns the rounds of the race for an objective and the most images that it asks about."""
-        made = self.make_objective(objective, trivial_hr=0.0)
+        made, tuning = self.make_objective(objective), self.sizes[0]
         calls = self.budget.vlm_calls
-        images = None if calls is None else calls // self.policy.calls
-        stages = race(made, self.recipe.data.block, self.sizes[0], self.iterations + 1, images)
+        images = None if calls is None else calls // self.policy.samples
+        block = min(self.recipe.data.block or tuning, tuning)
+        stages = rounds(block, tuning, self.iterations + 1, images, always=int(made.held_to_baseline))
         return stages, most_questions(made, stages)
 
     @cached_property
@@ -420,7 +420,7 @@ class Experiment:
 
     def check_models(self) -> None:
         """Checks that the model, the proposer and the measures can be asked, before that costs."""
-        policy, calls = f"The policy {self.policy.identity()['kind']!r}", self.policy.calls
+        policy, calls = f"The policy {self.policy.identity()['kind']!r}", self.policy.samples
         if calls > 1 and self.vlm.identity.get("temperature") == 0:
             raise ModelError(
                 f"{policy} asks {calls} times about an image, but the model decodes greedily and repeats itself.",

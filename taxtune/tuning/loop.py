@@ -30,7 +30,7 @@ from taxtune.tuning.records import (
     Usage,
 )
 from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, identity_of, write_result
-from taxtune.tuning.selection import choose, front, next_steps
+from taxtune.tuning.selection import choose, next_steps
 from taxtune.tuning.template import render
 
 __all__ = ["Callback", "Callbacks", "Group", "Tuner"]
@@ -199,9 +199,6 @@ class Tuner:
         self.callbacks.tell("on_selection", selection)
         winner = next(record for record in records if record.iteration == selection.winner)
         templates = {"baseline": records[0].template, "winner": winner.template or ""}
-        if objective.front:
-            on_front = [record for record in records if record.iteration in front(records) and record is not winner]
-            templates |= {f"iteration {record.iteration}": record.template or "" for record in on_front}
         tell = partial(self.callbacks.tell, "on_heldout")
         heldout, differences = compare_templates(experiment, evaluator, templates, tell)
         heldout, seconds = self._accounted(heldout), self._clock()
@@ -214,7 +211,6 @@ class Tuner:
             trivial_hr=trivial_hr,
             winner=winner.iteration,
             iterations=tuple(records),
-            pareto=front(records),
             heldout=heldout,
             differences=differences,
             folder=str(self.folder),
@@ -288,15 +284,15 @@ class Tuner:
                     remedy="Continue with --resume when the model answers again. Or use the proposer 'fragments', "
                     "which needs no model.",
                 ) from None
-            usage = replace(failure.trials + drafts.usage(), proposer=_proposer_usage(failure, faults))
+            usage = replace(failure.spent.trials + drafts.usage(), proposer=_proposer_usage(failure.spent, faults))
             record = IterationRecord(
                 claim.iteration,
                 "failed",
                 None,
                 reason=failure.reason,
-                rejected=failure.rejected,
+                rejected=failure.spent.rejected,
                 usage=replace(usage, seconds=time.monotonic() - start),
-                trace=failure.trace,
+                trace=failure.spent.trace,
                 out_of_reach=failure.out_of_reach,
             )
             return record, failure.final
@@ -429,8 +425,8 @@ class _Drafts:
         return replace(self._usage, tried=tried)
 
 
-def _proposer_usage(proposed: Proposal | ProposalFailed, faults: Mapping[str, int]) -> ModelUsage:
+def _proposer_usage(proposed: Proposal, faults: Mapping[str, int]) -> ModelUsage:
     """Returns the usage of a proposer's model; nothing where it has none."""
     usage = ModelUsage(0, 0, proposed.prompt_tokens, proposed.completion_tokens, proposed.cost_usd, dict(faults))
-    templates = len(proposed.rejected) + isinstance(proposed, Proposal)
+    templates = len(proposed.rejected) + bool(proposed.template)
     return replace(usage, calls=templates) if usage.tokens or usage.faults else usage

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,24 +49,6 @@ class MetricValues:
     retryable: int = 0
 
 
-class Metric(Protocol):
-    """Gives each answer a number; the mean of them is a score of the template."""
-
-    name: str
-
-    def take(self, rows: Sequence[SampleResult], examples: Sequence[Example]) -> MetricValues:
-        """Returns the values of rows that have an answer, whose images and targets are `examples`.
-
-        Raises:
-            TaxtuneError: If the metric cannot be taken at all.
-        """
-        ...
-
-    def identity(self) -> dict[str, Any]:
-        """Returns the settings that can change a value, for the record."""
-        ...
-
-
 class FunctionMetric:
     """A function from a `SampleResult` to a number, or to None for no value; `name` is what records call it."""
 
@@ -75,7 +57,7 @@ class FunctionMetric:
         self.function = function
 
     def take(self, rows: Sequence[SampleResult], examples: Sequence[Example]) -> MetricValues:
-        """Returns the function's value of each row; see `Metric.take`.
+        """Returns the function's value of each row that has an answer.
 
         Raises:
             TaxtuneError: If the function fails, or returns what is neither a number nor None.
@@ -119,7 +101,11 @@ class MeasureMetric:
         self._question = question
 
     def take(self, rows: Sequence[SampleResult], examples: Sequence[Example]) -> MetricValues:
-        """Returns the measure of each answer; see `Metric.take`."""
+        """Returns the measure of each row's answer; `examples` are their images and targets.
+
+        Raises:
+            TaxtuneError: If the measure cannot be taken at all.
+        """
         answers = [row.answer or "" for row in rows]
         tree = self._taxonomy
         references = [list(dict.fromkeys([tree.labels[row.target], tree.common_name(row.target)])) for row in rows]
@@ -157,6 +143,10 @@ class MeasureMetric:
         """Checks that a judge can be asked, without asking; returns what the user should know."""
         check = getattr(self.measure, "check", None)
         return list(check() or ()) if check is not None else []
+
+
+Metric = FunctionMetric | MeasureMetric
+"""Gives each answer a number; the mean of them is a score of the template."""
 
 
 def as_metrics(given: Mapping[str, Callable[[SampleResult], Any]] | None) -> dict[str, Metric]:

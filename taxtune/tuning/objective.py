@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.errors import TaxtuneError
@@ -32,9 +33,6 @@ __all__ = [
     "read_floor",
 ]
 
-#: How far above the hR of "always answer the domain's root" the floor "trivial" lies. Without a floor that answer wins
-#: for hP: it is never wrong (hP = 1) and says nothing.
-FLOOR_MARGIN = 0.01
 _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 
 
@@ -74,14 +72,12 @@ class ObjectiveSpec:
 
     Attributes:
         objective: The objective's name.
-        measure: The score that it maximises, or minimises; None where it is computed from several.
-        direction: "maximize" or "minimize".
+        measure: The score that it maximises; None where it is computed from several.
         constraints: What a template must reach to count.
     """
 
     objective: str
     measure: str | None
-    direction: Literal["maximize", "minimize"] = "maximize"
     constraints: tuple[Constraint, ...] = ()
 
 
@@ -91,23 +87,19 @@ class Objective:
 
     Attributes:
         name: Its name in records and reports.
-        score: From a template's scores to the number that it is judged by.
-        direction: Whether more or less of it is better.
+        score: From a template's scores to the number that it is judged by; larger is better.
         constraints: What a template must reach to count; one that does not may only win where none does.
         needs: Names of the measures or metrics that must be taken of the answers, in addition to those of the run.
         shown: The scores that a proposer is shown of each past template, the main one first.
         beside: The scores that it is shown in brackets.
-        front: Two scores, larger is better, of which every trade-off is wanted and not one template; empty otherwise.
     """
 
     name: str
     score: Callable[[TemplateScores], float]
-    direction: Literal["maximize", "minimize"] = "maximize"
     constraints: tuple[Constraint, ...] = ()
     needs: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
-    front: tuple[str, ...] = ()
 
     def identity(self) -> dict[str, Any]:
         """Returns all but the name that can change a value: the constraints, and the source of a function."""
@@ -120,13 +112,12 @@ class Objective:
             return held
         from taxtune.models import function_identity
 
-        source = function_identity(self.score)["source"]
-        return {**held, "objective.source": source, "objective.direction": self.direction}
+        return {**held, "objective.source": function_identity(self.score)["source"]}
 
     @property
     def spec(self) -> ObjectiveSpec:
         """The objective as a record has it."""
-        return ObjectiveSpec(self.name, next(iter(self.shown), None), self.direction, self.constraints)
+        return ObjectiveSpec(self.name, next(iter(self.shown), None), self.constraints)
 
     @property
     def held_to_baseline(self) -> bool:
@@ -138,26 +129,22 @@ class Objective:
         return not any(each.missed(scores, baseline) for each in self.constraints)
 
     def aimed(self, scores: TemplateScores) -> float:
-        """Returns the number that is maximised, whatever the direction and the constraints.
+        """Returns the number that is maximised, whatever the constraints.
 
         Raises:
             TaxtuneError: If the objective is not a finite number.
         """
-        value = self.score(scores)
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not math.isfinite(number):
+        value: object = self.score(scores)
+        if not isinstance(value, Real) or not math.isfinite(value):
             raise TaxtuneError(
                 f"The objective {self.name!r} is not a finite number.",
                 value=value,
                 remedy="Return a number for every set of scores.",
             )
-        return number if self.direction == "maximize" else -number
+        return float(value)
 
     def value(self, scores: TemplateScores, baseline: TemplateScores | None = None) -> float:
-        """Returns the number that orders templates by their means alone, larger is better whatever the direction.
+        """Returns the number that orders templates by their means alone; larger is better.
 
         A template that misses a constraint has by how much it does, below zero, so that a search is led back.
 
@@ -176,36 +163,26 @@ class Aims:
         hr_floor: What "hp" and "ihp" hold: see `read_floor`.
         hp_target: The precision that "hr_at_hp" and "ihr_at_ihp" hold, in (0, 1].
         confidence: The confidence with which they hold it, in [0.5, 1).
-        beta: How many times recall counts as much as precision in "f_beta", above 0; below 1 precision counts more.
     """
 
     hr_floor: Constraint = Constraint("hr", 0.8, of="baseline")
     hp_target: float = 0.98
     confidence: float = 0.9
-    beta: float = 0.5
 
 
-def read_floor(text: float | str | None, trivial_hr: float = 0.0) -> Constraint:
-    """Returns the floor of hR that "hp" and "ihp" hold.
-
-    Args:
-        text: A number in [0, 1]; "80%", a share of the baseline's hR; "trivial", above `trivial_hr`; None is "80%".
-        trivial_hr: hR of always answering the domain's root on the tuning split.
+def read_floor(text: float | str) -> Constraint:
+    """Returns the floor of hR that "hp" and "ihp" hold: a number in [0, 1], or "80%", a share of the baseline's hR.
 
     Raises:
-        TaxtuneError: If it is none of these.
+        TaxtuneError: If it is neither.
     """
-    if text is None:
-        return Aims().hr_floor
-    if text == "trivial":
-        return Constraint("hr", min(trivial_hr + FLOOR_MARGIN, 1.0))
     share = _SHARE.fullmatch(text) if isinstance(text, str) else None
     least = float(share[1]) / 100 if share else text
     if not isinstance(least, int | float) or isinstance(least, bool) or not 0 <= least <= 1:
         raise TaxtuneError(
             "This is not a floor of hR.",
             value=text,
-            remedy="Give a number from 0 to 1, a share of the baseline's hR such as '80%', or 'trivial'.",
+            remedy="Give a number from 0 to 1, or a share of the baseline's hR such as '80%'.",
         )
     return Constraint("hr", float(least), of="baseline" if share else None)
 
@@ -219,27 +196,11 @@ def _plain(name: str, *beside: str, needs: tuple[str, ...] = ()) -> Objective:
     return Objective(name, lambda scores: scores.get(name), shown=(name,), beside=beside, needs=needs)
 
 
-def _f_beta(aims: Aims) -> Objective:
-    weight = aims.beta**2
-
-    def score(scores: TemplateScores) -> float:
-        return (1 + weight) * scores.hp * scores.hr / (weight * scores.hp + scores.hr)
-
-    return Objective("f_beta", score, beside=("hp", "hr"))
-
-
-def _pareto(aims: Aims) -> Objective:
-    return Objective("pareto", lambda scores: scores.hp * scores.hr, shown=("hp", "hr"), front=("hp", "hr"))
-
-
-#: The built-in objectives, each from what it is made of. "f_beta" is F_β of hP and hR (van Rijsbergen 1979): β = 1 is
-#: hF, and β below 1 counts precision more. "pareto" is the front of hP and hR, whose knee dominates the largest area.
+#: The built-in objectives, each from what it is made of.
 OBJECTIVES: Mapping[str, Callable[[Aims], Objective]] = {
     "hr_at_hp": lambda aims: _held("hr_at_hp", "hr", Constraint("hp", aims.hp_target, aims.confidence)),
     "hp": lambda aims: _held("hp", "hp", aims.hr_floor),
     "hf": lambda aims: _plain("hf", "hp", "hr"),
-    "f_beta": _f_beta,
-    "pareto": _pareto,
     "ihr_at_ihp": lambda aims: _held("ihr_at_ihp", "ihr", Constraint("ihp", aims.hp_target, aims.confidence)),
     "ihp": lambda aims: _held("ihp", "ihp", aims.hr_floor, "ihr"),
     "ihf": lambda aims: _plain("ihf", "ihp", "ihr"),

@@ -471,7 +471,6 @@ class TuneResult(_Result):
         trivial_hr: hR of always answering the domain's root on the tuning split.
         winner: Number of the winning iteration.
         iterations: Every iteration, the baseline first.
-        pareto: Numbers of the iterations that no other beats in both hP and hR.
         selection: How the winner was chosen.
         spec: What was tuned for.
     """
@@ -482,7 +481,6 @@ class TuneResult(_Result):
     trivial_hr: float
     winner: int
     iterations: tuple[IterationRecord, ...]
-    pareto: tuple[int, ...]
     selection: Selection | None = None
     spec: ObjectiveSpec | None = None
 

@@ -30,30 +30,26 @@ from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Sele
 
 __all__ = [
     "BELIEVED",
-    "MEANS",
     "TOLERANCE",
     "Round",
     "aim_values",
     "choose",
-    "front",
     "most_questions",
     "next_steps",
     "pick",
-    "race",
     "rounds",
     "values",
 ]
 
 FloatArray = NDArray[np.float64]
 
-SEMIFINALISTS, FINALISTS = 8, 3
+_SEMIFINALISTS, _FINALISTS = 8, 3
 # Where a number of calls decides: templates of the search, times the root of how many blocks the calls pay for, which
 # count up to so many per image; the semifinal's share of the calls; the most templates in the semifinal and in the
 # final; and how many the calls could ask about all images of the final, at least.
 _ENTRANTS, _BLOCKS, _SEMIFINAL, _MOST, _FEWEST = 2.5, 2 / 3, 0.35, (12, 5), 7
 _DRAWS = 400
 _EM_STEPS = 10
-_GRID = 64
 # A template's own variance counts as much as the common one from so many images on.
 _PRIOR_IMAGES = 20
 _TINY = 1e-7
@@ -73,9 +69,7 @@ class Round:
     templates: int
 
 
-def rounds(
-    block: int, tuning: int, templates: int, calls: int | None = None, *, finalists: int = FINALISTS, always: int = 0
-) -> tuple[Round, ...]:
+def rounds(block: int, tuning: int, templates: int, calls: int | None = None, *, always: int = 0) -> tuple[Round, ...]:
     """Returns the stages: the search on the block, a semifinal halfway on a logarithmic scale, a final on all images.
 
     Args:
@@ -83,8 +77,6 @@ def rounds(
         tuning: Size of the tuning split, at least `block`.
         templates: Templates of the search, the baseline included.
         calls: Most questions to the VLM in all; None where the numbers above decide.
-        finalists: Templates of the final where no number of calls decides; where one does, it may be five, or as many
-            as these.
         always: Templates that are asked about all images in any case, for which calls are set aside: 1 where the
             baseline is what others are held to.
 
@@ -94,9 +86,9 @@ def rounds(
     if calls is None:
         stages, middle = [Round(block, templates)], round(math.sqrt(block * tuning))
         if block < middle:
-            stages.append(Round(middle, min(SEMIFINALISTS, templates)))
+            stages.append(Round(middle, min(_SEMIFINALISTS, templates)))
         if middle < tuning:
-            stages.append(Round(tuning, min(finalists, stages[-1].templates)))
+            stages.append(Round(tuning, min(_FINALISTS, stages[-1].templates)))
         return tuple(stages)
     if not always:  # a bound does with fewer images, for more finalists; the baseline's mean alone wants them all
         tuning = max(block, min(tuning, calls // _FEWEST))
@@ -111,28 +103,14 @@ def rounds(
     # Two finalists at the edge of a constraint leave no third that is safely within it: there are at least three.
     left = calls - templates * block
     semifinalists = int(_SEMIFINAL * calls / max(middle - block, 1))
-    semifinalists = min(templates, max(FINALISTS, min(_MOST[0], semifinalists)))
+    semifinalists = min(templates, max(_FINALISTS, min(_MOST[0], semifinalists)))
     middle = min(middle, block + left // (semifinalists + always))
     left -= (semifinalists + always) * (middle - block)
-    finalists = min(max(finalists, _MOST[1]), left // max(tuning - middle, 1) - always)
-    finalists = min(semifinalists, max(FINALISTS, finalists))
+    finalists = min(_MOST[1], left // max(tuning - middle, 1) - always)
+    finalists = min(semifinalists, max(_FINALISTS, finalists))
     last = min(tuning, middle + left // (finalists + always))
     stages = [Round(block, templates), Round(middle, semifinalists), Round(last, finalists)]
     return tuple(stage for i, stage in enumerate(stages) if i == 0 or stage.images > stages[i - 1].images)
-
-
-def race(
-    objective: Objective, block: int | None, tuning: int, templates: int, calls: int | None = None
-) -> tuple[Round, ...]:
-    """Returns the stages of a run for an objective; a block that is missing or not below `tuning` is all of it."""
-    return rounds(
-        tuning if block is None else min(block, tuning),
-        tuning,
-        templates,
-        calls,
-        finalists=SEMIFINALISTS if objective.front else FINALISTS,
-        always=int(objective.held_to_baseline),
-    )
 
 
 def most_questions(objective: Objective, stages: Sequence[Round]) -> int:
@@ -148,13 +126,7 @@ def next_steps(
     """Returns the next questions once the search is over, in any order: iterations, each with a number of images.
 
     A function of the records alone, so that a run that was interrupted goes on as it would have; empty where the race
-    is over.
-
-    Args:
-        records: Every iteration, with the rows that there are.
-        objective: What is tuned for.
-        stages: The stages, as `rounds` gives them.
-        seed: Seeds the draws.
+    is over. `stages` are those of `rounds`, and `seed` seeds the draws.
     """
     inside = _complete(records)
     for before, stage in itertools.pairwise(stages):
@@ -189,9 +161,9 @@ def pick(
     others fail is worth more than a second one that wins where the first does.
 
     Args:
-        records: The templates to choose among, each with rows for `images` images or more.
+        records: The templates to choose among.
         objective: What is tuned for.
-        images: How many of the rows count, the first.
+        images: How many of the rows count, the first; templates with fewer are left out.
         templates: How many go on.
         baseline: The scores of the baseline, for constraints that are a share of its own.
         seed: Seeds the draws.
@@ -206,19 +178,14 @@ def pick(
         least = each.bound(baseline) - (TOLERANCE if each.confidence > 0.5 else 0)
         missed = missed + np.maximum(least - drawn[..., column], 0)
     # A draw in which a template misses a constraint makes it worth less than the least of them.
-    worth = np.where(missed > 0, aims.mean(axis=0).min() - missed, aims)[:, np.newaxis]
-    if objective.front:
-        # What a set is worth is the area below its front: the mean, over what the second score is to reach, of the
-        # highest first score that reaches it.
-        first, second = drawn[:, np.newaxis, :, -2], drawn[:, np.newaxis, :, -1]
-        worth = np.where(second >= np.linspace(0, 1, _GRID)[:, np.newaxis], first, 0.0)
+    worth = np.where(missed > 0, aims.mean(axis=0).min() - missed, aims)
     chosen: list[int] = []
-    best = np.full((*worth.shape[:-1], 1), -np.inf)
+    best = np.full((len(worth), 1), -np.inf)
     for _ in range(templates):
-        gains = np.maximum(best, worth).mean(axis=(0, 1))
+        gains = np.maximum(best, worth).mean(axis=0)
         gains[chosen] = -np.inf
         chosen.append(int(gains.argmax()))
-        best = np.maximum(best, worth[..., chosen[-1:]])
+        best = np.maximum(best, worth[:, chosen[-1:]])
     return [records[i] for i in sorted(chosen)]
 
 
@@ -239,9 +206,6 @@ def choose(records: Sequence[IterationRecord], objective: Objective) -> Selectio
 
     A template never wins where another has the same losses on every image and more of the aim.
 
-    Args:
-        records: Every iteration, with the rows that there are.
-        objective: What is tuned for.
     """
     complete, baseline = _complete(records), _baseline(records)
     estimate, most = None, -1.0
@@ -330,18 +294,6 @@ def _probability(posterior: _Posterior, objective: Objective, baseline: Template
     return likely
 
 
-def front(records: Sequence[IterationRecord]) -> tuple[int, ...]:
-    """Returns the iterations that no other beats in both hP and hR, ascending, of those that saw most images."""
-    complete = _complete(records)
-    images = max((len(record.rows) for record in complete), default=0)
-    points = [(r.iteration, r.scores.hp, r.scores.hr) for r in complete if r.scores and len(r.rows) == images]
-
-    def beaten(hp: float, hr: float) -> bool:
-        return any(p >= hp and r >= hr and (p > hp or r > hr) for _, p, r in points)
-
-    return tuple(iteration for iteration, hp, hr in points if not beaten(hp, hr))
-
-
 # -- what the images say ----------------------------------------------------------------------------------------------
 
 
@@ -358,16 +310,15 @@ def values(record: IterationRecord, measure: str) -> FloatArray:
 def _value(row: SampleResult, measure: str) -> float:
     if row.node is None:
         return math.nan
-    found: float | None
     if measure in row.measures:
-        found = row.measures[measure]
+        value: float | None = row.measures[measure]
     elif measure == "accuracy":
-        found = float(row.hp == row.hr == 1 and not row.off_tree)
+        value = row.hp == row.hr == 1 and not row.off_tree
     elif measure == "depth":
-        found = row.placement.count("/") + 0.0 if row.placement is not None else None
+        value = None if row.placement is None else row.placement.count("/")
     else:
-        found = getattr(row, measure, None)
-    return math.nan if found is None else float(found)
+        value = getattr(row, measure, None)
+    return math.nan if value is None else float(value)
 
 
 def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
@@ -388,23 +339,9 @@ def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
     return total
 
 
-#: The means that scores are made of, besides those of measures; the others follow from them.
-MEANS = (
-    "hp",
-    "hr",
-    "accuracy",
-    "depth",
-    "abstained",
-    "off_tree",
-    "ihp",
-    "ihr",
-    "remaining_uncertainty",
-    "misinformation",
-)
-
-
 def _means_of(scores: TemplateScores) -> list[str]:
-    return [key for key in scores.as_row() if key in MEANS or key in scores.measures]
+    """Returns the means that scores are made of; the others follow from them."""
+    return [key for key in scores.as_row() if key not in ("hf", "ihf", "target_bits")]
 
 
 def _with_means(scores: TemplateScores, means: Mapping[str, float]) -> TemplateScores:
@@ -422,8 +359,8 @@ def _with_means(scores: TemplateScores, means: Mapping[str, float]) -> TemplateS
 class _Posterior:
     """What is believed of k templates' means of d measures, the objective's aim first.
 
-    Means, shape (k, d); the covariance of each template's own part, which the others do not share, shape (k, d, d); and
-    that of the level, which all share, shape (d, d).
+    Means, shape (k, d); the covariance of each template's own part, shape (k, d, d); and that of the level, which all
+    share, shape (d, d).
     """
 
     mean: FloatArray
@@ -442,8 +379,7 @@ class _Posterior:
 
 def _posterior(records: Sequence[IterationRecord], objective: Objective, images: int) -> _Posterior:
     columns = [[aim_values(record, objective)[:images] for record in records]]
-    measures = (*(each.measure for each in objective.constraints), *objective.front)
-    columns += [[values(record, measure)[:images] for record in records] for measure in measures]
+    columns += [[values(record, each.measure)[:images] for record in records] for each in objective.constraints]
     observed = np.array(columns).transpose(1, 2, 0)  # (k, n, d)
     k, n, d = observed.shape
     tiny = _TINY * np.eye(d)

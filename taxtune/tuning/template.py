@@ -1,9 +1,9 @@
 """Prompt templates: Jinja in a sandbox, checked before anything is rendered.
 
 A template that a language model proposed is untrusted code. Its parse tree is therefore walked *before* anything is
-compiled or rendered, and only the nodes listed here pass: plain text, the declared variables, `if`, `for` over the
-declared lists, comparisons and a few filters whose output can grow no faster than the source. The sandbox behind that
-is a second wall, not the first. See docs/reference/templates.md.
+compiled or rendered, and only the nodes listed here pass: plain text, the declared variables, `if`, comparisons and a
+few filters whose output can grow no faster than the source. The sandbox behind that is a second wall, not the first.
+See docs/reference/templates.md.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
-from functools import lru_cache, wraps
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import jinja2
@@ -34,11 +33,6 @@ _TEXT_FILTERS = ("capitalize", "lower", "title", "trim", "upper")
 _LIST_FILTERS = ("join", "reverse", "sort", "unique")
 FILTERS = tuple(sorted((*_TEXT_FILTERS, *_LIST_FILTERS, "default", "first", "last", "length")))
 """Filters that a template may use; those that make long text of short (center, indent, replace, ...) are left out."""
-TESTS = ("defined", "even", "none", "odd")
-"""Tests that a template may use after `is`."""
-LOOP_ATTRIBUTES = ("first", "index", "index0", "last", "length")
-"""Attributes of `loop` that a template may use; no other attribute is allowed anywhere."""
-
 MAX_SOURCE = 8_000
 """Longest source in characters."""
 MAX_RENDERED = 16_000
@@ -51,10 +45,8 @@ SAMPLE: Mapping[str, object] = {
 }
 """Values that `check_template` renders with where the caller gives none."""
 
-_MAX_VALUE, _MAX_ITEMS = 2_000, 32  # characters of a variable's value, items of a list variable
-_MAX_WORK = 2_000_000  # characters that go through filters in one rendering
+_MAX_VALUE, _MAX_ITEMS = 2_000, 32  # characters of a variable's value, over its items; items of a list
 _MAX_NODES, _MAX_DEPTH = 400, 24  # of the parse tree
-_MAX_LOOPS = 2  # one in the other
 _MAX_STRING, _MAX_SEPARATOR, _MAX_NUMBER = 500, 100, 1_000_000
 
 # Nodes that need no look at themselves; their children are walked.
@@ -65,7 +57,11 @@ _PLAIN = (
 # Nodes that make text of their children, or hide a list in them.
 _NO_LISTS = (nodes.Output, nodes.Concat, nodes.List, nodes.Tuple)
 
-_work: ContextVar[list[int] | None] = ContextVar("work", default=None)
+_ENVIRONMENT = ImmutableSandboxedEnvironment(
+    undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
+)
+_ENVIRONMENT.globals.clear()
+_ENVIRONMENT.filters = {name: _ENVIRONMENT.filters[name] for name in FILTERS}
 
 
 def check_source(source: str) -> None:
@@ -155,7 +151,6 @@ def render(source: str, variables: Mapping[str, object]) -> str:
     check_source(source)
     values = _checked_values(variables)
     prompt = ""
-    token = _work.set([_MAX_WORK])
     try:
         for part in _compile(source).generate(values):
             prompt += part
@@ -164,16 +159,12 @@ def render(source: str, variables: Mapping[str, object]) -> str:
     except TemplateError:
         raise
     except jinja2.UndefinedError as error:
-        reason = (error.message or "a value is undefined").rstrip(".")
         raise TemplateError(
-            f"The template cannot be rendered: {reason}.",
-            remedy="Test a list before taking an item of it, with {% if %} or as in "
-            "{{ ranks | last if ranks else domain }}" + _empty_lists(values),
+            f"The template cannot be rendered: {(error.message or 'a value is undefined').rstrip('.')}.",
+            remedy="'ranks' and 'examples' may be empty; write {{ ranks | last if ranks else domain }}.",
         ) from None
     except Exception as error:  # whatever odd expression the template holds, it is the template's fault
         raise TemplateError(f"The template cannot be rendered: {error}.") from None
-    finally:
-        _work.reset(token)
     prompt = prompt.strip()
     if not prompt:
         raise TemplateError("The template gives an empty prompt.", remedy="It must ask something.")
@@ -189,96 +180,49 @@ def normalise_source(source: str) -> str:
 # -- parse trees -------------------------------------------------------------------------------------------------------
 
 
-def _walk(
-    node: nodes.Node, counter: Iterator[int], targets: tuple[str, ...] = (), loops: int = 0, depth: int = 0
-) -> None:
-    """Refuses a parse tree with a node that is not known to be harmless; `targets` are variables of loops around it."""
+def _walk(node: nodes.Node, counter: Iterator[int], depth: int = 0) -> None:
+    """Refuses a parse tree with a node that is not known to be harmless."""
     if next(counter) >= _MAX_NODES:
         raise TemplateError("The template has too many parts.", remedy="Write plain text with few variables.")
     if depth > _MAX_DEPTH:
         raise _refused(node, "it is nested too deeply", "Use less nesting.")
-    if isinstance(node, nodes.For):
-        _check_loop(node, targets, loops)
-        inside = (*targets, node.target.name)  # type: ignore[attr-defined]
-        parts = [(node.iter, targets, loops), *((child, targets, loops) for child in node.else_)]
-        parts += [(child, inside, loops + 1) for child in node.body]
-        parts += [] if node.test is None else [(node.test, inside, loops)]
-        for child, known, within in parts:
-            _walk(child, counter, known, within, depth + 1)
-        return
-    _check_node(node, targets, loops)
-    if isinstance(node, nodes.Getattr):
-        return
+    _check_node(node)
     for child in node.iter_child_nodes():
         if isinstance(node, _NO_LISTS) and _may_be_list(child):
             # It would come out as Python writes it, or even as an address in memory that changes from run to run.
             raise _refused(child, "a list cannot be printed directly", "Join it: {{ ranks | join(', ') }}.")
-        _walk(child, counter, targets, loops, depth + 1)
+        _walk(child, counter, depth + 1)
 
 
-def _check_loop(node: nodes.For, targets: tuple[str, ...], loops: int) -> None:
-    if node.recursive:
-        raise _refused(node, "a recursive loop is not allowed")
-    if loops >= _MAX_LOOPS:
-        raise _refused(node, f"more than {_MAX_LOOPS} nested loops are not allowed")
-    if not isinstance(node.target, nodes.Name):
-        raise _refused(node, "a loop must have one loop variable")
-    name = node.target.name
-    # A loop variable that hid a list would pass text off as a list.
-    if name in (*VARIABLES, "loop", *targets):
-        raise _refused(node, f"the loop variable {name!r} hides another variable", "Give it another name.")
-    if not _is_list(node.iter):
-        what = f"; {_called(node.iter)} is not allowed" if isinstance(node.iter, nodes.Call) else ""
-        raise _refused(node, f"a loop may only go over 'ranks' and 'examples'{what}")
-
-
-def _check_node(node: nodes.Node, targets: tuple[str, ...], loops: int) -> None:
-    """Refuses a node, but for loops, that is not harmless whatever its children."""
+def _check_node(node: nodes.Node) -> None:
+    """Refuses a node that is not harmless whatever its children."""
     match node:
-        case nodes.Getattr():
-            if not (isinstance(node.node, nodes.Name) and node.node.name == "loop"):
-                raise _refused(node, f"the attribute access .{_short(node.attr)} is not allowed")
-            if loops == 0 or node.attr not in LOOP_ATTRIBUTES:
-                allowed = f"Allowed only inside a loop: {', '.join(f'loop.{name}' for name in LOOP_ATTRIBUTES)}."
-                raise _refused(node, f"loop.{_short(node.attr)} is not allowed", allowed)
-        case nodes.Name():
-            if node.name not in (known := (*VARIABLES, *targets)):
-                raise _refused(node, f"unknown variable {_short(node.name)!r}", names_near(node.name, known))
-        case nodes.Const():
-            value = node.value
-            if isinstance(value, str) and len(value) > _MAX_STRING:
-                raise _refused(node, f"a string of {len(value):,} characters is too long", "Write it as plain text.")
-            if isinstance(value, str) or value is None:
-                return
-            if not isinstance(value, int | float) or not abs(value) <= _MAX_NUMBER:
-                raise _refused(node, "this constant is not allowed")
+        case nodes.Name() if node.name not in VARIABLES:
+            raise _refused(node, f"unknown variable {node.name!r}", names_near(node.name, VARIABLES))
+        case nodes.Const(value=str() as text) if len(text) > _MAX_STRING:
+            raise _refused(node, f"a string of {len(text):,} characters is too long", "Write it as plain text.")
+        case nodes.Const(value=int() | float() as number) if not abs(number) <= _MAX_NUMBER:
+            raise _refused(node, "this number is too large")
         case nodes.Filter():
             _check_filter(node)
-        case nodes.Test():
-            if node.name not in TESTS or node.args or node.kwargs or node.dyn_args or node.dyn_kwargs:
-                allowed = f"Allowed, without arguments: {', '.join(TESTS)}."
-                raise _refused(node, f"the test 'is {node.name}' is not allowed", allowed)
-        case nodes.Getitem():
-            if not _is_list(node.node):
-                raise _refused(node, "only 'ranks' and 'examples' can be indexed")
-            if not isinstance(node.arg, nodes.Slice) and not _is_integer(node.arg):
-                raise _refused(node, "an index must be a constant number")
-        case nodes.Slice():
-            if not all(bound is None or _is_integer(bound) for bound in (node.start, node.stop, node.step)):
-                raise _refused(node, "a slice must have constant bounds")
-        case nodes.Neg() if isinstance(node.node, nodes.Const) and isinstance(node.node.value, int | float):
+        case nodes.Getitem() if not (isinstance(node.arg, nodes.Slice) and _is_list(node.node)):
+            raise _refused(node, "only slices of 'ranks' and 'examples' can be taken", "Use the filter first or last.")
+        case nodes.Slice() if not all(map(_is_bound, (node.start, node.stop, node.step))):
+            raise _refused(node, "a slice must have constant bounds")
+        case nodes.Name() | nodes.Const() | nodes.Getitem() | nodes.Slice():
+            pass
+        case nodes.Neg() if _is_bound(node):
             pass
         case _ if not isinstance(node, _PLAIN):
-            what = _called(node) if isinstance(node, nodes.Call) else f"the construct {type(node).__name__}"
-            raise _refused(node, f"{what} is not allowed", "Use plain text, variables, if, for and simple filters.")
+            name = f" {node.attr!r}" if isinstance(node, nodes.Getattr) else ""
+            what = f"the construct {type(node).__name__}{name} is not allowed"
+            raise _refused(node, what, "Use plain text, variables, if and simple filters.")
 
 
 def _check_filter(node: nodes.Filter) -> None:
     name = node.name
     if name not in FILTERS:
-        raise _refused(node, f"the filter {_short(name)!r} is not allowed", names_near(name, FILTERS))
-    if node.node is None:
-        raise _refused(node, "{% filter %} is not allowed")
+        raise _refused(node, f"the filter {name!r} is not allowed", names_near(name, FILTERS))
     if node.kwargs or node.dyn_args or node.dyn_kwargs or not all(isinstance(arg, nodes.Const) for arg in node.args):
         # Constant, as a separator that is itself a joined list would make the prompt grow without bound.
         raise _refused(node, f"the filter {name!r} takes only constants, without keywords")
@@ -311,58 +255,17 @@ def _may_be_list(node: nodes.Node | None) -> bool:
     return isinstance(node, nodes.List | nodes.Tuple) or _is_list(node)
 
 
-def _is_integer(node: nodes.Node) -> bool:
-    if isinstance(node, nodes.Neg):
-        node = node.node
-    return isinstance(node, nodes.Const) and type(node.value) is int
-
-
-def _called(node: nodes.Call) -> str:
-    if isinstance(node.node, nodes.Name):
-        return f"the call {_short(node.node.name)}(...)"
-    return f"the call .{_short(node.node.attr)}(...)" if isinstance(node.node, nodes.Getattr) else "a call"
+def _is_bound(node: nodes.Node | None) -> bool:
+    node = node.node if isinstance(node, nodes.Neg) else node
+    return node is None or (isinstance(node, nodes.Const) and type(node.value) is int)
 
 
 def _refused(node: nodes.Node, message: str, remedy: str | None = None) -> TemplateError:
     line = next((part.lineno for part in (node, *node.find_all(nodes.Node)) if part.lineno), 1)
-    return TemplateError(f"Line {line}: {message}.", remedy=remedy)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:39] + "…"
+    return TemplateError(f"Line {line}: {message[:150]}.", remedy=remedy)
 
 
 # -- rendering ---------------------------------------------------------------------------------------------------------
-
-
-def _measured(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a filter that counts the characters it goes through: loops over filters would take minutes otherwise."""
-
-    @wraps(function)  # with jinja's marks of what the filter is passed
-    def measured(*arguments: Any) -> Any:
-        result = function(*arguments)
-        left = _work.get()
-        if left is not None:
-            left[0] -= sum(_size(value) for value in (*arguments, result))
-            if left[0] < 0:
-                raise TemplateError("The template takes too long to render.", remedy="Use fewer filters in loops.")
-        return result
-
-    return measured
-
-
-def _size(value: object) -> int:
-    if isinstance(value, str):
-        return len(value)
-    return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
-
-
-_ENVIRONMENT = ImmutableSandboxedEnvironment(
-    undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
-)
-_ENVIRONMENT.globals.clear()
-_ENVIRONMENT.filters = {name: _measured(_ENVIRONMENT.filters[name]) for name in FILTERS}
-_ENVIRONMENT.tests = {name: _ENVIRONMENT.tests[name] for name in TESTS}
 
 
 @lru_cache(maxsize=256)
@@ -392,18 +295,11 @@ def _checked_values(variables: Mapping[str, object]) -> dict[str, Any]:
         if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
             kind = "a list of text" if name in LISTS else "text"
             raise TemplateError(f"The variable {name!r} must be {kind}.", value=value)
-        if len(items) > _MAX_ITEMS or any(len(item) > _MAX_VALUE for item in items):
-            raise TemplateError(
-                f"The variable {name!r} is too long: at most {_MAX_ITEMS} items of {_MAX_VALUE:,} characters."
-            )
+        if len(items) > _MAX_ITEMS or sum(map(len, items)) > _MAX_VALUE:
+            most = f"at most {_MAX_VALUE:,} characters" + f" in {_MAX_ITEMS} items" * (name in LISTS)
+            raise TemplateError(f"The variable {name!r} is too long: {most}.")
         values[name] = list(items) if name in LISTS else value
     return values
-
-
-def _empty_lists(variables: Mapping[str, object]) -> str:
-    """Returns the end of a remedy: which lists have no items in this run."""
-    empty = [f"'{name}'" for name in LISTS if not variables.get(name)]
-    return f": {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no items here." if empty else "."
 
 
 def _squeezed(text: str) -> str:

@@ -21,7 +21,7 @@ from taxtune.data.images import content_hash
 from taxtune.errors import DataError, RecipeError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.mapping import Mapper, MapperConfig
-from taxtune.policies import DIRECT, Places, Vote
+from taxtune.policies import DIRECT, Vote
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import TuneResult
 from tests.serving.samples import save_field_guide
@@ -89,24 +89,6 @@ def test_what_is_not_one_finished_run_with_a_model_says_so(tmp_path):
     (tmp_path / "run" / "result.json").unlink()
     with pytest.raises(DataError, match="not finished"):
         taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
-
-
-def test_a_policy_of_ones_own_must_be_given_again(tmp_path):
-    class Last(Vote):
-        """The last answer counts."""
-
-        def place(self, taxonomy, nodes, off_tree):
-            return Places(nodes[:, -1], off_tree[:, -1])
-
-        def identity(self):
-            return {"kind": "last", "samples": self.samples}
-
-    recipe = make_parts(tmp_path / "in", tmp_path / "run", None, SMALL).recipe
-    taxtune.tune(
-        recipe=recipe, vlm=Wavering(), settings={"policy": Last(3), "tracking.mlflow": False}, out=tmp_path / "run"
-    )
-    with pytest.raises(DataError, match="'last' was given in Python"):
-        taxtune.load_classifier(tmp_path / "run", vlm=Wavering())
 
 
 def test_images_come_in_the_forms_that_people_have(tmp_path):
@@ -200,7 +182,7 @@ def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
     for change, said in (
         ({"format": "taxtune classifier 1"}, "no classifier of this version of taxtune: format: "),
         ({"prompts": []}, "no classifier of this version of taxtune: prompts: "),
-        ({"policy": {}}, "policy None was given in Python, or its settings are wrong"),
+        ({"policy": {}}, "no policy None, or its settings are wrong"),
         ({"policy": {"kind": "vote", "samples": "8"}}, "its settings are wrong"),
     ):
         (folder / "classifier.json").write_text(json.dumps(data | change))

@@ -15,7 +15,7 @@ from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
 from taxtune.mapping import Mapper
 from taxtune.models import Answer, AnswerStore, Failure
-from taxtune.policies import DIRECT, Policy, Vote
+from taxtune.policies import DIRECT, Vote
 from taxtune.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths(["colour/dark/black", "colour/dark/navy", "colour/light/white"])
@@ -55,7 +55,7 @@ def photos(tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-def labelled(photos: Path, model: Grey, *, store: AnswerStore | None = None, policy: Policy = DIRECT) -> pd.DataFrame:
+def labelled(photos: Path, model: Grey, *, store: AnswerStore | None = None, policy: Vote = DIRECT) -> pd.DataFrame:
     classifier = Classifier(("What?",), TREE, model, Mapper(TREE), policy)
     images = list_images([str(photos)], lambda file, columns: ("image", file.parent))
     return label_images(classifier, images, review_below=0.8, store=store)

@@ -60,7 +60,6 @@ def test_a_dry_run_says_the_cost_and_asks_nothing(run: Path) -> None:
     [
         (["--risk=0.01"], "28 calibration images cannot show that the risk is kept: even if every answer were right"),
         (["--risk=2"], "The risk must be between 0 and 1."),
-        (["--temperature=0"], "Give a temperature"),
     ],
 )
 def test_what_cannot_be_done_is_told(more: list[str], said: str, run: Path) -> None:

@@ -21,7 +21,6 @@ from tests.servers import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
     OpenAIServer,
-    model_refusal,
     model_settings,
     status,
     text,
@@ -86,19 +85,15 @@ def test_what_the_reflection_model_reads(replies: OpenAIServer, tmp_path: Path) 
     assert BASELINE in first
     assert "[a wrong level-2 label of the right level-1 label]" in first
     assert "hP 0.67" in first
-    told = "\n".join(prompt.split("You replied:")[0] for prompt in replies.prompts)
+    told = "\n".join(replies.prompts)
     assert [name for name in (*COLOURS, *PARENT.values()) if name in told] == []
 
 
-def test_a_refused_template_goes_back_with_the_reason_and_is_never_asked(tmp_path: Path) -> None:
+def test_a_refused_template_is_never_asked(tmp_path: Path) -> None:
     bad = [fenced("Is it scarlet?"), fenced("{{ answer }}"), text("```\nHalf a templ", finish_reason="length")]
     vlm = ToyVLM(tmp_path / "asked")
     with OpenAIServer(*bad, fenced(CAREFUL), then=fenced("scarlet")) as server:
         result = optimized(tmp_path, reflecting(server), vlm)
-        prompts = server.prompts
-    assert "ground-truth label" in prompts[1]
-    assert "unknown variable 'answer'" in prompts[2]
-    assert prompts[3].count("You replied:") == 0  # after three of them gepa chooses anew
     assert result.best.template == CAREFUL
     assert {line.split("|")[0] for line in (tmp_path / "asked").read_text().splitlines()} == {BASELINE, CAREFUL}
 
@@ -147,7 +142,6 @@ def test_the_adapter_serves_gepa_alone(
     )
     assert found.best_candidate == {COMPONENT: CAREFUL}
     assert {each[COMPONENT] for each in found.candidates} <= {BASELINE, FAMILY, CAREFUL, SEE}
-    assert "Name the scarlet one." in adapter.seen
     assert [name for name in (*COLOURS, *PARENT.values()) if name in replies.prompts[0]] == []
 
 
@@ -181,18 +175,6 @@ def test_a_failed_call_is_left_out_of_the_mean(adapter: Adapter) -> None:
         values(adapter, Faulty(0, retryable=True), batch)
 
 
-def test_settings_of_gepas(replies: OpenAIServer, tmp_path: Path) -> None:
-    batches: list[int] = []
-
-    class Seen:
-        def on_minibatch_sampled(self, event: Any) -> None:
-            batches.append(len(event["minibatch_ids"]))
-
-    settings = {"reflection_minibatch_size": 4, "callbacks": [Seen()]}
-    optimized(tmp_path, reflecting(replies), gepa_settings=settings)
-    assert set(batches) == {4}
-
-
 def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
     recipe = load_recipe(make_files(tmp_path / "toy"), ["data.block=4", "budget.vlm_calls=160"])
     replies = iter([CAREFUL, FAMILY, SEE])
@@ -206,7 +188,6 @@ def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
     assert 2 <= len(result.iterations) <= 6
     assert all(len(record.rows) in (4, 8) for record in result.iterations if record.template)
     # The winner was asked about all tuning images in the end, and every question is in the account.
-    assert result.selection is not None
     assert (result.best.template, result.selection.images) == (CAREFUL, 8)
     heldout = {row.image for row in result.heldout[0].rows}
     asked = [line for line in (tmp_path / "asked").read_text().splitlines() if line.split("|")[1] not in heldout]
@@ -241,24 +222,6 @@ def test_the_reflection_model_out_of_reach_ends_the_run_and_it_goes_on_as_if_not
 
 def _asked(result: TuneResult) -> list[tuple[str | None, str]]:
     return [(each.template, row.example) for each in (*result.iterations, *result.heldout) for row in each.rows]
-
-
-def test_a_fault_of_the_moment_costs_nothing(tmp_path: Path) -> None:
-    calm = [fenced(FAMILY), fenced(CAREFUL), fenced(SEE)]
-    faulty = [calm[0], *[status(500)] * 3, calm[1], model_refusal(), *[status(429, retry_after=0)] * 3, calm[2]]
-    found = []
-    for name, script in (("calm", calm), ("faulty", faulty)):
-        with OpenAIServer(*script, then=fenced("Name the scarlet one.")) as server:
-            found.append(optimized(tmp_path / name, reflecting(server)))
-    assert [record.template for record in found[0].iterations] == [record.template for record in found[1].iterations]
-
-
-def test_unknown_settings_are_named_before_anything_is_asked(tmp_path: Path) -> None:
-    vlm = ToyVLM()
-    for name in ("minibatch", "adapter"):
-        with pytest.raises(ProposerError, match=f"no such setting here.*{name}"):
-            optimized(tmp_path, lambda prompt: prompt, vlm, gepa_settings={name: 3})
-    assert vlm.asked == 0
 
 
 def test_gepa_is_an_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[dict[s
     def reply(request: dict[str, Any]) -> Reply:
         nonlocal count
         count += 1
-        return text(f"Name the {{{{ domain }}}}{' with care' if count % 2 else ''}. Way {count}.")
+        return text(f"```\nName the {{{{ domain }}}}{' with care' if count % 2 else ''}. Way {count}.\n```")
 
     def answer(image: object, prompt: str) -> str:
         return "A: some thrush" if "care" in prompt else "A: Turdus merula"

@@ -33,7 +33,7 @@ PATH = ["bird", "Passeriformes", "Turdidae", "Turdus", "common blackbird"]
 
 def spec(objective: str = "hp") -> ObjectiveSpec:
     held = (Constraint("hr", 0.8, of="baseline"),) if objective == "hp" else ()
-    return ObjectiveSpec(objective, objective, "maximize", held)
+    return ObjectiveSpec(objective, objective, held)
 
 
 def scores(hp: float, hr: float, accuracy: float, n: int = 20) -> TemplateScores:
@@ -155,11 +155,6 @@ def tune(
         records.append(iteration(k, round(hp, 4), round(hr, 4), accuracy, objective=objective, images=images))
     complete = [r for r in records if r.state == "complete" and r.feasible]
     winner = max(complete, key=lambda r: r.value or 0.0)
-    pareto = tuple(
-        r.iteration
-        for r in complete
-        if not any(o.scores and r.scores and o.scores.hp > r.scores.hp and o.scores.hr > r.scores.hr for o in complete)
-    )
     final = (0.962, 0.633, 0.31) if objective == "hp" else (0.847, 0.781, 0.535)
     return TuneResult(
         name="birds",
@@ -169,7 +164,6 @@ def tune(
         trivial_hr=0.4,
         winner=winner.iteration,
         iterations=tuple(records),
-        pareto=pareto,
         heldout=(
             heldout("baseline", BASELINE, 0.871, 0.738, 0.47, seed=1),
             heldout("winner", winner.template or "", *final, seed=2),

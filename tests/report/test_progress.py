@@ -13,7 +13,7 @@ from taxtune.progress import note, showing, track
 from taxtune.report.progress import Terminal, TuningProgress
 from taxtune.report.scores import best_so_far
 from taxtune.tuning.objective import make_objective
-from taxtune.tuning.selection import choose, race
+from taxtune.tuning.selection import choose, rounds
 from tests.report import samples
 
 
@@ -56,7 +56,7 @@ def tuner(iterations: int = 8, group: str | None = None) -> Any:
         group=group,
         experiment=SimpleNamespace(
             objective=objective,
-            stages=race(objective, 20, 80, iterations + 1),
+            stages=rounds(20, 80, iterations + 1, always=int(objective.held_to_baseline)),
             splits=SimpleNamespace(tuning=range(80), heldout=range(200)),
         ),
     )

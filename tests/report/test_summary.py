@@ -15,7 +15,7 @@ from taxtune.tuning.records import Finalist, IterationRecord, SampleResult, Sele
 from tests.report import samples
 
 HELD = (Constraint("hp", 0.98, 0.9),)
-AIM = ObjectiveSpec("hr_at_hp", "hr", "maximize", HELD)
+AIM = ObjectiveSpec("hr_at_hp", "hr", HELD)
 Status = Literal["certified", "passes-alone", "estimate"]
 
 
@@ -136,14 +136,13 @@ def test_the_scores_that_matter_with_their_goals() -> None:
 @pytest.mark.parametrize(
     ("aim", "said"),
     [
-        (ObjectiveSpec("hf", "hf", "maximize", ()), "the highest hF"),
+        (ObjectiveSpec("hf", "hf"), "the highest hF"),
         (
-            ObjectiveSpec("hr_at_hp", "hr", "maximize", (Constraint("hp", 0.98, 0.9),)),
+            ObjectiveSpec("hr_at_hp", "hr", (Constraint("hp", 0.98, 0.9),)),
             "the highest hR, with hP at least 0.980 (90 % confidence)",
         ),
-        (ObjectiveSpec("hp", "hp", "maximize", (Constraint("hr", 0.26),)), "the highest hP, with hR at least 0.260"),
-        (ObjectiveSpec("f_beta", None, "maximize", ()), "the highest Fβ of hP and hR"),
-        (ObjectiveSpec("bits", "misinformation", "minimize", ()), "the lowest misinformation, bits"),
+        (ObjectiveSpec("hp", "hp", (Constraint("hr", 0.26),)), "the highest hP, with hR at least 0.260"),
+        (ObjectiveSpec("own", None), "the highest 'own'"),
     ],
 )
 def test_the_objective_in_words(aim: ObjectiveSpec, said: str) -> None:

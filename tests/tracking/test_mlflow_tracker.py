@@ -301,7 +301,7 @@ def test_a_run_of_the_caller_stays_apart(uri: str, tmp_path: Path, monkeypatch: 
 
 
 def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) -> None:
-    source = "{{ question }}\n{% for r in ranks %}- {{ r }}\n{% endfor %}Größe: 'as sure as you are'. \n"
+    source = "{{ question }}\n{% if ranks %}- {{ ranks | join('\\n- ') }}\n{% endif %}Größe: 'as sure as you are'. \n"
     result = replace(samples.tune(n=2), name="birds: inat21 / x", winner=2)
     before, after = result.heldout
     records = [replace(each, value=value) for each, value in zip(result.iterations, (0.8, 0.9, 0.85), strict=True)]

@@ -29,9 +29,9 @@ def run(server: OpenAIServer, folder: Path, vlm: ToyVLM, *more: str, resume: boo
 
 def first_iteration() -> list[Reply]:
     return [
-        calls(("failures", {"template": "0"})),
+        calls(("failures", {"iteration": 0})),
         calls(("try_draft", {"template": CAREFUL, "images": 4}), ("try_draft", {"template": FAMILY, "images": 2})),
-        calls(("submit", {"template": "draft 1"})),
+        calls(("submit", {"template": CAREFUL})),
     ]
 
 

@@ -36,7 +36,6 @@ ADVICE = ("Be careful.", "Give only the family.", "Look twice.")
 RUNS: dict[str, tuple[str, ...]] = {
     "every-image": ("iterations=4",),
     "race": ("iterations=7", "data.block=3", "objective.kind=hr_at_hp"),
-    "front": ("iterations=7", "data.block=3", "objective.kind=pareto"),
     "budget": ("iterations=7", "data.block=2", "budget.vlm_calls=44"),
     "agent": ("iterations=4", "data.block=4", "proposer={kind: agent, model: openai/words, api_base: BASE}"),
 }
@@ -48,10 +47,9 @@ def agent(body: dict[str, Any]) -> Reply:
     first = zlib.crc32(json.dumps(messages[:2]).encode())
     drafts = [f"Photo {first + i}: which {{{{ domain }}}} is this? {ADVICE[(first + i) % 3]}" for i in range(2)]
     turns = [
-        calls(("failures", {"template": "0"})),
+        calls(("failures", {"iteration": 0})),
         calls(*(("try_draft", {"template": draft, "images": 3}) for draft in drafts)),
-        calls(("failures", {"template": "draft 2"})),
-        calls(("submit", {"template": "draft 1"})),
+        calls(("submit", {"template": drafts[0]})),
     ]
     return turns[sum(message["role"] == "assistant" for message in messages)]
 

@@ -51,11 +51,13 @@ class Models:
     def __call__(self, body: dict[str, Any]) -> Reply | str:
         """Answers a request."""
         if is_proposal(body):
-            if body["messages"][-1]["role"] == "tool":
-                return servers.calls(("submit", {"template": "draft 1"}))
-            self.proposed += 1
+            tried = body["messages"][-1]["role"] == "tool"
+            self.proposed += not tried
             template = f"Which {{{{ domain }}}} is on photo {self.proposed}? {ADVICE[self.proposed % 3]}".strip()
-            return servers.calls(("try_draft", {"template": template, "images": 3})) if "tools" in body else template
+            if tried:
+                return servers.calls(("submit", {"template": template}))
+            drafted = servers.calls(("try_draft", {"template": template, "images": 3}))
+            return drafted if "tools" in body else f"```\n{template}\n```"
         picture, text = body["messages"][-1]["content"]
         image = io.BytesIO(base64.b64decode(picture["image_url"]["url"].partition(",")[2]))
         (reply,) = ToyVLM().answer([SimpleNamespace(prompt=text["text"], image=image)])

@@ -26,29 +26,18 @@ def refusal(source: str, **settings: object) -> str:
         ("{{ ranks | join(', ') }}", "order, family, genus, species"),
         ("{{ ranks | last }} {{ ranks | first }} {{ ranks | length }}", "species order 4"),
         ("{{ ranks[:-1] | reverse | join(' or ') }}", "genus or family or order"),
-        ("{{ ranks[-2] | title }}", "Genus"),
+        ("{{ ranks[-2:] | first | title }}", "Genus"),
         ("{{ examples | sort | join('/') }}", "bird/song sparrow/songbird"),
         ("{{ 'yes' if examples else 'no' }}", "yes"),
         ("{% if domain == 'bird' and not 2 > 3 %}a{% elif ranks %}b{% else %}c{% endif %}", "a"),
         ("{% if 'family' in ranks %}x{% endif %}", "x"),
         ("{% if domain in ['bird', 'car'] %}x{% endif %}", "x"),
-        (
-            "{% for r in ranks[1:] %}{{ loop.index }}. {{ r }}{% if not loop.last %}; {% endif %}{% endfor %}",
-            "1. family; 2. genus; 3. species",
-        ),
-        ("{% for r in ranks if r != 'genus' %}{{ r }} {% else %}none{% endfor %}", "order family species"),
-        ("{% for r in ranks %}{% for e in examples %}{{ r[:0] if false else '' }}x{% endfor %}{% endfor %}", None),
-        ("{% for r in ranks %}{% for e in examples %}x{% endfor %}{% endfor %}", "x" * 12),
         ("{# how to ask #}Ask {{ domain ~ '!' }}", "Ask bird!"),
         ("{% raw %}{{ not a variable }}{% endraw %}", "{{ not a variable }}"),
         ("Format: <answer> & 'quotes' stay.", "Format: <answer> & 'quotes' stay."),
-        ("{% if ranks is defined %}d{% endif %}", "d"),
     ],
 )
-def test_harmless_templates(source: str, prompt: str | None):
-    if prompt is None:
-        refusal(source)
-        return
+def test_harmless_templates(source: str, prompt: str):
     check_template(source)
     assert render(source, SAMPLE) == prompt
 
@@ -56,29 +45,15 @@ def test_harmless_templates(source: str, prompt: str | None):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("{{ ''.__class__ }}", ["Line 1", "attribute", ".__class__"]),
-        ("{{ question.__class__.__mro__ }}", ["attribute", "__"]),
-        ("{{ ranks['__class__'] }}", ["constant number"]),
+        ("{{ ''.__class__ }}", ["Line 1", "Getattr '__class__'"]),
+        ("{{ ranks['__class__'] }}", ["only slices"]),
         ("{{ ranks|attr('__class__') }}", ["filter 'attr'"]),
-        ("{{ ranks.append }}", ["attribute", ".append"]),
-        ("ok\n{% for i in range(10**9) %}x{% endfor %}", ["Line 2", "range(...)"]),
-        ("{{ range(5) }}", ["call range(...)"]),
-        ("{{ question.upper() }}", ["call .upper(...)"]),
-        ("{{ lipsum(n=10000) }}", ["call lipsum(...)"]),
+        ("ok\n{% for i in range(10**9) %}x{% endfor %}", ["Line 2", "construct For"]),
+        ("{{ question.upper() }}", ["construct Call"]),
         ("{{ 'a' * 10000000 }}", ["construct Mul"]),
         ("{{ 10 ** 10 ** 10 }}", ["construct Pow"]),
         ("{{ 1 + 1 }}", ["construct Add"]),
         ("{{ -question }}", ["construct Neg"]),
-        ("{% for c in question %}{{ c }}{% endfor %}", ["'ranks' and 'examples'"]),
-        ("{% for ranks in examples %}{{ ranks|join('x') }}{% endfor %}", ["hides"]),
-        ("{% for a, b in ranks %}x{% endfor %}", ["one loop variable"]),
-        ("{% for r in ranks recursive %}x{% endfor %}", ["recursive"]),
-        (
-            "{% for a in ranks %}{% for b in ranks %}{% for c in ranks %}x{% endfor %}{% endfor %}{% endfor %}",
-            ["more than 2 nested loops"],
-        ),
-        ("{% for r in ranks %}{{ loop.cycle('a') }}{% endfor %}", ["call .cycle(...)"]),
-        ("{% for r in ranks %}{{ loop.previtem }}{% endfor %}", ["loop.previtem", "loop.index"]),
         ("{% include 'a' %}", ["construct Include"]),
         ("{% extends 'a' %}", ["construct Extends"]),
         ("{% macro m() %}x{% endmacro %}", ["construct Macro"]),
@@ -99,9 +74,10 @@ def test_harmless_templates(source: str, prompt: str | None):
         ("{{ ranks | reverse }}", ["list", "join"]),
         ("{{ (examples or ranks) ~ 'x' }}", ["list", "join"]),
         ("{{ (ranks or 'x') | upper }}", ["only on text"]),
-        ("{{ ranks[domain] }}", ["constant number"]),
+        ("{{ ranks[domain] }}", ["only slices"]),
+        ("{{ ranks[0] }}", ["only slices", "first"]),
         ("{{ ranks[:question]|join }}", ["constant bounds"]),
-        ("{% if question is sameas(domain) %}x{% endif %}", ["is sameas"]),
+        ("{% if question is sameas(domain) %}x{% endif %}", ["construct Test"]),
         ("{{ '" + "x" * 501 + "' }}", ["501 characters"]),
         ("{{ answer }}", ["unknown variable 'answer'", "question, domain, ranks, examples"]),
         ("{{ quesion }}", ["unknown variable 'quesion'", "Did you mean 'question'?"]),
@@ -117,9 +93,9 @@ def test_harmless_templates(source: str, prompt: str | None):
         ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", ["nested too deeply"]),
         ("{{ " + "not " * 1500 + "1 }}", ["nested too deeply"]),
         ("{{ 1 }}" * 900, ["too many parts"]),
-        ("{{ ranks[9] }}", ["cannot be rendered", "{% if %}"]),
+        ("{{ ranks[9:] | first }}", ["cannot be rendered", "if ranks else"]),
         ("{{ ranks|reverse|length }}", ["cannot be rendered"]),
-        ("{% for a in ranks %}{% for b in ranks %}" + "x" * 2000 + "{% endfor %}{% endfor %}", ["longer than 16,000"]),
+        (("{{ ranks|join('" + "x" * 100 + "') }}") * 60, ["longer than 16,000"]),
     ],
 )
 def test_refusals_name_the_construct(source: str, words: list[str]):
@@ -136,14 +112,7 @@ def test_nothing_is_rendered_before_the_tree_has_been_walked(monkeypatch: pytest
     monkeypatch.setattr(module._ENVIRONMENT, "compile", explode)
     assert "__class__" in refusal("never seen before {{ ''.__class__ }}")
     monkeypatch.setattr(jinja2.Template, "generate", explode)
-    assert "range" in refusal("{% for i in range(10**9) %}{% endfor %}")
-
-
-def test_filters_in_loops_cannot_take_minutes():
-    filters = "{% if ranks | sort | join('-') | upper | title == a %}{% endif %}"
-    source = "x{% for a in ranks %}{% for b in ranks %}" + filters * 20 + "{% endfor %}{% endfor %}"
-    check_template(source)
-    assert "too long to render" in refusal(source, sample={**SAMPLE, "ranks": ["r" * 2000] * 32})
+    assert "For" in refusal("{% for i in range(10**9) %}{% endfor %}")
 
 
 def test_not_text_is_refused():
@@ -164,6 +133,7 @@ class TestVariables:
             ({"ranks": "species"}, "'ranks' must be a list of text"),
             ({"examples": [1]}, "'examples' must be a list of text"),
             ({"ranks": ["x"] * 33}, "'ranks' is too long"),
+            ({"ranks": ["x" * 1001] * 2}, "'ranks' is too long: at most 2,000 characters in 32 items"),
             ({"question": "x" * 2001}, "'question' is too long"),
         ],
     )
@@ -175,7 +145,7 @@ class TestVariables:
         check_template("{{ ranks | last }}")
         message = refusal("{{ ranks | last }}", sample=EMPTY)
         assert "cannot be rendered" in message
-        assert "{{ ranks | last if ranks else domain }}: 'ranks' and 'examples' have no items here." in message
+        assert "may be empty; write {{ ranks | last if ranks else domain }}." in message
         check_template("{{ ranks | last if ranks else 'kind' }}", sample=EMPTY)
         check_template("{{ ranks | last | default('kind') }}", sample=EMPTY)
 
@@ -296,7 +266,7 @@ PIECES = [
 
 
 SOURCES = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=200)
-LARGE = {"question": "q" * 2000, "domain": "d" * 2000, "ranks": ["r" * 2000] * 32, "examples": ["e"] * 32}
+LARGE = {"question": "q" * 2000, "domain": "d" * 2000, "ranks": ["r" * 62] * 32, "examples": ["e"] * 32}
 
 
 def refused_or_within_bounds(source: str) -> None:
@@ -326,7 +296,7 @@ def test_so_do_20000_sources(source: str):
 
 
 expressions = st.recursive(
-    st.sampled_from(["question", "domain", "ranks", "examples", "'a'", "1", "true", "ranks[0]", "examples[:2]"]),
+    st.sampled_from(["question", "domain", "ranks", "examples", "'a'", "1", "true", "ranks[1:]", "examples[:2]"]),
     lambda inner: st.one_of(
         inner.map(lambda a: f"({a}|join('-'))"),
         inner.map(lambda a: f"({a}|upper)"),

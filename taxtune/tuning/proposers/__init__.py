@@ -9,7 +9,7 @@ from typing import Any
 from taxtune.errors import ProposerError, TaxtuneError, TemplateError
 from taxtune.plugins import find_plugin, names_near, plugin_names
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
-from taxtune.tuning.proposers.evidence import Evidence, HiddenAnswer, evidence, hidden_answers
+from taxtune.tuning.proposers.evidence import Evidence, evidence
 from taxtune.tuning.records import IterationRecord
 
 __all__ = [
@@ -17,12 +17,10 @@ __all__ = [
     "Evidence",
     "FunctionProposer",
     "Goal",
-    "HiddenAnswer",
     "Proposal",
     "ProposalFailed",
     "Proposer",
     "evidence",
-    "hidden_answers",
     "make_proposer",
 ]
 

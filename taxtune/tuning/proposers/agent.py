@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,9 +15,8 @@ from taxtune.metrics.statistics import Sample, paired_bootstrap
 from taxtune.models.api import Completion, ToolCall
 from taxtune.tuning.proposers.base import Check, Goal, Proposal
 from taxtune.tuning.proposers.evidence import evidence, measures_of, row_values
-from taxtune.tuning.proposers.llm import DEFAULT_MODEL, ChatProposer
-from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import check_whole
+from taxtune.tuning.proposers.llm import DEFAULT_MODEL, LLMProposer
+from taxtune.tuning.proposers.messages import Messages, check_whole
 from taxtune.tuning.records import IterationRecord, SampleResult
 
 __all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]
@@ -26,10 +24,9 @@ __all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]
 _CALLS = 8  # that one reply may make
 _RESULT = 16_000  # characters of a tool's result that are sent
 _RESAMPLES = 2_000
-_NAME = re.compile(r"\s*(?:(?P<draft>draft)|iteration)?\s*(?P<number>\d+)\s*", re.IGNORECASE)
 
 
-class AgentProposer(ChatProposer):
+class AgentProposer(LLMProposer):
     """Lets a chat model work on the next template with tools.
 
     The model reads the history, looks at what went wrong with any template, tries drafts on some of the tuning images,
@@ -43,7 +40,7 @@ class AgentProposer(ChatProposer):
         model: A chat model that litellm reaches, with its provider, and that can call tools.
         max_turns: Most replies of an iteration, at least 2.
         trial_images: Most images that drafts are tried on in an iteration, over all drafts; 0 for none.
-        **settings: Those of `ChatProposer`.
+        **settings: Those of `LLMProposer`.
     """
 
     name = "agent"
@@ -109,8 +106,15 @@ class ToolError(TaxtuneError):
     """A call of a tool that cannot be carried out; the reason goes back to the model."""
 
 
-class _Template(BaseModel):
-    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Iteration(_Arguments):
+    iteration: int
+
+
+class _Template(_Arguments):
     template: str
 
 
@@ -119,7 +123,7 @@ class _Draft(_Template):
 
 
 #: The tools by name, each with its arguments; `prompts/proposer/agent_tools.j2` describes them.
-TOOLS: Mapping[str, type[_Template]] = {"failures": _Template, "try_draft": _Draft, "submit": _Template}
+TOOLS: Mapping[str, type[_Arguments]] = {"failures": _Iteration, "try_draft": _Draft, "submit": _Template}
 
 
 class AgentTools:
@@ -149,36 +153,33 @@ class AgentTools:
         return tuple(name for name in TOOLS if can_try or name != "try_draft")
 
     def result(self, call: ToolCall) -> str:
-        """Returns the result of a call, or why it has none, as JSON; nothing is done after a submission."""
-        if self.submitted is not None:
-            return _error("A template has been submitted.")
-        try:
-            return json.dumps(self.call(call.name, call.arguments), ensure_ascii=False)[:_RESULT]
-        except (ToolError, TemplateError) as error:
-            return _error(str(error))
-
-    def call(self, name: str, arguments: str) -> dict[str, Any]:
-        """Returns the result of a tool, as plain values, for its arguments as JSON.
+        """Returns the result of a call, or why it has none, as JSON; nothing is done after a submission.
 
         Raises:
-            ToolError: If there is no such tool, or the arguments are not what it takes.
-            TemplateError: If a draft or a submission is not acceptable.
             TaxtuneError: If the model that drafts are tried on is out of reach.
         """
-        if name not in TOOLS:
-            raise ToolError(f"There is no tool {name!r}.", remedy=f"The tools are {', '.join(self.useful)}.")
+        if self.submitted is not None:
+            return _error("A template has been submitted.")
+        if call.name not in TOOLS:
+            return _error(f"There is no tool {call.name!r}. The tools are {', '.join(self.useful)}.")
         try:
-            given = TOOLS[name].model_validate_json(arguments.strip() or "{}")
+            given = TOOLS[call.name].model_validate_json(call.arguments.strip() or "{}")
+            result = getattr(self, f"_{call.name}")(**dict(given))
         except ValidationError as error:
             wrong = [": ".join((*map(str, problem["loc"]), problem["msg"])) for problem in error.errors()]
-            raise ToolError(f"The arguments of {name} cannot be used: {'; '.join(wrong)}.") from None
-        result: dict[str, Any] = getattr(self, f"_{name}")(**dict(given))
-        return result
+            return _error(f"The arguments of {call.name} cannot be used: {'; '.join(wrong)}.")
+        except (ToolError, TemplateError) as error:
+            return _error(str(error))
+        return json.dumps(result, ensure_ascii=False)[:_RESULT]
 
-    def _failures(self, template: str) -> dict[str, Any]:
-        source, rows = self._named(template)
-        answers = self._messages.evidence(rows, self._goal, template=source)
-        return {"images": len(rows), "answers": answers}
+    def _failures(self, iteration: int) -> dict[str, Any]:
+        record = self._records.get(iteration)
+        if record is None:
+            last = max(self._records, default=0)
+            raise ToolError(f"There is no iteration {iteration}.", remedy=f"The last is {last}.")
+        if not record.rows:
+            raise ToolError(f"Iteration {iteration} asked about no image.")
+        return {"images": len(record.rows), "answers": self._messages.evidence(record, self._goal)}
 
     def _try_draft(self, template: str, images: int) -> dict[str, Any]:
         if self._goal.ask is None:
@@ -203,19 +204,17 @@ class AgentTools:
         scored = [record for record in self._records.values() if record.value is not None and record.rows]
         best = max(scored, key=lambda record: (record.feasible, record.value, -record.iteration), default=None)
         return {
-            "draft": f"draft {list(self._drafts).index(template) + 1}",
             "images": len(rows),
             "missing": sum(row.answer is None for row in rows),
             "scores": scores,
             **({} if best is None else {f"minus iteration {best.iteration}": self._differences(rows, best.rows)}),
+            "answers": self._messages.evidence(rows, self._goal, template=template),
             "trial_images_left": self._left,
         }
 
     def _submit(self, template: str) -> dict[str, Any]:
-        name = _NAME.fullmatch(template)
-        source = self._draft(int(name["number"])) if name is not None and name["draft"] else template
-        self._accept(source)
-        self.submitted = source
+        self._accept(template)
+        self.submitted = template
         return {"submitted": True}
 
     def _accept(self, template: str) -> None:
@@ -224,27 +223,6 @@ class AgentTools:
         except TemplateError as error:
             self.rejected.append((template, str(error)))
             raise
-
-    def _draft(self, number: int) -> str:
-        if not 1 <= number <= len(self._drafts):
-            raise ToolError(f"There is no draft {number}.", remedy=f"Drafts that were tried: {len(self._drafts)}.")
-        return list(self._drafts)[number - 1]
-
-    def _named(self, name: str) -> tuple[str | None, tuple[SampleResult, ...]]:
-        """Returns the source and the rows of an iteration or a draft."""
-        found = _NAME.fullmatch(name)
-        if found is None:
-            raise ToolError(f"{name!r} is no past template.", remedy="Write '3' for iteration 3, or 'draft 1'.")
-        number = int(found["number"])
-        if found["draft"]:
-            source = self._draft(number)
-            return source, self._drafts[source]
-        record = self._records.get(number)
-        if record is None:
-            raise ToolError(f"There is no iteration {number}.", remedy=f"The last is {max(self._records, default=0)}.")
-        if not record.rows:
-            raise ToolError(f"Iteration {number} asked about no image.")
-        return record.template, record.rows
 
     def _differences(self, first: Sequence[SampleResult], second: Sequence[SampleResult]) -> dict[str, Any]:
         """Returns the paired differences first minus second on the images that both have answers for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from taxtune.errors import ProposerError
 from taxtune.taxonomy import Taxonomy
@@ -23,15 +23,13 @@ class Goal:
 
     Attributes:
         objective: What makes one template better than another.
-        trivial_hp: hP of always answering the domain's root on the tuning split.
-        trivial_hr: hR of always answering the domain's root on the tuning split.
+        trivial_hp: hP of always answering the domain's root on the tuning split; in bits it is `trivial_ihp`.
+        trivial_hr: hR of the same; in bits it is `trivial_ihr`.
         domain: What the images show, e.g. "bird"; also the trivial answer.
         question: The recipe's question.
         ranks: Ranks below the domain's root, broadest first.
         tuning_images: Number of images in the tuning split.
         off_tree: How an answer off the tree is scored: "child" (of the root, never right) or "root".
-        trivial_ihp: Information-weighted hP of always answering the domain's root on the tuning split.
-        trivial_ihr: Information-weighted hR of always answering the domain's root on the tuning split.
         examples: The recipe's example answers, which templates may refer to; often there are none.
         taxonomy: The label tree that the history's nodes are numbers of; None where it is not known.
         domain_node: The node of `domain` in it.
@@ -84,31 +82,17 @@ class Proposal:
 class ProposalFailed(ProposerError):  # noqa: N818 - it ends one iteration, not the run
     """No acceptable template in this iteration, which is recorded as failed; the run goes on.
 
-    The other arguments are those of `Proposal`.
-
     Args:
         reason: Why, fit for the record and for the proposer's next message.
         final: Whether no later iteration can succeed either (every composition has been tried).
         out_of_reach: Whether the proposer's model did not answer; the next iteration may find that it does.
+        **spent: What was refused, said and used on the way, as `Proposal` takes it.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        rejected: tuple[tuple[str, str], ...] = (),
-        trace: tuple[Turn, ...] = (),
-        prompt_tokens: int = 0,
-        completion_tokens: int = 0,
-        cost_usd: float | None = None,
-        final: bool = False,
-        out_of_reach: bool = False,
-        trials: Usage | None = None,
-    ) -> None:
+    def __init__(self, reason: str, *, final: bool = False, out_of_reach: bool = False, **spent: Any) -> None:
         super().__init__(reason)
-        self.reason, self.rejected, self.trace, self.trials = reason, rejected, trace, trials or Usage()
-        self.prompt_tokens, self.completion_tokens, self.cost_usd = prompt_tokens, completion_tokens, cost_usd
-        self.final, self.out_of_reach = final, out_of_reach
+        self.reason, self.final, self.out_of_reach = reason, final, out_of_reach
+        self.spent = Proposal("", **spent)
 
 
 @runtime_checkable

@@ -1,23 +1,33 @@
-"""Evidence of a template's answers, which a proposer is shown beside the scores.
+"""Evidence of a template's answers, which a proposer is shown beside the scores, without any name of an answer.
 
 A score tells a language model that a template is worse, not why. The rows do: at which level answers stop and how many
 of them are right there, which kinds of mistakes cost most, with example answers, how sure the scores are, and whether
-anything is left to win. No label of a tuning image is named: see `hiding.py`.
+anything is left to win.
+
+No label of a tuning image may be given away. A name on the tree is replaced by its relation to the truth ("[a wrong
+species of the right family]"), whichever node it is: a wrong name gives the right family away as well as the right one
+would. Of the remaining words only those stay that every domain shares (`taxtune.mapping.english`) or that the prompt
+said first; the rest, which may be names that the tree does not know, become "[…]".
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.mapping import english
+from taxtune.mapping.normalize import fold_words
 from taxtune.metrics.diagnosis import ErrorType, classify, wrong_from
 from taxtune.metrics.ranks import rank_of, rank_scores
-from taxtune.tuning.proposers.hiding import ELSEWHERE, Hider, relation
+from taxtune.tuning.leaks import find_labels
 
 if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy
@@ -29,16 +39,19 @@ __all__ = [
     "GRADED",
     "Evidence",
     "HiddenAnswer",
+    "Hider",
     "Level",
     "Mistake",
     "Score",
     "evidence",
     "hidden_answers",
     "measures_of",
+    "relation",
     "row_values",
 ]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 #: Measures that give credit for the groups that the true label belongs to.
 GRADED = frozenset(("hp", "hr", "hf", "ihp", "ihr", "ihf", "depth", "remaining_uncertainty", "misinformation"))
@@ -47,6 +60,21 @@ _SHOWN = 160  # characters of an example answer
 _EXAMPLES = 2  # answers of a kind of mistake
 _HARMONIC = {"hf": ("hp", "hr"), "ihf": ("ihp", "ihr")}
 _ROWS = ("hp", "hr", "ihp", "ihr")
+
+_ELSEWHERE = "[…]"  # what stands for words that may be a name
+_TOKEN = re.compile(r"[^\W_]+(?:['’ʼ‘`´][^\W_]+)*")
+_RUN = re.compile(r"\[…\](?:[\W_]{1,3}\[…\])+")
+_ROUND = str.maketrans("[]", "()")
+_BRACKETS = re.compile(r"\[[^\[\]]*\]")
+_ARTICLE = re.compile(r"\b(?:an?|the) (?=\[(?:a wrong|the right|more specific) )", re.IGNORECASE)
+_LONGEST_NAME = 12  # words
+# Colours, sizes and continents are left out of these: they are halves of names ("American [the right family]").
+_GRAMMAR = (
+    *(english.ARTICLES, english.ONE, english.ALTERNATIVE, english.NEGATION, english.CERTAINTY, english.REFUSAL),
+    *(english.PRECISION, english.COMPARISON, english.SEEMS, english.PREPOSITIONS, english.BREAKS, english.HAVING),
+    *(english.TELLING, english.ANSWER_KEYS, english.OTHER_KEYS, english.FILLER, english.TAIL, english.PICTURE),
+)
+_COMMON = frozenset(folded for words in _GRAMMAR for word in words for folded in fold_words(word))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +108,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class HiddenAnswer:
-    """An answer and its placement, with names replaced by their relation to the truth, and its kind of mistake.
-
-    `guessed` tells whether the mapper had to guess the node.
-    """
+    """An answer and its placement, with names replaced by their relation to the truth, and its kind of mistake."""
 
     text: str
     placed: str
     kind: ErrorType
-    guessed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,29 +170,28 @@ def evidence(
         goal: What is being tuned for.
         template: The template, whose words may stand in the example answers; the record's where it is one.
     """
-    rows, template = _rows(record, template)
+    if isinstance(record, Sequence):
+        rows, met = record, True
+    else:
+        rows, met, template = record.rows, record.feasible, record.template if template is None else template
     answered = [row for row in rows if row.node is not None and row.unrated is None]
     if goal.taxonomy is None or not answered:
         return None
-    met = getattr(record, "feasible", True)
     # Of some scores (bits wrong) the rows do not tell their part.
-    names = measures_of(goal.objective, met=met)
-    values = _values(answered, names) or _values(answered, ("hp", "hr"))
+    values = _values(answered, measures_of(goal.objective, met=met)) or _values(answered, ("hp", "hr"))
     target = np.array([row.target for row in answered])
     placed = np.array([row.node for row in answered])
     on_tree = np.array([not (row.off_tree or row.abstained) for row in answered])
-    domain_only = goal.taxonomy.is_ancestor(placed, goal.domain_node) & on_tree
     scores = tuple(_score(name, each) for name, each in values.items())
-    aims = set(goal.objective.shown) if goal.objective.direction == "maximize" else set()
-    if goal.objective.constraints:  # only the main score is to rise
-        aims &= set(goal.objective.shown[:1])
+    # Where something is held, only the main score is to rise.
+    aims = set(goal.objective.shown[:1] if goal.objective.constraints else goal.objective.shown)
     hidden = hidden_answers(answered, goal, template=template)
     return Evidence(
         images=len(answered),
         failed=len(rows) - len(answered),
         scores=scores,
         levels=_levels(goal.taxonomy, goal.domain_node, placed[on_tree], target[on_tree]),
-        domain_only=int(domain_only.sum()),
+        domain_only=int((goal.taxonomy.is_ancestor(placed, goal.domain_node) & on_tree).sum()),
         abstained=sum(row.abstained and not row.off_tree for row in answered),
         off_tree=sum(row.off_tree for row in answered),
         guessed=sum(row.confidence is not None for row in answered),
@@ -177,36 +200,26 @@ def evidence(
     )
 
 
-def hidden_answers(
-    record: IterationRecord | Sequence[SampleResult], goal: Goal, *, template: str | None = None
-) -> list[HiddenAnswer | None]:
-    """Returns each image's answer without names; None where there is no answer or the goal holds no taxonomy.
+def hidden_answers(answered: Sequence[SampleResult], goal: Goal, *, template: str | None = None) -> list[HiddenAnswer]:
+    """Returns each answer without names.
 
-    The arguments are those of `evidence`.
+    Args:
+        answered: Rows that have an answer.
+        goal: What is being tuned for, with the taxonomy.
+        template: The template, whose words may stay.
     """
-    rows, template = _rows(record, template)
-    taxonomy, domain = goal.taxonomy, goal.domain_node
-    answered = [(i, row, row.node) for i, row in enumerate(rows) if row.node is not None]
-    hidden: list[HiddenAnswer | None] = [None] * len(rows)
-    if taxonomy is None or not answered:
-        return hidden
-    kinds = classify(
-        taxonomy,
-        np.array([node for *_, node in answered]),
-        [row.target for _, row, _ in answered],
-        abstained=[row.abstained for _, row, _ in answered],
-        off_tree=[row.off_tree for _, row, _ in answered],
-    )
-    hider = Hider(taxonomy, domain, (template or "", goal.domain, *goal.ranks, *filter(None, taxonomy.ranks)))
-    for (i, row, node), kind in zip(answered, kinds, strict=True):
+    tree, domain = goal.taxonomy, goal.domain_node
+    assert tree is not None
+    abstained, off_tree = [row.abstained for row in answered], [row.off_tree for row in answered]
+    nodes, targets = np.array([row.node for row in answered]), [row.target for row in answered]
+    kinds = classify(tree, nodes, targets, abstained=abstained, off_tree=off_tree)
+    hider = Hider(tree, domain, (template or "", goal.domain, *goal.ranks, *filter(None, tree.ranks)))
+    hidden = []
+    for row, node, kind in zip(answered, nodes.tolist(), kinds, strict=True):
         text = hider.hide(row.answer or "", row.target, node)
         off = kind in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
-        hidden[i] = HiddenAnswer(
-            text=text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…",
-            placed=str(kind) if off else relation(taxonomy, domain, node, row.target),
-            kind=kind,
-            guessed=row.confidence is not None,
-        )
+        placed = str(kind) if off else relation(tree, domain, node, row.target)
+        hidden.append(HiddenAnswer(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…", placed, kind))
     return hidden
 
 
@@ -221,29 +234,17 @@ def row_values(rows: Sequence[SampleResult], measure: str) -> FloatArray | None:
         measure: "hp", "hr", "hf", "ihp", "ihr", "ihf", "accuracy" or the name of a metric that was taken.
     """
     if measure in _HARMONIC:
-        pair = [row_values(rows, name) for name in _HARMONIC[measure]]
-        if pair[0] is None or pair[1] is None:
+        precision, recall = (row_values(rows, name) for name in _HARMONIC[measure])
+        if precision is None or recall is None:
             return None
-        p, r = float(pair[0].mean()), float(pair[1].mean())
+        p, r = float(precision.mean()), float(recall.mean())
         if p + r == 0:
             return np.zeros(len(rows))
-        return 2 * (p * r * (p + r) + r * r * (pair[0] - p) + p * p * (pair[1] - r)) / (p + r) ** 2
+        return 2 * (p * r * (p + r) + r * r * (precision - p) + p * p * (recall - r)) / (p + r) ** 2
     if measure == "accuracy":
         return np.array([float(row.node == row.target) for row in rows])
-    found = [getattr(row, measure) if measure in _ROWS else row.measures.get(measure) for row in rows]
-    return None if not found or None in found else np.array(found, dtype=np.float64)
-
-
-def _values(rows: Sequence[SampleResult], measures: Sequence[str]) -> dict[str, FloatArray]:
-    return {name: found for name in measures if (found := row_values(rows, name)) is not None}
-
-
-def _rows(
-    record: IterationRecord | Sequence[SampleResult], template: str | None
-) -> tuple[Sequence[SampleResult], str | None]:
-    if isinstance(record, Sequence):
-        return record, template
-    return record.rows, record.template if template is None else template
+    values = [getattr(row, measure) if measure in _ROWS else row.measures.get(measure) for row in rows]
+    return None if not values or None in values else np.array(values, dtype=np.float64)
 
 
 def measures_of(objective: Objective, *, met: bool = True) -> tuple[str, ...]:
@@ -258,6 +259,10 @@ def measures_of(objective: Objective, *, met: bool = True) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*about, *held) if met else (*held, *about)))
 
 
+def _values(rows: Sequence[SampleResult], measures: Sequence[str]) -> dict[str, FloatArray]:
+    return {name: values for name in measures if (values := row_values(rows, name)) is not None}
+
+
 def _score(measure: str, values: FloatArray) -> Score:
     n, mean = len(values), float(values.mean())
     spread = float(((values - mean) ** 2).sum())
@@ -266,42 +271,134 @@ def _score(measure: str, values: FloatArray) -> Score:
     return Score(measure, mean, float(np.sqrt(variance / n)), within and mean >= 1 - 1e-12)
 
 
-def _levels(taxonomy: Taxonomy, domain: int, placed: NDArray[np.int64], target: NDArray[np.int64]) -> tuple[Level, ...]:
+def _levels(taxonomy: Taxonomy, domain: int, placed: IntArray, target: IntArray) -> tuple[Level, ...]:
     if not placed.size:
         return ()
-    names = np.array([rank_of(taxonomy, int(node)) for node in placed])
     below = ~taxonomy.is_ancestor(placed, domain)
     right = taxonomy.is_ancestor(placed, target)
     paths = taxonomy.lineage[np.concatenate([placed, target]), taxonomy.depth[domain] + 1 :]
     ranks = {rank_of(taxonomy, int(node)) for node in np.unique(paths[paths >= 0])}
+    stops = np.array([rank_of(taxonomy, int(node)) for node in placed])
     levels = []
     for each in rank_scores(taxonomy, placed, target):
         if each.rank in ranks:
-            here = (names == each.rank) & below
+            here = (stops == each.rank) & below
             levels.append(Level(each.rank, int(here.sum()), int((here & right).sum()), each.n_predicted, each.right))
     return tuple(levels)
 
 
 def _mistakes(
-    hidden: Sequence[HiddenAnswer | None], wrong: Sequence[str | None], values: dict[str, FloatArray]
+    hidden: Sequence[HiddenAnswer], wrong: Sequence[str | None], values: dict[str, FloatArray]
 ) -> tuple[Mistake, ...]:
-    losses = {name: 1 - found for name, found in values.items() if name not in _HARMONIC and _bounded(found)}
-    by_kind: dict[ErrorType, list[int]] = {}
-    for i, answer in enumerate(hidden):
-        if answer is not None and answer.kind != ErrorType.CORRECT:
-            by_kind.setdefault(answer.kind, []).append(i)
-    found = []
-    for kind, places in by_kind.items():
-        costs = {name: float(loss[places].sum()) / len(hidden) for name, loss in losses.items()}
+    losses = {name: 1 - each for name, each in values.items() if name not in _HARMONIC and _bounded(each)}
+    mistakes = []
+    for kind in dict.fromkeys(answer.kind for answer in hidden if answer.kind != ErrorType.CORRECT):
+        places = [i for i, answer in enumerate(hidden) if answer.kind == kind]
         worst = sorted(places, key=lambda i: tuple(-float(loss[i]) for loss in losses.values()))
-        examples = dict.fromkeys(answer for i in worst if (answer := hidden[i]) is not None)
         # Of answers that are hidden altogether there is little to learn.
-        told = sorted(examples, key=lambda answer: answer.text == ELSEWHERE)[:_EXAMPLES]
+        examples = sorted(dict.fromkeys(hidden[i] for i in worst), key=lambda answer: answer.text == _ELSEWHERE)
         on_tree = kind not in (ErrorType.OFF_TREE, ErrorType.ABSTAINED)
         ranks = Counter(rank for i in places if on_tree and (rank := wrong[i]) is not None)
-        found.append(Mistake(kind, len(places), dict(ranks.most_common()), costs, tuple(told)))
-    return tuple(sorted(found, key=lambda each: (*(-cost for cost in each.costs.values()), -each.count)))
+        costs = {name: float(loss[places].sum()) / len(hidden) for name, loss in losses.items()}
+        mistakes.append(Mistake(kind, len(places), dict(ranks.most_common()), costs, tuple(examples[:_EXAMPLES])))
+    return tuple(sorted(mistakes, key=lambda each: (*(-cost for cost in each.costs.values()), -each.count)))
 
 
 def _bounded(values: FloatArray) -> bool:
     return bool((values >= 0).all() and (values <= 1).all())
+
+
+# -- hiding names ------------------------------------------------------------------------------------------------------
+
+
+class Hider:
+    """Hides the names in answers.
+
+    Args:
+        taxonomy: The label tree.
+        domain: The node of what all images show, whose names and whose ancestors' names stay.
+        kept: Texts whose words may stay: the prompt, the names of the ranks.
+    """
+
+    def __init__(self, taxonomy: Taxonomy, domain: int, kept: Iterable[str] = ()) -> None:
+        self._taxonomy = taxonomy
+        self._domain = domain
+        self._kept = _COMMON | {word for text in kept for word in fold_words(text)} - {""}
+
+    def hide(self, answer: str, target: int, node: int | None = None) -> str:
+        """Returns an answer with each name replaced by its relation to the target.
+
+        Args:
+            answer: The model's answer.
+            target: The true label's node.
+            node: The answer's node; of several nodes with a name it is the one that is meant.
+        """
+        tree = self._taxonomy
+        text = " ".join("".join(filter(_visible, unicodedata.normalize("NFC", answer))).split())
+        text = text.translate(_ROUND)  # square brackets stand for names
+        tokens = [(match.start(), match.end(), fold_words(match.group())) for match in _TOKEN.finditer(text)]
+        names = _names(tree)
+        parts: list[str] = []
+        at = i = 0
+        while i < len(tokens):
+            words = [folded for _, _, folded in tokens[i : i + _LONGEST_NAME]]
+            keys = [tuple(part for word in words[:n] for part in word) for n in range(len(words), 0, -1)]
+            # The longest name that begins here, if any.
+            count, key = next(((len(words) - k, key) for k, key in enumerate(keys) if key in names), (0, ()))
+            start, end = tokens[i][0], tokens[i + max(count, 1) - 1][1]
+            shown = text[start:end]
+            if count:
+                meant = self._meant(names[key], target, node)
+                if not tree.is_ancestor(meant, self._domain):
+                    shown = f"[{relation(tree, self._domain, meant, target)}]"
+            elif not set(tokens[i][2]) <= self._kept:
+                shown = _ELSEWHERE
+            parts += [text[at:start], shown]
+            at, i = end, i + max(count, 1)
+        hidden = _ARTICLE.sub("", _RUN.sub(_ELSEWHERE, "".join([*parts, text[at:]])))
+        # A prompt may have the model spell its answer with words of the prompt's own: "m a l l a r d".
+        free = {name for v in tree.ancestors(self._domain) for name in tree.names(int(v))}
+        secret = {name for v in tree.ancestors(target) for name in tree.names(int(v))} - free
+        return _ELSEWHERE if find_labels(_BRACKETS.sub("|", hidden), secret) else hidden
+
+    def _meant(self, nodes: tuple[int, ...], target: int, node: int | None) -> int:
+        if node is not None and node in nodes:
+            return node
+        over = [v for v in nodes if self._taxonomy.is_ancestor(v, self._domain)]
+        return over[0] if over else max(nodes, key=lambda v: (int(self._taxonomy.shared(v, target)), -v))
+
+
+def relation(taxonomy: Taxonomy, domain: int, node: int, target: int) -> str:
+    """Returns a node's relation to the true one, without a name: "a wrong species of the right family"."""
+
+    def level(node: int) -> str:
+        rank = rank_of(taxonomy, node)
+        return rank if taxonomy.ranks[node] else f"{rank.replace(' ', '-')} label"
+
+    if taxonomy.is_ancestor(node, domain):
+        return "no more than the domain"
+    if taxonomy.is_ancestor(node, target):
+        return f"the right {level(node)}"
+    if taxonomy.is_ancestor(target, node):
+        return f"more specific than the right {level(target)}"
+    common = taxonomy.lca(node, target)
+    if not taxonomy.is_ancestor(domain, common):
+        return f"a wrong {level(node)} outside the domain"
+    if common != domain:
+        return f"a wrong {level(node)} of the right {level(common)}"
+    first = int(taxonomy.lineage[node, taxonomy.depth[domain] + 1])
+    return f"a wrong {level(node)}" + (f" of a wrong {level(first)}" if first != node else "")
+
+
+def _visible(character: str) -> bool:
+    return unicodedata.category(character) not in ("Cf", "Cs") and (character.isspace() or character.isprintable())
+
+
+@lru_cache(maxsize=4)
+def _names(taxonomy: Taxonomy) -> dict[tuple[str, ...], tuple[int, ...]]:
+    """Returns the nodes that have each name, folded as answers are."""
+    table: dict[tuple[str, ...], list[int]] = {}
+    for node in range(len(taxonomy)):
+        for words in {fold_words(name) for name in taxonomy.names(node)} - {()}:
+            table.setdefault(words, []).append(node)
+    return {words: tuple(nodes) for words, nodes in table.items()}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import random
-import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from taxtune.errors import ProposerError, TemplateError
 from taxtune.recipe_file import load_yaml
 from taxtune.resources import prompts_dir
+from taxtune.tables import read_text
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
 from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.template import check_source
@@ -28,6 +30,7 @@ __all__ = ["Choice", "Fragments", "FragmentsProposer", "RandomProposer", "Slot",
 
 FloatArray = NDArray[np.float64]
 
+_MOST = 1_000_000  # choices of all slots multiplied
 _LOOKED_AT = 2_000  # compositions considered for one proposal; each check takes milliseconds
 # What a record's noise may be, as a multiple of the variance of a choice's effect.
 _NOISE = 2.0 ** np.arange(-6, 9, 0.5)
@@ -37,7 +40,6 @@ _UNLED = 8  # compositions that are scored before the model leads
 
 
 def _piece(text: str) -> str:
-    """Returns a text that is a piece of a template, or empty."""
     try:
         if text.strip():
             check_source(text)
@@ -47,6 +49,7 @@ def _piece(text: str) -> str:
 
 
 _Id = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
+_Compositions = Iterable[dict[str, str]]
 
 
 class _Model(BaseModel):
@@ -83,20 +86,12 @@ class Slot(_Model):
         """Checks the ids of the choices."""
         _distinct(choice.id for choice in self.choices)
 
-    def allowed(self, stance: str | None) -> tuple[Choice, ...]:
-        """Returns the choices that go with a stance: all of them with None."""
-        return tuple(c for c in self.choices if stance is None or c.stance in (None, stance))
-
 
 class Fragments(_Model):
-    """Slots in the order in which they stand in a template.
-
-    Attributes:
-        name: Name of the file that they were read from.
-        slots: The slots.
+    """Slots in the order in which they stand in a template; `name` is that of the file that they were read from.
 
     Raises:
-        ValueError: If two slots have one id, or a slot has no choice that goes with a stance.
+        ValueError: If two slots have one id, a slot has no choice that goes with a stance, or there are too many.
     """
 
     name: str = ""
@@ -105,50 +100,31 @@ class Fragments(_Model):
     def model_post_init(self, _: object) -> None:
         """Checks the ids of the slots, and that each stance can be taken."""
         _distinct(slot.id for slot in self.slots)
-        for stance, slot in itertools.product(self.stances, self.slots):
-            if not slot.allowed(stance):
-                raise ValueError(f"slot {slot.id!r} needs a choice without a stance: none goes with {stance!r}")
+        for stance in dict.fromkeys(c.stance for slot in self.slots for c in slot.choices if c.stance is not None):
+            for slot in self.slots:
+                if not any(c.stance in (None, stance) for c in slot.choices):
+                    raise ValueError(f"slot {slot.id!r} needs a choice without a stance: none goes with {stance!r}")
+        if math.prod(len(slot.choices) for slot in self.slots) > _MOST:
+            raise ValueError(f"the choices of all slots make more than {_MOST:,} combinations; leave some out")
 
     @cached_property
-    def stances(self) -> tuple[str, ...]:
-        """The stances that choices take, in the order in which the file names them."""
-        return tuple(dict.fromkeys(c.stance for slot in self.slots for c in slot.choices if c.stance is not None))
+    def _chosen(self) -> list[tuple[Choice, ...]]:
+        every = itertools.product(*(slot.choices for slot in self.slots))
+        return [chosen for chosen in every if len({c.stance for c in chosen} - {None}) < 2]
 
     @property
     def compositions(self) -> int:
         """The number of ways to choose without contradiction."""
-        return sum(ways for _, _, ways in self._ways[0][None])
+        return len(self._chosen)
+
+    def parameters(self, number: int) -> dict[str, str]:
+        """Returns the composition of a number from 0 to `compositions` - 1: a choice by slot."""
+        return {slot.id: choice.id for slot, choice in zip(self.slots, self._chosen[number], strict=True)}
 
     def compose(self, parameters: Mapping[str, str]) -> str:
         """Returns the template of a choice by slot: the texts in the order of the slots, joined with a space."""
         texts = (c.text.strip() for slot in self.slots for c in slot.choices if c.id == parameters[slot.id])
         return " ".join(text for text in texts if text)
-
-    def parameters(self, number: int) -> dict[str, str]:
-        """Returns the composition of a number from 0 to `compositions` - 1."""
-        chosen: dict[str, str] = {}
-        stance: str | None = None
-        for slot, ways_after in zip(self.slots, self._ways, strict=True):
-            for choice, after, ways in ways_after[stance]:
-                if number < ways:
-                    chosen[slot.id], stance = choice, after
-                    break
-                number -= ways
-        return chosen
-
-    @cached_property
-    def _ways(self) -> list[dict[str | None, list[tuple[str, str | None, int]]]]:
-        """By slot and by the stance taken before it: choices, the stance then taken, and ways to fill later slots."""
-        table: list[dict[str | None, list[tuple[str, str | None, int]]]] = []
-        ways: dict[str | None, int] = dict.fromkeys((None, *self.stances), 1)
-        for slot in reversed(self.slots):
-            row = {
-                taken: [(c.id, taken or c.stance, ways[taken or c.stance]) for c in slot.allowed(taken)]
-                for taken in ways
-            }
-            ways = {taken: sum(number for _, _, number in choices) for taken, choices in row.items()}
-            table.insert(0, row)
-        return table
 
     def digest(self) -> str:
         """Returns a hash of all that decides which templates there are."""
@@ -173,7 +149,7 @@ def read_fragments(source: str | Path = "default") -> Fragments:
         remedy = f"Give the path of a YAML file, or one of: {names}."
         raise ProposerError(f"There are no fragments {str(source)!r}.", remedy=remedy)
     try:
-        fragments = Fragments.model_validate(load_yaml(file.read_text(encoding="utf-8")))
+        fragments = Fragments.model_validate(load_yaml(read_text(file, error=ProposerError, what="fragments")))
     except ValidationError as error:
         first = error.errors()[0]
         raise ProposerError(
@@ -183,20 +159,15 @@ def read_fragments(source: str | Path = "default") -> Fragments:
             remedy="A fragment file has 'slots', each with an 'id' and 'choices'; each choice has 'id' and 'text', "
             "and a 'stance' where it contradicts others.",
         ) from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error)
-        row = None if mark is None else mark.line + 1
-        raise ProposerError(f"The fragments cannot be read: {problem}.", file=file, row=row) from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ProposerError(f"The fragments cannot be read: {' '.join(str(error).split())}.", file=file) from None
     return fragments.model_copy(update={"name": file.stem})
 
 
 def _distinct(ids: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in ids:
-        if name in seen:
+    for name, count in Counter(ids).items():
+        if count > 1:
             raise ValueError(f"the id {name!r} is given twice")
-        seen.add(name)
 
 
 class RandomProposer(Proposer):
@@ -225,12 +196,9 @@ class RandomProposer(Proposer):
         Raises:
             ProposalFailed: Every composition was refused; `final` if there are no others.
         """
-        draw = random.Random(_number(seed, iteration))
+        draw = random.Random(int.from_bytes(hashlib.sha256(repr((seed, iteration)).encode()).digest()[:8]))
         total = self.fragments.compositions
-        if total > sys.maxsize:  # more than a range can have; among so many none comes twice
-            drawn = [draw.randrange(total) for _ in range(_LOOKED_AT)]
-        else:
-            drawn = draw.sample(range(total), min(total, _LOOKED_AT))
+        drawn = draw.sample(range(total), min(total, _LOOKED_AT))
         tried = {frozenset(record.parameters.items()) for record in history}
         untried = (c for c in map(self.fragments.parameters, drawn) if frozenset(c.items()) not in tried)
         refused: list[tuple[str, str]] = []
@@ -249,12 +217,8 @@ class RandomProposer(Proposer):
         raise ProposalFailed(reason, rejected=tuple(refused[:_RECORDED]), final=final)
 
     def _ordered(
-        self,
-        compositions: Iterable[dict[str, str]],
-        history: Sequence[IterationRecord],
-        goal: Goal,
-        draw: random.Random,
-    ) -> Iterable[dict[str, str]]:
+        self, compositions: _Compositions, history: Sequence[IterationRecord], goal: Goal, draw: random.Random
+    ) -> _Compositions:
         """The compositions, which come in random order, in the order in which they are to be checked."""
         return compositions
 
@@ -276,12 +240,8 @@ class FragmentsProposer(RandomProposer):
     name = "fragments"
 
     def _ordered(
-        self,
-        compositions: Iterable[dict[str, str]],
-        history: Sequence[IterationRecord],
-        goal: Goal,
-        draw: random.Random,
-    ) -> Iterable[dict[str, str]]:
+        self, compositions: _Compositions, history: Sequence[IterationRecord], goal: Goal, draw: random.Random
+    ) -> _Compositions:
         scored = [
             (record.parameters, record.scores, len(record.rows))
             for record in history
@@ -346,8 +306,3 @@ def _drawn_values(
     noise = rng.normal(size=known.shape[1])
     noise -= right.T @ ((1.0 - np.sqrt(_NOISE[best] / spread[best])) * (right @ noise))
     return np.asarray(centre + asked @ (mean + np.sqrt(variance[best]) * noise))
-
-
-def _number(seed: int, *parts: object) -> int:
-    """A number that depends on the seed and the parts alone, not on the process."""
-    return int.from_bytes(hashlib.sha256(repr((seed, *parts)).encode()).digest()[:8])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from taxtune.errors import ModelError, ProposerError, TemplateError
@@ -14,11 +13,10 @@ from taxtune.models.api import ApiModel, Completion, NoAnswerError, ToolCall
 from taxtune.models.api_errors import MessageTooLongError, without_credentials
 from taxtune.models.names import api_name
 from taxtune.tuning.proposers.base import Check, Goal, Proposal, ProposalFailed, Proposer
-from taxtune.tuning.proposers.messages import Messages
-from taxtune.tuning.proposers.replies import UsedUpError, check_whole, unwrap_reply, without_thoughts
+from taxtune.tuning.proposers.messages import Messages, UsedUpError, check_whole, unwrap_reply, without_thoughts
 from taxtune.tuning.records import IterationRecord, Turn
 
-__all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "ChatProposer", "Conversation", "LLMProposer", "spent_on"]
+__all__ = ["DEFAULT_MODEL", "DEFAULT_RETRY", "Conversation", "LLMProposer", "spent_on"]
 
 DEFAULT_MODEL = "openai/gpt-4o"
 """The paper used ChatGPT."""
@@ -31,13 +29,7 @@ _KEPT = 2_000  # characters of a turn's arguments and result in the record
 
 
 class Conversation:
-    """The conversation with a chat model in one iteration: messages, turns, refusals, tokens and cost.
-
-    Attributes:
-        messages: The messages so far, in OpenAI's form.
-        rejected: Templates that were refused, each with the reason.
-        trace: The model's turns, for the record.
-    """
+    """The conversation with a chat model in one iteration: messages in OpenAI's form, refused templates, turns."""
 
     def __init__(self, chat: ApiModel, first: Sequence[Mapping[str, Any]], seed: int, iteration: int) -> None:
         self.messages: list[dict[str, Any]] = [dict(message) for message in first]
@@ -48,12 +40,7 @@ class Conversation:
         self._replies: list[Completion] = []
 
     def reply(self, tools: Sequence[Mapping[str, Any]] = ()) -> Completion:
-        """Returns the model's next reply; it may call `tools`.
-
-        Raises:
-            ProposalFailed: If it does not answer, or the conversation is longer than it reads.
-            ProposerError: If it cannot be asked, or the first message alone is longer than it reads.
-        """
+        """Returns the model's next reply; it may call `tools`."""
         seed = hashlib.sha256(repr((*self._seed, len(self._replies))).encode()).digest()[:4]
         with _as_proposer_errors():
             try:
@@ -85,39 +72,41 @@ class Conversation:
         return {"rejected": tuple(self.rejected), "trace": tuple(self.trace), **spent_on(self._replies)}
 
 
-class ChatProposer(Proposer):
-    """A proposer that asks a chat model.
+class LLMProposer(Proposer):
+    """Asks a chat model for the next template.
+
+    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
+    the reason; after three of them the iteration fails.
 
     Args:
         model: A chat model that litellm reaches, with its provider.
+        evidence: Whether the best and the latest template come with what their answers show (kinds of mistakes, and
+            examples in which names are hidden), or all with their scores alone, as in the paper.
         api_base: Address of the server; the provider's own where left out.
         api_key: The key; the provider's environment variable (OPENAI_API_KEY) where left out. Never logged or recorded.
         temperature: Sampling temperature; None for the provider's default.
         max_history_tokens: Most tokens of past templates in the first message.
         max_tokens: Most tokens of a reply, those of a reasoning model's thoughts included.
         retry: How often and for how long a call is tried.
-        prompts: Folder of the messages' Jinja files; `prompts/proposer/` where left out.
-
-    Raises:
-        ProposerError: The prompts cannot be read.
     """
 
-    name = "chat"
+    name = "llm"
     _again = "again.j2"  # the prompt that sends a reply back
 
     def __init__(
         self,
         model: str = DEFAULT_MODEL,
         *,
+        evidence: bool = True,
         api_base: str | None = None,
         api_key: str | None = None,
         temperature: float | None = 1.0,
         max_history_tokens: int = 6_000,
         max_tokens: int = 4_000,
         retry: RetryPolicy = DEFAULT_RETRY,
-        prompts: str | Path | None = None,
     ) -> None:
-        self._messages = Messages(prompts)
+        self._messages = Messages()
+        self._evidence = evidence
         self._max_history_tokens = max_history_tokens
         settings = ModelSettings(
             task="text-generation",
@@ -141,6 +130,7 @@ class ChatProposer(Proposer):
             "api_base": without_credentials(settings.api_base),
             "temperature": settings.temperature,
             "max_history_tokens": self._max_history_tokens,
+            "evidence": self._evidence,
             "prompts_digest": self._messages.digest,
         }
 
@@ -153,12 +143,37 @@ class ChatProposer(Proposer):
         with _as_proposer_errors():
             self._chat.check()
 
+    def propose(
+        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
+    ) -> Proposal:
+        """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
+
+        Raises:
+            ProposalFailed: Three replies held no acceptable template, or the model did not answer.
+            ProposerError: The model cannot be asked (its key is refused, it does not exist).
+        """
+        conversation = self._begin(history, goal, iteration, seed)
+
+        def read(reply: Completion) -> str:
+            template = without_thoughts(reply.text)
+            try:
+                check_whole(reply)
+                template = unwrap_reply(reply.text)
+                check(template)
+            except TemplateError as error:
+                conversation.rejected.append((template, str(error)))
+                raise
+            conversation.record(reply, "accepted")
+            return template
+
+        return self._until_accepted(conversation, read)
+
     def _begin(
         self, history: Sequence[IterationRecord], goal: Goal, iteration: int, seed: int, **variables: Any
     ) -> Conversation:
         """Returns a conversation that begins with the goal and the history; `variables` are those of its prompts."""
         budget, count = self._max_history_tokens, self._chat.count_tokens
-        first = self._messages.first(history, goal, budget=budget, count=count, **variables)
+        first = self._messages.first(history, goal, budget=budget, count=count, explain=self._evidence, **variables)
         return Conversation(self._chat, first, seed, iteration)
 
     def _until_accepted(
@@ -199,55 +214,6 @@ class ChatProposer(Proposer):
             out_of_reach=used_up == _IDLE,  # it thinks for longer than it may, and will in the next iteration
             **conversation.account,
         )
-
-
-class LLMProposer(ChatProposer):
-    """Asks a chat model for the next template.
-
-    The messages are the Jinja files of `prompts/proposer/`. A reply that holds no acceptable template goes back with
-    the reason; after three of them the iteration fails.
-
-    Args:
-        model: A chat model that litellm reaches, with its provider.
-        evidence: Whether the best and the latest template come with what their answers show (kinds of mistakes, and
-            examples in which names are hidden), or all with their scores alone, as in the paper.
-        **settings: Those of `ChatProposer`.
-    """
-
-    name = "llm"
-
-    def __init__(self, model: str = DEFAULT_MODEL, *, evidence: bool = True, **settings: Any) -> None:
-        super().__init__(model, **settings)
-        self._evidence = evidence
-
-    def identity(self) -> dict[str, str | int | float | None]:
-        """Returns the model, its settings and the hash of the messages; never the key."""
-        return {**super().identity(), "evidence": self._evidence}
-
-    def propose(
-        self, history: Sequence[IterationRecord], goal: Goal, *, iteration: int, seed: int, check: Check
-    ) -> Proposal:
-        """Returns a template that the model wrote and that passes `check`; see `Proposer.propose`.
-
-        Raises:
-            ProposalFailed: Three replies held no acceptable template, or the model did not answer.
-            ProposerError: The model cannot be asked (its key is refused, it does not exist).
-        """
-        conversation = self._begin(history, goal, iteration, seed, explain=self._evidence)
-
-        def read(reply: Completion) -> str:
-            template = without_thoughts(reply.text)
-            try:
-                check_whole(reply)
-                template = unwrap_reply(reply.text)
-                check(template)
-            except TemplateError as error:
-                conversation.rejected.append((template, str(error)))
-                raise
-            conversation.record(reply, "accepted")
-            return template
-
-        return self._until_accepted(conversation, read)
 
 
 def spent_on(replies: Sequence[Completion | Answer]) -> dict[str, Any]:

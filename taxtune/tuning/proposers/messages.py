@@ -1,24 +1,24 @@
-"""The messages that the chat model gets: rendered from `prompts/proposer/`, the history cut to a budget of tokens."""
+"""What the chat model is sent, rendered from `prompts/proposer/` with the history cut to a budget, and its template."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from taxtune.errors import ProposerError
+from taxtune.errors import TemplateError
 from taxtune.metrics.names import metric_name
+from taxtune.models.api import Completion
 from taxtune.resources import prompts_dir
 from taxtune.tuning.proposers.base import Goal
 from taxtune.tuning.proposers.evidence import evidence, measures_of
 from taxtune.tuning.records import IterationRecord, SampleResult
 from taxtune.tuning.template import FILTERS, MAX_SOURCE
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "UsedUpError", "check_whole", "unwrap_reply", "without_thoughts"]
 
 _PLAIN = frozenset(("hp", "hr", "hf"))  # measures that are explained with an example
 _BITS = frozenset(("ihp", "ihr", "ihf"))
@@ -27,29 +27,31 @@ _EXPLAINED = 2  # templates that are shown with evidence: the best and the lates
 _MOST_MISTAKES = 4  # kinds of mistakes that are shown of a template
 _REFUSED_LENGTH = 1_500  # characters of a refused template that are shown again
 
+_TAG = "(?:think|thinking|thought|reasoning)"
+# Thoughts that end, thoughts that were cut off, and thoughts whose opening tag the server put into the prompt.
+_THOUGHTS = re.compile(
+    rf"<(think|thinking|thought|reasoning)>.*?</\1>|\A\s*<{_TAG}>(?!.*</{_TAG}>).*\Z"
+    rf"|\A(?:(?!<{_TAG}>).)*</{_TAG}>[ \t]*(?:\n|\Z)",
+    re.DOTALL | re.IGNORECASE,
+)
+_FENCED = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<body>.*?)^[ \t]*(?P=fence)[ \t]*$", re.DOTALL | re.MULTILINE
+)
+
 
 class Messages:
-    """Renders the messages to the chat model.
+    """Renders the messages to the chat model."""
 
-    Args:
-        folder: Holds the prompts; `prompts/proposer/` where left out.
-
-    Raises:
-        ProposerError: There are no prompts.
-    """
-
-    def __init__(self, folder: str | Path | None = None) -> None:
-        self.folder = prompts_dir() / "proposer" if folder is None else Path(folder)
+    def __init__(self) -> None:
+        folder = prompts_dir() / "proposer"
         self._environment = ImmutableSandboxedEnvironment(
-            loader=jinja2.FileSystemLoader(self.folder),
+            loader=jinja2.FileSystemLoader(folder),
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
             autoescape=False,
         )
-        contents = [file.read_bytes() for file in sorted(self.folder.glob("*.j2"))]
-        if not contents:
-            raise ProposerError("The folder holds no prompts (*.j2).", file=self.folder)
+        contents = [file.read_bytes() for file in sorted(folder.glob("*.j2"))]
         self.digest = hashlib.sha256(b"".join(contents)).hexdigest()[:16]
 
     def first(
@@ -119,16 +121,8 @@ class Messages:
         return self.text("evidence.j2", evidence=found, goal=goal, named=metric_name, most=_MOST_MISTAKES)
 
     def text(self, name: str, /, **variables: object) -> str:
-        """Returns a prompt of the folder, rendered.
-
-        Raises:
-            ProposerError: If it is missing, has a syntax error or cannot be rendered.
-        """
-        try:
-            return self._environment.get_template(name).render(**variables).strip()
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
-            row = getattr(error, "lineno", None)
-            raise ProposerError(f"The prompt cannot be rendered: {error}.", file=self.folder / name, row=row) from None
+        """Returns a prompt of the folder, rendered."""
+        return self._environment.get_template(name).render(**variables).strip()
 
     def _entries(
         self, history: Sequence[IterationRecord], goal: Goal, budget: int, count: Callable[[str], int], explained: int
@@ -182,11 +176,7 @@ def _scores(record: IterationRecord, goal: Goal) -> str:
     def told(keys: Sequence[str]) -> str:
         return ", ".join(f"{metric_name(key)} {scores.get(key):.3f}" for key in keys)
 
-    if objective.shown:
-        text = told(objective.shown)
-    else:
-        value = record.value or 0.0
-        text = f"{objective.name} {value if objective.direction == 'maximize' else -value:.3f}"
+    text = told(objective.shown) if objective.shown else f"{objective.name} {record.value or 0.0:.3f}"
     text += f" ({told(objective.beside)})" if objective.beside else ""
     if scores.n > goal.tuning_images:  # a finalist that was asked about more, before the run was continued
         text += f", on {scores.n} images"
@@ -200,3 +190,45 @@ def _fence(text: str) -> str:
     """Returns a fence that is longer than any in the text."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     return "`" * max(3, longest + 1)
+
+
+class UsedUpError(TemplateError):
+    """The reply was cut off while the model was still thinking."""
+
+
+def check_whole(reply: Completion) -> None:
+    """Checks that a reply is complete.
+
+    Raises:
+        UsedUpError: If it was cut off before it began.
+        TemplateError: If it is a refusal, was stopped by a content filter or cut off.
+    """
+    if reply.refusal is not None:
+        raise TemplateError("The reply is a refusal, not a template.")
+    if reply.finish_reason == "content_filter":
+        raise TemplateError("The provider's content filter stopped the reply.")
+    if reply.finish_reason == "length" and not reply.tool_calls and not without_thoughts(reply.text):
+        raise UsedUpError(
+            f"All {reply.completion_tokens} tokens were used up before the reply began, as reasoning models do.",
+            remedy="Raise proposer.max_tokens, or choose a model that reasons less.",
+        )
+    if reply.finish_reason == "length":
+        raise TemplateError(f"The reply was cut off after {reply.completion_tokens} tokens; be shorter.")
+
+
+def unwrap_reply(reply: str) -> str:
+    """Returns the template in a reply: the text of its one fenced block.
+
+    Raises:
+        TemplateError: The reply holds none, or several; the reason is fit to go back to the model.
+    """
+    bodies = {match["body"].strip() for match in _FENCED.finditer(without_thoughts(reply))} - {""}
+    if len(bodies) != 1:
+        what = f"{len(bodies)} different blocks" if bodies else "no template in a fenced block"
+        raise TemplateError(f"The reply holds {what}.", remedy="Give exactly one template, between two lines of ```.")
+    return bodies.pop()
+
+
+def without_thoughts(reply: str | None) -> str:
+    """Returns a reply without a reasoning model's thoughts, also where they were cut off."""
+    return _THOUGHTS.sub("", (reply or "").replace("\r\n", "\n").lstrip("\ufeff")).strip()

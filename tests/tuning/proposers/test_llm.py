@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,12 +55,15 @@ def propose(maker: LLMProposer, history: tuple[IterationRecord, ...] = (BASELINE
     )
 
 
+def fenced(template: str) -> str:
+    return f"```\n{template}\n```"
+
+
 def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
     with OpenAIServer(text("```jinja2\nWhich {{ domain }}?\n```")) as server:
         proposal = propose(proposer(server.api_base))
     assert proposal.template == "Which {{ domain }}?"
     assert (proposal.prompt_tokens, proposal.completion_tokens) == (PROMPT_TOKENS, COMPLETION_TOKENS)
-    assert proposal.cost_usd is not None
     assert proposal.cost_usd > 0
     assert proposal.rejected == ()
     said = "```jinja2\nWhich {{ domain }}?\n```"
@@ -71,7 +71,7 @@ def test_a_good_reply_becomes_the_template_with_tokens_and_cost():
 
 
 def test_the_seed_that_is_sent_depends_on_the_iteration():
-    with OpenAIServer(then="Which {{ domain }}?") as server:
+    with OpenAIServer(then=fenced("Which {{ domain }}?")) as server:
         maker = proposer(server.api_base)
         for history in ((BASELINE,), (BASELINE,), (BASELINE, record(1, None, state="failed"))):
             propose(maker, history)
@@ -84,7 +84,7 @@ def test_the_history_keeps_to_its_budget():
         record(i, f"Ask number {i}: " + "look closely at the wings " * 20, hp=0.5, hr=0.6, value=i / 100)
         for i in range(40)
     )
-    with OpenAIServer("Which {{ domain }}?") as server:
+    with OpenAIServer(fenced("Which {{ domain }}?")) as server:
         maker = proposer(server.api_base, max_history_tokens=500)
         propose(maker, history)
         user = server.chats[0].messages[1]["content"]
@@ -96,18 +96,17 @@ def test_the_history_keeps_to_its_budget():
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (refusal_text(), "refusal"),
+        (refusal_text(), "no template in a fenced block"),
         (text("Half a templ", finish_reason="length"), "cut off"),
-        (text("<!DOCTYPE html><html></html>"), "web page"),
         (text("```\na b\n```\n```\nc d\n```"), "2 different blocks"),
-        (text("{{ answer }}"), "unknown variable 'answer'"),
-        (text("What is  this an image of?\n"), "repeats"),
-        (text("{{ question }}"), "same prompt"),
-        (text("Is it a Mallard or what?"), "ground-truth label"),
+        (text(fenced("{{ answer }}")), "unknown variable 'answer'"),
+        (text(fenced("What is  this an image of?\n")), "repeats"),
+        (text(fenced("{{ question }}")), "same prompt"),
+        (text(fenced("Is it a Mallard or what?")), "ground-truth label"),
     ],
 )
 def test_a_bad_reply_goes_back_with_the_reason(bad: Reply, reason: str):
-    with OpenAIServer(bad, "Which {{ domain }} is it?") as server:
+    with OpenAIServer(bad, fenced("Which {{ domain }} is it?")) as server:
         proposal = propose(proposer(server.api_base))
         first, second = server.chats
     assert proposal.template == "Which {{ domain }} is it?"
@@ -135,7 +134,7 @@ class TestReasoningModels:
         ],
     )
     def test_a_reply_that_was_cut_off_before_it_began_is_asked_for_again(self, cut: Reply):
-        with OpenAIServer(cut, cut, "Which {{ domain }} is it?") as server:
+        with OpenAIServer(cut, cut, fenced("Which {{ domain }} is it?")) as server:
             proposal = propose(proposer(server.api_base))
             first, *later = server.chats
         assert proposal.template == "Which {{ domain }} is it?"
@@ -155,7 +154,7 @@ class TestReasoningModels:
             assert len(server.chats) == 3
         # The loop stops a run where that goes on.
         assert caught.value.out_of_reach
-        assert caught.value.completion_tokens == 3 * COMPLETION_TOKENS
+        assert caught.value.spent.completion_tokens == 3 * COMPLETION_TOKENS
 
 
 @pytest.mark.parametrize(
@@ -170,9 +169,9 @@ class TestReasoningModels:
     ],
 )
 def test_a_refusal_goes_back_when_it_comes_twice(bad: Reply, reason: str):
-    with OpenAIServer(bad, "Which {{ domain }}?") as server:
+    with OpenAIServer(bad, fenced("Which {{ domain }}?")) as server:
         assert propose(proposer(server.api_base)).rejected == ()
-    with OpenAIServer(bad, bad, "Which {{ domain }}?") as server:
+    with OpenAIServer(bad, bad, fenced("Which {{ domain }}?")) as server:
         proposal = propose(proposer(server.api_base))
         assert len(server.chats) == 3
     ((_, why),) = proposal.rejected
@@ -180,23 +179,23 @@ def test_a_refusal_goes_back_when_it_comes_twice(bad: Reply, reason: str):
 
 
 def test_three_bad_replies_fail_the_iteration_and_count_their_cost():
-    with OpenAIServer("<!DOCTYPE html>", refusal_text(), "{{ answer }}") as server:
+    with OpenAIServer("<!DOCTYPE html>", refusal_text(), fenced("{{ answer }}")) as server:
         with pytest.raises(ProposalFailed) as caught:
             propose(proposer(server.api_base))
         assert len(server.chats) == 3
     failed = caught.value
     for words in (
         "3 replies",
-        "(1) The reply is a web page",
-        "(2) The reply is a refusal",
+        "(1) The reply holds no template",
+        "(2) The reply holds no template",
         "(3) Line 1: unknown variable",
     ):
         assert words in failed.reason
-    assert [turn.result for turn in failed.trace] == [reason for _, reason in failed.rejected]
-    assert len(failed.rejected) == 3
-    assert failed.prompt_tokens == 3 * PROMPT_TOKENS
-    assert failed.completion_tokens == 3 * COMPLETION_TOKENS
-    assert failed.cost_usd is not None
+    assert [turn.result for turn in failed.spent.trace] == [reason for _, reason in failed.spent.rejected]
+    assert len(failed.spent.rejected) == 3
+    assert failed.spent.prompt_tokens == 3 * PROMPT_TOKENS
+    assert failed.spent.completion_tokens == 3 * COMPLETION_TOKENS
+    assert failed.spent.cost_usd is not None
     assert not failed.final
     assert not failed.out_of_reach
 
@@ -236,15 +235,15 @@ def test_what_does_not_pass_stops_the_run(trouble: Reply, calls: int, words: lis
     ],
 )
 def test_a_model_that_does_not_answer_fails_the_iteration(trouble: Reply, reason: str):
-    with OpenAIServer("{{ answer }}", then=trouble) as server:
+    with OpenAIServer(fenced("{{ answer }}"), then=trouble) as server:
         with pytest.raises(ProposalFailed, match=rf"{reason}.*, after 3 attempts") as caught:
             propose(proposer(server.api_base, timeout=0.3 if trouble.delay else 10))
         assert len(server.chats) == 4
         assert server.api_base in caught.value.reason
     failed = caught.value
     assert failed.out_of_reach
-    assert len(failed.rejected) == 1, "what came before is kept"
-    assert failed.prompt_tokens >= PROMPT_TOKENS
+    assert len(failed.spent.rejected) == 1, "what came before is kept"
+    assert failed.spent.prompt_tokens >= PROMPT_TOKENS
     assert KEY not in failed.reason
 
 
@@ -279,14 +278,3 @@ def test_identity_tells_what_can_change_a_proposal_and_no_password():
     assert identity != proposer("http://127.0.0.1:1/v1", temperature=0.1).identity()
     assert isinstance(maker, Proposer)
     assert "pass" not in repr(maker._chat)
-
-
-def test_importing_the_proposers_loads_nothing_heavy():
-    code = (
-        "import sys; from taxtune.tuning.proposers import make_proposer\n"
-        "make_proposer('openai/gpt-4o'), make_proposer('fragments')\n"
-        "print(*sorted({'litellm', 'openai', 'optuna', 'torch', 'mlflow'} & set(sys.modules)))"
-    )
-    root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-    assert done.stdout.strip() == ""
