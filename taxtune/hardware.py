@@ -11,7 +11,6 @@ from taxtune.errors import ModelError
 
 __all__ = [
     "AdaptiveBatches",
-    "device_memory",
     "does_not_fit",
     "find_device",
     "free_memory",
@@ -56,15 +55,6 @@ def memory_of_this_machine() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows
         return 16 * 1024**3
-
-
-def device_memory(device: str) -> int:
-    """Bytes of memory of a device, used or not; Apple's GPUs and the CPU have the machine's."""
-    import torch
-
-    if device.startswith("cuda"):
-        return int(torch.cuda.mem_get_info(device)[1])
-    return memory_of_this_machine()
 
 
 def number_format(asked: str, device: str) -> str:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.errors import DataError
+from taxtune.errors import DataError, command
 from taxtune.options import ANSWERS_HELP, ApiBaseOption, CacheDirOption, ConcurrencyOption, JsonOption, opt, text_model
 from taxtune.progress import note
-from taxtune.shell import command
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper

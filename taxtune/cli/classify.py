@@ -80,13 +80,16 @@ def classify(
     first. Answers are kept as they come, so the same command continues after an interruption.
     """
     from contextlib import nullcontext
-    from functools import partial
 
     from taxtune.classifier.labels import csv_of, jsonl_of, label_images, list_images, write_labels
     from taxtune.errors import DataError
     from taxtune.init.source import find_images
     from taxtune.models import AnswerStore, check_model
     from taxtune.tuning.calibrate import CALIBRATION
+
+    def find(path: Path, columns: dict[str, list[str]]) -> tuple[str, Path]:
+        column, folder = find_images(path, columns, image_column)
+        return column, folder or path.parent
 
     review = None if out is None else out.with_name(f"{out.stem}-review{out.suffix}")
     if as_json and out is not None:
@@ -98,7 +101,7 @@ def classify(
         review_below = _UNSURE if classifier.guarantee is None else 0.0
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")
-    listed = list_images(images, partial(find_images, image_column=image_column))
+    listed = list_images(images, find)
     for text in check_model(classifier.model):
         note(text)
     place, calls = _answers(run, out), classifier.policy.calls

@@ -9,9 +9,8 @@ from typing import Annotated, ClassVar, Literal
 import typer
 
 from taxtune import options
-from taxtune.errors import DataError
+from taxtune.errors import DataError, install_extra
 from taxtune.report.output import StudyReport, Table
-from taxtune.shell import install_extra
 from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize
 
 __all__ = ["TextMeasures", "run"]

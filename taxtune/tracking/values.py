@@ -16,13 +16,13 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from taxtune.errors import command
 from taxtune.metrics.names import INFORMATION, METRICS, SHARES
 from taxtune.report.account import account_lines
 from taxtune.report.outcome import EXPLAINED, change_in_words
 from taxtune.report.scores import Result, number, rank_table, score_of, score_table
 from taxtune.report.summary import Summary, summarise
 from taxtune.report.table import Table
-from taxtune.shell import command
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores
 from taxtune.untrusted import redact
 

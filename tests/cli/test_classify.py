@@ -149,7 +149,7 @@ def test_images_come_from_tables_lists_and_stdin(here: Path) -> None:
     [
         (["photos/none.png"], "photos/none.png: The image does not exist."),
         (["photos/readme.md"], "neither an image, nor a folder, nor a list of images"),
-        (["bad.csv"], "bad.csv: It cannot be told which column holds the images' files. It may be 'file', 'path'."),
+        (["bad.csv"], "bad.csv: It cannot be told which column holds the images. It may be 'file', 'path'."),
         (["taken.csv"], "taken.csv: The list of images has a column 'placement' already"),
         (["blank.csv"], "blank.csv:3: The row names no image"),
         (["photos", "--out", "labels.txt"], "does not tell its format"),
