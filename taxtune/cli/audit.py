@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taxtune.errors import DataError, command
-from taxtune.options import ANSWERS_HELP, ApiBaseOption, CacheDirOption, ConcurrencyOption, JsonOption, opt, text_model
+from taxtune.options import ANSWERS_HELP, ApiBaseOption, CacheDirOption, ConcurrencyOption, JsonOption, opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -74,9 +74,14 @@ def audit(
         notes += [f"{reopened:,} answers are placed elsewhere now: judge them again."] if reopened else []
     else:
         from taxtune.audit.judge import MAX_TOKENS, judge_sample
+        from taxtune.models import ModelSettings, check_model, make_model
 
-        model = text_model(llm, MAX_TOKENS, api_base=api_base, concurrency=concurrency, device="auto", batch_size=8)
-        stem = "audit-llm"
+        settings = ModelSettings(
+            task="text-generation", max_tokens=MAX_TOKENS, api_base=api_base, concurrency=concurrency, batch_size=8
+        )
+        model, stem = make_model(llm, settings), "audit-llm"
+        for text in check_model(model):
+            note(text)
         sample, more = judge_sample(sample, tree, model, cache_dir=cache_dir)
         notes += more
         both = (by_hand["verdict"] != "") & (sample["verdict"] != "")

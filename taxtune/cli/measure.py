@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -41,7 +41,7 @@ class TextMeasures(ApiSettings):
     images: Annotated[
         Path | None, options.opt("Folder that image names are relative to.", shown="the folder of the file")
     ] = None
-    missing: Annotated[Literal["error", "leave-out", "abstain"], options.MissingMeansOption] = "error"
+    missing: options.MissingMeansOption = "error"
     resamples: options.ResamplesOption = 2000
     seed: options.SeedOption = 0
     batch_size: BatchSize = 64
@@ -65,8 +65,8 @@ def run(settings: TextMeasures) -> StudyReport:
         raise DataError("No file of answers was given.", remedy="Give one, or list the measures with --list.")
     needs = {spec: split_spec(spec)[0].needs for spec in settings.measure}
     columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "reference", "question", "image")}
-    missing = options.missing_answers(settings.missing)
-    answers = read_answers(settings.file, AnswerSchema(**columns, **missing, id=None, images=settings.images))
+    missing = options.MISSING_MEANS[settings.missing]
+    answers = read_answers(settings.file, AnswerSchema(**columns, missing=missing, id=None, images=settings.images))
     for spec, needed in needs.items():
         check_needs(spec, needed, answers)
     # Models are loaded once the file is known to be in order.

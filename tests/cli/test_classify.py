@@ -155,7 +155,6 @@ def test_images_come_from_tables_lists_and_stdin(here: Path) -> None:
         (["photos", "--out", "labels.txt"], "does not tell its format"),
         (["photos", "--out", "labels.csv", "--json"], "--json prints to stdout"),
         (["named.csv", "--out", "named.csv"], "would replace the list of images"),
-        (["photos", "--policy", "vote:8"], "--policy has no such value"),
         (["photos", "--policy", "calibrated"], "The run is not calibrated"),
         (["photos", "--set", "vlm.devise=cpu"], "did you mean 'device'"),
     ],
@@ -174,9 +173,6 @@ def test_what_cannot_be_is_said_before_anything_is_asked(here: Path, arguments: 
 
 
 def test_policies(here: Path) -> None:
-    voted = classify(here, "photos/0.png", "--policy", "vote:3:0.6", "--json")
-    assert "1 image × 3 answers = 3 VLM calls" in voted.err
-    assert " of 3)" in json.loads(voted.out)["answer"]
     assert run_captured("calibrate", here / "run", "--risk=0.3", "--samples=2").code == 0
     calibrated = classify(here, "photos/0.png", "--policy", "calibrated", "--json")
     assert calibrated.code == 0, calibrated.err
