@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import chain, count
+from typing import NamedTuple
 
-from taxtune.authoring.labels import Label
-from taxtune.authoring.senses import WNID, Choice, choose_synsets, read_choices
+from taxtune.authoring.senses import WNID, Choice, Label, choose_synsets
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import INSTALL, Synset, WordNet, find_wordnet
@@ -44,8 +44,7 @@ class _Node:
         self.children = [one for child in self.children for one in (child.children if expand.get(child) else [child])]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelTree:
+class LabelTree(NamedTuple):
     """A tree made for labels.
 
     Attributes:
@@ -59,23 +58,15 @@ class LabelTree:
     notes: tuple[str, ...] = ()
 
 
-def tree_by_wordnet(
-    labels: Sequence[Label],
-    given: Path | None = None,
-    *,
-    root_label: str | None = None,
-    max_depth: int | None = MAX_DEPTH,
-) -> tuple[list[Choice], LabelTree]:
+def tree_by_wordnet(labels: Sequence[Label], *, max_depth: int | None = MAX_DEPTH) -> tuple[list[Choice], LabelTree]:
     """The synset of each label, and the tree of their hypernyms.
 
     Args:
         labels: The labels.
-        given: A file of synsets that the user edited.
-        root_label: See `tree_from_synsets`, as for the others.
-        max_depth: Largest number of edges from the root to a label.
+        max_depth: See `tree_from_synsets`.
 
     Raises:
-        DataError: If WordNet is not installed, the file of synsets cannot be read, or a label does not resolve.
+        DataError: If WordNet is not installed, or a label does not resolve.
         TaxonomyError: If there are no labels.
     """
     wordnet = find_wordnet()
@@ -84,8 +75,8 @@ def tree_by_wordnet(
             "A tree for labels is made from WordNet, which is not installed.",
             remedy=f"{INSTALL} Or write the tree: a CSV with the column path and rows such as food/dessert/cake.",
         )
-    choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)
-    tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth)
+    choices = choose_synsets(wordnet, labels)
+    tree = tree_from_synsets(wordnet, choices, max_depth=max_depth)
     for label in labels:
         for written in (label.name, *label.aliases):
             if tree.taxonomy.resolve(written) != tree.nodes[label.name]:
@@ -95,14 +86,8 @@ def tree_by_wordnet(
     return choices, tree
 
 
-def tree_from_synsets(
-    wordnet: WordNet,
-    choices: Sequence[Choice],
-    *,
-    root_label: str | None = None,
-    max_depth: int | None = None,
-) -> LabelTree:
-    """The tree of the hypernyms of labels' synsets.
+def tree_from_synsets(wordnet: WordNet, choices: Sequence[Choice], *, max_depth: int | None = None) -> LabelTree:
+    """The tree of the hypernyms of labels' synsets; its root is the lowest synset above all labels.
 
     Of several hypernyms of a synset the one stays that has the most labels below it, weighted by its information
     content. A label that is itself above others is an inner node. Of labels with one synset the first is its node and
@@ -111,7 +96,6 @@ def tree_from_synsets(
     Args:
         wordnet: WordNet.
         choices: The labels with their synsets.
-        root_label: Label of the root; by default that of the lowest synset above all labels.
         max_depth: Largest number of edges from the root to a label; groups that tell least are removed. None: no limit.
 
     Raises:
@@ -159,8 +143,6 @@ def tree_from_synsets(
         root = root.children[0]
     _remove_full_groups(root)
     root.children += unplaced
-    if root_label is not None:
-        root.name, root.others = root_label, ()
     for node in reversed(list(root.all())):
         node.replace_children({c: c.label is None and len(c.children) < 2 for c in node.children})
     if max_depth is not None and (deepest := _limit_depth(root, max_depth)) > max_depth:
@@ -229,13 +211,9 @@ def _as_taxonomy(root: _Node, notes: list[str]) -> LabelTree:
         name = node.name
         if node.label is None or name != node.label.name:
             above = [f"{node.name} ({names[parent]})"] if parent >= 0 else []
-            choices = [
-                node.name,
-                *node.others,
-                *above,
-                *(f"{node.name} ({number})" for number in range(2, len(order) + 2)),
-            ]
-            name = next(choice for choice in choices if choice.casefold() not in taken)
+            numbered = (f"{node.name} ({number})" for number in count(2))
+            free = chain([node.name, *node.others, *above], numbered)
+            name = next(choice for choice in free if choice.casefold() not in taken)
             taken.add(name.casefold())
         names.append(name)
     # A label's own spellings are aliases; a synset's other lemmas are, where no other node has them.

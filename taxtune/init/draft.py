@@ -12,8 +12,7 @@ import numpy as np
 import yaml
 
 from taxtune.authoring.label_tree import tree_by_wordnet
-from taxtune.authoring.labels import as_labels
-from taxtune.authoring.senses import Choice
+from taxtune.authoring.senses import Choice, as_labels
 from taxtune.data import Example, SplitSizes, default_split, load_examples
 from taxtune.data.folder import label_references
 from taxtune.errors import DataError, ImageError, RecipeError, shortened

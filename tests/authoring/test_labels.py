@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.authoring.labels import Label, as_labels, read_labels
+from taxtune.authoring.senses import Label, as_labels, read_labels
 from taxtune.data.folder import label_references
 from taxtune.errors import DataError
 
