@@ -72,7 +72,6 @@ def classify(
     settings: ModelSetOption = None,
     api_base: ClassifierBaseOption = None,
     force: Annotated[bool, opt("Replace files that are there.")] = False,
-    as_json: Annotated[bool, opt("Print one JSON object per line.", "--json")] = False,
 ) -> None:
     """Label images with a run's winner: its prompt, model, mapper and policy.
 
@@ -81,7 +80,7 @@ def classify(
     of its subject, failed, got no label or an unsure one are also written to NAME-review beside --out, the least sure
     first. Answers are kept as they come, so the same command continues after an interruption.
     """
-    from taxtune.classifier.labels import csv_of, jsonl_of, label_images, list_images, write_labels
+    from taxtune.classifier.labels import csv_of, label_images, list_images, write_labels
     from taxtune.init.source import find_images
     from taxtune.models import AnswerStore, check_model
     from taxtune.tuning.calibrate import CALIBRATION
@@ -91,8 +90,6 @@ def classify(
         return column, folder or path.parent
 
     review = None if out is None else out.with_name(f"{out.stem}-review{out.suffix}")
-    if as_json and out is not None:
-        raise DataError("--json prints to stdout.", remedy="Leave it out, or give --out labels.jsonl.")
     _check_files([file for file in (out, review) if file is not None], images, force=force)
     classifier = named_classifier(run, policy, settings, api_base)
     if review_below is None:
@@ -114,7 +111,7 @@ def classify(
     def show(rows: pd.DataFrame) -> None:
         nonlocal printed
         rows = rows.drop(columns=["again", "why"])
-        print(jsonl_of(rows) if as_json else csv_of(rows, header=not printed), end="")
+        print(csv_of(rows, header=not printed), end="")
         printed += len(rows)
 
     with nullcontext() if place is None else AnswerStore(place) as store:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from taxtune.options import JsonOption
 
 if TYPE_CHECKING:
     from taxtune.recipe import Recipe
@@ -23,7 +20,6 @@ def recipes(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Print this recipe, to start one of your own from.")
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the recipes that come with taxtune, with what each lacks on this machine, or print one of them.
 
@@ -32,21 +28,13 @@ def recipes(
     from taxtune.recipe import load_recipe, recipe_path
     from taxtune.resources import recipes_dir
 
-    if name is not None and not as_json:
+    if name is not None:
         typer.echo(recipe_path(name).read_text(encoding="utf-8"), nl=False)
         return
-    names = sorted(file.stem for file in recipes_dir().glob("*.yaml")) if name is None else [name]
-    rows: list[dict[str, Any]] = []
-    for recipe in map(load_recipe, names):
-        facts = {"name": recipe.name, "description": recipe.description, "model": recipe.vlm.model}
-        rows.append({**facts, "missing": list(missing_for(recipe))})
-    if as_json:
-        typer.echo(json.dumps(rows, ensure_ascii=False, indent=1))
-        return
-    for row in rows:
-        typer.echo(textwrap.fill(f"{row['name']}: {row['description']}", 100, subsequent_indent=" " * 4))
-        missing = "; ".join(row["missing"]) or "nothing: ready to run"
-        for key, text in (("model", row["model"]), ("missing", missing)):
+    for recipe in map(load_recipe, sorted(file.stem for file in recipes_dir().glob("*.yaml"))):
+        typer.echo(textwrap.fill(f"{recipe.name}: {recipe.description}", 100, subsequent_indent=" " * 4))
+        missing = "; ".join(missing_for(recipe)) or "nothing: ready to run"
+        for key, text in (("model", recipe.vlm.model), ("missing", missing)):
             typer.echo(textwrap.fill(f"  {key:<9}{text}", 100, subsequent_indent=" " * 11))
         typer.echo()
     typer.echo("To start one of your own: taxtune recipes NAME > mine.yaml")

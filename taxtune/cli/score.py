@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,7 +34,6 @@ def place(
     format: options.FormatOption = "auto",
     root_label: options.RootLabelOption = None,
     root: Annotated[str | None, options.opt("Place on the part of the taxonomy below this node.")] = None,
-    out: Annotated[Path | None, options.opt("Write to this file, whole or not at all, and not to stdout.")] = None,
     as_json: Annotated[bool, options.opt("Print one JSON object per line.", "--json")] = False,
 ) -> None:
     """Print where each answer belongs on the taxonomy, one line for each answer, in order.
@@ -46,7 +44,6 @@ def place(
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.answers.scores import place_texts
-    from taxtune.atomic import write_bytes
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy.domain import read_part
 
@@ -57,12 +54,8 @@ def place(
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
     mapper = Mapper(tree, similarity, config)
     placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
-    lines = (_json_line(tree, placement) if as_json else _text_line(tree, placement) for placement in placements)
-    if out is None:
-        for line in lines:
-            print(line)
-    else:  # as standard output is written, see `taxtune.cli.main`
-        write_bytes(out, "".join(f"{line}\n" for line in lines).encode("utf-8", "taxtune.escape"))
+    for placement in placements:
+        print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
     abstained, off = sum(one.abstained for one in placements), sum(one.off_tree for one in placements)
     counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
     looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
