@@ -450,22 +450,23 @@ def place(
 
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
-    texts = [answers] if isinstance(answers, str) else list(answers)
-    given = [i for i, text in enumerate(texts) if not _is_missing(text)]
-    placements = place_texts(made, [str(texts[i]) for i in given])
-    rows: list[dict[str, Any]] = [{"answer": None} for _ in texts]
-    for i, placed in zip(given, placements, strict=True):
-        rows[i] = {
-            "answer": texts[i],
+    texts = pd.Series([answers] if isinstance(answers, str) else list(answers), dtype=object)
+    given = texts[texts.notna()]
+    rows = [
+        {
             "placement": "/".join(tree.path(placed.node)),
             "label": tree.labels[placed.node],
             "depth": int(tree.depth[placed.node]),
             "stage": str(placed.stage),
             **{name: getattr(placed, name) for name in ("confidence", "abstained", "off_tree", "evidence")},
         }
-    columns = ["answer", "placement", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
+        for placed in place_texts(made, [str(text) for text in given])
+    ]
+    columns = ["placement", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
+    frame = pd.DataFrame(rows, given.index, columns).reindex(texts.index)
+    frame.insert(0, "answer", texts.where(texts.notna(), None))
     # So that a missing answer does not turn whole numbers and truth values into floats and objects.
-    return pd.DataFrame(rows, columns=columns).astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})
+    return frame.astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})
 
 
 def score(
@@ -488,30 +489,24 @@ def score(
         TaxtuneError: If a label is not on the tree or missing, or the lengths differ.
     """
     import numpy as np
+    import pandas as pd
 
+    from taxtune.mapping import Mapper
     from taxtune.metrics.hierarchical import score as score_nodes
 
     tree = _tree(taxonomy)
     if len(predicted) != len(target) or not len(predicted):
         raise DataError(f"There are {len(predicted)} answers for {len(target)} targets.")
     for name, given in (("answer", predicted), ("target", target)):
-        if absent := [number for number, each in enumerate(given, 1) if _is_missing(each)]:
+        if (absent := pd.Series(list(given), dtype=object).isna()).any():
             remedy = "Leave out pairs in which one is missing."
-            raise DataError(f"There is no {name} number {absent[0]:,}.", remedy=remedy)
-    truth = np.array([tree.resolve(each) for each in target])
+            raise DataError(f"There is no {name} number {absent.argmax() + 1:,}.", remedy=remedy)
+    truth = np.array([tree.resolve(label) for label in target])
     if not free_text:
-        return score_nodes(tree, np.array([tree.resolve(each) for each in predicted]), truth)
-    from taxtune.mapping import Mapper
-
-    placements = Mapper(tree).place([str(each) for each in predicted])
+        return score_nodes(tree, np.array([tree.resolve(label) for label in predicted]), truth)
+    placements = Mapper(tree).place([str(text) for text in predicted])
     off_tree = np.array([placed.off_tree for placed in placements])
     return score_nodes(tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree)
-
-
-def _is_missing(value: Any) -> bool:
-    import pandas as pd
-
-    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def load_run(folder: str | Path) -> TuneResult | ComparisonResult:

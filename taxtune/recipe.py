@@ -310,11 +310,8 @@ def _problems(
 ) -> list[str]:
     """One line per problem: the file and the line, or the --set, the key, pydantic's message, and the key meant."""
     lines = []
-    problems = error.errors(include_url=False)
-    for problem in problems:
+    for problem in error.errors(include_url=False):
         place, kind, value = list(problem["loc"]), problem["type"], problem["input"]
-        if any(place == list(other["loc"])[: len(place)] != list(other["loc"]) for other in problems):
-            continue  # a list with a wrong value in it is not also too short
         kinds = _kinds(str(place[0])) if place and place[0] in Recipe.model_fields else {}
         if len(place) > 1 and place[1] in kinds:  # pydantic's tag of a union, which the YAML does not have
             del place[1]

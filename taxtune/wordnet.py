@@ -73,9 +73,6 @@ class WordNet:
         self._folder = folder
         # By synset name; nltk keeps the synsets themselves.
         self._known: dict[str, Synset] = {}
-        self._looked_up: dict[tuple[str, str], tuple[Synset, ...]] = {}
-        self._above: dict[str, tuple[Synset, ...]] = {}
-        self._ancestors: dict[str, frozenset[Synset]] = {}
 
     def __repr__(self) -> str:
         return f"WordNet({self.place!r})"
@@ -108,6 +105,7 @@ class WordNet:
 
     # -- words and senses ----------------------------------------------------------------------------------------------
 
+    @cache  # noqa: B019 - there is one WordNet for the whole process
     def synsets(self, word: str, pos: str = "n") -> tuple[Synset, ...]:
         """The senses of a word or phrase, the most frequent first; none if it has none.
 
@@ -115,11 +113,8 @@ class WordNet:
             word: In any case; spaces or underscores; inflected or not ("school buses" is found under "school bus").
             pos: The part of speech: n, v, a or r.
         """
-        key = (word.strip().lower().replace(" ", "_"), pos)
-        if key not in self._looked_up:
-            found = self.reader.synsets(key[0], pos) if key[0] else ()
-            self._looked_up[key] = tuple(dict.fromkeys(self._wrapped(synset) for synset in found))
-        return self._looked_up[key]
+        lemma = word.strip().lower().replace(" ", "_")
+        return tuple(dict.fromkeys(map(self._wrapped, self.reader.synsets(lemma, pos) if lemma else ())))
 
     def synset(self, name: str) -> Synset | None:
         """The synset that is called `name` ("dog.n.01"), or None."""
@@ -159,13 +154,12 @@ class WordNet:
 
     # -- relations -----------------------------------------------------------------------------------------------------
 
+    @cache  # noqa: B019
     def hypernyms(self, synset: Synset) -> tuple[Synset, ...]:
         """What a sense is directly a kind or an instance of, in WordNet's order."""
-        if synset.name not in self._above:
-            found = self.reader.synset(synset.name)
-            above = [*_in_order(found, "hypernyms"), *_in_order(found, "instance_hypernyms")]
-            self._above[synset.name] = tuple(dict.fromkeys(map(self._wrapped, above)))
-        return self._above[synset.name]
+        found = self.reader.synset(synset.name)
+        above = [*_in_order(found, "hypernyms"), *_in_order(found, "instance_hypernyms")]
+        return tuple(dict.fromkeys(map(self._wrapped, above)))
 
     def related(self, synset: Synset) -> tuple[Synset, ...]:
         """The nouns that a sense's words are derived from or with, by a verb too: "surfing" for "surfer"."""
@@ -179,17 +173,10 @@ class WordNet:
         """The groups that a sense is a member of, as a genus is of its family."""
         return tuple(map(self._wrapped, _in_order(self.reader.synset(synset.name), "member_holonyms")))
 
+    @cache  # noqa: B019
     def ancestors(self, synset: Synset) -> frozenset[Synset]:
         """All that a sense is a kind of, on any path, itself included."""
-        if synset.name not in self._ancestors:
-            found = {synset}
-            queue = [synset]
-            while queue:
-                new = set(self.hypernyms(queue.pop())) - found
-                found |= new
-                queue.extend(new)
-            self._ancestors[synset.name] = frozenset(found)
-        return self._ancestors[synset.name]
+        return frozenset({synset}).union(*map(self.ancestors, self.hypernyms(synset)))
 
     def information(self, synset: Synset) -> float:
         """How much it says that something is of this kind, from 0 (the root) to 1 (nothing is below it).
