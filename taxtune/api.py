@@ -58,7 +58,7 @@ SplitName = Literal["heldout", "tuning"]
 
 
 class EvaluateArguments(TypedDict, total=False):
-    """The arguments of `tune` that `evaluate` takes, too; `tune` says what each means."""
+    """Keyword arguments of `tune` that `evaluate` takes, too; `tune` says what each means."""
 
     metrics: Mapping[str, Callable[[SampleResult], Any]] | None
     baseline: str | None
@@ -69,7 +69,7 @@ class EvaluateArguments(TypedDict, total=False):
 
 
 class TuneArguments(EvaluateArguments, total=False):
-    """The arguments of `tune` that `compare` takes, too."""
+    """Keyword arguments of `tune` that `compare` takes, too."""
 
     goal: float | None
     effort: Effort | None
@@ -194,18 +194,10 @@ def tune(
     vlm: Model | Callable[..., Any] | str | None = None,
     *,
     objective: ObjectiveName | Objective | Callable[[TemplateScores], float] | str | None = None,
-    goal: float | None = None,
-    effort: Effort | None = None,
-    proposer: Proposer | Callable[..., str] | str | None = None,
-    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
-    baseline: str | None = None,
-    domain: str | None = None,
-    recipe: Recipe | str | Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Any] = (),
     progress: bool | None = None,
+    **what: Unpack[TuneArguments],
 ) -> TuneResult:
     """Tunes a template: propose, ask, place, score, record; then compares the winner with the baseline once.
 
@@ -255,25 +247,12 @@ def tune(
     from taxtune.tuning.loop import Tuner
     from taxtune.tuning.objective import make_objective
 
-    parts = _parts(
-        "tune",
-        taxonomy,
-        examples,
-        vlm,
-        goal=goal,
-        effort=effort,
-        proposer=proposer,
-        metrics=metrics,
-        baseline=baseline,
-        domain=domain,
-        recipe=recipe,
-        settings=settings,
-        out=out,
-    )
+    parts = _parts("tune", taxonomy, examples, vlm, **what)
     aim = parts.recipe.objective.kind if objective is None else objective
     make_objective(aim, metrics=tuple(parts.own_metrics))  # an unknown name is told before images are read
-    if goal is not None and aim not in ("hr_at_hp", "ihr_at_ihp"):
-        raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy="Leave out goal, or objective.")
+    if what.get("goal") is not None and aim not in ("hr_at_hp", "ihr_at_ihp"):
+        goal, remedy = what["goal"], "Leave out goal, or objective."
+        raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy=remedy)
     parts.check_folder(resume=resume)
     with _shown(progress) as shown:
         (made,) = _experiments(parts, [objective])

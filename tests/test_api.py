@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from PIL import Image
 
 import taxtune
-from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
+from taxtune.api import make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
 from taxtune.tuning.records import IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files
@@ -141,11 +140,6 @@ def test_defaults_need_a_folder_a_tree_and_a_function(
     assert "colour" in (longer.best.prompt or "")
     (kept,) = taxtune.load_run("runs/tune").iterations[longer.winner :][:1]
     assert kept.prompt == longer.best.prompt
-
-
-def test_compare_and_evaluate_take_what_tune_takes() -> None:
-    given = inspect.signature(taxtune.tune).parameters
-    assert set(EvaluateArguments.__annotations__) < set(TuneArguments.__annotations__) < set(given)
 
 
 def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:

@@ -38,9 +38,6 @@ PolicyOption = Annotated[
 ModelSetOption = Annotated[
     list[str] | None, opt("Override a setting of the model, e.g. vlm.device=cuda. Repeatable.", "--set")
 ]
-ClassifierBaseOption = Annotated[
-    str | None, opt("Address of the server of a model behind an API.", "--api-base", shown="as in the run")
-]
 
 
 def classify(
@@ -70,7 +67,6 @@ def classify(
         ),
     ] = None,
     settings: ModelSetOption = None,
-    api_base: ClassifierBaseOption = None,
     force: Annotated[bool, opt("Replace files that are there.")] = False,
 ) -> None:
     """Label images with a run's winner: its prompt, model, mapper and policy.
@@ -91,7 +87,7 @@ def classify(
 
     review = None if out is None else out.with_name(f"{out.stem}-review{out.suffix}")
     _check_files([file for file in (out, review) if file is not None], images, force=force)
-    classifier = named_classifier(run, policy, settings, api_base)
+    classifier = named_classifier(run, policy, settings)
     if review_below is None:
         # No label of a calibrated vote has less than its share, and with that share the guarantee was made.
         review_below = _UNSURE if classifier.guarantee is None else 0.0
@@ -132,8 +128,8 @@ def classify(
         raise typer.Exit(1)
 
 
-def named_classifier(run: Path, policy: str, settings: list[str] | None, api_base: str | None = None) -> Classifier:
-    """Returns the classifier that a folder, --policy, --set and --api-base name.
+def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Classifier:
+    """Returns the classifier that a folder, --policy and --set name.
 
     Raises:
         TaxtuneError: If there is none, or it cannot be so.
@@ -143,7 +139,6 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None, api_bas
     from taxtune.recipe_file import parse_override
 
     overrides = dict(map(parse_override, settings or ()))
-    overrides |= {} if api_base is None else {"vlm.api_base": api_base}
     chosen = DIRECT if policy == "direct" else None
     return load_classifier(run, calibrated=policy == "calibrated", policy=chosen, settings=overrides)
 
@@ -206,7 +201,6 @@ def serve(
     host: Annotated[str, opt("Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     policy: PolicyOption = "run",
     settings: ModelSetOption = None,
-    api_base: ClassifierBaseOption = None,
 ) -> None:
     """Serve a run's winner on a page in the browser, and over HTTP, until Ctrl-C.
 
@@ -221,7 +215,7 @@ def serve(
 
     with _listening(host, port) as here:  # before anything long is started
         address = f"http://{f'[{host}]' if ':' in host else host}:{here.getsockname()[1]}"
-        found = named_classifier(classifier, policy, settings, api_base)
+        found = named_classifier(classifier, policy, settings)
         served = ServedClassifier(found, content_only=True)
         note("Loading the model")
         served.load()

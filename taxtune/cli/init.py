@@ -37,7 +37,6 @@ def init(
     model: Annotated[
         str, opt("The vision-language model: PROVIDER/MODEL behind an API, local:MODEL on this machine.")
     ] = "local:HuggingFaceTB/SmolVLM-500M-Instruct",
-    api_base: Annotated[str | None, opt("Address of an OpenAI-compatible server that has the model.")] = None,
     image_column: Annotated[str | None, opt("Column of the images.", shown="looked for")] = None,
     label_column: Annotated[str | None, opt("Column of the labels.", shown="by its name")] = None,
     skip_broken: Annotated[bool, opt("Leave out images that are missing or unreadable, and name them.")] = False,
@@ -56,8 +55,6 @@ def init(
     from taxtune.taxonomy.convert import write_taxonomy
 
     asked = parse_model(model)
-    if api_base is not None and asked.kind != "api":
-        raise RecipeError("--api-base needs --model PROVIDER/MODEL.", remedy="For example: --model openai/NAME")
     if file.exists() and not force:
         remedy = "Choose another name, or overwrite the file with --force."
         raise RecipeError("The file already exists.", file=file, remedy=remedy)
@@ -70,7 +67,7 @@ def init(
         made = make_tree(source, file, force=force)
         tree, taxonomy = made.tree, made.file
     draft = make_draft(source, tree, skip_broken=skip_broken)
-    recipe = draft.text(file, taxonomy, model, domain, api_base)
+    recipe = draft.text(file, taxonomy, model, domain)
     if made is not None:
         write_taxonomy(made.tree, made.file, force=True)
         look = f"Look at it ({command('taxonomy', 'show', made.file)}) and correct it by hand"

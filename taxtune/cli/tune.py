@@ -121,7 +121,7 @@ def _run(
     given = [word for setting in settings or () for word in ("--set", setting)]
     words = [what, recipe, *objectives, *given, *(("--out", out) if out is not None else ()), "--resume"]
     go_on = f"Continue with: {command(*words)}"
-    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=resume), as_json=as_json, details=details)
+    show_result(run_guarded(work, parts.folder, go_on=go_on), as_json=as_json, details=details)
     check_recorded(watching, parts.folder, go_on)
 
 
@@ -169,4 +169,4 @@ def evaluate(
             )
 
     go_on = "Run the same command again to ask only what has no answer yet."
-    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=True), as_json=as_json, details=details)
+    show_result(run_guarded(work, parts.folder, go_on=go_on), as_json=as_json, details=details)

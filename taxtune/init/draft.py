@@ -71,7 +71,7 @@ class Draft:
     sizes: SplitSizes
     skip_broken: bool = False
 
-    def text(self, file: Path, taxonomy: Path, model: str, word: str | None, api_base: str | None = None) -> str:
+    def text(self, file: Path, taxonomy: Path, model: str, word: str | None) -> str:
         """The recipe.
 
         Args:
@@ -79,7 +79,6 @@ class Draft:
             taxonomy: The tree's file, or builtin:NAME.
             model: The vision-language model.
             word: The word for what the images show that the user gave; None for that of the tree.
-            api_base: Address of the server that has the model.
         """
         word, rest, source = word or self.subject.word or "object", self.sizes.calibration, self.source
         kind, name = parse_model(model)
@@ -103,7 +102,7 @@ class Draft:
                 "ranks": list(self.subject.ranks),
                 "examples": list(self.subject.examples),
             },
-            "vlm": {"model": model} | ({} if api_base is None else {"api_base": api_base}),
+            "vlm": {"model": model},
         }
         others = f"the other {rest:,} images are for `taxtune calibrate`" if rest else "no images are left to calibrate"
         return (
