@@ -46,7 +46,6 @@ __all__ = [
     "compare",
     "evaluate",
     "load_run",
-    "make_experiments",
     "place",
     "score",
     "tracking_callbacks",
@@ -164,28 +163,6 @@ def _experiments(experiment: Experiment, objectives: Sequence[Any]) -> list[Expe
         name = experiment.taxonomy.common_name(experiment.domain)
         experiment.recipe = experiment.recipe.changed({"prompt.domain": name})
     return [experiment.tuned_for(objective) for objective in objectives or (None,)]
-
-
-def make_experiments(
-    objectives: Sequence[Objective | Callable[[TemplateScores], float] | str] = (),
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
-    examples: Source | None = None,
-    vlm: Model | Callable[..., Any] | str | None = None,
-    **what: Unpack[TuneArguments],
-) -> list[Experiment]:
-    """Returns the experiments that `tune` and `compare` would run, one per objective; nothing is asked yet.
-
-    Args:
-        objectives: What `tune` takes as `objective`, once or several times; the recipe's where there are none.
-        taxonomy: As in `tune`.
-        examples: As in `tune`.
-        vlm: As in `tune`.
-        **what: Other arguments of `tune`; in `out` images that are in no file, and replies of judges, are kept.
-
-    Raises:
-        TaxtuneError: If something is missing or wrong.
-    """
-    return _experiments(_parts("tune", taxonomy, examples, vlm, **what), objectives)
 
 
 def tune(

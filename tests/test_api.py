@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 import taxtune
-from taxtune.api import make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
+from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files
 
@@ -154,25 +154,27 @@ def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_recipe_holds_where_the_call_says_nothing(photos: Path, tmp_path: Path) -> None:
-    recipe = make_files(tmp_path / "in")
-    (made,) = make_experiments(recipe=recipe, vlm=answer, out=tmp_path / "run")
-    assert (made.objective.name, made.iterations, made.prompt.baseline) == ("hp", 5, "What is this?")
-    assert made.budget.vlm_calls is None
-    (other,) = make_experiments(
-        ["hr_at_hp"], recipe=recipe, vlm=answer, goal=0.9, effort="heavy", baseline="Which?", out=tmp_path / "run"
-    )
+def test_a_recipe_holds_where_the_call_says_nothing(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(Tuner, "run", lambda self: made.append(self.experiment))
+    recipe, out = make_files(tmp_path / "in"), tmp_path / "run"
+    taxtune.tune(recipe=recipe, vlm=answer, out=out)
+    given: dict[str, Any] = {"goal": 0.9, "effort": "heavy", "baseline": "Which?"}
+    taxtune.tune(recipe=recipe, vlm=answer, objective="hr_at_hp", **given, out=out)
+    asked = {"vlm.temperature": 0.5, "seed": 4}
+    taxtune.tune(TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=out)
+    taxtune.tune(TREE, photos, answer, settings={"policy": taxtune.Vote(4, 0.5)}, out=out)
+    plain, other, named, voted = made
+    assert (plain.objective.name, plain.iterations, plain.prompt.baseline) == ("hp", 5, "What is this?")
+    assert plain.budget.vlm_calls is None
     assert other.objective.constraints == (taxtune.Constraint("hp", 0.9, 0.9),)
     assert (other.iterations, other.budget.vlm_calls, other.prompt.baseline) == (5, 3200, "Which?")
-    asked = {"vlm.temperature": 0.5, "seed": 4}
-    (named,) = make_experiments(
-        (), TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=tmp_path
-    )
     known = {"kind": "api", "model": "openai/gpt-4o", "temperature": 0.5, "seed": 4}
     assert known.items() <= named.vlm.identity.items()
     assert named.proposer.identity()["model"] == "openai/gpt-4o-mini"
     assert (named.iterations, named.budget.vlm_calls, named.prompt.domain) == (20, 1600, "colour")
-    (voted,) = make_experiments((), TREE, photos, answer, settings={"policy": taxtune.Vote(4, 0.5)}, out=tmp_path)
     assert voted.budget.vlm_calls == 4 * 1600, "a vote counts once"
 
 
