@@ -52,7 +52,6 @@ __all__ = [
     "tune",
 ]
 
-ObjectiveName = Literal["hr_at_hp", "hp", "hf", "f_beta", "pareto", "accuracy", "ihr_at_ihp", "ihp", "ihf"]
 SplitName = Literal["heldout", "tuning"]
 
 
@@ -170,7 +169,7 @@ def tune(
     examples: Source | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
     *,
-    objective: ObjectiveName | Objective | Callable[[TemplateScores], float] | str | None = None,
+    objective: Objective | Callable[[TemplateScores], float] | str | None = None,
     resume: bool = False,
     callbacks: Sequence[Any] = (),
     progress: bool | None = None,
@@ -238,10 +237,7 @@ def tune(
 
 
 def compare(
-    objectives: Sequence[ObjectiveName | Objective | Callable[[TemplateScores], float] | str] = (
-        "hr_at_hp",
-        "accuracy",
-    ),
+    objectives: Sequence[Objective | Callable[[TemplateScores], float] | str] = ("hr_at_hp", "accuracy"),
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     examples: Source | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,

@@ -32,8 +32,7 @@ INSTALL = (
 )
 _SYSTEM = Path("/usr/share/wordnet")
 # What nltk opens of the folder; the counts of senses and the index of senses are not asked for.
-_FILES = tuple(f"{kind}.{pos}" for pos in ("noun", "verb", "adj", "adv") for kind in ("index", "data"))
-_EXCEPTIONS = tuple(f"{pos}.exc" for pos in ("noun", "verb", "adj", "adv"))
+_FILES = [name for pos in ("noun", "verb", "adj", "adv") for name in (f"index.{pos}", f"data.{pos}", f"{pos}.exc")]
 # The lexicographers' files in the order of their numbers: lexnames(5WN). nltk reads them from a file of that name,
 # which Debian leaves out.
 _LEXNAMES = (
@@ -73,9 +72,6 @@ class WordNet:
         self._folder = folder
         # By synset name; nltk keeps the synsets themselves.
         self._known: dict[str, Synset] = {}
-
-    def __repr__(self) -> str:
-        return f"WordNet({self.place!r})"
 
     @cached_property
     def reader(self) -> Any:
@@ -241,7 +237,7 @@ def find_wordnet() -> WordNet | None:
 @cache
 def _at(path: Path) -> WordNet:
     folder = zipfile.Path(path, "wordnet/") if path.suffix == ".zip" else path
-    if missing := [name for name in (*_FILES, *_EXCEPTIONS) if not (folder / name).is_file()]:
+    if missing := [name for name in _FILES if not (folder / name).is_file()]:
         raise _damaged(str(path), f"there is no {', '.join(missing)}")
     return WordNet(folder)
 

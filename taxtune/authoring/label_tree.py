@@ -50,12 +50,10 @@ class LabelTree(NamedTuple):
     Attributes:
         taxonomy: The tree; every label resolves on it.
         nodes: The node of each label, by its name.
-        notes: Notes for the user.
     """
 
     taxonomy: Taxonomy
     nodes: dict[str, int]
-    notes: tuple[str, ...] = ()
 
 
 def tree_by_wordnet(labels: Sequence[Label], *, max_depth: int | None = MAX_DEPTH) -> tuple[list[Choice], LabelTree]:
@@ -120,7 +118,7 @@ def tree_from_synsets(wordnet: WordNet, choices: Sequence[Choice], *, max_depth:
         parents[node] = parent
         parent.children.append(node)
 
-    notes, siblings, unplaced = [], [], []
+    siblings, unplaced = [], []
     for choice in choices:
         if choice.synset is None:
             unplaced.append(_Node(choice.label.name, (), choice.label))
@@ -130,7 +128,6 @@ def tree_from_synsets(wordnet: WordNet, choices: Sequence[Choice], *, max_depth:
             attach(_Node(choice.label.name, (), choice.label), node)
         elif node.label is not None:
             siblings.append((_Node(choice.label.name, (), choice.label), node))
-            notes.append(f"{choice.label.name!r} and {node.label.name!r} are both {choice.synset.name}: siblings.")
         else:
             node.label = choice.label
             if not WNID.fullmatch(choice.label.name):
@@ -145,9 +142,9 @@ def tree_from_synsets(wordnet: WordNet, choices: Sequence[Choice], *, max_depth:
     root.children += unplaced
     for node in reversed(list(root.all())):
         node.replace_children({c: c.label is None and len(c.children) < 2 for c in node.children})
-    if max_depth is not None and (deepest := _limit_depth(root, max_depth)) > max_depth:
-        notes.append(f"Labels below labels are {deepest} levels deep, more than --max-depth {max_depth}.")
-    return _as_taxonomy(root, notes)
+    if max_depth is not None:
+        _limit_depth(root, max_depth)
+    return _as_taxonomy(root)
 
 
 def _labels_below(root: _Node) -> dict[_Node, int]:
@@ -172,8 +169,8 @@ def _remove_full_groups(root: _Node) -> None:
         root.replace_children({child: holds_most(child, root) for child in root.children})
 
 
-def _limit_depth(root: _Node, most: int) -> int:
-    """Removes groups above labels that are too deep, those that tell least first; returns the depth.
+def _limit_depth(root: _Node, most: int) -> None:
+    """Removes groups above labels that are too deep, those that tell least first.
 
     A group tells log(n_parent / n) about each of its n labels, times the square of its information content.
     """
@@ -188,7 +185,7 @@ def _limit_depth(root: _Node, most: int) -> int:
                 while (node := parents[node]) is not root:
                     groups |= {node} if node.label is None else set()
         if not groups:
-            return max(depth.values())
+            return
         tells = {
             node: labels[node] * math.log(labels[parents[node]] / labels[node]) * node.information**2 for node in groups
         }
@@ -196,7 +193,7 @@ def _limit_depth(root: _Node, most: int) -> int:
         parents[least].replace_children({least: True})
 
 
-def _as_taxonomy(root: _Node, notes: list[str]) -> LabelTree:
+def _as_taxonomy(root: _Node) -> LabelTree:
     order: list[tuple[_Node, int]] = []
     stack = [(root, -1)]
     while stack:
@@ -228,4 +225,4 @@ def _as_taxonomy(root: _Node, notes: list[str]) -> LabelTree:
         aliases.append([one for one in dict.fromkeys((*own, *more)) if one.casefold() != name.casefold()])
     taxonomy = Taxonomy(names, [parent for _, parent in order], aliases=aliases)
     nodes = {node.label.name: i for i, (node, _) in enumerate(order) if node.label is not None}
-    return LabelTree(taxonomy, nodes, tuple(notes))
+    return LabelTree(taxonomy, nodes)

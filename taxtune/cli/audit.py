@@ -48,13 +48,7 @@ def audit(
     """
     from taxtune import atomic
     from taxtune.answers import AnswerSchema, read_answers
-    from taxtune.audit.sample import (
-        draw_sample,
-        helpful_aliases,
-        merge_verdicts,
-        summarise_audit,
-        write_sample,
-    )
+    from taxtune.audit.sample import draw_sample, helpful_aliases, merge_verdicts, summarise_audit, write_sample
     from taxtune.authoring.enrich import node_path
     from taxtune.report.output import publish
     from taxtune.tables import csv_text
@@ -102,8 +96,7 @@ def audit(
     publish(report, out=None, as_json=as_json)
     if aliases:
         words = ("taxonomy", "enrich", taxonomy or tree.source or "TREE", "--apply", out / f"{stem}-aliases.csv")
-        adding = command(*words)
-        note(f"{len(aliases):,} aliases would place more answers right; to add them, run: {adding}")
+        note(f"{len(aliases):,} aliases would place more answers right; to add them, run: {command(*words)}")
 
 
 def _placing(

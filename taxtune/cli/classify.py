@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -47,9 +48,8 @@ def classify(
     images: Annotated[
         list[str],
         typer.Argument(
-            metavar="IMAGES...",
-            help="Image files; folders, searched with all below them; CSV, JSONL, Parquet or XLSX files with a column "
-            "of images; text files (.txt) with one path per line. - reads such a text from stdin.",
+            help="Image files; folders, with all below them; CSV, JSONL, Parquet or XLSX files with a column of "
+            "images; text files (.txt, or - for stdin) with one path per line."
         ),
     ],
     image_column: Annotated[
@@ -59,12 +59,7 @@ def classify(
     policy: PolicyOption = "run",
     review_below: Annotated[
         float | None,
-        opt(
-            "Confidence below which a label is unsure.",
-            shown=f"{_UNSURE}; none with --policy calibrated, whose share keeps the promise",
-            min=0,
-            max=1,
-        ),
+        opt("Confidence below which a label is unsure.", shown=f"{_UNSURE}; none if calibrated", min=0, max=1),
     ] = None,
     settings: ModelSetOption = None,
     force: Annotated[bool, opt("Replace files that are there.")] = False,
@@ -81,10 +76,6 @@ def classify(
     from taxtune.models import AnswerStore, check_model
     from taxtune.tuning.calibrate import CALIBRATION
 
-    def find(path: Path, columns: dict[str, list[str]]) -> tuple[str, Path]:
-        column, folder = find_images(path, columns, image_column)
-        return column, folder or path.parent
-
     review = None if out is None else out.with_name(f"{out.stem}-review{out.suffix}")
     _check_files([file for file in (out, review) if file is not None], images, force=force)
     classifier = named_classifier(run, policy, settings)
@@ -93,7 +84,7 @@ def classify(
         review_below = _UNSURE if classifier.guarantee is None else 0.0
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")
-    listed = list_images(images, find)
+    listed = list_images(images, partial(find_images, image_column=image_column))
     for text in check_model(classifier.model):
         note(text)
     place, calls = _answers(run, out), classifier.policy.calls

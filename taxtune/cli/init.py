@@ -19,19 +19,11 @@ __all__ = ["init"]
 def init(
     file: Annotated[Path, typer.Argument(metavar="RECIPE.yaml", help="The recipe to write.")],
     data: Annotated[
-        Path,
-        opt(
-            "A folder with one sub-folder for each label, or a CSV, XLSX or JSONL file with a column of images "
-            "and one of labels."
-        ),
+        Path, opt("A folder with one sub-folder per label, or a CSV, XLSX or JSONL file with images and labels.")
     ],
     taxonomy: Annotated[
         Path | None,
-        opt(
-            "The label tree: paths, edges, any other format that taxtune reads, or one that comes with it "
-            "(builtin:dishes).",
-            shown="made from the labels, beside the recipe",
-        ),
+        opt("The label tree: a file in any format that taxtune reads, or builtin:NAME.", shown="made of the labels"),
     ] = None,
     domain: Annotated[str | None, opt("What the images show: bird, dish, car.", shown="after the tree")] = None,
     model: Annotated[

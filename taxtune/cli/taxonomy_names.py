@@ -45,8 +45,6 @@ def from_labels(
         keep([labels], out)
     written = read_labels(labels)
     choices, tree = tree_by_wordnet(written, max_depth=max_depth or None)
-    for text in tree.notes:
-        note(text)
     taxonomy, relations = tree.taxonomy, Counter(choice.relation for choice in choices)
     below = ", ".join(choice.label.name for choice in choices if choice.synset is None)
     lines = [

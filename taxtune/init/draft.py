@@ -15,7 +15,7 @@ from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import Choice, as_labels
 from taxtune.data import Example, SplitSizes, default_split, load_examples
 from taxtune.data.folder import label_references
-from taxtune.errors import DataError, ImageError, RecipeError, shortened
+from taxtune.errors import DataError, ImageError, RecipeError
 from taxtune.init.source import Source
 from taxtune.models.names import parse_model
 from taxtune.taxonomy import Taxonomy
@@ -263,10 +263,4 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
         tree = Taxonomy.from_paths([("thing", *(part.strip() for part in path)) for path in paths])
         return MadeTree(tree, file, "as the labels' folders lie in one another")
     choices, made = tree_by_wordnet(as_labels(written, folders=source.kind == "folder"))
-    how = "from WordNet's hypernyms of the labels"
-    for what, names in (
-        ("placed by one of their words", [c.label.name for c in choices if c.relation == "kind of"]),
-        ("not in WordNet, so directly below the root", [c.label.name for c in choices if c.synset is None]),
-    ):
-        how += f"; {what}: {', '.join(shortened(names, 8))}" if names else ""
-    return MadeTree(made.taxonomy, file, how, choices)
+    return MadeTree(made.taxonomy, file, "from WordNet's hypernyms of the labels", choices)

@@ -128,13 +128,6 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
     image, folder = find_images(path, columns, image_column)
     others = [name for name in columns if name != image]
     label = _column("label", label_column, others, _LABELS, others, path)
-    if folder is None:
-        raise DataError(
-            f"Most images of the column {image!r} are not there: no {next(iter(columns[image]), '')!r} beside the "
-            "file, in a folder there, or in the current folder.",
-            file=path,
-            remedy="Put the file beside the folder of the images, with their names as they are in that folder.",
-        )
     images = None if folder == path.parent else folder
     notes = []
     if (image, label) != ("image", "label"):
@@ -144,11 +137,11 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
     return Source("manifest", path, image, label, images, tuple(notes))
 
 
-def find_images(path: Path, columns: Columns, image_column: str | None = None) -> tuple[str, Path | None]:
+def find_images(path: Path, columns: Columns, image_column: str | None = None) -> tuple[str, Path]:
     """The column of a list that has the images, and the folder that their names are relative to.
 
-    The folder is the file's, one at most two levels below it, the one above it, or the current one; None where most
-    images are in none of them.
+    The folder is the file's, one at most two levels below it, the one above it, or the current one: the one that has
+    most of the images, and the file's own where none has half of them.
 
     Args:
         path: The file.
@@ -166,7 +159,7 @@ def find_images(path: Path, columns: Columns, image_column: str | None = None) -
         if counts and 2 * max(counts) > len(values):
             folders[name] = likely[counts.index(max(counts))]
     image = _column("image", image_column, list(columns), _IMAGES, folders, path)
-    return image, folders.get(image)
+    return image, folders.get(image, base)
 
 
 def _column(
