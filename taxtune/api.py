@@ -317,21 +317,14 @@ def evaluate(
         raise DataError("There is no such split.", value=split, remedy="Use heldout or tuning.")
     templates = {"template": template} if isinstance(template, str) else dict(template)
     if "baseline" in templates:
-        raise DataError(
-            "A template cannot be called 'baseline'.", value="baseline", remedy="Give it as the argument `baseline`."
-        )
+        raise DataError("A template cannot be called 'baseline'.", remedy="Give it as the argument `baseline`.")
     parts = _parts("evaluate", taxonomy, examples, vlm, **what)
     with _shown(progress) as shown:
         (made,) = _experiments(parts, ())
         for name, source in templates.items():
             made.check_own(source, name)
-        return evaluate_templates(
-            made,
-            {"baseline": made.prompt.baseline, **templates},
-            parts.folder,
-            split=split,
-            callbacks=[*shown, ReportCallback()],
-        )
+        given = {"baseline": made.prompt.baseline, **templates}
+        return evaluate_templates(made, given, parts.folder, split=split, callbacks=[*shown, ReportCallback()])
 
 
 def calibrate(

@@ -92,11 +92,7 @@ MissingMeansOption = Annotated[Literal["error", "leave-out", "abstain"], opt(
     "--missing",
 )]  # fmt: skip
 #: What an `AnswerSchema` does with missing answers, by the value of `MissingMeansOption`.
-MISSING_MEANS: dict[str, Literal["error", "keep", "leave-out"]] = {
-    "error": "error",
-    "abstain": "keep",
-    "leave-out": "leave-out",
-}
+MISSING_MEANS: dict[str, Any] = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
 RowsOption = Annotated[str, opt(
     "What to do with examples that are not in every file: error, or common to leave them out and count them.", "--rows"
 )]  # fmt: skip

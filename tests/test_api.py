@@ -210,10 +210,8 @@ def test_async_functions_work_where_a_loop_is_running(photos: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("objective", "expected"),
     [
-        ("hf", lambda scores: scores.hf),
         ("exact-match", lambda scores: scores.measures["exact-match"]),
         ("polite", lambda scores: scores.measures["polite"]),
-        (lambda scores: scores.hr - scores.hp, lambda scores: scores.hr - scores.hp),
         (taxtune.Objective("short", lambda s: s.depth, "minimize"), lambda scores: -scores.depth),
     ],
 )
@@ -380,11 +378,3 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
     assert len(scored.answers("template")) == 12
     with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: .*equal to 1 \(got 0\)"):
         taxtune.tune(**{**given, "settings": {"data.tuning": 0}}, out=tmp_path / "none")
-
-
-def test_a_result_prints_in_a_line(photos: Path, tmp_path: Path) -> None:
-    result = tuned(photos, tmp_path / "run", settings={"iterations": 1}, baseline="What <b>is</b> this?")
-    text = repr(result)
-    assert text.startswith("TuneResult('run', held-out hP: baseline 0.")
-    assert len(text) < 300
-    assert "SampleResult" not in repr((result.best, result.heldout))

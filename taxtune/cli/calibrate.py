@@ -86,10 +86,8 @@ def _report(found: Calibration) -> StudyReport:
 def _guarantee(found: Calibration) -> str:
     how = "in expectation" if found.confidence_level is None else f"with a confidence of {found.confidence_level:g}"
     if found.share is None:
-        return (
-            f"Only always answering the root keeps the risk of {found.risk:g} {how}. Without any loss {found.needed:,} "
-            "images are enough; with these losses it takes more images, more answers per image, or a better template."
-        )
+        needed = "it takes more images, more answers per image, or a better template"
+        return f"Only always answering the root keeps the risk of {found.risk:g} {how}: {needed}."
     return (
         f"A node needs {found.chosen.votes} of {found.samples} answers: on new images of the same kind the mean of "
         f"1 - hP is at most {found.risk:g} {how}, for {found.samples} VLM calls per image and an hR of "

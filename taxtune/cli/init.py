@@ -62,11 +62,11 @@ def init(
     recipe = draft.text(file, taxonomy, model, domain)
     if made is not None:
         write_taxonomy(made.tree, made.file, force=True)
-        look = f"Look at it ({command('taxonomy', 'show', made.file)}) and correct it by hand"
+        look = command("taxonomy", "show", made.file)
+        note(f"Made the tree {made.file} {made.how}: look at it ({look}) and correct it by hand.")
         if made.choices:
             synsets = write_text(made.file.with_suffix(".synsets.csv"), choices_csv(made.choices))
-            look += f"; {synsets} says which sense was taken of each label"
-        note(f"Made the tree {made.file} {made.how}. {look}.")
+            note(f"{synsets} says which sense was taken of each label.")
     write_text(file, recipe)
     if asked.kind == "local":
         try:

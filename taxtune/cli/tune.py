@@ -154,9 +154,8 @@ def evaluate(
                 try:
                     experiment.check_own(source, file.stem)
                 except TemplateError as error:
-                    raise TemplateError(
-                        error.message, file=file, row=error.row, value=error.value, remedy=error.remedy
-                    ) from None
+                    error.file = str(file)
+                    raise
             # One is "the template"; several are told apart by their files' names.
             names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
             return evaluate_templates(

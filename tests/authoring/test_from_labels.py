@@ -220,19 +220,6 @@ def test_imagenets_thousand_labels(real: WordNet, shared_data: Path, tmp_path: P
     assert {"animal", "beagle"} <= set(tree.taxonomy.path(tree.nodes["beagle"]))
 
 
-def test_food_101(real: WordNet, shared_data: Path, tmp_path: Path) -> None:
-    lines = (shared_data / "food101" / "food-101_hierarchy.txt").read_text().splitlines()
-    choices = choose_synsets(real, as_labels(line.split(",")[0] for line in lines if line.strip()))
-    by_name = {choice.label.name: choice for choice in choices}
-    assert len(choices) == 101
-    eaten = [c for c in choices if c.synset and real.synset("matter.n.03") in real.ancestors(c.synset)]
-    assert len(eaten) >= 80
-    assert by_name["carrot cake"].synset == real.synset("cake.n.03")
-    assert by_name["takoyaki"].synset is None
-    tree = tree_from_synsets(real, choices)
-    assert "salad" in tree.taxonomy.path(tree.nodes["beet salad"])
-
-
 def test_a_tree_in_a_file_is_the_tree(small: WordNet, tmp_path: Path) -> None:
     tree = built(small, "dog", "beagle", "apple_pie", "a/b")
     again = read_taxonomy(write_taxonomy(tree.taxonomy, tmp_path / "tree.csv"))
