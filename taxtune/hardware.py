@@ -19,8 +19,7 @@ __all__ = [
     "number_format",
 ]
 
-# Items of a batch where no number is asked for, and most items of a batch that grows: beyond about so many, arithmetic
-# takes longer than reading the weights, so that more items at once gain little.
+# Items of a batch where no number is asked for, and most of one that grows: more at once gain little.
 _START, _MOST = 8, 128
 
 Item = TypeVar("Item")

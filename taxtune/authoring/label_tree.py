@@ -78,9 +78,8 @@ def tree_by_wordnet(labels: Sequence[Label], *, max_depth: int | None = MAX_DEPT
     for label in labels:
         for written in (label.name, *label.aliases):
             if tree.taxonomy.resolve(written) != tree.nodes[label.name]:
-                raise DataError(
-                    "Another node of the tree has the same label.", value=written, remedy="Rename it in the data."
-                )
+                message = "Another node of the tree has the same label."
+                raise DataError(message, value=written, remedy="Rename it in the data.")
     return choices, tree
 
 

@@ -54,11 +54,9 @@ def missing_for(recipe: Recipe) -> Iterator[str]:
     variables = [name for text in texts for name in re.findall(r"\$\{(\w+)\}", text)]
     for settings in (recipe.vlm, recipe.judge, recipe.proposer):
         model = getattr(settings, "model", None)
-        if model is None or isinstance(settings, LocalVLMSettings) or getattr(settings, "api_base", None):
-            continue
-        if settings is recipe.vlm or not is_local(model):
-            name = model if settings is recipe.vlm else parse_model(model).model
-            variables.append(f"{name.partition('/')[0].upper()}_API_KEY")  # as litellm has it
+        own = isinstance(settings, LocalVLMSettings) or getattr(settings, "api_base", None)
+        if model is not None and not own and not is_local(model):
+            variables.append(f"{parse_model(model).model.partition('/')[0].upper()}_API_KEY")  # as litellm has it
     yield from (f"{name} is not set" for name in dict.fromkeys(variables) if name not in os.environ)
     named = [recipe.taxonomy.path, getattr(recipe.data, "path", None), getattr(recipe.data, "images", None)]
     for text in dict.fromkeys(text for text in named if text is not None and not text.startswith("builtin:")):
