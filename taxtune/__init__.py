@@ -52,49 +52,28 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: Where each public name lives.
-_HOME = {
-    "Callback": "taxtune.tuning.loop",
-    "Classifier": "taxtune.classifier",
-    "ComparisonResult": "taxtune.tuning.records",
-    "Evidence": "taxtune.tuning.proposers.evidence",
-    "FunctionModel": "taxtune.models",
-    "HierarchicalScores": "taxtune.metrics",
-    "InformationScores": "taxtune.metrics",
-    "Mapper": "taxtune.mapping",
-    "MapperConfig": "taxtune.mapping",
-    "Model": "taxtune.models",
-    "ModelSettings": "taxtune.models",
-    "Constraint": "taxtune.tuning.objective",
-    "Objective": "taxtune.tuning.objective",
-    "Placement": "taxtune.mapping",
-    "Proposal": "taxtune.tuning.proposers",
-    "Proposer": "taxtune.tuning.proposers",
-    "RankScores": "taxtune.metrics",
-    "Recipe": "taxtune.recipe",
-    "Taxonomy": "taxtune.taxonomy",
-    "TaxtuneError": "taxtune.errors",
-    "TuneResult": "taxtune.tuning.records",
-    "Vote": "taxtune.policies",
-    "calibrate": "taxtune.api",
-    "compare": "taxtune.api",
-    "evaluate": "taxtune.api",
-    "evidence": "taxtune.tuning.proposers.evidence",
-    "information_scores": "taxtune.metrics",
-    "leaf_information": "taxtune.metrics",
-    "load_classifier": "taxtune.classifier",
-    "load_recipe": "taxtune.recipe",
-    "load_run": "taxtune.api",
-    "make_measure": "taxtune.metrics.registry",
-    "make_model": "taxtune.models",
-    "measure": "taxtune.metrics",
-    "place": "taxtune.api",
-    "save_report": "taxtune.report.html",
-    "rank_scores": "taxtune.metrics",
-    "read_taxonomy": "taxtune.taxonomy",
-    "score": "taxtune.api",
-    "tune": "taxtune.api",
+#: The public names of each module.
+_PUBLIC = {
+    "taxtune.api": "calibrate compare evaluate load_run place score tune",
+    "taxtune.classifier": "Classifier load_classifier",
+    "taxtune.errors": "TaxtuneError",
+    "taxtune.mapping": "Mapper MapperConfig Placement",
+    "taxtune.metrics": (
+        "HierarchicalScores InformationScores RankScores information_scores leaf_information measure rank_scores"
+    ),
+    "taxtune.metrics.registry": "make_measure",
+    "taxtune.models": "FunctionModel Model ModelSettings make_model",
+    "taxtune.policies": "Vote",
+    "taxtune.recipe": "Recipe load_recipe",
+    "taxtune.report.html": "save_report",
+    "taxtune.taxonomy": "Taxonomy read_taxonomy",
+    "taxtune.tuning.loop": "Callback",
+    "taxtune.tuning.objective": "Constraint Objective",
+    "taxtune.tuning.proposers": "Proposal Proposer",
+    "taxtune.tuning.proposers.evidence": "Evidence evidence",
+    "taxtune.tuning.records": "ComparisonResult TuneResult",
 }
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
 __all__ = ["__version__", *_HOME]
 

@@ -11,19 +11,17 @@ command line builds the same experiment; see `taxtune.tuning` for what is built.
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 from taxtune.errors import DataError
 from taxtune.progress import note, showing
-from taxtune.settings import BASELINE, Effort
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from taxtune.metrics import HierarchicalScores
     from taxtune.models import Model
     from taxtune.recipe import Recipe
-    from taxtune.settings import ProposerSettings
+    from taxtune.settings import Effort
     from taxtune.taxonomy import Taxonomy
     from taxtune.tuning.calibrate import Calibration
     from taxtune.tuning.experiment import Experiment
@@ -48,24 +46,20 @@ __all__ = [
     "compare",
     "evaluate",
     "load_run",
-    "make_experiments",
     "place",
     "score",
     "tracking_callbacks",
     "tune",
 ]
 
-ObjectiveName = Literal["hr_at_hp", "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf"]
 SplitName = Literal["heldout", "tuning"]
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class EvaluateArguments(TypedDict, total=False):
-    """The arguments of `tune` that `evaluate` takes, too; `tune` says what each means."""
+    """Keyword arguments of `tune` that `evaluate` takes, too; `tune` says what each means."""
 
     metrics: Mapping[str, Callable[[SampleResult], Any]] | None
-    baseline: str
+    baseline: str | None
     domain: str | None
     recipe: Recipe | str | Path | None
     settings: Mapping[str, Any] | None
@@ -73,59 +67,34 @@ class EvaluateArguments(TypedDict, total=False):
 
 
 class TuneArguments(EvaluateArguments, total=False):
-    """The arguments of `tune` that `compare` takes, too."""
+    """Keyword arguments of `tune` that `compare` takes, too."""
 
-    goal: float
+    goal: float | None
     effort: Effort | None
-    proposer: Proposer | ProposerSettings | Callable[..., str] | str
+    proposer: Proposer | Callable[..., str] | str | None
 
 
-def _open(function: Callable[P, R]) -> Callable[P, R]:
-    """Lets the values of a recipe take the place of defaults."""
-    signature = inspect.signature(function)
-
-    @wraps(function)
-    def opened(*args: P.args, **kwargs: P.kwargs) -> R:
-        given: dict[str, Any] = dict(signature.bind(*args, **kwargs).arguments)
-        if given.get("recipe") is not None:
-            recipe = given["recipe"] = _recipe(given["recipe"])
-            stated = {
-                "objective": recipe.objective.kind,
-                "goal": recipe.objective.hp_target,
-                "effort": recipe.effort,
-                "proposer": recipe.proposer,
-                "baseline": recipe.prompt.baseline,
-                "domain": recipe.prompt.domain,
-            }
-            given = {name: value for name, value in stated.items() if name in signature.parameters} | given
-        return function(**given)  # type: ignore[call-arg]
-
-    return opened
-
-
-@_open
 def _parts(
     what: str,
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
-    examples: Source | None = None,
-    vlm: Model | Callable[..., Any] | str | None = None,
+    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None,
+    examples: Source | None,
+    vlm: Model | Callable[..., Any] | str | None,
     *,
-    goal: float = 0.98,
-    effort: Effort | None = "medium",
-    proposer: Proposer | ProposerSettings | Callable[..., str] | str = "fragments",
+    goal: float | None = None,
+    effort: Effort | None = None,
+    proposer: Proposer | Callable[..., str] | str | None = None,
     metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
-    baseline: str = BASELINE,
+    baseline: str | None = None,
     domain: str | None = None,
     recipe: Recipe | str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
 ) -> Experiment:
-    """Makes the folder and returns the recipe with the objects that replace its parts; arguments as of `tune`."""
-    from taxtune.atomic import make_folder
+    """Returns the recipe with what is given in it, and with the objects that replace its parts."""
     from taxtune.execution import deploy
     from taxtune.mapping import Mapper
     from taxtune.models.names import parse_model
-    from taxtune.recipe import Recipe
+    from taxtune.recipe import Recipe, load_recipe
     from taxtune.settings import with_kind
     from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.metrics import as_metrics
@@ -136,51 +105,46 @@ def _parts(
             "A run needs a taxonomy, examples and a vlm.",
             remedy="Give all three, or a recipe, such as recipe='fieldguide', and what is to be different.",
         )
-    own = dict(settings or {})
-    if "objective.kind" in own:
-        raise DataError("objective.kind is not a setting here.", remedy="Give the argument objective=.")
     if recipe is None:
         folder = Path(out or Path("runs") / what)
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:100].strip("-._") or what
-        started = Recipe.model_validate({"name": name, **STAND_INS})
+        recipe = Recipe.model_validate({"name": name, **STAND_INS, "prompt": {"domain": ""}})
     else:
-        started = _recipe(recipe)
-        folder = Path(out or default_folder(started.name, what))
+        recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+        folder = Path(out or default_folder(recipe.name, what))
+    own = dict(settings or {})
     policy, mapper = own.pop("policy", None), own.pop("mapper", None)
-    proposer_keys, own_proposer = _proposer(proposer, started)
-    changes: dict[str, Any] = {
+    proposer_keys, own_proposer = _proposer(proposer)
+    keys = {
         "objective.hp_target": goal,
-        "effort": None if effort == "medium" and own.keys() & {"iterations", "budget.vlm_calls"} else effort,
+        "effort": effort,
         "prompt.baseline": baseline,
-        "prompt.domain": domain or "",
-        **({"vlm": with_kind(str(parse_model(vlm).absolute))} if isinstance(vlm, str) else {}),
-        **proposer_keys,
+        "prompt.domain": domain,
+        "vlm": with_kind(str(parse_model(vlm).absolute)) if isinstance(vlm, str) else None,
     }
-    filled = started.changed(changes | own)
+    recipe = recipe.changed({key: value for key, value in keys.items() if value is not None} | proposer_keys | own)
     experiment = Experiment(
-        filled,
+        recipe,
         folder,
         proposer=own_proposer,
         taxonomy=None if taxonomy is None else _tree(taxonomy),
         examples=examples,
         metrics=as_metrics(metrics),
         policy=policy,
-        vlm=None if vlm is None or isinstance(vlm, str) else deploy(vlm, execution=filled.execution),
+        vlm=None if vlm is None or isinstance(vlm, str) else deploy(vlm, execution=recipe.execution),
     )
     if mapper is not None:
         given = mapper if isinstance(mapper, Mapper) else Mapper(experiment.taxonomy, config=mapper)
         experiment.mapper = experiment.given["mapper"] = given
-    make_folder(folder)
     return experiment
 
 
-def _proposer(proposer: Any, recipe: Recipe) -> tuple[dict[str, Any], Proposer | None]:
-    """Returns a proposer's changes to a recipe, or the object that replaces the recipe's own."""
-    from taxtune.settings import Settings
+def _proposer(proposer: Proposer | Callable[..., str] | str | None) -> tuple[dict[str, Any], Proposer | None]:
+    """Returns a proposer's keys of a recipe, or the object that replaces the recipe's own."""
     from taxtune.tuning.proposers import make_proposer
 
-    if isinstance(proposer, Settings):
-        return {} if proposer == recipe.proposer else {"proposer": proposer.model_dump()}, None
+    if proposer is None:
+        return {}, None
     if isinstance(proposer, str) and proposer in ("fragments", "random"):
         return {"proposer.kind": proposer}, None
     if isinstance(proposer, str) and {"/", ":"} & set(proposer):  # a chat model
@@ -190,54 +154,26 @@ def _proposer(proposer: Any, recipe: Recipe) -> tuple[dict[str, Any], Proposer |
 
 
 def _experiments(experiment: Experiment, objectives: Sequence[Any]) -> list[Experiment]:
-    """Returns an experiment for each objective, or for the recipe's own."""
+    """Makes the folder, and returns an experiment for each objective, or for the recipe's own."""
+    from taxtune.atomic import make_folder
+
+    make_folder(experiment.folder)
     if not experiment.recipe.prompt.domain:
         name = experiment.taxonomy.common_name(experiment.domain)
         experiment.recipe = experiment.recipe.changed({"prompt.domain": name})
     return [experiment.tuned_for(objective) for objective in objectives or (None,)]
 
 
-def make_experiments(
-    objectives: Sequence[Objective | Callable[[TemplateScores], float] | str] = (),
-    taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
-    examples: Source | None = None,
-    vlm: Model | Callable[..., Any] | str | None = None,
-    **what: Unpack[TuneArguments],
-) -> list[Experiment]:
-    """Returns the experiments that `tune` and `compare` would run, one per objective; nothing is asked yet.
-
-    Args:
-        objectives: What `tune` takes as `objective`, once or several times; the recipe's where there are none.
-        taxonomy: As in `tune`.
-        examples: As in `tune`.
-        vlm: As in `tune`.
-        **what: Other arguments of `tune`; in `out` images that are in no file, and replies of judges, are kept.
-
-    Raises:
-        TaxtuneError: If something is missing or wrong.
-    """
-    return _experiments(_parts("tune", taxonomy, examples, vlm, **what), objectives)
-
-
-@_open
 def tune(
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     examples: Source | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
     *,
-    objective: ObjectiveName | Objective | Callable[[TemplateScores], float] | str = "hr_at_hp",
-    goal: float = 0.98,
-    effort: Effort | None = "medium",
-    proposer: Proposer | ProposerSettings | Callable[..., str] | str = "fragments",
-    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
-    baseline: str = BASELINE,
-    domain: str | None = None,
-    recipe: Recipe | str | Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
+    objective: Objective | Callable[[TemplateScores], float] | str | None = None,
     resume: bool = False,
     callbacks: Sequence[Any] = (),
     progress: bool | None = None,
+    **what: Unpack[TuneArguments],
 ) -> TuneResult:
     """Tunes a template: propose, ask, place, score, record; then compares the winner with the baseline once.
 
@@ -252,22 +188,21 @@ def tune(
         vlm: What is tuned: a function (image, prompt) -> str, where the image is a PIL image whose `filename` is its
             file, also batched or async; "PROVIDER/MODEL" for an API that litellm reaches, "local:MODEL" for a
             transformers checkpoint; or a `Model`. Answers are kept in the run's folder, and no question is asked twice.
-        objective: What makes one template better: "hr_at_hp", as specific as possible while hP is at least `goal`;
-            "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf"; the name of a measure or of one of
+        objective: What makes one template better: "hr_at_hp" (the default), as specific as possible while hP is at
+            least `goal`; "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf"; the name of a measure or of one of
             `metrics`; a function of the scores; or an `Objective`.
-        goal: The hP that "hr_at_hp" holds, in (0, 1].
-        effort: How much the search may spend: "light", "medium" or "heavy", which is at most 10, 20 or 40 templates and
-            800, 1,600 or 3,200 calls of the VLM about tuning images. Promising templates are asked about more images
-            than others, and the finalists about all.
-        proposer: What writes the templates: "fragments", which needs no key; "PROVIDER/MODEL" for a chat model, or
-            "agent:PROVIDER/MODEL" for one with tools; a function (history) -> str; or a `Proposer`.
+        goal: The hP that "hr_at_hp" holds, in (0, 1]; 0.98 by default.
+        effort: How much the search may spend: "light", "medium" (the default) or "heavy", which is at most 10, 20 or 40
+            templates and 800, 1,600 or 3,200 calls of the VLM about tuning images. Promising templates are asked about
+            more images than others, and the finalists about all.
+        proposer: What writes the templates: "fragments" (the default), which needs no key; "PROVIDER/MODEL" for a chat
+            model, or "agent:PROVIDER/MODEL" for one with tools; a function (history) -> str; or a `Proposer`.
         metrics: What else is taken of each answer: functions of a row that return a number, True or False, by name.
-        baseline: The template that the run begins with.
+        baseline: The template that the run begins with; that of the paper by default.
         domain: What the images show in a word, such as "bird"; the name of the lowest node above all labels where left
             out.
         recipe: A recipe: a YAML file, the name of one that comes with taxtune ("fieldguide"), or what
-            `taxtune.load_recipe` returns. Its values take the place of the defaults above; arguments that are given
-            replace what it says.
+            `taxtune.load_recipe` returns. Arguments that are given replace what it says.
         settings: Any other key of a recipe, with dots, as `--set` has it: {"data.tuning": 40, "seed": 1,
             "vlm.temperature": 0.7, "tracking.mlflow": False}. "policy" and "mapper" may be objects: a
             `taxtune.Vote`, a `Mapper` of this tree or a `MapperConfig`.
@@ -289,25 +224,12 @@ def tune(
     from taxtune.tuning.objective import make_objective
     from taxtune.tuning.run_folder import check_run_folder
 
-    usual = 0.98 if recipe is None else _recipe(recipe).objective.hp_target
-    if goal != usual and objective not in ("hr_at_hp", "ihr_at_ihp"):
-        raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy="Leave out goal, or objective.")
-    parts = _parts(
-        "tune",
-        taxonomy,
-        examples,
-        vlm,
-        goal=goal,
-        effort=effort,
-        proposer=proposer,
-        metrics=metrics,
-        baseline=baseline,
-        domain=domain,
-        recipe=recipe,
-        settings=settings,
-        out=out,
-    )
-    make_objective(objective, metrics=tuple(parts.own_metrics))  # an unknown name is told before images are read
+    parts = _parts("tune", taxonomy, examples, vlm, **what)
+    aim = parts.recipe.objective.kind if objective is None else objective
+    make_objective(aim, metrics=tuple(parts.own_metrics))  # an unknown name is told before images are read
+    if what.get("goal") is not None and aim not in ("hr_at_hp", "ihr_at_ihp"):
+        goal, remedy = what["goal"], "Leave out goal, or objective."
+        raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy=remedy)
     check_run_folder(parts.folder, resume=resume)
     with _shown(progress) as shown:
         (made,) = _experiments(parts, [objective])
@@ -316,10 +238,7 @@ def tune(
 
 
 def compare(
-    objectives: Sequence[ObjectiveName | Objective | Callable[[TemplateScores], float] | str] = (
-        "hr_at_hp",
-        "accuracy",
-    ),
+    objectives: Sequence[Objective | Callable[[TemplateScores], float] | str] = ("hr_at_hp", "accuracy"),
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     examples: Source | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
@@ -400,22 +319,15 @@ def evaluate(
         raise DataError("There is no such split.", value=split, remedy="Use heldout or tuning.")
     templates = {"template": template} if isinstance(template, str) else dict(template)
     if "baseline" in templates:
-        raise DataError(
-            "A template cannot be called 'baseline'.", value="baseline", remedy="Give it as the argument `baseline`."
-        )
+        raise DataError("A template cannot be called 'baseline'.", remedy="Give it as the argument `baseline`.")
     parts = _parts("evaluate", taxonomy, examples, vlm, **what)
     with _shown(progress) as shown:
         (made,) = _experiments(parts, ())
         for name, source in templates.items():
             for text in made.own_notes(source, f"The template {name!r}"):
                 note(text)
-        return evaluate_templates(
-            made,
-            {"baseline": made.recipe.prompt.baseline, **templates},
-            parts.folder,
-            split=split,
-            callbacks=[*shown, ReportCallback()],
-        )
+        given = {"baseline": made.recipe.prompt.baseline, **templates}
+        return evaluate_templates(made, given, parts.folder, split=split, callbacks=[*shown, ReportCallback()])
 
 
 def calibrate(
@@ -484,22 +396,23 @@ def place(
 
     tree = _tree(taxonomy)
     made = mapper if isinstance(mapper, Mapper) else Mapper(tree, config=mapper)
-    texts = [answers] if isinstance(answers, str) else list(answers)
-    given = [i for i, text in enumerate(texts) if not _is_missing(text)]
-    placements = place_texts(made, [str(texts[i]) for i in given])
-    rows: list[dict[str, Any]] = [{"answer": None} for _ in texts]
-    for i, placed in zip(given, placements, strict=True):
-        rows[i] = {
-            "answer": texts[i],
+    texts = pd.Series([answers] if isinstance(answers, str) else list(answers), dtype=object)
+    given = texts[texts.notna()]
+    rows = [
+        {
             "placement": "/".join(tree.path(placed.node)),
             "label": tree.labels[placed.node],
             "depth": int(tree.depth[placed.node]),
             "stage": str(placed.stage),
             **{name: getattr(placed, name) for name in ("confidence", "abstained", "off_tree", "evidence")},
         }
-    columns = ["answer", "placement", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
+        for placed in place_texts(made, [str(text) for text in given])
+    ]
+    columns = ["placement", "label", "depth", "stage", "confidence", "abstained", "off_tree", "evidence"]
+    frame = pd.DataFrame(rows, given.index, columns).reindex(texts.index)
+    frame.insert(0, "answer", texts.where(texts.notna(), None))
     # So that a missing answer does not turn whole numbers and truth values into floats and objects.
-    return pd.DataFrame(rows, columns=columns).astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})
+    return frame.astype({"depth": "Int64", "abstained": "boolean", "off_tree": "boolean"})
 
 
 def score(
@@ -522,30 +435,24 @@ def score(
         TaxtuneError: If a label is not on the tree or missing, or the lengths differ.
     """
     import numpy as np
+    import pandas as pd
 
+    from taxtune.mapping import Mapper
     from taxtune.metrics.hierarchical import score as score_nodes
 
     tree = _tree(taxonomy)
     if len(predicted) != len(target) or not len(predicted):
         raise DataError(f"There are {len(predicted)} answers for {len(target)} targets.")
     for name, given in (("answer", predicted), ("target", target)):
-        if absent := [number for number, each in enumerate(given, 1) if _is_missing(each)]:
+        if (absent := pd.Series(list(given), dtype=object).isna()).any():
             remedy = "Leave out pairs in which one is missing."
-            raise DataError(f"There is no {name} number {absent[0]:,}.", remedy=remedy)
-    truth = np.array([tree.resolve(each) for each in target])
+            raise DataError(f"There is no {name} number {absent.argmax() + 1:,}.", remedy=remedy)
+    truth = np.array([tree.resolve(label) for label in target])
     if not free_text:
-        return score_nodes(tree, np.array([tree.resolve(each) for each in predicted]), truth)
-    from taxtune.mapping import Mapper
-
-    placements = Mapper(tree).place([str(each) for each in predicted])
+        return score_nodes(tree, np.array([tree.resolve(label) for label in predicted]), truth)
+    placements = Mapper(tree).place([str(text) for text in predicted])
     off_tree = np.array([placed.off_tree for placed in placements])
     return score_nodes(tree, np.array([placed.node for placed in placements]), truth, off_tree=off_tree)
-
-
-def _is_missing(value: Any) -> bool:
-    import pandas as pd
-
-    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
@@ -566,12 +473,6 @@ def _tree(given: Taxonomy | str | Path | Mapping[str, Any]) -> Taxonomy:
     from taxtune.taxonomy.read import as_taxonomy
 
     return as_taxonomy(given)
-
-
-def _recipe(given: Recipe | str | Path) -> Recipe:
-    from taxtune.recipe import Recipe, load_recipe
-
-    return given if isinstance(given, Recipe) else load_recipe(given)
 
 
 def tracking_callbacks(parts: Experiment) -> list[Any]:

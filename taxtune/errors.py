@@ -6,10 +6,9 @@ code 2. A message names the file, the row and the value where there are any, and
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
-
-from taxtune.shell import install_extra
 
 
 class TaxtuneError(Exception):
@@ -57,6 +56,16 @@ def shortened(lines: Sequence[str], limit: int = 10_000) -> list[str]:
     A message names everything that is wrong, so that it can be fixed at once; but not a million times the same.
     """
     return list(lines) if len(lines) <= limit else [*lines[:limit], f"  and {len(lines) - limit:,} more"]
+
+
+def command(*words: str | Path) -> str:
+    """Returns a command line of taxtune for a message: `command("tune", Path("my birds.yaml"))`, quoted for a shell."""
+    return shlex.join(["taxtune", *map(str, words)])
+
+
+def install_extra(extra: str) -> str:
+    """Returns the command that installs an extra of taxtune, which is on no package index: from its clone."""
+    return f"pip install '.[{extra}]' (in the clone of taxtune)"
 
 
 class DataError(TaxtuneError):

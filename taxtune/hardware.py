@@ -11,7 +11,6 @@ from taxtune.errors import ModelError
 
 __all__ = [
     "AdaptiveBatches",
-    "device_memory",
     "does_not_fit",
     "find_device",
     "free_memory",
@@ -20,11 +19,8 @@ __all__ = [
     "number_format",
 ]
 
-# Items of a batch where no number is asked for, and most items of a batch that grows: beyond about so many, arithmetic
-# takes longer than reading the weights, so that more items at once gain little.
+# Items of a batch where no number is asked for, and most of one that grows: more at once gain little.
 _START, _MOST = 8, 128
-# Batches that fit before twice as many items are tried again, after memory ran out once.
-_FITTED = 16
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -56,15 +52,6 @@ def memory_of_this_machine() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows
         return 16 * 1024**3
-
-
-def device_memory(device: str) -> int:
-    """Bytes of memory of a device, used or not; Apple's GPUs and the CPU have the machine's."""
-    import torch
-
-    if device.startswith("cuda"):
-        return int(torch.cuda.mem_get_info(device)[1])
-    return memory_of_this_machine()
 
 
 def number_format(asked: str, device: str) -> str:
@@ -113,8 +100,8 @@ def does_not_fit(model: str, device: str, *, item: str | None = None) -> ModelEr
 class AdaptiveBatches:
     """How many items a model computes at once: as asked, or as many as the device's memory has room for.
 
-    Where the memory runs out the batch is halved, and the same items are computed again; after some batches that fit,
-    twice as many are tried again. With "auto" on CUDA batches begin small and are doubled while they fit.
+    Where the memory runs out the batch is halved for good, and the same items are computed again. With "auto" on CUDA
+    batches begin small and are doubled while they fit.
 
     Args:
         size: Items at once, at least 1, or "auto".
@@ -128,7 +115,6 @@ class AdaptiveBatches:
         #: Items at once from now on.
         self.size = _START if size == "auto" else size
         self._most = _MOST if size == "auto" and device.startswith("cuda") else self.size
-        self._fitted, self._patience = 0, 1  # full batches in a row that fitted, and how many of them make it grow
 
     def map(
         self,
@@ -174,12 +160,11 @@ class AdaptiveBatches:
                 if not is_out_of_memory(error):
                     raise
             else:
-                self._fitted += size == self.size
-                if self._fitted >= self._patience and self.size < self._most:
-                    self.size, self._fitted = min(2 * self.size, self._most), 0
+                if size == self.size:
+                    self.size = min(2 * self.size, self._most)
                 return result
             # Not in the except clause, whose traceback would hold on to the tensors of the failed batch.
             free_memory(self.device)
             if size == 1:
                 raise does_not_fit(self.model, self.device, item=self.item)
-            self.size, self._fitted, self._patience = size // 2, 0, _FITTED
+            self.size = self._most = size // 2

@@ -12,7 +12,6 @@ from threading import Thread
 from time import monotonic
 
 from taxtune.errors import ModelError, TaxtuneError
-from taxtune.shell import program
 
 __all__ = ["explain_load_error", "is_out_of_reach", "look_for_hub", "not_here", "quiet_progress"]
 
@@ -67,7 +66,7 @@ def not_here(name: str, what: str) -> ModelError:
     return ModelError(
         f"{lacking} not on this machine, and "
         + ("HF_HUB_OFFLINE is set." if chosen else f"{constants.ENDPOINT} cannot be reached."),
-        remedy=f"Run `{program('hf')} download {name}` while online, or give the folder of a copy.",
+        remedy=f"Run `hf download {name}` while online, or give the folder of a copy.",
     )
 
 
@@ -83,14 +82,14 @@ def explain_load_error(name: str, error: BaseException, what: str) -> TaxtuneErr
     if "GatedRepoError" in names or "gated repo" in text:
         return ModelError(
             f"The model {name!r} can be downloaded only after its licence has been accepted.",
-            remedy=f"Accept it at https://huggingface.co/{name} and run `{program('hf')} auth login`.",
+            remedy=f"Accept it at https://huggingface.co/{name} and run `hf auth login`.",
         )
     if "RevisionNotFoundError" in names or "is not a valid git identifier" in text:
         return ModelError(f"The model {name!r} does not have this revision.", remedy="Check `revision`.")
     if "RepositoryNotFoundError" in names or "is not a valid model identifier" in text:
         return ModelError(
             f"There is no model {name!r} on Hugging Face, or it is private.",
-            remedy=f"Check the name; for a private model run `{program('hf')} auth login`.",
+            remedy="Check the name; for a private model run `hf auth login`.",
         )
     if is_out_of_reach(error):
         return not_here(name, what)

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from taxtune.errors import DataError
-from taxtune.progress import note
-
-if TYPE_CHECKING:
-    from taxtune.models import Model
 
 
 def opt(text: str, *names: str, shown: str | bool = True, **limits: Any) -> Any:
@@ -88,10 +84,12 @@ MissingOption = Annotated[str, opt("What to do with rows without an answer: erro
 MissingKeptOption = Annotated[
     str, opt("What to do with rows without an answer: keep (and count), error or leave-out.", "--missing")
 ]
-MissingMeansOption = Annotated[str, opt(
+MissingMeansOption = Annotated[Literal["error", "leave-out", "abstain"], opt(
     "What a row without an answer means: error, leave-out (the call failed) or abstain (the model said nothing).",
     "--missing",
 )]  # fmt: skip
+#: What an `AnswerSchema` does with missing answers, by the value of `MissingMeansOption`.
+MISSING_MEANS: dict[str, Any] = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
 RowsOption = Annotated[str, opt(
     "What to do with examples that are not in every file: error, or common to leave them out and count them.", "--rows"
 )]  # fmt: skip
@@ -133,7 +131,7 @@ OutOption = Annotated[Path | None, opt("Write report.html, tables, figures and s
 JsonOption = Annotated[bool, opt("Print one JSON object.", "--json")]
 JsonRowsOption = Annotated[bool, opt("Print one JSON object with a record for each answer.", "--json")]
 
-# -- checks and notes --------------------------------------------------------------------------------------------------
+# -- checks ------------------------------------------------------------------------------------------------------------
 
 
 def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
@@ -162,43 +160,3 @@ def choice(value: str, allowed: Sequence[str], option: str) -> str:
     if value not in allowed:
         raise DataError(f"{option} has no such value.", value=value, remedy=f"Use {', '.join(allowed)}.")
     return value
-
-
-def text_model(
-    name: str, max_tokens: int, *, api_base: str | None, device: str, batch_size: int, concurrency: int = 8
-) -> Model:
-    """Returns the chat model that an option names, with what it has to say printed as notes.
-
-    Raises:
-        TaxtuneError: If there is no such model, or it cannot be used.
-    """
-    from taxtune.models import ModelSettings, check_model, make_model
-
-    how = {"device": device, "batch_size": batch_size, "concurrency": concurrency}
-    settings = ModelSettings(task="text-generation", max_tokens=max_tokens, api_base=api_base, **how)  # type: ignore[arg-type]
-    model = make_model(name, settings)
-    for text in check_model(model):
-        note(text)
-    return model
-
-
-def missing_answers(means: str) -> dict[str, Any]:
-    """Returns the policy of an `AnswerSchema` on missing answers, where `--missing` may say that they abstain.
-
-    Raises:
-        DataError: If it cannot be meant so.
-    """
-    known = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
-    return {"missing": known[choice(means, list(known), "--missing")]}
-
-
-def check_out(out: Path | None) -> None:
-    """Checks that --out can be written to before anything long is done; nothing is left there.
-
-    Raises:
-        TaxtuneError: If it cannot.
-    """
-    if out is not None:
-        from taxtune.atomic import check_folder
-
-        check_folder(out)

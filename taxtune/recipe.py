@@ -136,16 +136,6 @@ class Recipe(Settings):
         """
         if "\0" in text:
             raise RecipeError("A path cannot hold a NUL character.", file=self.source, value=text)
-        path = Path(self.expanded(text)).expanduser()
-        base = self.source.parent if self.source is not None else Path.cwd()
-        return path if path.is_absolute() else base / path
-
-    def expanded(self, text: str) -> str:
-        """Returns a path or URL of the recipe with `${NAME}` expanded.
-
-        Raises:
-            RecipeError: If it uses an environment variable that is not set.
-        """
         for name in re.findall(r"\$\{(\w+)\}", text):
             if name not in os.environ:
                 raise RecipeError(
@@ -153,7 +143,8 @@ class Recipe(Settings):
                     file=self.source,
                     remedy=f"Set it: export {name}=VALUE",
                 )
-        return os.path.expandvars(text)
+        base = self.source.parent if self.source is not None else Path.cwd()
+        return base / Path(os.path.expandvars(text)).expanduser()
 
     def from_file(self, source: Path | None, own: Iterable[str] = ()) -> Recipe:
         """Returns the recipe as that of a file of another person, maybe, but for the keys that are the user's own."""
@@ -170,19 +161,15 @@ class Recipe(Settings):
             TaxtuneError: If a file names a server that the user does not trust; see `taxtune.trust`.
         """
         settings: Any = getattr(self, group)
-        sends = f"{'images, ' if group == 'vlm' else ''}prompts and your API key"
-        self._check_server(f"{group}.api_base", settings.api_base, sends)
+        addresses = {f"{group}.api_base": settings.api_base}
         if "://" in settings.model:  # litellm takes "huggingface/https://HOST" for the address
-            self._check_server(f"{group}.model", settings.model.partition("/")[2], sends)
+            addresses[f"{group}.model"] = settings.model.partition("/")[2]
+        for key, address in addresses.items():
+            if not any(own in ("", key) or key.startswith(f"{own}.") for own in self._own):
+                sends = f"{'images, ' if group == 'vlm' else ''}prompts and your API key"
+                check_server(address, key=key, file=self.source, sends=sends)
         base: str | None = settings.api_base
         return base
-
-    def _check_server(self, key: str, address: str | None, sends: str) -> None:
-        if not self._is_own(key):
-            check_server(address, key=key, file=self.source, sends=sends)
-
-    def _is_own(self, key: str) -> bool:
-        return any(each in ("", key) or key.startswith(f"{each}.") for each in self._own)
 
     def changed(self, changes: Mapping[str, Any]) -> Recipe:
         """Returns the recipe with other values of some keys, which are the user's own.
@@ -222,16 +209,14 @@ def recipe_path(reference: str | Path) -> Path:
     Raises:
         RecipeError: If there is no such file.
     """
-    path, is_folder = Path(reference), False
-    with contextlib.suppress(OSError, ValueError):  # a name that no file can have is not there
-        if path.is_file():
-            return path
-        is_folder = path.is_dir()
+    path = Path(reference)
+    if path.is_file():
+        return path
     shipped = {file.stem: file for file in sorted(recipes_dir().glob("*.yaml"))}
     # "fieldguide", "fieldguide.yaml" and "recipes/fieldguide.yaml" all work in a folder without a checkout.
     if path.parts[:-1] in ((), ("recipes",)) and path.suffix in ("", ".yaml", ".yml") and path.stem in shipped:
         return shipped[path.stem]
-    if is_folder:
+    if path.is_dir():
         raise RecipeError("This is a folder, not a recipe.", file=path, remedy="Give the YAML file in it.")
     near = difflib.get_close_matches(path.stem, shipped, n=1)
     remedy = f"Did you mean {near[0]!r}? " if near else ""
@@ -325,11 +310,8 @@ def _problems(
 ) -> list[str]:
     """One line per problem: the file and the line, or the --set, the key, pydantic's message, and the key meant."""
     lines = []
-    problems = error.errors(include_url=False)
-    for problem in problems:
+    for problem in error.errors(include_url=False):
         place, kind, value = list(problem["loc"]), problem["type"], problem["input"]
-        if any(place == list(other["loc"])[: len(place)] != list(other["loc"]) for other in problems):
-            continue  # a list with a wrong value in it is not also too short
         kinds = _kinds(str(place[0])) if place and place[0] in Recipe.model_fields else {}
         if len(place) > 1 and place[1] in kinds:  # pydantic's tag of a union, which the YAML does not have
             del place[1]

@@ -18,12 +18,8 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(
-                None,
-                None,
-                "aliases (*name) are not read; write the value out",
-                self.peek_event().start_mark,  # type: ignore[no-untyped-call]
-            )
+            mark, problem = self.peek_event().start_mark, "aliases (*name) are not read; write the value out"  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, problem, mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -31,9 +27,8 @@ class _Loader(yaml.SafeLoader):
         for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
             row = first.setdefault((key.tag, key.value), key.start_mark.line + 1)
             if row != key.start_mark.line + 1:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} is repeated here; it is already in line {row}", key.start_mark
-                )
+                problem = f"the key {key.value!r} is repeated here; it is already in line {row}"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
         return super().construct_mapping(node, deep)
 
 

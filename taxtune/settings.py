@@ -6,7 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
 from taxtune.errors import TaxtuneError
@@ -94,16 +103,6 @@ class ManifestData(_Splits):
     label_column: str = "label"
     pattern: str | None = None
     skip_broken: bool = False
-
-    @field_validator("pattern")
-    @classmethod
-    def _finds_both(cls, value: str | None) -> str | None:
-        from taxtune.data.sources import line_pattern
-
-        try:
-            return None if value is None else line_pattern(value).pattern
-        except TaxtuneError as error:
-            raise ValueError(str(error)) from None
 
 
 class FolderData(_Splits):
@@ -310,26 +309,16 @@ class ObjectiveSettings(Settings):
         description="Smallest mean hR that 'hp' and 'ihp' accept: a number, or a share of the baseline's hR (80%).",
     )
 
-    @field_validator("hr_floor")
+    @field_validator("hr_floor", "kind")
     @classmethod
-    def _a_floor(cls, value: float | str) -> float | str:
-        from taxtune.tuning.objective import read_floor
+    def _known(cls, value: Any, info: ValidationInfo) -> Any:
+        from taxtune.tuning.objective import check_objective, read_floor
 
+        what, check = ("an objective", check_objective) if info.field_name == "kind" else ("a floor of hR", read_floor)
         try:
-            read_floor(value)
+            check(value)
         except TaxtuneError as error:
-            raise ValueError(f"is not a floor of hR. {error.remedy}") from None
-        return value
-
-    @field_validator("kind")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        from taxtune.tuning.objective import check_objective
-
-        try:
-            check_objective(value)
-        except TaxtuneError as error:
-            raise ValueError(f"is not an objective. {error.remedy}") from None
+            raise ValueError(f"is not {what}. {error.remedy}") from None
         return value
 
 

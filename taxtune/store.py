@@ -77,8 +77,6 @@ class Store(ABC, Generic[Item, Value]):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._read(f"SELECT 1 FROM {self.table} LIMIT 1")
 
-    # -- what a subclass says ------------------------------------------------------------------------------------------
-
     @abstractmethod
     def keys(self, identity: Identity, items: Sequence[Item]) -> list[Any]:
         """Returns the key of each item."""
@@ -94,8 +92,6 @@ class Store(ABC, Generic[Item, Value]):
         Raises:
             ValueError: If they hold none, since the file is damaged.
         """
-
-    # -- what everyone does --------------------------------------------------------------------------------------------
 
     def get(self, identity: Identity, items: Sequence[Item]) -> list[Value | None]:
         """Returns the value of each item, or None where there is none.
@@ -152,8 +148,6 @@ class Store(ABC, Generic[Item, Value]):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # -- the file ------------------------------------------------------------------------------------------------------
-
     def _read(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Returns the rows of a query; looking makes no file."""
         if self._db is None and not self.path.exists():
@@ -198,15 +192,13 @@ class Store(ABC, Generic[Item, Value]):
         try:
             yield
         except (sqlite3.Error, OSError, TypeError, ValueError) as error:
-            is_damaged = not isinstance(error, sqlite3.Error | OSError) or any(
-                words in str(error).lower() for words in _DAMAGED
-            )
+            known = any(words in str(error).lower() for words in _DAMAGED)
+            is_damaged = known or not isinstance(error, sqlite3.Error | OSError)
             if self.precious:
-                remedy = "Wait for other processes, free some space, or choose a file that you can write to."
+                what, remedy = "cannot be used", "Free some space, or choose a file that you can write to."
                 if is_damaged:
-                    remedy = f"Move the file away; its {self.table} will then be regenerated."
-                message = f"The store of {self.table} {'is damaged' if is_damaged else 'cannot be used'}: {error}."
-                raise DataError(message, file=self.path, remedy=remedy) from error
+                    what, remedy = "is damaged", f"Move the file away; its {self.table} will then be regenerated."
+                raise DataError(f"The store of {self.table} {what}: {error}.", file=self.path, remedy=remedy) from error
             if is_damaged:
                 with contextlib.suppress(OSError):
                     os.replace(self.path, self.path.with_name(f"{self.path.name}.damaged"))

@@ -24,6 +24,7 @@ from taxtune.errors import DataError, MissingExtraError, TaxonomyError, TaxtuneE
 
 #: Most bytes that are unpacked of any file; the user has to unpack what is larger.
 MOST_UNPACKED = 2**28
+_TOO_LARGE = f"unpacks to more than {MOST_UNPACKED / 2**20:,.0f} MiB"
 _PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _FORMATS = {"tsv": "csv", "ndjson": "jsonl", "json": "jsonl"}
 
@@ -78,13 +79,8 @@ def read_bytes(path: Path, *, error: type[TaxtuneError] = DataError, what: str) 
         remedy = "The compressed data are damaged or incomplete." if unpack else None
         raise error(f"The {what} file cannot be read: {problem}.", file=path, remedy=remedy) from None
     if len(data) > MOST_UNPACKED:
-        raise _too_large(path, what, error)
+        raise error(f"The {what} file {_TOO_LARGE}.", file=path, remedy="Unpack it, or save it as CSV.")
     return data
-
-
-def _too_large(path: str | Path, what: str, error: type[TaxtuneError] = DataError) -> TaxtuneError:
-    size = f"{MOST_UNPACKED / 2**20:,.0f} MiB"
-    return error(f"The {what} file unpacks to more than {size}.", file=path, remedy="Unpack it, or save it as CSV.")
 
 
 def read_text(path: Path, *, error: type[TaxtuneError] = TaxonomyError, what: str = "taxonomy") -> str:
@@ -313,7 +309,7 @@ def _binary_records(data: bytes, file: str, format: str) -> list[tuple[int, dict
 
         with zipfile.ZipFile(io.BytesIO(data)) as parts:
             if sum(part.file_size for part in parts.infolist()) > MOST_UNPACKED:
-                raise _too_large(file, "XLSX")
+                raise DataError(f"The XLSX file {_TOO_LARGE}.", file=file, remedy="Save it as CSV.")
         # An error such as #N/A is no value.
         sheet = pd.read_excel(io.BytesIO(data), header=None, dtype=str, na_filter=False).fillna("")
     except TaxtuneError:

@@ -11,6 +11,7 @@ import math
 import os
 import re
 import warnings
+import zipfile
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -31,28 +32,21 @@ INSTALL = (
 )
 _SYSTEM = Path("/usr/share/wordnet")
 # What nltk opens of the folder; the counts of senses and the index of senses are not asked for.
-_FILES = tuple(f"{kind}.{pos}" for pos in ("noun", "verb", "adj", "adv") for kind in ("index", "data"))
-_EXCEPTIONS = tuple(f"{pos}.exc" for pos in ("noun", "verb", "adj", "adv"))
-# The lexicographers' files in the order of their numbers, by part of speech: lexnames(5WN). nltk reads them from a file
-# of that name, which Debian leaves out.
+_FILES = [name for pos in ("noun", "verb", "adj", "adv") for name in (f"index.{pos}", f"data.{pos}", f"{pos}.exc")]
+# The lexicographers' files in the order of their numbers: lexnames(5WN). nltk reads them from a file of that name,
+# which Debian leaves out.
 _LEXNAMES = (
-    ("adj", "all pert"),
-    ("adv", "all"),
-    (
-        "noun",
-        "Tops act animal artifact attribute body cognition communication event feeling food group location motive "
-        "object person phenomenon plant possession process quantity relation shape state substance time",
-    ),
-    (
-        "verb",
-        "body change cognition communication competition consumption contact creation emotion motion perception "
-        "possession social stative weather",
-    ),
-    ("adj", "ppl"),
+    "adj.all adj.pert adv.all noun.Tops noun.act noun.animal noun.artifact noun.attribute noun.body noun.cognition "
+    "noun.communication noun.event noun.feeling noun.food noun.group noun.location noun.motive noun.object noun.person "
+    "noun.phenomenon noun.plant noun.possession noun.process noun.quantity noun.relation noun.shape noun.state "
+    "noun.substance noun.time verb.body verb.change verb.cognition verb.communication verb.competition "
+    "verb.consumption verb.contact verb.creation verb.emotion verb.motion verb.perception verb.possession verb.social "
+    "verb.stative verb.weather adj.ppl"
 )
 # A hypernym or what this is an instance of, in a line of data.noun.
 _UPWARD = re.compile(r" @i? (\d{8}) n ")
 _CATEGORIES = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
+_INDEXES = {"n": "index.noun", "v": "index.verb", "a": "index.adj", "r": "index.adv"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +63,15 @@ class WordNet:
     """The senses of words and the relations between them; every question is answered from memory the second time.
 
     Args:
-        place: The folder of the database files, or a pointer of nltk's into one of its archives.
+        folder: The folder of the database files, which may be in an archive.
     """
 
-    def __init__(self, place: Any) -> None:
+    def __init__(self, folder: Path | zipfile.Path) -> None:
         #: Where it was found.
-        self.place = str(place)
-        self._place = place
+        self.place = str(folder)
+        self._folder = folder
         # By synset name; nltk keeps the synsets themselves.
         self._known: dict[str, Synset] = {}
-        self._looked_up: dict[tuple[str, str], tuple[Synset, ...]] = {}
-        self._above: dict[str, tuple[Synset, ...]] = {}
-        self._ancestors: dict[str, frozenset[Synset]] = {}
-
-    def __repr__(self) -> str:
-        return f"WordNet({self.place!r})"
 
     @cached_property
     def reader(self) -> Any:
@@ -95,16 +83,14 @@ class WordNet:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # other languages than English are not asked for
-                return _reader(self._place)
+                return _reader(self._folder)
         except Exception as problem:  # a damaged file shows in whatever way nltk stumbles over it
             raise _damaged(self.place, f"{type(problem).__name__}: {problem}") from problem
 
     @cached_property
     def version(self) -> str:
         """The version that the files state, such as "3.0"; "unknown" if they state none."""
-        if not isinstance(self._place, Path):
-            return str(self.reader.get_version() or "unknown")
-        with (self._place / "data.noun").open("rb") as file:  # the licence at its head; nltk would load all
+        with (self._folder / "data.noun").open("rb") as file:  # the licence at its head; nltk would load all
             stated = re.search(rb"WordNet (\d+(?:\.\d+)?) Copyright", file.read(4096))
         return stated[1].decode() if stated else "unknown"
 
@@ -115,6 +101,7 @@ class WordNet:
 
     # -- words and senses ----------------------------------------------------------------------------------------------
 
+    @cache  # noqa: B019 - there is one WordNet for the whole process
     def synsets(self, word: str, pos: str = "n") -> tuple[Synset, ...]:
         """The senses of a word or phrase, the most frequent first; none if it has none.
 
@@ -122,11 +109,8 @@ class WordNet:
             word: In any case; spaces or underscores; inflected or not ("school buses" is found under "school bus").
             pos: The part of speech: n, v, a or r.
         """
-        key = (word.strip().lower().replace(" ", "_"), pos)
-        if key not in self._looked_up:
-            found = self.reader.synsets(key[0], pos) if key[0] else ()
-            self._looked_up[key] = tuple(dict.fromkeys(self._wrapped(synset) for synset in found))
-        return self._looked_up[key]
+        lemma = word.strip().lower().replace(" ", "_")
+        return tuple(dict.fromkeys(map(self._wrapped, self.reader.synsets(lemma, pos) if lemma else ())))
 
     def synset(self, name: str) -> Synset | None:
         """The synset that is called `name` ("dog.n.01"), or None."""
@@ -148,16 +132,8 @@ class WordNet:
 
     @cached_property
     def _lemmas(self) -> dict[str, frozenset[bytes]]:
-        names = {"n": "index.noun", "v": "index.verb", "a": "index.adj", "r": "index.adv"}
-        lemmas = {}
-        for pos, name in names.items():
-            try:
-                folder = isinstance(self._place, Path)
-                content = (self._place / name).read_bytes() if folder else self._place.join(name).open().read()
-            except OSError as problem:
-                raise _damaged(self.place, f"{type(problem).__name__}: {problem}") from problem
-            lemmas[pos] = frozenset(line.partition(b" ")[0] for line in content.splitlines())
-        return lemmas
+        lines = {pos: (self._folder / name).read_bytes().splitlines() for pos, name in _INDEXES.items()}
+        return {pos: frozenset(line.partition(b" ")[0] for line in some) for pos, some in lines.items()}
 
     def pertainyms(self, word: str) -> tuple[Synset, ...]:
         """The senses of the nouns that an adjective pertains to: of "volcano" for "volcanic"."""
@@ -174,13 +150,12 @@ class WordNet:
 
     # -- relations -----------------------------------------------------------------------------------------------------
 
+    @cache  # noqa: B019
     def hypernyms(self, synset: Synset) -> tuple[Synset, ...]:
         """What a sense is directly a kind or an instance of, in WordNet's order."""
-        if synset.name not in self._above:
-            found = self.reader.synset(synset.name)
-            above = [*_in_order(found, "hypernyms"), *_in_order(found, "instance_hypernyms")]
-            self._above[synset.name] = tuple(dict.fromkeys(map(self._wrapped, above)))
-        return self._above[synset.name]
+        found = self.reader.synset(synset.name)
+        above = [*_in_order(found, "hypernyms"), *_in_order(found, "instance_hypernyms")]
+        return tuple(dict.fromkeys(map(self._wrapped, above)))
 
     def related(self, synset: Synset) -> tuple[Synset, ...]:
         """The nouns that a sense's words are derived from or with, by a verb too: "surfing" for "surfer"."""
@@ -194,17 +169,10 @@ class WordNet:
         """The groups that a sense is a member of, as a genus is of its family."""
         return tuple(map(self._wrapped, _in_order(self.reader.synset(synset.name), "member_holonyms")))
 
+    @cache  # noqa: B019
     def ancestors(self, synset: Synset) -> frozenset[Synset]:
         """All that a sense is a kind of, on any path, itself included."""
-        if synset.name not in self._ancestors:
-            found = {synset}
-            queue = [synset]
-            while queue:
-                new = set(self.hypernyms(queue.pop())) - found
-                found |= new
-                queue.extend(new)
-            self._ancestors[synset.name] = frozenset(found)
-        return self._ancestors[synset.name]
+        return frozenset({synset}).union(*map(self.ancestors, self.hypernyms(synset)))
 
     def information(self, synset: Synset) -> float:
         """How much it says that something is of this kind, from 0 (the root) to 1 (nothing is below it).
@@ -257,29 +225,21 @@ def find_wordnet() -> WordNet | None:
             )
         return _at(folder)
     # Debian's folder first: to look into nltk's means to import nltk, which takes longer than to place an answer.
-    return _at(_SYSTEM) if _SYSTEM.is_dir() else _nltks()
-
-
-def _nltks() -> WordNet | None:
+    if _SYSTEM.is_dir():
+        return _at(_SYSTEM)
     import nltk
 
-    for name in ("corpora/wordnet", "corpora/wordnet.zip/wordnet/"):
-        try:
-            return _at(nltk.data.find(name))
-        except LookupError:
-            continue
-    return None
+    near = (Path(folder) / "corpora" / name for folder in nltk.data.path for name in ("wordnet", "wordnet.zip"))
+    found = next(filter(Path.exists, near), None)
+    return None if found is None else _at(found)
 
 
 @cache
-def _at(place: Any) -> WordNet:
-    folder = place if isinstance(place, Path) else Path(place.path) if hasattr(place, "path") else None
-    if folder is not None:
-        missing = [name for name in (*_FILES, *_EXCEPTIONS) if not (folder / name).is_file()]
-        if missing:
-            raise _damaged(str(folder), f"there is no {', '.join(missing)}")
-        place = folder
-    return WordNet(place)
+def _at(path: Path) -> WordNet:
+    folder = zipfile.Path(path, "wordnet/") if path.suffix == ".zip" else path
+    if missing := [name for name in _FILES if not (folder / name).is_file()]:
+        raise _damaged(str(path), f"there is no {', '.join(missing)}")
+    return WordNet(folder)
 
 
 def _damaged(place: str, what: str) -> DataError:
@@ -295,35 +255,28 @@ def _in_order(synset: Any, relation: str) -> list[Any]:
     return sorted(getattr(synset, relation)(), key=lambda other: (other.pos(), other.offset()))
 
 
-def _reader(place: Any) -> Any:
+def _reader(folder: Path | zipfile.Path) -> Any:
     from nltk.corpus.reader.wordnet import WordNetCorpusReader
     from nltk.data import PathPointer
 
     class _Folder(PathPointer):  # type: ignore[misc]
-        """A folder that nltk may read though it is not one of its data folders, where alone it opens files itself."""
+        """Stands for the folder: nltk itself opens only what lies in one of its own data folders."""
 
-        def __init__(self, path: Path) -> None:
-            self.path = path
-
-        def open(self, encoding: str | None = None) -> Any:
-            # nltk seeks by byte offsets, so that a character must be a byte and a line end stay what it is.
-            return self.path.open(encoding="latin-1", newline="\n")
-
-        def file_size(self) -> int:
-            return self.path.stat().st_size
-
-        def join(self, fileid: str) -> _Folder:
-            return _Folder(self.path / fileid)
+        open = file_size = join = None
 
     class _Reader(WordNetCorpusReader):  # type: ignore[misc]
         def open(self, file: str) -> Any:
             if file == "lexnames":
-                names = [(category, f"{category}.{name}") for category, text in _LEXNAMES for name in text.split()]
-                lines = [f"{i:02d}\t{name}\t{_CATEGORIES[category]}\n" for i, (category, name) in enumerate(names)]
+                names = enumerate(_LEXNAMES.split())
+                lines = (f"{number:02d}\t{name}\t{_CATEGORIES[name.partition('.')[0]]}\n" for number, name in names)
                 return io.StringIO("".join(lines))
-            return self._root.join(file).open() if isinstance(self._root, _Folder) else super().open(file)
+            # nltk seeks by byte offsets, so that a character must be a byte and a line end stay what it is.
+            path = folder / file
+            if isinstance(path, Path):
+                return path.open(encoding="latin-1", newline="\n")
+            return io.TextIOWrapper(io.BytesIO(path.read_bytes()), encoding="latin-1", newline="\n")
 
         def map_wn(self, version: str = "wordnet") -> None:
             """Leaves out the mapping to other versions, which only other languages need and which wants more files."""
 
-    return _Reader(_Folder(place) if isinstance(place, Path) else place, None)
+    return _Reader(_Folder(), None)

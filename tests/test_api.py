@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +13,8 @@ import pytest
 from PIL import Image
 
 import taxtune
-from taxtune.api import EvaluateArguments, TuneArguments, make_experiments
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
-from taxtune.recipe import Recipe
-from taxtune.settings import EFFORTS, ObjectiveSettings, PromptSettings
+from taxtune.tuning.loop import Tuner
 from taxtune.tuning.records import IterationRecord
 from tests.tuning.toy import COLOURS, PARENT, make_files
 
@@ -145,26 +142,10 @@ def test_defaults_need_a_folder_a_tree_and_a_function(
     assert kept.prompt == longer.best.prompt
 
 
-def test_defaults_stand_in_the_signature_and_are_those_of_recipes() -> None:
-    given = inspect.signature(taxtune.tune).parameters
-    assert len(given) <= 16
-    recipe = taxtune.load_recipe("fieldguide").changed({"objective.kind": ObjectiveSettings().kind})
-    assert given["objective"].default == recipe.objective.kind
-    assert given["goal"].default == ObjectiveSettings().hp_target
-    assert given["baseline"].default == PromptSettings().baseline
-    assert given["proposer"].default == Recipe.model_fields["proposer"].default.kind
-    assert EFFORTS[given["effort"].default] == (20, 1600)
-    for function, named in ((taxtune.compare, TuneArguments), (taxtune.evaluate, EvaluateArguments)):
-        own = [name for name in inspect.signature(function).parameters if name != "what"]
-        assert len(own) + len(named.__annotations__) <= 16 + (function is taxtune.compare)
-        assert set(named.__annotations__) <= set(given)
-
-
 def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:
     for settings, words in (
         ({"data.tunning": 8}, r"data\.tunning: unknown key; did you mean 'tuning'"),
         ({"data.tuning": 0}, r"data\.tuning: .*equal to 1 \(got 0\)"),
-        ({"objective.kind": "hp"}, "Give the argument objective="),
     ):
         with pytest.raises(TaxtuneError, match=words):
             taxtune.tune(TREE, photos, answer, settings=settings, out=tmp_path / "run")
@@ -173,25 +154,27 @@ def test_settings_are_checked(photos: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_recipe_holds_where_the_call_says_nothing(photos: Path, tmp_path: Path) -> None:
-    recipe = make_files(tmp_path / "in")
-    (made,) = make_experiments(recipe=recipe, vlm=answer, out=tmp_path / "run")
-    assert (made.objective.name, made.iterations, made.recipe.prompt.baseline) == ("hp", 5, "What is this?")
-    assert made.budget.vlm_calls is None
-    (other,) = make_experiments(
-        ["hr_at_hp"], recipe=recipe, vlm=answer, goal=0.9, effort="heavy", baseline="Which?", out=tmp_path / "run"
-    )
+def test_a_recipe_holds_where_the_call_says_nothing(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(Tuner, "run", lambda self: made.append(self.experiment))
+    recipe, out = make_files(tmp_path / "in"), tmp_path / "run"
+    taxtune.tune(recipe=recipe, vlm=answer, out=out)
+    given: dict[str, Any] = {"goal": 0.9, "effort": "heavy", "baseline": "Which?"}
+    taxtune.tune(recipe=recipe, vlm=answer, objective="hr_at_hp", **given, out=out)
+    asked = {"vlm.temperature": 0.5, "seed": 4}
+    taxtune.tune(TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=out)
+    taxtune.tune(TREE, photos, answer, settings={"policy": taxtune.Vote(4, 0.5)}, out=out)
+    plain, other, named, voted = made
+    assert (plain.objective.name, plain.iterations, plain.recipe.prompt.baseline) == ("hp", 5, "What is this?")
+    assert plain.budget.vlm_calls is None
     assert other.objective.constraints == (taxtune.Constraint("hp", 0.9, 0.9),)
     assert (other.iterations, other.budget.vlm_calls, other.recipe.prompt.baseline) == (5, 3200, "Which?")
-    asked = {"vlm.temperature": 0.5, "seed": 4}
-    (named,) = make_experiments(
-        (), TREE, photos, "openai/gpt-4o", proposer="openai/gpt-4o-mini", settings=asked, out=tmp_path
-    )
     known = {"kind": "api", "model": "openai/gpt-4o", "temperature": 0.5, "seed": 4}
     assert known.items() <= named.vlm.identity.items()
     assert named.proposer.identity()["model"] == "openai/gpt-4o-mini"
     assert (named.iterations, named.budget.vlm_calls, named.prompt.domain) == (20, 1600, "colour")
-    (voted,) = make_experiments((), TREE, photos, answer, settings={"policy": taxtune.Vote(4, 0.5)}, out=tmp_path)
     assert voted.budget.vlm_calls == 4 * 1600, "a vote counts once"
 
 
@@ -227,7 +210,6 @@ def test_async_functions_work_where_a_loop_is_running(photos: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("objective", "expected"),
     [
-        ("hf", lambda scores: scores.hf),
         ("exact-match", lambda scores: scores.measures["exact-match"]),
         ("polite", lambda scores: scores.measures["polite"]),
         (lambda scores: scores.hr - scores.hp, lambda scores: scores.hr - scores.hp),
@@ -392,11 +374,3 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
     assert len(scored.answers("template")) == 12
     with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: .*equal to 1 \(got 0\)"):
         taxtune.tune(**{**given, "settings": {"data.tuning": 0}}, out=tmp_path / "none")
-
-
-def test_a_result_prints_in_a_line(photos: Path, tmp_path: Path) -> None:
-    result = tuned(photos, tmp_path / "run", settings={"iterations": 1}, baseline="What <b>is</b> this?")
-    text = repr(result)
-    assert text.startswith("TuneResult('run', held-out hP: baseline 0.")
-    assert len(text) < 300
-    assert "SampleResult" not in repr((result.best, result.heldout))

@@ -79,9 +79,3 @@ def test_every_refusal_names_file_and_remedy(
             attempt()
         assert str(tmp_path) in str(caught.value)
         assert "--out" in str(caught.value)
-
-
-def test_json_refuses_what_json_has_not(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        atomic.write_json(tmp_path / "a.json", {"hp": float("nan")})
-    assert files(tmp_path) == []

@@ -48,23 +48,6 @@ def test_batches_shrink_until_they_fit() -> None:
     assert batches(4).map(range(10), device.__class__(9, device.error)) == [i * i for i in range(10)]
 
 
-def test_a_batch_that_ran_out_of_memory_grows_again_to_what_was_asked() -> None:
-    device, batch = Device(3, MemoryError()), batches(8)
-    batch.map(range(6), device)
-    assert batch.size == 3
-    device.room = 99  # what held the memory is gone
-    device.batches.clear()
-    assert batch.map(range(200), device) == [i * i for i in range(200)]
-    assert device.batches[:34] == [3] * 14 + [6] * 16 + [8] * 4
-    assert batch.size == 8
-
-
-def test_a_batch_that_cannot_grow_costs_one_in_so_many() -> None:
-    device, batch = Device(2, MemoryError()), batches(4)
-    assert batch.map(range(100), device) == [i * i for i in range(100)]
-    assert device.batches.count(4) == 1 + 100 // (2 * 16)
-
-
 def test_an_automatic_batch_grows_until_the_card_is_full() -> None:
     device, batch = Device(40, torch.cuda.OutOfMemoryError("CUDA out of memory.")), batches("auto", device="cuda")
     assert batch.map(range(200), device) == [i * i for i in range(200)]

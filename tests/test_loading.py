@@ -5,7 +5,7 @@ import re
 import pytest
 
 from taxtune.errors import ModelError
-from taxtune.loading import explain_load_error, quiet_progress
+from taxtune.loading import explain_load_error
 
 
 def _named(name: str, message: str = "") -> Exception:
@@ -38,17 +38,3 @@ def test_load_errors_say_what_to_do(cause: Exception, message: str) -> None:
         explained = explain_load_error("org/model", error, "configuration")
     assert type(explained) is ModelError
     assert re.search(message, str(explained)), str(explained)
-
-
-@pytest.mark.parametrize("shown", [True, False])
-def test_bars_are_as_they_were_afterwards(shown: bool) -> None:
-    from transformers.utils import logging
-
-    before = logging.is_progress_bar_enabled()
-    try:
-        (logging.enable_progress_bar if shown else logging.disable_progress_bar)()
-        with quiet_progress():
-            assert not logging.is_progress_bar_enabled()
-        assert logging.is_progress_bar_enabled() is shown
-    finally:
-        (logging.enable_progress_bar if before else logging.disable_progress_bar)()

@@ -9,7 +9,7 @@ import pytest
 import taxtune
 from taxtune.errors import TaxtuneError
 from taxtune.plugins import plugin_names
-from taxtune.tuning.proposers import Proposal, make_proposer
+from taxtune.tuning.proposers import make_proposer
 from tests.test_api import photos, tuned
 
 __all__ = ["photos"]
@@ -22,9 +22,6 @@ class Careful(taxtune.Proposer):
         self.word = word
     def propose(self, history, goal, *, iteration, seed, check):
         return taxtune.Proposal(f"Be {self.word}, try {iteration}.")
-
-def advice(words=("quick",)):
-    return lambda history: f"Be {words[len(history) - 1]}."
 
 def broken():
     raise OSError("no licence")
@@ -42,7 +39,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info.mkdir(parents=True)
     (site / "birdtuning.py").write_text(MODULE)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: birdtuning\nVersion: 1.0\n")
-    functions = (f"{name} = birdtuning:{name}" for name in ("advice", "broken", "gone", "number"))
+    functions = (f"{name} = birdtuning:{name}" for name in ("broken", "gone", "number"))
     proposers = ["careful = birdtuning:Careful", *functions]
     (info / "entry_points.txt").write_text("\n".join(["[taxtune.proposers]", *proposers]) + "\n")
     monkeypatch.syspath_prepend(str(site))
@@ -50,19 +47,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("package")
 def test_a_run_uses_a_packages_proposer_by_its_name(photos: Path, tmp_path: Path) -> None:
-    assert plugin_names("taxtune.proposers") == ["advice", "broken", "careful", "gone", "number"]
+    assert plugin_names("taxtune.proposers") == ["broken", "careful", "gone", "number"]
     result = tuned(photos, tmp_path / "run", proposer="careful")
     assert [record.template for record in result.iterations[1:]] == ["Be careful, try 1.", "Be careful, try 2."]
     assert result.provenance.facts["Proposer"] == {"kind": "Careful"}
     assert taxtune.load_run(tmp_path / "run") == result
-
-
-@pytest.mark.usefixtures("package")
-def test_what_a_package_offers_is_made_of_the_settings() -> None:
-    proposal = make_proposer("careful", word="bold").propose([], None, iteration=4, seed=0, check=lambda text: None)
-    assert proposal == Proposal("Be bold, try 4.")
-    advice = make_proposer("advice", words=["slow"])
-    assert advice.propose([None], None, iteration=1, seed=0, check=lambda text: None) == Proposal("Be slow.")
 
 
 @pytest.mark.usefixtures("package")

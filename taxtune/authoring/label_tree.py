@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import chain, count
+from typing import NamedTuple
 
-from taxtune.authoring.labels import Label
-from taxtune.authoring.senses import WNID, Choice, choose_synsets, read_choices
+from taxtune.authoring.senses import WNID, Choice, Label, choose_synsets
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import INSTALL, Synset, WordNet, find_wordnet
@@ -44,38 +44,27 @@ class _Node:
         self.children = [one for child in self.children for one in (child.children if expand.get(child) else [child])]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelTree:
+class LabelTree(NamedTuple):
     """A tree made for labels.
 
     Attributes:
         taxonomy: The tree; every label resolves on it.
         nodes: The node of each label, by its name.
-        notes: Notes for the user.
     """
 
     taxonomy: Taxonomy
     nodes: dict[str, int]
-    notes: tuple[str, ...] = ()
 
 
-def tree_by_wordnet(
-    labels: Sequence[Label],
-    given: Path | None = None,
-    *,
-    root_label: str | None = None,
-    max_depth: int | None = MAX_DEPTH,
-) -> tuple[list[Choice], LabelTree]:
+def tree_by_wordnet(labels: Sequence[Label], *, max_depth: int | None = MAX_DEPTH) -> tuple[list[Choice], LabelTree]:
     """The synset of each label, and the tree of their hypernyms.
 
     Args:
         labels: The labels.
-        given: A file of synsets that the user edited.
-        root_label: See `tree_from_synsets`, as for the others.
-        max_depth: Largest number of edges from the root to a label.
+        max_depth: See `tree_from_synsets`.
 
     Raises:
-        DataError: If WordNet is not installed, the file of synsets cannot be read, or a label does not resolve.
+        DataError: If WordNet is not installed, or a label does not resolve.
         TaxonomyError: If there are no labels.
     """
     wordnet = find_wordnet()
@@ -84,25 +73,18 @@ def tree_by_wordnet(
             "A tree for labels is made from WordNet, which is not installed.",
             remedy=f"{INSTALL} Or write the tree: a CSV with the column path and rows such as food/dessert/cake.",
         )
-    choices = choose_synsets(wordnet, labels, read_choices(given, wordnet, labels) if given else None)
-    tree = tree_from_synsets(wordnet, choices, root_label=root_label, max_depth=max_depth)
+    choices = choose_synsets(wordnet, labels)
+    tree = tree_from_synsets(wordnet, choices, max_depth=max_depth)
     for label in labels:
         for written in (label.name, *label.aliases):
             if tree.taxonomy.resolve(written) != tree.nodes[label.name]:
-                raise DataError(
-                    "Another node of the tree has the same label.", value=written, remedy="Rename it in the data."
-                )
+                message = "Another node of the tree has the same label."
+                raise DataError(message, value=written, remedy="Rename it in the data.")
     return choices, tree
 
 
-def tree_from_synsets(
-    wordnet: WordNet,
-    choices: Sequence[Choice],
-    *,
-    root_label: str | None = None,
-    max_depth: int | None = None,
-) -> LabelTree:
-    """The tree of the hypernyms of labels' synsets.
+def tree_from_synsets(wordnet: WordNet, choices: Sequence[Choice], *, max_depth: int | None = None) -> LabelTree:
+    """The tree of the hypernyms of labels' synsets; its root is the lowest synset above all labels.
 
     Of several hypernyms of a synset the one stays that has the most labels below it, weighted by its information
     content. A label that is itself above others is an inner node. Of labels with one synset the first is its node and
@@ -111,7 +93,6 @@ def tree_from_synsets(
     Args:
         wordnet: WordNet.
         choices: The labels with their synsets.
-        root_label: Label of the root; by default that of the lowest synset above all labels.
         max_depth: Largest number of edges from the root to a label; groups that tell least are removed. None: no limit.
 
     Raises:
@@ -136,7 +117,7 @@ def tree_from_synsets(
         parents[node] = parent
         parent.children.append(node)
 
-    notes, siblings, unplaced = [], [], []
+    siblings, unplaced = [], []
     for choice in choices:
         if choice.synset is None:
             unplaced.append(_Node(choice.label.name, (), choice.label))
@@ -146,7 +127,6 @@ def tree_from_synsets(
             attach(_Node(choice.label.name, (), choice.label), node)
         elif node.label is not None:
             siblings.append((_Node(choice.label.name, (), choice.label), node))
-            notes.append(f"{choice.label.name!r} and {node.label.name!r} are both {choice.synset.name}: siblings.")
         else:
             node.label = choice.label
             if not WNID.fullmatch(choice.label.name):
@@ -159,13 +139,11 @@ def tree_from_synsets(
         root = root.children[0]
     _remove_full_groups(root)
     root.children += unplaced
-    if root_label is not None:
-        root.name, root.others = root_label, ()
     for node in reversed(list(root.all())):
         node.replace_children({c: c.label is None and len(c.children) < 2 for c in node.children})
-    if max_depth is not None and (deepest := _limit_depth(root, max_depth)) > max_depth:
-        notes.append(f"Labels below labels are {deepest} levels deep, more than --max-depth {max_depth}.")
-    return _as_taxonomy(root, notes)
+    if max_depth is not None:
+        _limit_depth(root, max_depth)
+    return _as_taxonomy(root)
 
 
 def _labels_below(root: _Node) -> dict[_Node, int]:
@@ -190,8 +168,8 @@ def _remove_full_groups(root: _Node) -> None:
         root.replace_children({child: holds_most(child, root) for child in root.children})
 
 
-def _limit_depth(root: _Node, most: int) -> int:
-    """Removes groups above labels that are too deep, those that tell least first; returns the depth.
+def _limit_depth(root: _Node, most: int) -> None:
+    """Removes groups above labels that are too deep, those that tell least first.
 
     A group tells log(n_parent / n) about each of its n labels, times the square of its information content.
     """
@@ -206,7 +184,7 @@ def _limit_depth(root: _Node, most: int) -> int:
                 while (node := parents[node]) is not root:
                     groups |= {node} if node.label is None else set()
         if not groups:
-            return max(depth.values())
+            return
         tells = {
             node: labels[node] * math.log(labels[parents[node]] / labels[node]) * node.information**2 for node in groups
         }
@@ -214,7 +192,7 @@ def _limit_depth(root: _Node, most: int) -> int:
         parents[least].replace_children({least: True})
 
 
-def _as_taxonomy(root: _Node, notes: list[str]) -> LabelTree:
+def _as_taxonomy(root: _Node) -> LabelTree:
     order: list[tuple[_Node, int]] = []
     stack = [(root, -1)]
     while stack:
@@ -229,13 +207,9 @@ def _as_taxonomy(root: _Node, notes: list[str]) -> LabelTree:
         name = node.name
         if node.label is None or name != node.label.name:
             above = [f"{node.name} ({names[parent]})"] if parent >= 0 else []
-            choices = [
-                node.name,
-                *node.others,
-                *above,
-                *(f"{node.name} ({number})" for number in range(2, len(order) + 2)),
-            ]
-            name = next(choice for choice in choices if choice.casefold() not in taken)
+            numbered = (f"{node.name} ({number})" for number in count(2))
+            free = chain([node.name, *node.others, *above], numbered)
+            name = next(choice for choice in free if choice.casefold() not in taken)
             taken.add(name.casefold())
         names.append(name)
     # A label's own spellings are aliases; a synset's other lemmas are, where no other node has them.
@@ -250,4 +224,4 @@ def _as_taxonomy(root: _Node, notes: list[str]) -> LabelTree:
         aliases.append([one for one in dict.fromkeys((*own, *more)) if one.casefold() != name.casefold()])
     taxonomy = Taxonomy(names, [parent for _, parent in order], aliases=aliases)
     nodes = {node.label.name: i for i, (node, _) in enumerate(order) if node.label is not None}
-    return LabelTree(taxonomy, nodes, tuple(notes))
+    return LabelTree(taxonomy, nodes)

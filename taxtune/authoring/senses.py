@@ -1,4 +1,4 @@
-"""Which sense of WordNet each of many labels is meant in, as a CSV file that can be edited.
+"""A flat list of labels, and the sense of WordNet in which each is meant.
 
 "Crane" is a bird among birds and a machine among machines: of the senses of a label, the most frequent one is taken
 unless another lies below a telling kind that more of the other labels share.
@@ -6,23 +6,25 @@ unless another lies below a telling kind that more of the other labels share.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from taxtune.authoring.labels import Label
+from taxtune.data.sources import label_references
 from taxtune.errors import DataError
-from taxtune.tables import csv_text, read_rows
+from taxtune.tables import clean, csv_text, header_of, read_rows, read_text, text_lines
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
-__all__ = ["WNID", "Choice", "choice_lines", "choices_csv", "choose_synsets", "read_choices", "senses_on_tree"]
+__all__ = ["WNID", "Choice", "Label", "as_labels", "choices_csv", "choose_synsets", "read_labels", "senses_on_tree"]
 
-_COLUMNS = ("label", "synset", "relation", "words", "gloss", "alternatives")
 #: A label that is WordNet's number of a noun, as ImageNet's folders are called.
 WNID = re.compile(r"n(\d{8})")
+# What data sets put in front of their labels: "012.Black_footed_Albatross".
+_NUMBER = re.compile(r"\d+\.\s*(?=\D)")
 _AFTER_HEAD = frozenset({"of", "with", "in", "on", "for", "from", "at", "to", "without", "de", "al", "la"})
 # The prior of a sense falls by the first factor with each sense of the word that is more frequent, and by the second
 # where the word is not the first lemma of the synset: "jellyfish" is the second name of the Portuguese man-of-war.
@@ -36,8 +38,74 @@ _POWER = 3
 _SHOWN = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Label(NamedTuple):
+    """A label.
+
+    Attributes:
+        name: As people read it: spaces for underscores, no number in front.
+        written: As the data have it, each way once.
+        aliases: What of this the tree has to know as another name. A folder's name does not need it where only
+            underscores or a number in front tell it from the label: whoever reads the images passes over these.
+    """
+
+    name: str
+    written: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+
+
+def read_labels(path: Path) -> list[Label]:
+    """Returns the labels of a file or folder, each once, in their order.
+
+    Labels that differ in upper and lower case, underscores or a leading number only are one.
+
+    Args:
+        path: A text file with one label per line; a CSV with a column label; or a folder, whose sub-folders are called
+            as the labels of the images in them.
+
+    Raises:
+        DataError: If there is no such file or folder, no column label, an empty label, or no label at all.
+    """
+    if path.is_dir():
+        with os.scandir(path) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+        if not names:
+            raise DataError(
+                "The folder has no sub-folders to use as labels.",
+                file=path,
+                remedy="Give a folder with one sub-folder for each label, or a file with one label per line.",
+            )
+        return as_labels(names, folders=True)
+    text = read_text(path, error=DataError, what="labels")
+    if path.suffix.lower() not in (".csv", ".tsv") and "label" not in header_of(text):
+        return as_labels(filter(str.strip, text_lines(text)))
+    remedy = "Rename the column with the labels to label, or give a text file with one label per line."
+    rows = read_rows(path, ("label",), what="labels", remedy=remedy)
+    for line, cells in rows:
+        if not cells["label"]:
+            raise DataError("The row has no label.", file=path, row=line, remedy="Fill it in, or remove the row.")
+    return as_labels(cells["label"] for _, cells in rows)
+
+
+def as_labels(written: Iterable[str], *, folders: bool = False) -> list[Label]:
+    """Returns labels as they are written as `Label`s, those that are read alike as one.
+
+    Args:
+        written: The labels.
+        folders: Whether they are names of folders of images.
+    """
+    labels: dict[str, Label] = {}
+    for text in map(clean, written):
+        number = _NUMBER.match(text)
+        name = clean(text[number.end() if number else 0 :].replace("_", " ")) or text
+        known = labels.get(name.casefold(), Label(name, ()))
+        spellings = tuple(dict.fromkeys((*known.written, text)))
+        aliases = [one for one in spellings if not (folders and known.name in label_references(one))]
+        aliases = [one for one in aliases if one.casefold() != known.name.casefold()]
+        labels[name.casefold()] = Label(known.name, spellings, tuple(aliases))
+    return list(labels.values())
+
+
+class Choice(NamedTuple):
     """The synset of a label.
 
     Attributes:
@@ -45,15 +113,13 @@ class Choice:
         synset: Its synset, or None.
         relation: "is" if the label is a name of the synset, "kind of" if only its head noun is, "" without a synset.
         words: The words of the label that were looked up.
-        given: Whether the synset was given by the user.
         alternatives: The other senses, the best first.
     """
 
     label: Label
-    synset: Synset | None
-    relation: str = "is"
+    synset: Synset | None = None
+    relation: str = ""
     words: str = ""
-    given: bool = False
     alternatives: tuple[Synset, ...] = ()
 
 
@@ -94,44 +160,28 @@ def agreement(wordnet: WordNet, senses: Sequence[Mapping[Synset, float]]) -> lis
     return [{synset: prior * score(synset) for synset, prior in some.items()} for some in senses]
 
 
-def choose_synsets(
-    wordnet: WordNet, labels: Sequence[Label], given: Mapping[str, tuple[Synset | None, str]] | None = None
-) -> list[Choice]:
+def choose_synsets(wordnet: WordNet, labels: Sequence[Label]) -> list[Choice]:
     """Chooses the synset of each label.
 
     A label that WordNet does not have is looked up by its head noun ("wedding cake": cake) or by other parts of it; a
     part that has no sense in common with the other labels is not believed, and the label has no synset.
-
-    Args:
-        wordnet: WordNet.
-        labels: The labels.
-        given: The synset and the relation that the user chose, by the label's name.
     """
-    given = given or {}
-    lookups = [_lookups(wordnet, label) if label.name not in given else {} for label in labels]
-    priors: list[Mapping[Synset, float]] = []
-    for label, found in zip(labels, lookups, strict=True):
-        chosen = given.get(label.name, (None, ""))[0]
-        priors.append({synset: prior for synset, (prior, _, _) in found.items()} if chosen is None else {chosen: 1.0})
-    scores = agreement(wordnet, priors)
+    lookups = [_lookups(wordnet, label) for label in labels]
+    scores = agreement(wordnet, [{synset: prior for synset, (prior, _, _) in some.items()} for some in lookups])
     whole = sorted(
         max(row.values())
-        for row, found in zip(scores, lookups, strict=True)
-        if any(r == "is" for *_, r in found.values())
+        for row, senses in zip(scores, lookups, strict=True)
+        if any(relation == "is" for *_, relation in senses.values())
     )
     least = _BELIEVED * whole[len(whole) // 2] if whole else 0.0
     choices = []
-    for label, found, row in zip(labels, lookups, scores, strict=True):
-        if label.name in given:
-            synset, relation = given[label.name]
-            choices.append(Choice(label, synset, relation, label.name if synset else "", given=True))
-            continue
-        ranked = sorted(found, key=lambda synset: -row[synset])
-        best = ranked[0] if ranked else None
-        if best is None or (found[best][2] == "kind of" and row[best] < least):
-            choices.append(Choice(label, None, "", alternatives=tuple(ranked)))
+    for label, senses, row in zip(labels, lookups, scores, strict=True):
+        ranked = sorted(senses, key=lambda synset: -row[synset])
+        _, words, relation = senses[ranked[0]] if ranked else (0.0, "", "")
+        if relation == "is" or (ranked and row[ranked[0]] >= least):
+            choices.append(Choice(label, ranked[0], relation, words, tuple(ranked[1:])))
         else:
-            choices.append(Choice(label, best, found[best][2], found[best][1], alternatives=tuple(ranked[1:])))
+            choices.append(Choice(label, alternatives=tuple(ranked)))
     return choices
 
 
@@ -186,62 +236,11 @@ def senses_on_tree(wordnet: WordNet, taxonomy: Taxonomy) -> dict[int, Synset]:
     return {node: synset for node, synset in chosen.items() if owners[synset] == 1}
 
 
-# -- the file ----------------------------------------------------------------------------------------------------------
-
-
 def choices_csv(choices: Sequence[Choice]) -> str:
-    """The choices as CSV, to be edited: another synset or relation, or no synset for a label below the root."""
+    """The choices as CSV, to be reviewed."""
     rows = []
-    for choice in choices:
-        others = " | ".join(f"{synset.name}: {synset.gloss}" for synset in choice.alternatives[:_SHOWN])
-        name, gloss = (choice.synset.name, choice.synset.gloss) if choice.synset else ("", "")
-        rows.append((choice.label.name, name, choice.relation, choice.words, gloss, others))
-    return csv_text(_COLUMNS, rows)
-
-
-def choice_lines(choices: Sequence[Choice]) -> list[str]:
-    """Returns lines that say how many labels have a synset and which have none."""
-    several = sum(row.relation == "is" and bool(row.alternatives) and not row.given for row in choices)
-    relations, without = Counter(row.relation for row in choices), [row.label.name for row in choices if not row.synset]
-    counts = (
-        f"synsets  {relations['is']:,} labels are in WordNet, {several:,} of them with several senses; "
-        f"{relations['kind of']:,} are by their head noun or another part; {len(without):,} are directly below the root"
-    )
-    return [counts, *([f"  below the root: {', '.join(without)}"] if without else [])]
-
-
-def read_choices(path: Path, wordnet: WordNet, labels: Sequence[Label]) -> dict[str, tuple[Synset | None, str]]:
-    """Reads edited choices: synset and relation by the label's name.
-
-    Args:
-        path: A CSV with the columns label and synset ("dog.n.01", or empty for none), and optionally relation.
-        wordnet: WordNet.
-        labels: The labels; for those that the file leaves out a synset is chosen.
-
-    Raises:
-        DataError: If a column is missing, a label is unknown or has two rows, or a synset does not exist.
-    """
-    known = {written.casefold(): label for label in labels for written in (*label.written, label.name)}
-    found: dict[str, tuple[Synset | None, str]] = {}
-    remedy = "Give the file that `taxtune taxonomy from-labels` wrote."
-    for line, cells in read_rows(path, ("label", "synset"), ("relation",), what="synsets", remedy=remedy):
-        written, name, relation = cells.values()
-        label = known.get(written.casefold())
-        if label is None:
-            raise DataError("This is not one of the labels.", file=path, row=line, value=written, remedy="Remove it.")
-        if label.name in found:
-            raise DataError("The label already has a row.", file=path, row=line, value=written, remedy="Remove one.")
-        synset = wordnet.synset(name) if name else None
-        if name and synset is None:
-            near = ", ".join(synset.name for synset in wordnet.synsets(name.split(".")[0])[:5])
-            raise DataError(
-                f"{wordnet.source} has no such synset.",
-                file=path,
-                row=line,
-                value=name,
-                remedy=f"Write one of {near}." if near else "Write it like dog.n.01, or leave the cell empty.",
-            )
-        if relation not in ("", "is", "kind of"):
-            raise DataError("The relation must be 'is' or 'kind of'.", file=path, row=line, value=relation)
-        found[label.name] = (synset, (relation or "is") if synset else "")
-    return found
+    for label, synset, relation, words, alternatives in choices:
+        others = " | ".join(f"{other.name}: {other.gloss}" for other in alternatives[:_SHOWN])
+        name, gloss = (synset.name, synset.gloss) if synset else ("", "")
+        rows.append((label.name, name, relation, words, gloss, others))
+    return csv_text(("label", "synset", "relation", "words", "gloss", "alternatives"), rows)

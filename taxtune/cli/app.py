@@ -11,14 +11,11 @@ from typer.core import TyperGroup
 
 from taxtune.cli.audit import audit
 from taxtune.cli.calibrate import calibrate
-from taxtune.cli.classify import classify
+from taxtune.cli.classify import classify, serve
 from taxtune.cli.init import init
-from taxtune.cli.mlflow import mlflow
-from taxtune.cli.place import place
 from taxtune.cli.recipes import recipes
-from taxtune.cli.report import report
-from taxtune.cli.score import score
-from taxtune.cli.serve import serve
+from taxtune.cli.review import mlflow, report
+from taxtune.cli.score import place, score
 from taxtune.cli.study import study_app, study_command
 from taxtune.cli.taxonomy import taxonomy_app
 from taxtune.cli.tune import compare, evaluate, tune

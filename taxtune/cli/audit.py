@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.errors import DataError
-from taxtune.options import ANSWERS_HELP, ApiBaseOption, CacheDirOption, ConcurrencyOption, JsonOption, opt, text_model
+from taxtune.errors import DataError, command
+from taxtune.options import ANSWERS_HELP, ApiBaseOption, CacheDirOption, ConcurrencyOption, JsonOption, opt
 from taxtune.progress import note
-from taxtune.shell import command
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -76,8 +75,14 @@ def audit(
         sample = by_hand
         notes += [f"{reopened:,} answers are placed elsewhere now: judge them again."] if reopened else []
     else:
-        model = text_model(llm, MAX_TOKENS, api_base=api_base, concurrency=concurrency, device="auto", batch_size=8)
-        stem = "audit-llm"
+        from taxtune.models import ModelSettings, check_model, make_model
+
+        settings = ModelSettings(
+            task="text-generation", max_tokens=MAX_TOKENS, api_base=api_base, concurrency=concurrency, batch_size=8
+        )
+        model, stem = make_model(llm, settings), "audit-llm"
+        for text in check_model(model):
+            note(text)
         sample, more = judge_sample(sample, tree, model, cache_dir=cache_dir)
         notes += more
         both = (by_hand["verdict"] != "") & (sample["verdict"] != "")
@@ -98,8 +103,7 @@ def audit(
     publish(report, out=None, as_json=as_json)
     if aliases:
         words = ("taxonomy", "enrich", taxonomy or tree.source or "TREE", "--apply", out / f"{stem}-aliases.csv")
-        adding = command(*words)
-        note(f"{len(aliases):,} aliases would place more answers right; to add them, run: {adding}")
+        note(f"{len(aliases):,} aliases would place more answers right; to add them, run: {command(*words)}")
 
 
 def _placing(

@@ -23,23 +23,11 @@ def calibrate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run.")],
     risk: Annotated[float, opt("The mean of 1 - hP to keep on new images: 0.02 is hP 0.98.")],
     confidence_level: Annotated[
-        float | None,
-        opt(
-            "Keep the risk with this confidence (learn-then-test), and not only in expectation (conformal risk "
-            "control).",
-            shown="none: in expectation",
-        ),
+        float | None, opt("Confidence that the risk is kept, by learn-then-test.", shown="none: in expectation")
     ] = None,
-    samples: Annotated[
-        int | None,
-        opt("Answers per image. Fewer than were asked before cost nothing.", shown="the run's, or 8", min=2, max=100),
-    ] = None,
+    samples: Annotated[int | None, opt("Answers per image.", shown="the run's, or 8", min=2, max=100)] = None,
     data: Annotated[
-        str | None,
-        opt(
-            "Labelled images to calibrate on. Images of the run's splits among them are left out.",
-            shown="images of the run's data in neither split",
-        ),
+        str | None, opt("Labelled images; those of the run's splits are left out.", shown="those in neither split")
     ] = None,
     images: Annotated[int, opt("Most images to calibrate on.", min=1)] = 500,
     recipe: Annotated[str | None, opt("The recipe of the run.", shown="the run's own")] = None,
@@ -98,10 +86,8 @@ def _report(found: Calibration) -> StudyReport:
 def _guarantee(found: Calibration) -> str:
     how = "in expectation" if found.confidence_level is None else f"with a confidence of {found.confidence_level:g}"
     if found.share is None:
-        return (
-            f"Only always answering the root keeps the risk of {found.risk:g} {how}. Without any loss {found.needed:,} "
-            "images are enough; with these losses it takes more images, more answers per image, or a better template."
-        )
+        needed = "it takes more images, more answers per image, or a better template"
+        return f"Only always answering the root keeps the risk of {found.risk:g} {how}: {needed}."
     return (
         f"A node needs {found.chosen.votes} of {found.samples} answers: on new images of the same kind the mean of "
         f"1 - hP is at most {found.risk:g} {how}, for {found.samples} VLM calls per image and an hR of "

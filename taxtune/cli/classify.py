@@ -1,16 +1,19 @@
-"""`taxtune classify`: a run's winner labels images."""
+"""`taxtune classify` and `taxtune serve`: a run's winner labels images, in files or over HTTP."""
 
 from __future__ import annotations
 
 import os
-import re
+import socket
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import opt
 from taxtune.progress import note
 
@@ -18,26 +21,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from taxtune.classifier.classifier import Classifier
-    from taxtune.policies import Vote
 
-__all__ = ["ClassifierBaseOption", "ModelSetOption", "PolicyOption", "classify", "named_classifier"]
+__all__ = ["classify", "named_classifier", "serve"]
 
 #: The confidence below which a label is unsure where nothing is promised.
 _UNSURE = 0.8
+_GRACE = 5  # seconds that requests have to end after Ctrl-C
 
 PolicyOption = Annotated[
-    str,
+    Literal["run", "calibrated", "direct"],
     opt(
-        "How often an image is asked about: run (as in the run), calibrated (as `taxtune calibrate` chose), "
-        "direct (once) or vote:SAMPLES:SHARE, such as vote:8:0.7.",
+        "How often an image is asked about: run (as in the run), calibrated (as `taxtune calibrate` chose) or direct "
+        "(once).",
         "--policy",
     ),
 ]
 ModelSetOption = Annotated[
     list[str] | None, opt("Override a setting of the model, e.g. vlm.device=cuda. Repeatable.", "--set")
-]
-ClassifierBaseOption = Annotated[
-    str | None, opt("Address of the server of a model behind an API.", "--api-base", shown="as in the run")
 ]
 
 
@@ -48,9 +48,8 @@ def classify(
     images: Annotated[
         list[str],
         typer.Argument(
-            metavar="IMAGES...",
-            help="Image files; folders, searched with all below them; CSV, JSONL, Parquet or XLSX files with a column "
-            "of images; text files (.txt) with one path per line. - reads such a text from stdin.",
+            help="Image files; folders, with all below them; CSV, JSONL, Parquet or XLSX files with a column of "
+            "images; text files (.txt, or - for stdin) with one path per line."
         ),
     ],
     image_column: Annotated[
@@ -60,17 +59,10 @@ def classify(
     policy: PolicyOption = "run",
     review_below: Annotated[
         float | None,
-        opt(
-            "Confidence below which a label is unsure.",
-            shown=f"{_UNSURE}; none with --policy calibrated, whose share keeps the promise",
-            min=0,
-            max=1,
-        ),
+        opt("Confidence below which a label is unsure.", shown=f"{_UNSURE}; none if calibrated", min=0, max=1),
     ] = None,
     settings: ModelSetOption = None,
-    api_base: ClassifierBaseOption = None,
     force: Annotated[bool, opt("Replace files that are there.")] = False,
-    as_json: Annotated[bool, opt("Print one JSON object per line.", "--json")] = False,
 ) -> None:
     """Label images with a run's winner: its prompt, model, mapper and policy.
 
@@ -79,20 +71,14 @@ def classify(
     of its subject, failed, got no label or an unsure one are also written to NAME-review beside --out, the least sure
     first. Answers are kept as they come, so the same command continues after an interruption.
     """
-    from contextlib import nullcontext
-    from functools import partial
-
-    from taxtune.classifier.labels import csv_of, jsonl_of, label_images, list_images, write_labels
-    from taxtune.errors import DataError
+    from taxtune.classifier.labels import csv_of, label_images, list_images, write_labels
     from taxtune.init.source import find_images
     from taxtune.models import AnswerStore, check_model
     from taxtune.tuning.calibrate import CALIBRATION
 
     review = None if out is None else out.with_name(f"{out.stem}-review{out.suffix}")
-    if as_json and out is not None:
-        raise DataError("--json prints to stdout.", remedy="Leave it out, or give --out labels.jsonl.")
     _check_files([file for file in (out, review) if file is not None], images, force=force)
-    classifier = named_classifier(run, policy, settings, api_base)
+    classifier = named_classifier(run, policy, settings)
     if review_below is None:
         # No label of a calibrated vote has less than its share, and with that share the guarantee was made.
         review_below = _UNSURE if classifier.guarantee is None else 0.0
@@ -112,7 +98,7 @@ def classify(
     def show(rows: pd.DataFrame) -> None:
         nonlocal printed
         rows = rows.drop(columns=["again", "why"])
-        print(jsonl_of(rows) if as_json else csv_of(rows, header=not printed), end="")
+        print(csv_of(rows, header=not printed), end="")
         printed += len(rows)
 
     with nullcontext() if place is None else AnswerStore(place) as store:
@@ -133,25 +119,25 @@ def classify(
         raise typer.Exit(1)
 
 
-def named_classifier(run: Path, policy: str, settings: list[str] | None, api_base: str | None = None) -> Classifier:
-    """Returns the classifier that a folder, --policy, --set and --api-base name.
+def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Classifier:
+    """Returns the classifier that a folder, --policy and --set name.
 
     Raises:
         TaxtuneError: If there is none, or it cannot be so.
     """
     from taxtune.classifier import load_classifier
+    from taxtune.policies import DIRECT
     from taxtune.recipe_file import parse_override
 
     overrides = dict(map(parse_override, settings or ()))
-    overrides |= {} if api_base is None else {"vlm.api_base": api_base}
-    return load_classifier(run, calibrated=policy == "calibrated", policy=_policy(policy), settings=overrides)
+    chosen = DIRECT if policy == "direct" else None
+    return load_classifier(run, calibrated=policy == "calibrated", policy=chosen, settings=overrides)
 
 
 def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
     """Raises a TaxtuneError where a file has no format, cannot be written, is there already, or is an input."""
     from taxtune.atomic import check_folder
     from taxtune.classifier.labels import check_format
-    from taxtune.errors import DataError
 
     named = {Path(name).resolve() for name in images if name != "-"}
     for file in files:
@@ -161,22 +147,6 @@ def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
         if file.exists() and not force:
             raise DataError("The file already exists.", file=file, remedy="Choose another name, or add --force.")
         check_folder(file.parent)
-
-
-def _policy(text: str) -> Vote | None:
-    """The policy that --policy names; None for what the folder of the run says."""
-    from taxtune.errors import DataError
-    from taxtune.policies import DIRECT, Vote
-
-    if text in ("run", "calibrated"):
-        return None
-    if text == "direct":
-        return DIRECT
-    vote = re.fullmatch(r"vote:(\d+):(\d*\.?\d+)", text)
-    if vote is None:
-        remedy = "Use run, calibrated, direct or, for example, vote:8:0.7."
-        raise DataError("--policy has no such value.", value=text, remedy=remedy)
-    return Vote(int(vote[1]), float(vote[2]))
 
 
 def _answers(run: Path, out: Path | None) -> Path | None:
@@ -212,3 +182,49 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
         yield f"{labels['again'].sum():,} may get an answer if you run the same command again (with --force)"
     if below_root["confidence"].isna().any():
         yield "no confidence is known: the run has no judged answers"
+
+
+def serve(
+    classifier: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run or of a saved classifier.")
+    ],
+    port: Annotated[int, opt("Port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    host: Annotated[str, opt("Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    policy: PolicyOption = "run",
+    settings: ModelSetOption = None,
+) -> None:
+    """Serve a run's winner on a page in the browser, and over HTTP, until Ctrl-C.
+
+    The page at / takes photos or a folder, shows where each belongs, the way there and how sure each step is, and has
+    all labels as a CSV file. POST /invocations takes an image file, or images in base64 in the JSON formats of MLflow's
+    scoring server. No image is kept.
+    """
+    import uvicorn
+
+    from taxtune.serving.app import make_app
+    from taxtune.serving.pyfunc import ServedClassifier
+
+    with _listening(host, port) as here:  # before anything long is started
+        address = f"http://{f'[{host}]' if ':' in host else host}:{here.getsockname()[1]}"
+        found = named_classifier(classifier, policy, settings)
+        served = ServedClassifier(found, content_only=True)
+        note("Loading the model")
+        served.load()
+        configured = uvicorn.Config(
+            make_app(served, address, [host]), log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE
+        )
+        if here.getsockname()[0] in ("0.0.0.0", "::"):
+            note("every machine that reaches this one can ask the model: there is no password and no encryption")
+        note(f"{found.name}: {address} (Ctrl-C ends it)")
+        with suppress(KeyboardInterrupt):  # how a server is meant to end
+            uvicorn.Server(configured).run(sockets=[here])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(where[:2], family=family)
+    except OSError as error:
+        remedy = "Give --host an address of this machine, and another --port; 0 takes a free one."
+        message = f"Cannot listen on {host}, port {port}: {error.strerror or error}."
+        raise TaxtuneError(message, remedy=remedy) from error

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import typer
 
 from taxtune import options
-from taxtune.errors import DataError
+from taxtune.errors import DataError, install_extra
 from taxtune.report.output import StudyReport, Table
-from taxtune.shell import install_extra
 from taxtune.studies.settings import NOT_RECORDED, ApiSettings, BatchSize
 
 __all__ = ["TextMeasures", "run"]
@@ -37,7 +36,7 @@ class TextMeasures(ApiSettings):
     answer_column: options.AnswerColumnOption = "answer"
     reference_column: Annotated[str, options.opt("Column with the reference or references.")] = "reference"
     question_column: options.QuestionColumnOption = "question"
-    missing: Annotated[Literal["error", "leave-out", "abstain"], options.MissingMeansOption] = "error"
+    missing: options.MissingMeansOption = "error"
     resamples: options.ResamplesOption = 2000
     seed: options.SeedOption = 0
     batch_size: BatchSize = 64
@@ -61,8 +60,8 @@ def run(settings: TextMeasures) -> StudyReport:
         raise DataError("No file of answers was given.", remedy="Give one, or list the measures with --list.")
     asking = [spec for spec in settings.measure if split_spec(spec)[0].needs_question]
     columns = {name: getattr(settings, f"{name}_column") for name in ("answer", "reference", "question")}
-    missing = options.missing_answers(settings.missing)
-    answers = read_answers(settings.file, AnswerSchema(**columns, **missing, id=None))
+    missing = options.MISSING_MEANS[settings.missing]
+    answers = read_answers(settings.file, AnswerSchema(**columns, missing=missing, id=None))
     for spec in asking:
         check_questions(spec, answers)
     # Models are loaded once the file is known to be in order.

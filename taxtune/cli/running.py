@@ -59,24 +59,21 @@ def announce(parts: Experiment, *, quiet: bool) -> Iterator[TuningProgress]:
                 folder.rmdir()
 
 
-def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str, resume: bool) -> T:
+def run_guarded(work: Callable[[], T], folder: Path, *, go_on: str) -> T:
     """Runs `work`, which keeps what it has done in `folder`; what ends it early has a note on how to go on.
 
     Raises:
         KeyboardInterrupt: On Ctrl-C.
         TaxtuneError: If output cannot be written, or the run cannot go on.
     """
-    own = resume or not _holds_work(folder)
     try:
         return work()
     except KeyboardInterrupt as stop:
-        stop.add_note(f"finished work is saved. {go_on}" if own and _holds_work(folder) else "nothing was done yet.")
+        stop.add_note(f"finished work is saved. {go_on}" if _holds_work(folder) else "nothing was done yet.")
         raise
     except Exception as error:
         problem = _as_taxtune_error(error)
-        if problem is None:
-            raise
-        if own and _holds_work(folder) and not isinstance(problem, ResumeError):
+        if isinstance(problem, TaxtuneError) and not isinstance(problem, ResumeError) and _holds_work(folder):
             problem.add_note(f"Finished work is saved. {go_on}")
         if problem is error:
             raise
@@ -91,18 +88,17 @@ def check_recorded(callbacks: Sequence[Any], folder: Path, go_on: str) -> None:
         raise TaxtuneError(message, file=folder, remedy=remedy)
 
 
-def _as_taxtune_error(error: Exception) -> TaxtuneError | None:
+def _as_taxtune_error(error: Exception) -> Exception:
+    """Turns an error of the file system into one that the user can fix; any other stays as it is."""
     from taxtune.tuning.history import database_problem
 
-    if isinstance(error, TaxtuneError):
-        return error
     if isinstance(error, OSError) and error.errno is not None:
         return output_error(error.filename or "the run's folder", error)
-    said = database_problem(error)
-    if said is None:
-        return None
+    problem = None if isinstance(error, TaxtuneError) else database_problem(error)
+    if problem is None:
+        return error
     remedy = "The disk may be full or read-only. Free some space, or choose another folder with --out."
-    return TaxtuneError(f"Cannot write to a database of the run: {said}.", remedy=remedy)
+    return TaxtuneError(f"Cannot write to a database of the run: {problem}.", remedy=remedy)
 
 
 def _holds_work(folder: Path) -> bool:

@@ -1,14 +1,83 @@
-"""`taxtune score`: every score of a file of answers or predicted nodes, and precision and recall at each rank."""
+"""`taxtune place` and `taxtune score`: put answers on a taxonomy, and score them there."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taxtune import options
+from taxtune.progress import note
+from taxtune.untrusted import visible
 
-__all__ = ["score"]
+if TYPE_CHECKING:
+    from taxtune.mapping import Placement
+    from taxtune.taxonomy import Taxonomy
+
+__all__ = ["place", "score"]
+
+
+def place(
+    taxonomy: options.TaxonomyOption,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FILE|-]",
+            help="Text with one answer per line. " + options.ANSWERS_HELP.format("column answer") + " - reads stdin.",
+        ),
+    ] = "-",
+    similarity: options.SimilarityOption = "lexical",
+    preset: options.PresetOption = "default",
+    input: options.InputOption = "auto",
+    format: options.FormatOption = "auto",
+    root_label: options.RootLabelOption = None,
+    root: Annotated[str | None, options.opt("Place on the part of the taxonomy below this node.")] = None,
+    as_json: Annotated[bool, options.opt("Print one JSON object per line.", "--json")] = False,
+) -> None:
+    """Print where each answer belongs on the taxonomy, one line for each answer, in order.
+
+    A line holds the label, the stage that decided, the path from the root and the answer, parted by
+    tabs; a blank answer has a line too and is an abstention. An answer that asserts something that the taxonomy lacks
+    is off_tree, on the root.
+    """
+    from taxtune.answers import AnswerSchema, read_answers
+    from taxtune.answers.scores import place_texts
+    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.taxonomy.domain import read_part
+
+    config = MapperConfig(preset=preset)
+    answers = read_answers(file, AnswerSchema(id=None, missing="keep", format=input))
+    for text in answers.notes:
+        note(text)
+    tree, _ = read_part(taxonomy, format, root, root_label=root_label)
+    mapper = Mapper(tree, similarity, config)
+    placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
+    for placement in placements:
+        print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
+    abstained, off = sum(one.abstained for one in placements), sum(one.off_tree for one in placements)
+    counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
+    looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
+    print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
+
+
+def _json_line(tree: Taxonomy, placement: Placement) -> str:
+    record = {
+        "answer": placement.answer,
+        "path": list(tree.path(placement.node)),
+        "label": tree.labels[placement.node],
+        "stage": str(placement.stage),
+        **{name: getattr(placement, name) for name in ("evidence", "confidence", "abstained", "off_tree")},
+    }
+    line = json.dumps(record, ensure_ascii=False)
+    # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
+    return line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"})
+
+
+def _text_line(tree: Taxonomy, placement: Placement) -> str:
+    path, answer = " / ".join(tree.path(placement.node)), " ".join(placement.answer.split())
+    return visible("\t".join((tree.labels[placement.node], str(placement.stage), path, answer)))
 
 
 def score(
@@ -55,7 +124,7 @@ def score(
         id=None,
         taxonomy=tree,
         part=part,
-        **options.missing_answers(missing),
+        missing=options.MISSING_MEANS[missing],
     )
     answers = read_answers(file, schema)
     report = score_answers(

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from taxtune.options import JsonOption, JsonRowsOption, OutOption, check_out
+from taxtune.atomic import check_folder
+from taxtune.options import JsonOption, JsonRowsOption, OutOption
 from taxtune.studies import STUDIES
 from taxtune.studies.settings import Declared, Settings, declarations
 
@@ -55,7 +56,8 @@ def study_command(name: str, module: str = "taxtune.studies") -> Callable[..., N
 
         # An option that was not given is None, whatever its default is.
         settings = kind(**{name: value for name, value in given.items() if value is not None})
-        check_out(out)
+        if out is not None:
+            check_folder(out)  # before anything long
         publish(study.run(settings), out=out, as_json=as_json)
 
     parameters = [_parameter(one.name, _annotation(one), one.default) for one in declarations(kind).values()]

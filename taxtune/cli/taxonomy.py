@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,42 +84,37 @@ def from_labels(
         ),
     ],
     out: Annotated[Path | None, opt("File for the tree, as CSV.", shown="standard output")] = None,
-    synsets: Annotated[Path | None, opt("The synset file of an earlier call, with your edits.")] = None,
     max_depth: Annotated[int, opt("Maximum number of levels below the root; 0 for no limit.", min=0)] = 6,
-    root_label: Annotated[str | None, opt("Label of the root.")] = None,
 ) -> None:
     """Make a tree for labels that have none, from what WordNet says they are kinds of.
 
-    The sense of each label is written to FILE.synsets.csv, with its gloss and the alternatives. Edit the file and pass
-    it with --synsets. A label that WordNet does not have stands below its head noun ("wedding cake": cake), or else
+    The sense of each label is written to FILE.synsets.csv for review, with its gloss and the alternatives; the tree is
+    corrected by hand. A label that WordNet does not have stands below its head noun ("wedding cake": cake), or else
     below the root.
     """
     from taxtune import atomic
     from taxtune.authoring.label_tree import tree_by_wordnet
-    from taxtune.authoring.labels import read_labels
-    from taxtune.authoring.senses import choice_lines, choices_csv
+    from taxtune.authoring.senses import choices_csv, read_labels
 
     if out is not None:
-        _keep([labels, synsets], out)
+        _keep([labels], out)
     written = read_labels(labels)
-    choices, tree = tree_by_wordnet(written, synsets, root_label=root_label, max_depth=max_depth or None)
-    for text in tree.notes:
-        note(text)
-    taxonomy = tree.taxonomy
-    lines = [f"labels   {len(written):,}"]
-    lines.append(
-        f"tree     {len(taxonomy):,} nodes: {len(taxonomy) - 1 - len(written):,} groups, height {taxonomy.height}"
-    )
+    choices, tree = tree_by_wordnet(written, max_depth=max_depth or None)
+    taxonomy, relations = tree.taxonomy, Counter(choice.relation for choice in choices)
+    below = ", ".join(choice.label.name for choice in choices if choice.synset is None)
+    lines = [
+        f"labels   {len(written):,}: {relations['is']:,} in WordNet, {relations['kind of']:,} by one of their words",
+        f"tree     {len(taxonomy):,} nodes: {len(taxonomy) - 1 - len(written):,} groups, height {taxonomy.height}",
+        *([f"below the root, since WordNet lacks them: {below}"] if below else []),
+    ]
     # The tree may be what standard output is for.
-    print(*lines, *choice_lines(choices), sep="\n", file=sys.stderr if out is None else sys.stdout)
+    print(*lines, sep="\n", file=sys.stderr if out is None else sys.stdout)
     _write(taxonomy, out)
     if out is None:
         return
     note(f"wrote the tree to {out}")
-    beside = out.with_name(f"{out.stem}.synsets.csv")
-    if synsets is None or synsets.resolve() != beside.resolve():
-        atomic.write_text(beside, choices_csv(choices))
-        note(f"wrote the synset of each label to {beside}: edit the file and pass it with --synsets")
+    beside = atomic.write_text(out.with_name(f"{out.stem}.synsets.csv"), choices_csv(choices))
+    note(f"wrote the synset of each label to {beside}, for review")
 
 
 @taxonomy_app.command()

@@ -88,8 +88,8 @@ def _run(
     """Tunes a recipe for its own objective, or for each of several that are named."""
     from taxtune.api import tracking_callbacks
     from taxtune.cli.running import announce, check_recorded, open_recipe, run_guarded, show_plan, show_result
+    from taxtune.errors import command
     from taxtune.report.html import ReportCallback
-    from taxtune.shell import command
     from taxtune.tuning.compare import compare_objectives
     from taxtune.tuning.loop import Tuner
     from taxtune.tuning.run_folder import check_run_folder, complete_result, mark_complete
@@ -118,7 +118,7 @@ def _run(
     given = [word for setting in settings or () for word in ("--set", setting)]
     words = [what, recipe, *objectives, *given, *(("--out", out) if out is not None else ()), "--resume"]
     go_on = f"Continue with: {command(*words)}"
-    result = run_guarded(work, parts.folder, go_on=go_on, resume=resume)
+    result = run_guarded(work, parts.folder, go_on=go_on)
     show_result(result, as_json=as_json)
     check_recorded(watching, parts.folder, go_on)
     mark_complete(parts.recipe, result)
@@ -154,9 +154,8 @@ def evaluate(
                     for text in experiment.own_notes(source, f"The template {file.stem!r}"):
                         note(text)
                 except TemplateError as error:
-                    raise TemplateError(
-                        error.message, file=file, row=error.row, value=error.value, remedy=error.remedy
-                    ) from None
+                    error.file = str(file)
+                    raise
             # One is "the template"; several are told apart by their files' names.
             names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
             return evaluate_templates(
@@ -169,4 +168,4 @@ def evaluate(
             )
 
     go_on = "Run the same command again to ask only what has no answer yet."
-    show_result(run_guarded(work, parts.folder, go_on=go_on, resume=True), as_json=as_json)
+    show_result(run_guarded(work, parts.folder, go_on=go_on), as_json=as_json)

@@ -16,7 +16,7 @@ from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Example", "UnknownLabelsError", "distinct", "load_examples", "note_repeated"]
+__all__ = ["Example", "distinct", "load_examples", "note_repeated"]
 
 # Of more images only those that are drawn are read.
 _LARGE = 10_000
@@ -41,25 +41,6 @@ class Example:
     label: str
     target: int
     sha256: str = ""
-
-
-class UnknownLabelsError(DataError):
-    """Labels name no single node of the taxonomy.
-
-    Args:
-        labels: The labels, as the source writes them.
-        lines: A line for each, with the rows and what may be meant.
-        file: The source.
-    """
-
-    def __init__(self, labels: Sequence[str], lines: Sequence[str], file: str) -> None:
-        self.labels, self.lines = tuple(labels), tuple(shortened(lines))
-        super().__init__(
-            f"{len(labels)} {'label names' if len(labels) == 1 else 'labels name'} no single node of the taxonomy:\n"
-            + "\n".join(self.lines)
-            + "\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
-            file=file,
-        )
 
 
 def load_examples(
@@ -213,7 +194,7 @@ def _find_nodes(
     """The node of what each label refers to; None where it is on the whole tree, outside the part.
 
     Raises:
-        UnknownLabelsError: If labels name no single node.
+        DataError: If labels name no single node.
     """
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}
@@ -232,7 +213,12 @@ def _find_nodes(
             if record.references in reasons:
                 rows.setdefault(record.label, []).append(record.where)
         said = {record.label: reasons.get(record.references, "") for record in records}
-        raise UnknownLabelsError(list(rows), _label_lines(rows, said, taxonomy), source)
+        lines = "\n".join(shortened(_label_lines(rows, said, taxonomy)))
+        raise DataError(
+            f"{len(rows)} {'label names' if len(rows) == 1 else 'labels name'} no single node of the taxonomy:\n"
+            f"{lines}\nCorrect the labels, or add them to the taxonomy as nodes or aliases.",
+            file=source,
+        )
     return nodes
 
 

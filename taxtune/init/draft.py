@@ -1,32 +1,54 @@
-"""A recipe for a user's own images, sized and named after what was found."""
+"""A recipe for a user's own images: what they show, as their tree has it, and how many are for what."""
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 
+from taxtune.authoring.label_tree import tree_by_wordnet
+from taxtune.authoring.senses import Choice, as_labels
 from taxtune.data import Example, SplitSizes, default_split, load_examples
-from taxtune.data.examples import UnknownLabelsError
-from taxtune.data.splits import CALIBRATION_FROM
-from taxtune.errors import DataError, ImageError
+from taxtune.data.sources import label_references
+from taxtune.errors import DataError, ImageError, RecipeError
 from taxtune.init.source import Source
-from taxtune.init.subject import Subject, find_subject
 from taxtune.models.names import parse_model
-from taxtune.shell import command
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.objective import Aims
-from taxtune.tuning.plan import highest_provable, images_needed
 
-__all__ = ["Draft", "make_draft"]
+__all__ = ["Draft", "MadeTree", "Subject", "find_subject", "make_draft", "make_tree"]
 
 # Fewer are not three in each split: two show nothing at all.
 _FEWEST = 6
+# What roots are called that say nothing of what the images show; among them the top of WordNet.
+_EMPTY = frozenset(
+    {"abstraction", "all", "artifact", "being", "entity", "everything", "life", "living thing", "matter", "object"}
+    | {"objects", "organism", "physical entity", "physical object", "root", "substance", "thing", "things", "unit"}
+    | {"whole"}
+)
+_MOST_RANKS = 32
+# Ranks of biology: nodes that have one are labelled in Latin.
+_OF_LIFE = frozenset({"genus", "kingdom", "order", "phylum", "species"})
+
+
+class Subject(NamedTuple):
+    """What images show.
+
+    Attributes:
+        node: The lowest node above all labels.
+        word: A word for what the images show, by the node's name; None where the name says nothing.
+        ranks: The ranks between the node and the labels, the broadest first; empty where the tree names none.
+        examples: Example answers, general to specific; empty where there is only one level.
+    """
+
+    node: int
+    word: str | None
+    ranks: tuple[str, ...]
+    examples: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +71,7 @@ class Draft:
     sizes: SplitSizes
     skip_broken: bool = False
 
-    def text(
-        self,
-        file: Path,
-        taxonomy: Path,
-        model: str,
-        word: str | None,
-        *,
-        api_base: str | None = None,
-    ) -> str:
+    def text(self, file: Path, taxonomy: Path, model: str, word: str | None) -> str:
         """The recipe.
 
         Args:
@@ -65,23 +79,30 @@ class Draft:
             taxonomy: The tree's file, or builtin:NAME.
             model: The vision-language model.
             word: The word for what the images show that the user gave; None for that of the tree.
-            api_base: Address of the server that has the model.
         """
-        word, rest = word or self.subject.word or "object", self.sizes.calibration
+        word, rest, source = word or self.subject.word or "object", self.sizes.calibration, self.source
         kind, name = parse_model(model)
         if kind == "local" and Path(name).is_dir():
             model = f"local:{_path(Path(name), file)}"
+        data: dict[str, Any] = {"kind": source.kind, "path": _path(source.path, file)}
+        if source.images is not None:
+            data["images"] = _path(source.images, file)
+        for key in ("image_column", "label_column") if source.kind == "manifest" else ():
+            if getattr(source, key) != key.removesuffix("_column"):
+                data[key] = getattr(source, key)
+        if self.skip_broken:
+            data["skip_broken"] = True
         recipe = {
             "name": re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem)[:100].strip("._-") or "mine",
             "taxonomy": {"path": _path(taxonomy, file)},
-            "data": self._data(file),
+            "data": data | {"tuning": self.sizes.tuning, "heldout": self.sizes.heldout},
             "prompt": {
                 "question": f"What {word} is this?",
                 "domain": word,
                 "ranks": list(self.subject.ranks),
                 "examples": list(self.subject.examples),
             },
-            "vlm": {"model": model} | ({} if api_base is None else {"api_base": api_base}),
+            "vlm": {"model": model},
         }
         others = f"the other {rest:,} images are for `taxtune calibrate`" if rest else "no images are left to calibrate"
         return (
@@ -89,40 +110,6 @@ class Draft:
             "# prompt: what the images show, in a word, with its ranks and example answers, general to specific.\n"
             + yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
         )
-
-    def facts(self) -> dict[str, Any]:
-        """Returns the findings as plain values."""
-        aims, subject, found = Aims(), self.subject, len(self.examples)
-        return {
-            "images": found,
-            "listed": self.source.labels.total(),
-            "labels": len({example.target for example in self.examples}),
-            "nodes": len(self.tree),
-            **self.sizes._asdict(),
-            "hp_target": aims.hp_target,
-            "confidence_level": aims.confidence,
-            "provable_hp": highest_provable(self.sizes.tuning, aims.confidence),
-            "missing_to_prove": _proving(found) - found,
-            "missing_to_calibrate": max(0, CALIBRATION_FROM - found),
-            "domain": "/".join(self.tree.path(subject.node)),
-            "word": subject.word,
-            "ranks": list(subject.ranks),
-            "examples": list(subject.examples),
-            "image_column": self.source.image_column if self.source.kind == "manifest" else None,
-            "label_column": self.source.label_column if self.source.kind == "manifest" else None,
-        }
-
-    def _data(self, file: Path) -> dict[str, Any]:
-        source = self.source
-        values: dict[str, Any] = {"kind": source.kind, "path": _path(source.path, file)}
-        if source.images is not None:
-            values["images"] = _path(source.images, file)
-        if source.kind == "manifest":
-            columns = {"image_column": source.image_column, "label_column": source.label_column}
-            values |= {key: name for key, name in columns.items() if name != key.removesuffix("_column")}
-        if self.skip_broken:
-            values["skip_broken"] = True
-        return values | {"tuning": self.sizes.tuning, "heldout": self.sizes.heldout}
 
 
 def make_draft(source: Source, tree: Taxonomy, *, skip_broken: bool = False) -> Draft:
@@ -148,43 +135,18 @@ def make_draft(source: Source, tree: Taxonomy, *, skip_broken: bool = False) -> 
             label_column=source.label_column,
             skip_broken=skip_broken,
         )
-    except UnknownLabelsError as error:
-        raise _unmatched(error, source.labels, tree) from error
     except ImageError as error:
         raise error if skip_broken else ImageError(f"{error}\nTo leave such images out, add --skip-broken.") from error
-    found = len(examples)
-    if found < _FEWEST:
+    targets, count = {example.target for example in examples}, len(examples)
+    if count < _FEWEST or len(targets) == 1:
         raise DataError(
-            f"There {'is 1 image' if found == 1 else f'are {found} different images'}, too few for a run.",
+            f"There {'is' if count == 1 else 'are'} {count:,} different image{'' if count == 1 else 's'} of "
+            f"{len(targets)} label{'' if len(targets) == 1 else 's'}: too few for a run.",
             file=source.path,
-            remedy=f"Label at least {_FEWEST}, better {_proving(found)}: these can prove an hP of {Aims().hp_target}.",
-        )
-    if len({example.target for example in examples}) == 1:
-        raise DataError(
-            f"All {found:,} images have the label {examples[0].label!r}, so that there is nothing to tell apart.",
-            file=source.path,
-            remedy="Add images with other labels.",
+            remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
     subject = find_subject(tree, [example.target for example in examples])
-    return Draft(source, examples, tree, subject, default_split(found), skip_broken)
-
-
-def _proving(found: int) -> int:
-    """Returns the number of images, at least those found, that prove the goal for hP."""
-    needed = images_needed(Aims().hp_target, Aims().confidence)
-    return next(n for n in itertools.count(found) if default_split(n).tuning >= needed)
-
-
-def _unmatched(error: UnknownLabelsError, rows: Counter[str], tree: Taxonomy) -> DataError:
-    images, where = sum(rows[label] for label in error.labels), tree.source or "the tree"
-    names = command("taxonomy", "enrich", where, "--out", "names.csv")
-    listed = "\n".join(error.lines)
-    return DataError(
-        f"{len(error.labels)} of {len(rows)} labels, of {images:,} of {rows.total():,} images, are not on the tree:\n"
-        f"{listed}\nNothing was written. Correct the labels, or add them to {where}, if that is their tree: in rows "
-        f"of their own, or in the column aliases of other rows. To have such names proposed: {names}",
-        file=error.file,
-    )
+    return Draft(source, examples, tree, subject, default_split(count), skip_broken)
 
 
 def _path(path: Path, recipe: Path) -> str:
@@ -193,3 +155,112 @@ def _path(path: Path, recipe: Path) -> str:
     # Paths in a recipe are relative to it, so that a folder with recipe, tree and images can be moved as a whole.
     base, full = recipe.resolve().parent, path.resolve()
     return full.relative_to(base).as_posix() if full.is_relative_to(base) else str(full)
+
+
+# -- what the images show ----------------------------------------------------------------------------------------------
+
+
+def find_subject(tree: Taxonomy, targets: Sequence[int]) -> Subject:
+    """Returns the subject of images.
+
+    Args:
+        tree: The tree.
+        targets: The node of each image's label, at least one.
+    """
+    node = tree.common_ancestor(set(targets))
+    word = _word(tree, node)
+    return Subject(node, word, _ranks(tree, node, targets), _examples(tree, node, word, targets))
+
+
+def _word(tree: Taxonomy, node: int) -> str | None:
+    """The singular of the name of a node, or of the next one above that has an English one."""
+    from lemminflect import getLemma
+
+    for above in tree.ancestors(node)[::-1].tolist():
+        name = _name(tree, above)
+        if name.casefold() in _EMPTY:
+            return None
+        if name != tree.labels[above] or not _is_latin(tree):
+            *first, last = name.lower().split()
+            return " ".join([*first, next(iter(getLemma(last, upos="NOUN")), last)])
+    return None
+
+
+def _is_latin(tree: Taxonomy) -> bool:
+    return not _OF_LIFE.isdisjoint(tree.ranks)
+
+
+def _name(tree: Taxonomy, node: int) -> str:
+    return tree.common_name(node) if _is_latin(tree) else tree.labels[node]
+
+
+def _ranks(tree: Taxonomy, node: int, targets: Sequence[int]) -> tuple[str, ...]:
+    depths: dict[str, list[int]] = {}
+    for above in {ancestor for target in set(targets) for ancestor in tree.ancestors(target).tolist()}:
+        rank = tree.ranks[above]
+        if rank is not None and tree.depth[above] > tree.depth[node]:
+            depths.setdefault(rank, []).append(int(tree.depth[above]))
+    return tuple(sorted(depths, key=lambda rank: (np.mean(depths[rank]), rank))[:_MOST_RANKS])
+
+
+def _examples(tree: Taxonomy, node: int, word: str | None, targets: Sequence[int]) -> tuple[str, ...]:
+    """A way down to a leaf that no image shows, or else to the label that the fewest show."""
+    leaves = tree.leaves[tree.is_ancestor(node, tree.leaves)]
+    shown = np.bincount(np.asarray(targets), minlength=len(tree))[leaves]
+    depth = tree.depth[np.asarray(targets)].max()
+    # Of leaves alike in both the first: which it is depends on the tree alone.
+    chosen = int(leaves[np.lexsort((np.abs(tree.depth[leaves] - depth), shown))[0]])
+    way = [above for above in tree.ancestors(chosen).tolist() if tree.depth[above] > tree.depth[node]]
+    if len(way) > 3:
+        way = [way[0], way[(len(way) - 1) // 2], way[-1]]
+    names = dict.fromkeys(filter(None, (word, *(_name(tree, below) for below in way))))
+    return tuple(names) if len(names) > 1 else ()
+
+
+# -- a tree for labels that have none ----------------------------------------------------------------------------------
+
+
+class MadeTree(NamedTuple):
+    """A tree that was made, to be reviewed.
+
+    Attributes:
+        tree: The tree.
+        file: Where it is to be written.
+        how: What it was made of, in a sentence.
+        choices: The synset of each label, where it is by WordNet.
+    """
+
+    tree: Taxonomy
+    file: Path
+    how: str
+    choices: Sequence[Choice] = ()
+
+
+def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
+    """Makes a tree as the labels' folders lie in one another, or as WordNet has the labels; nothing is written yet.
+
+    Args:
+        source: The images.
+        recipe: The file of the recipe; the tree is to lie beside it.
+        force: Whether a tree that is there may be overwritten.
+
+    Raises:
+        RecipeError: If there is a tree already.
+        DataError: If WordNet is needed and not installed, or the labels cannot be read.
+    """
+    file = recipe.with_name(f"{recipe.stem}-tree.csv")
+    if file.exists() and not force:
+        raise RecipeError(
+            "A tree that was made before lies beside the recipe.",
+            file=file,
+            remedy=f"Use it (--taxonomy {file}), or have it made anew with --force.",
+        )
+    written = list(source.labels)
+    nested = [label for label in written if "/" in label]
+    if nested and (source.kind == "folder" or len(nested) == len(written)):
+        # As images in folders are looked up: underscores may stand for spaces, and a number may stand in front.
+        paths = [label_references(label)[-1].split("/") for label in written]
+        tree = Taxonomy.from_paths([("thing", *(part.strip() for part in path)) for path in paths])
+        return MadeTree(tree, file, "as the labels' folders lie in one another")
+    choices, made = tree_by_wordnet(as_labels(written, folders=source.kind == "folder"))
+    return MadeTree(made.taxonomy, file, "from WordNet's hypernyms of the labels", choices)

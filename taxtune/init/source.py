@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,6 @@ from taxtune.data.sources import LISTS, read_folder, read_rows, walk_images
 from taxtune.errors import DataError
 from taxtune.progress import Display, showing
 from taxtune.tables import column_key, read_table
-from taxtune.taxonomy import Taxonomy
 
 __all__ = ["Source", "find_images", "find_source"]
 
@@ -71,16 +70,13 @@ class _Silent(Display):
         """Drops the note."""
 
 
-def find_source(
-    path: Path, tree: Taxonomy | None, *, image_column: str | None = None, label_column: str | None = None
-) -> Source:
+def find_source(path: Path, *, image_column: str | None = None, label_column: str | None = None) -> Source:
     """Looks at a folder or a file of labelled images.
 
     Args:
         path: A folder with a sub-folder for each label, or a CSV, TSV, XLSX or JSONL file.
-        tree: The label tree, by which a column of labels is known; None where there is none.
         image_column: The column of the images; looked for where left out.
-        label_column: The column of the labels; looked for where left out.
+        label_column: The column of the labels; by its name where left out.
 
     Raises:
         DataError: If there are no labels, or it cannot be told where they are; the message says what to do.
@@ -94,26 +90,7 @@ def find_source(
     if path.suffix.lower() not in LISTS:
         remedy = f"Give a folder with one sub-folder for each label, or a file that ends in {', '.join(LISTS)}."
         raise DataError("This is neither a folder nor a list of images.", file=path, remedy=remedy)
-    return _manifest(path, tree, image_column, label_column)
-
-
-def find_images(path: Path, columns: Columns, image_column: str | None = None) -> tuple[str, Path]:
-    """The column of a list that has the images, and the folder that their names are relative to.
-
-    Args:
-        path: The file.
-        columns: The values of some of its rows by column.
-        image_column: The column; looked for where left out.
-
-    Raises:
-        DataError: If it cannot be told which column it is.
-    """
-    folders = _folders(path, columns)
-    image = _asked(image_column, columns, path) or _image_column(columns, list(folders), path)
-    return image, folders.get(image, path.parent)
-
-
-# -- folders -----------------------------------------------------------------------------------------------------------
+    return _manifest(path, image_column, label_column)
 
 
 def _folder(path: Path) -> Source:
@@ -140,100 +117,63 @@ def _folder(path: Path) -> Source:
     return Source("folder", path, notes=notes)
 
 
-# -- manifests ---------------------------------------------------------------------------------------------------------
-
-
-def _manifest(path: Path, tree: Taxonomy | None, image_column: str | None, label_column: str | None) -> Source:
+def _manifest(path: Path, image_column: str | None, label_column: str | None) -> Source:
     columns: Columns = {}
     for _, record in read_table(path, what="manifest")[:_LOOKED_AT]:
         for name, value in record.items():
-            known = columns.setdefault(name, [])
+            values = columns.setdefault(name, [])
             if isinstance(value, str) and value.strip():
-                known.append(value.strip())
-    folders = _folders(path, columns)
-    image = _asked(image_column, columns, path) or _image_column(columns, list(folders), path)
-    label = _asked(label_column, columns, path) or _label_column(columns, image, tree, path)
-    if image == label:
-        raise DataError("The images and the labels cannot be in the same column.", file=path, value=image)
-    if image not in folders:
-        example = next(iter(columns[image]), "")
-        raise DataError(
-            f"Most images of the column {image!r} are not there: no {example!r} beside the file, in a folder there, or "
-            "in the current folder.",
-            file=path,
-            remedy="Put the file beside the folder of the images, with their names as they are in that folder.",
-        )
-    folder = None if folders[image] == path.parent else folders[image]
+                values.append(value.strip())
+    image, folder = find_images(path, columns, image_column)
+    others = [name for name in columns if name != image]
+    label = _column("label", label_column, others, _LABELS, others, path)
+    images = None if folder == path.parent else folder
     notes = []
     if (image, label) != ("image", "label"):
         notes.append(f"The images are taken from the column {image!r} and the labels from {label!r}.")
-    if folder is not None:
-        notes.append(f"The images' names are relative to {folder}.")
-    return Source("manifest", path, image, label, folder, tuple(notes))
+    if images is not None:
+        notes.append(f"The images' names are relative to {images}.")
+    return Source("manifest", path, image, label, images, tuple(notes))
 
 
-def _folders(path: Path, columns: Columns) -> dict[str, Path]:
-    """The folder in which most of the values of a column are files, for columns that have one.
+def find_images(path: Path, columns: Columns, image_column: str | None = None) -> tuple[str, Path]:
+    """The column of a list that has the images, and the folder that their names are relative to.
 
-    It is the file's, one at most two levels below it, the one above it, or the current one.
+    The folder is the file's, one at most two levels below it, the one above it, or the current one: the one that has
+    most of the images, and the file's own where none has half of them.
+
+    Args:
+        path: The file.
+        columns: The values of some of its rows by column.
+        image_column: The column; where left out, that whose values are files, or else by its name.
+
+    Raises:
+        DataError: If it cannot be told which column it is.
     """
-    base, found = path.parent, {}
+    base, folders = path.parent, {}
     near = [base, *sorted(base.glob("*/")), *sorted(base.glob("*/*/")), base.parent, Path()]
     for name, values in columns.items():
         likely = [folder for folder in near if any(os.path.isfile(folder / value) for value in values[:5])]
         counts = [sum(os.path.isfile(folder / value) for value in values) for folder in likely]
         if counts and 2 * max(counts) > len(values):
-            found[name] = likely[counts.index(max(counts))]
-    return found
+            folders[name] = likely[counts.index(max(counts))]
+    image = _column("image", image_column, list(columns), _IMAGES, folders, path)
+    return image, folders.get(image, base)
 
 
-def _asked(column: str | None, columns: Columns, path: Path) -> str | None:
-    for name in (column, column_key(column)) if column is not None else ():
-        if name in columns:
-            return name
-    if column is not None:
-        raise DataError(f"There is no column {column!r}.", file=path, remedy=f"There are {_named(columns)}.")
-    return None
-
-
-def _image_column(columns: Columns, files: list[str], path: Path) -> str:
-    """The column of the images: of those whose values are files, or else by its name."""
-    named = [name for known in _IMAGES for name in columns if column_key(name) == known]
-    wanted = [name for name in named if name in files] or (files if len(files) == 1 else named)
-    if wanted and (len(wanted) == 1 or column_key(wanted[0]) == "image"):
+def _column(
+    what: str, asked: str | None, columns: Sequence[str], usual: Sequence[str], likely: Collection[str], path: Path
+) -> str:
+    """The column that was asked for; else one of a usual name, the first of which tells; else the only likely one."""
+    listed = f"There are {', '.join(map(repr, columns))}."
+    if asked is not None:
+        if (name := next((name for name in (asked, column_key(asked)) if name in columns), None)) is None:
+            raise DataError(f"There is no column {asked!r} with the {what}s.", file=path, remedy=listed)
+        return name
+    named = [name for known in usual for name in columns if column_key(name) == known]
+    wanted = [name for name in named if name in likely] or (list(likely) if len(likely) == 1 else named)
+    if wanted and (len(wanted) == 1 or column_key(wanted[0]) == usual[0]):
         return wanted[0]
-    which = f"It may be {_named(wanted)}." if wanted else f"The columns are {_named(columns)}."
-    remedy = f"{which} Name it with --image-column."
-    raise DataError("It cannot be told which column holds the images' files.", file=path, remedy=remedy)
-
-
-def _label_column(columns: Columns, image: str, tree: Taxonomy | None, path: Path) -> str:
-    """The column of the labels: the one so called, or else the one whose values are on the tree."""
-    others = [name for name in columns if name != image]
-    named = [name for known in _LABELS for name in others if column_key(name) == known]
-    if named and column_key(named[0]) == "label":
-        return named[0]
-    on_tree = [name for name in others if _share(columns[name], tree) > 0.5]
-    wanted = on_tree or named or others
-    if len(wanted) == 1:
-        return wanted[0]
-    if not wanted:
-        remedy = "Add a column label, with a label of the tree in each row."
-        raise DataError("There is no column besides that of the images.", file=path, remedy=remedy)
-    raise DataError(
-        "It cannot be told which column holds the labels.",
-        file=path,
-        remedy=f"It may be {_named(wanted[:10])}. Name it with --label-column.",
-    )
-
-
-def _share(values: Sequence[str], tree: Taxonomy | None) -> float:
-    """The share of the different values that are names or paths on a tree."""
-    different = set(values)
-    if tree is None or not different:
-        return 0.0
-    return sum(bool(tree.find(value.rsplit("/", 1)[-1])) for value in different) / len(different)
-
-
-def _named(names: Sequence[str] | Columns) -> str:
-    return ", ".join(map(repr, names))
+    which = f"It may be {', '.join(map(repr, wanted))}." if wanted else listed
+    remedy = f"{which} Name it with --{what}-column."
+    raise DataError(f"It cannot be told which column holds the {what}s.", file=path, remedy=remedy)

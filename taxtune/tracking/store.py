@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from taxtune import atomic
-from taxtune.errors import TaxtuneError
-from taxtune.shell import command, program
+from taxtune.errors import TaxtuneError, command
 from taxtune.untrusted import redact
 
 __all__ = [
@@ -74,7 +73,7 @@ class Store:
             return page if run is None else f"{page}/runs/{run}"
         database = _sqlite_path(self.uri)
         if database is None:
-            return f"{program('mlflow')} server --backend-store-uri {shlex.quote(redact(self.uri))}"
+            return f"mlflow server --backend-store-uri {shlex.quote(redact(self.uri))}"
         file = database.relative_to(Path.cwd()) if database.is_relative_to(Path.cwd()) else database
         return command("mlflow", file.parent if file.name == DATABASE and file.parent != Path() else file)
 

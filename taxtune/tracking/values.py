@@ -18,12 +18,12 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from taxtune.errors import command
 from taxtune.metrics.names import INFORMATION, METRICS, SHARES
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.scores import Result, rank_table, score_of, score_table
 from taxtune.report.summary import account_lines, summarise, summary_table
-from taxtune.shell import command
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores
 
 __all__ = [

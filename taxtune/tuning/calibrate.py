@@ -15,12 +15,11 @@ import numpy as np
 from taxtune.atomic import write_json
 from taxtune.data import Example, load_examples
 from taxtune.data.splits import remaining
-from taxtune.errors import DataError, ModelError, TaxtuneError
+from taxtune.errors import DataError, ModelError, TaxtuneError, command
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import Vote, control_risk, images_needed, worst_loss
 from taxtune.recipe import Recipe, load_recipe
-from taxtune.shell import command
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment, temperature_of
 from taxtune.tuning.records import TuneResult

@@ -355,7 +355,7 @@ class Tuner:
         )
 
     def _draft_images(self) -> int | None:
-        """Returns how many images the budget leaves to an iteration's drafts; None where there is no bound."""
+        """The number of images that the budget leaves to an iteration's drafts; None where there is no bound."""
         stage, records = self.experiment.stages[0], self.history.records()
         if self.experiment.budget.vlm_calls is None:
             return None

@@ -206,7 +206,7 @@ def make_plan(
         stages=stages,
         power=tuple(power for goal in goals for power in analyse_power(goal, experiment.sizes[0])),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
-        vlm_calls=images * experiment.policy.calls,
+        vlm_calls=images * experiment.policy.samples,
         llm_calls=replies * proposals * len(names),
         # The runs that are tuned for a rating, and every template on the held-out images.
         judge_calls=len(judged) * (max(asked + drafts for _, asked in races) + heldout * (1 + len(names))),

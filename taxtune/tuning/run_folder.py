@@ -41,7 +41,7 @@ __all__ = [
     "write_result",
 ]
 
-_RUN_FILES = ("history.jsonl", "result.json")  # which a run has once an iteration is finished
+_RUN_FILES = ("history.jsonl", "result.json")  # a run has one of them after its first iteration
 _COMPLETE = "complete.json"
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 

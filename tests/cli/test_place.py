@@ -70,17 +70,6 @@ def test_the_readable_form() -> None:
     assert "1 off the tree" in done.err
 
 
-def test_a_file_is_written_whole_as_standard_output_is() -> None:
-    lines = ['{"answer": "a duck \\udce9"}', '{"answer": "ünïcödé\\u2028"}', *['{"answer": "wild duck"}'] * 3_000]
-    Path("a.jsonl").write_text("\n".join(lines))
-    expected = run_well("place", "-t", "tree.csv", "a.jsonl").out
-    done = run_well("place", "-t", "tree.csv", "a.jsonl", "--out", "deep/placed.tsv")
-    assert done.out == ""
-    assert "3,002 answers placed" in done.err
-    written = Path("deep/placed.tsv").read_bytes()
-    assert written == expected.encode("utf-8", "surrogatepass").replace(b"\xed\xb3\xa9", b"\\udce9")
-
-
 def test_a_root_restricts_where_answers_are_placed() -> None:
     found = placed("a duck\na fern\n", "answers.txt", "--root", "bird")
     assert [(row["path"], row["off_tree"]) for row in found] == [(["bird", "duck"], False), (["bird"], True)]

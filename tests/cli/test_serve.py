@@ -21,7 +21,6 @@ from tests.serving.samples import BIRD, in_base64, save_field_guide
     ("arguments", "said"),
     [
         (["nowhere"], "nowhere"),
-        (["nowhere", "--policy", "majority"], "vote:8:0.7"),
         (["nowhere", "--host", "192.0.2.1"], "Cannot listen on 192.0.2.1"),
         (["nowhere", "--host", "no such host"], "Give --host an address of this machine"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taxtune.init.subject import find_subject
+from taxtune.init.draft import find_subject
 from taxtune.taxonomy import Taxonomy
 
 FOOD = Taxonomy.from_paths(

@@ -215,7 +215,7 @@ def test_images_that_go_end_the_run_which_goes_on_when_they_are_back(tmp_path):
     assert len(history(out)) == 2, "what the loss of the images voided is not an iteration"
 
     with pytest.raises(ImageError) as error:
-        run_guarded(lambda: parts_again().tuned_for(), out, go_on="Continue with: X", resume=True)
+        run_guarded(lambda: parts_again().tuned_for(), out, go_on="Continue with: X")
     (note,) = error.value.__notes__
     assert note == "Finished work is saved. Continue with: X"
     shutil.copytree(safe, images, dirs_exist_ok=True)

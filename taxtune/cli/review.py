@@ -1,4 +1,4 @@
-"""`taxtune mlflow`: look at a run in MLflow's own pages."""
+"""`taxtune report` and `taxtune mlflow`: look at a run, as a page and in MLflow."""
 
 from __future__ import annotations
 
@@ -10,10 +10,23 @@ from typing import Annotated
 
 import typer
 
-from taxtune.errors import TaxtuneError
+from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import opt
 
-__all__ = ["mlflow"]
+__all__ = ["mlflow", "report"]
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of tune, compare or evaluate.")],
+    out: Annotated[Path | None, opt("The file to write.", shown="report.html in the run's folder")] = None,
+) -> None:
+    """Write the report of a run again, from its records."""
+    from taxtune.report.html import save_report
+    from taxtune.tuning.run_folder import read_result
+
+    if out is not None and (out.is_dir() or out.suffix.lower() not in (".html", ".htm")):
+        raise DataError("A report is one HTML file.", file=out, remedy="Give a name that ends in .html.")
+    typer.echo(save_report(read_result(run), out))
 
 
 def mlflow(
