@@ -174,7 +174,7 @@ def test_a_recipe_holds_where_the_call_says_nothing(
     known = {"kind": "api", "model": "openai/gpt-4o", "temperature": 0.5, "seed": 4}
     assert known.items() <= named.vlm.identity.items()
     assert named.proposer.identity()["model"] == "openai/gpt-4o-mini"
-    assert (named.iterations, named.budget.vlm_calls, named.prompt.domain) == (20, 1600, "colour")
+    assert (named.iterations, named.budget.vlm_calls, named.recipe.prompt.domain) == (20, 1600, "colour")
     assert voted.budget.vlm_calls == 4 * 1600, "a vote counts once"
 
 

@@ -146,11 +146,14 @@ class History:
             )
 
     def close(self) -> None:
-        """Closes the database and lets other processes go on with the run."""
+        """Closes the database and lets other processes go on with the run; one without an iteration leaves nothing."""
         if hasattr(self, "_storage"):
             self._storage.remove_session()
             self._storage.engine.dispose()
         self._lock.release()
+        if not getattr(self, "_records", True):
+            for path in (self.folder / ".lock", *self.folder.glob("history.db*")):
+                path.unlink(missing_ok=True)
 
     def note(self, key: str) -> Any:
         """Returns the value stored under `key`, or None."""

@@ -58,7 +58,7 @@ def test_sentence_knows_meaning(tmp_path: Path, nature: Taxonomy) -> None:
 
 def test_a_sentence_model_that_is_not_there(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
-    with pytest.raises(ModelError, match=r"folder of the sentence model does not exist.*Check the path"):
+    with pytest.raises(ModelError, match=r"folder of the model does not exist.*Check the path"):
         make_similarity(f"sentence:{tmp_path / 'none'}", device="cpu")
 
 

@@ -219,7 +219,6 @@ def test_what_the_judge_does_not_say_is_counted(rated: Path, tmp_path: Path) -> 
     [
         ({"ablations": True}, "--judge"),
         ({"judge": "nonsense"}, "has no provider"),
-        ({"measure": "clip-i2t:no/such"}, "which rated answers do not have"),
     ],
 )
 def test_what_cannot_be_judged_is_refused(settings: dict[str, Any], message: str, rated: Path) -> None:

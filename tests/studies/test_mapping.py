@@ -226,16 +226,10 @@ def test_bad_settings(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch, settings
         mapping_report(birds, FOUR, asked(*settings.pop("measures", ()), **settings))
 
 
-def test_what_cannot_place_is_refused_before_a_model_is_loaded(
-    birds: Taxonomy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(Words, "needs_questions", True)
-        with pytest.raises(MapperError, match="every name of a tree"):
-            place_all(birds, FOUR, asked("words"))
-    monkeypatch.setattr(study, "make_scorers", lambda *_: pytest.fail("a model was loaded"))
-    with pytest.raises(DataError, match="needs images"):
-        place_all(birds, FOUR, asked("clip-i2t"))
+def test_a_judge_cannot_place(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Words, "needs_questions", True)
+    with pytest.raises(MapperError, match="every name of a tree"):
+        place_all(birds, FOUR, asked("words"))
 
 
 # -- scorers ----------------------------------------------------------------------------------------------------------
