@@ -37,15 +37,12 @@ DROPPED: dict[str, str] = {
     "study-prompts/out--prompts.csv": "the ends of intervals are numbers and no text with three decimals",
     "study-prompts/printed-1.txt": "the ends of intervals are numbers and no text with three decimals",
     "study-prompts/printed-2.json": "the gains have no second copy of hP and hR; the ends of intervals are numbers",
-    "study-judge/out--differences.csv": "no t-test between resampled correlations; the rest is in study.json",
     "study-judge/printed-1.txt": "as printed: the same numbers as in study.json",
-    "study-judge-lave/out--differences.csv": "no t-test between resampled correlations; the rest is in study.json",
     "study-judge-lave/printed-1.txt": "as printed: the same numbers as in study.json",
 }
 # key of a JSON file -> why its numbers went
 DROPPED_KEYS = {
     "account": "the sum of the calls is in usage, with the same numbers",
-    "types-crossed": "placements and paper 2's types are no longer crossed",
     "outlook": "no forecast of power and of oracles any more",
     "optimism": "no simulated optimism of the winner any more",
     "hP 95 %": "the ends of intervals are numbers and no text with three decimals",
@@ -56,7 +53,6 @@ DROPPED_KEYS = {
     "paper4-table1": "a table of the paper as printed: it is in taxtune/studies/published",
     "paper4-table2": "a table of the paper as printed: it is in taxtune/studies/published",
     "paper4-table3": "a table of the paper as printed: it is in taxtune/studies/published",
-    "p (t-test)": "no t-test between resampled correlations, which shrinks with their number alone",
     "recipe": "the text of a recipe, which has fewer keys",
     "rouge": "the version of the package rouge-score, which is a test's yardstick only",
 }
