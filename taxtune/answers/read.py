@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 from taxtune.answers.records import Source, open_table
 from taxtune.answers.targets import Target, rows_error, target_finder
 from taxtune.errors import DataError
-from taxtune.models.base import well_formed
 from taxtune.tables import column_key
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
@@ -190,7 +189,6 @@ class _Reader:
     def read(self, line: int, record: Mapping[str, Any]) -> AnswerRow | None:
         """A row; None where it is left out or cannot be used."""
         schema = self.schema
-        record = {column: _well_formed(value) for column, value in record.items()}
         given = None if schema.id is None else record.get(schema.id)
         name = str(line) if given in (None, "") else str(given)
         first = self._seen.setdefault((name, *(str(record.get(column)) for column in schema.by)), line)
@@ -278,13 +276,6 @@ class _Reader:
                 f"{several:,} of {n} answers have several references; the best one counts, except for measures defined "
                 "over all of them"
             )
-
-
-def _well_formed(value: Any) -> Any:
-    """A cell whose texts can be printed, stored and tokenized: JSON may hold half a surrogate pair."""
-    if isinstance(value, list):
-        return [_well_formed(entry) for entry in value]
-    return well_formed(value) if isinstance(value, str) else value
 
 
 def _fits(record: Mapping[str, Any], where: Mapping[str, str]) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from taxtune.errors import DataError
+from taxtune.models.base import well_formed
 from taxtune.tables import read_iterations, read_table
 
 if TYPE_CHECKING:
@@ -54,12 +55,22 @@ def open_table(source: Source, *, format: str = "auto", what: str = "answers", t
     if format not in FORMATS:
         raise DataError("Unknown input format.", value=format, remedy=f"Use {', '.join(FORMATS)}.")
     if not isinstance(source, str | Path):
-        return Records("<records>", _given(source))
-    if (run := split_run(source)) is not None:
-        return _run(*run)
-    container = {"auto": None, "json": "jsonl"}.get(format, format)
-    rows = read_table(source, container, what=what, other="text" if text else "csv")
-    return Records("<stdin>" if str(source) == "-" else str(source), rows)
+        opened = Records("<records>", _given(source))
+    elif (run := split_run(source)) is not None:
+        opened = _run(*run)
+    else:
+        container = {"auto": None, "json": "jsonl"}.get(format, format)
+        rows = read_table(source, container, what=what, other="text" if text else "csv")
+        opened = Records("<stdin>" if str(source) == "-" else str(source), rows)
+    whole = [(row, {name: _well_formed(cell) for name, cell in record.items()}) for row, record in opened.rows]
+    return opened._replace(rows=whole)
+
+
+def _well_formed(value: Any) -> Any:
+    """A cell whose texts can be printed, stored and tokenized: JSON may hold half a surrogate pair."""
+    if isinstance(value, list):
+        return [_well_formed(entry) for entry in value]
+    return well_formed(value) if isinstance(value, str) else value
 
 
 def _given(source: pd.DataFrame | Iterable[Mapping[str, Any]]) -> list[tuple[int, Record]]:

@@ -149,7 +149,8 @@ def build(
     )
     write_tree(out, built)
     print(f"taxtune: wrote the tree to {out}", file=sys.stderr)
-    print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else "\n".join(_summary(built.counts)))
+    summary = visible("\n".join(_summary(built.counts)))
+    print(json.dumps(built.counts, ensure_ascii=False, indent=2) if as_json else summary)
 
 
 @taxonomy_app.command()

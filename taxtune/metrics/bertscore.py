@@ -57,7 +57,7 @@ class BertScoreMeasure(PairsMeasure):
             self._config: Any = transformers.AutoConfig.from_pretrained(self._source)
         commit = None if folder else getattr(self._config, "_commit_hash", None)
         self._commit: str = commit or "main"
-        name, depth = source if folder is None else folder.name, self._config.num_hidden_layers
+        name, depth = source if folder is None else folder.resolve().name, self._config.num_hidden_layers
         layer = int(with_layer[2]) if with_layer else model2layers.get(self._source)
         if layer is None:
             layer = max(1, round(0.75 * depth))

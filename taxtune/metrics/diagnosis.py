@@ -25,7 +25,7 @@ from taxtune.taxonomy.tree import Taxonomy
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ErrorType", "MeasuredType", "classify", "classify_by_measures", "costs", "worst_regions"]
+__all__ = ["COUNTERPARTS", "ErrorType", "MeasuredType", "classify", "classify_by_measures", "costs", "worst_regions"]
 __all__ += ["wrong_from"]
 
 
@@ -50,6 +50,17 @@ class MeasuredType(StrEnum):
     AMBIGUITY = "annotation ambiguity or multi-label"
     DISCRIMINATION = "fine-grained discrimination failure"
     UNSCORED = "unscored"
+
+
+#: The types of the two views that mean the same. Abstentions and answers finer than the label are unknown to paper 2, a
+#: doubtful placement may be anything, and annotation ambiguity has no counterpart, since a target is one node.
+COUNTERPARTS = {
+    ErrorType.CORRECT: MeasuredType.CORRECT,
+    ErrorType.TOO_GENERAL: MeasuredType.GRANULARITY,
+    ErrorType.SIBLING: MeasuredType.DISCRIMINATION,
+    ErrorType.WRONG_BRANCH: MeasuredType.DISCRIMINATION,
+    ErrorType.OFF_TREE: MeasuredType.DISCRIMINATION,
+}
 
 
 def classify(

@@ -7,6 +7,7 @@ measures are compared on the answers that all of them scored, so that difference
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -330,11 +331,17 @@ def _main_table(
 
 def _differences_table(rho: pd.Series[float], drawn: FloatArray, live: pd.Series[bool]) -> Table:
     """The difference of ρ of each pair of measures with scores; without rows where there is no pair."""
-    rows = [
-        (rho.index[a], rho.index[b], rho.iloc[a] - rho.iloc[b], *interval_and_p(drawn[:, a] - drawn[:, b]))
-        for a, b in itertools.combinations(np.flatnonzero(live).tolist(), 2)
-    ]
-    differences = pd.DataFrame(rows, columns=["measure", "other", "difference", "low", "high", "p"])
+    from scipy import stats
+
+    rows = []
+    for a, b in itertools.combinations(np.flatnonzero(live).tolist(), 2):
+        first, second = drawn[np.isfinite(drawn[:, [a, b]]).all(axis=1)][:, [a, b]].T
+        test = np.nan
+        if len(first) and np.ptp(first - second) > 0:
+            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # all correlations may be 1
+                test = float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+        rows.append((rho.index[a], rho.index[b], rho.iloc[a] - rho.iloc[b], *interval_and_p(first - second), test))
+    differences = pd.DataFrame(rows, columns=["measure", "other", "difference", "low", "high", "p", "p (t-test)"])
     # Holm (1979): the i-th smallest of m p values times m - i, and never less than the one before.
     p = differences["p"].dropna().sort_values(kind="stable")
     adjusted = (p * np.arange(len(p), 0, -1)).clip(upper=1).cummax()
@@ -344,7 +351,9 @@ def _differences_table(rho: pd.Series[float], drawn: FloatArray, live: pd.Series
         differences.assign(**{"p (Holm)": adjusted}),
         "p: paired bootstrap, two-sided; the same resamples of the answers for both measures. p (Holm): adjusted for "
         "all pairs.",
-        digits={"p": 4, "p (Holm)": 4},
+        "p (t-test): a t-test between the two sets of resampled correlations, as in paper 4. It shrinks with the "
+        "number of resamples, whatever the number of answers, and is shown for comparison only.",
+        digits={"p": 4, "p (Holm)": 4, "p (t-test)": 4},
     )
 
 

@@ -79,7 +79,10 @@ def test_error_types_from_measures_stand_beside(tree: Path, tmp_path: Path) -> N
     assert [by_type[kind]["answers"] for kind in ("correct", "granularity error", wrong, "all")] == [1, 0, 1, 2]
     # Of its types too the costs add up: a mallard for a blackbird shares 2 of 5 nodes.
     assert by_type[wrong]["cost in hP"] == pytest.approx((1 - 2 / 5) / 2) == by_type["all"]["cost in hP"]
-    assert "measured.png" in {path.name for path in (tmp_path / "out").iterdir()}
+    crossed = {record["by placement"]: record for record in result["tables"]["types-crossed"]}
+    assert (crossed["wrong branch"][wrong], crossed["wrong branch"]["counterpart"]) == (1, wrong)
+    assert (crossed["wrong branch"]["in it, %"], crossed["abstained"]["counterpart"]) == (100, None)
+    assert {"measured.png", "types-crossed.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}
     # Any of the target's names will do, if asked for: the tree's label is the Latin name.
     file.write_text(rows(("Turdus merula", "Turdus merula")))
     found = diagnosed(file, tree, *options), diagnosed(file, tree, *options, "--reference", "any-name")

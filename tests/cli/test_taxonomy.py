@@ -125,6 +125,8 @@ def test_build_prints_what_was_dropped_and_takes_options() -> None:
     out = taxonomy(*build, "--root", "root").out
     assert "lost     nowhere unknown, y not below the root" in out
     assert list(read_taxonomy("tree.csv").ids) == ["root", "a", "b", "d"]
+    Path("escaped.csv").write_text("child,parent,label\nb,a,duck\na,,\x1b[31mbird\n", encoding="utf-8")
+    assert "label \\x1b[31mbird" in taxonomy("build", "escaped.csv", "--out", "tree.csv").out
 
 
 def test_proposals_are_written_reviewed_and_applied() -> None:

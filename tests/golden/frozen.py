@@ -24,10 +24,8 @@ NUMBER = re.compile(r"(?<![\w.])-?\d*\.\d+(?:e[+-]?\d+)?(?![\w.]*/)", re.IGNOREC
 PLACEMENTS = re.compile(r"^place")
 # case or case/file -> why its numbers went
 DROPPED: dict[str, str] = {
-    "taxonomy-build/dropped.jsonl": "records of each dropped edge are no longer written: the summary counts them",
     "study-ranking/printed-4.json": "tables that a paper prints are no longer ranked",
     "study-ranking/printed-5.json": "tables that a paper prints are no longer ranked",
-    "taxonomy-build/joined.csv": "classes are no longer left out and their children no longer lifted",
     "study-judge/out--paper4-table1.csv": "a table of the paper as printed: it is in taxtune/studies/published",
     "study-judge/out--paper4-table2.csv": "a table of the paper as printed: it is in taxtune/studies/published",
     "study-judge-lave/out--paper4-table2.csv": "a table of the paper as printed: it is in taxtune/studies/published",
@@ -35,17 +33,13 @@ DROPPED: dict[str, str] = {
     "study-mapping/out--mapping-presets.csv": "the paper's listing against its prose is benchmarks/presets.py",
     "study-mapping/printed-1.txt": "as printed: the same numbers as in study.json",
     "study-prompts/out--prompts.csv": "the ends of intervals are numbers and no text with three decimals",
-    "study-prompts/printed-1.txt": "the ends of intervals are numbers and no text with three decimals",
     "study-prompts/printed-2.json": "the gains have no second copy of hP and hR; the ends of intervals are numbers",
-    "study-judge/out--differences.csv": "no t-test between resampled correlations; the rest is in study.json",
     "study-judge/printed-1.txt": "as printed: the same numbers as in study.json",
-    "study-judge-lave/out--differences.csv": "no t-test between resampled correlations; the rest is in study.json",
     "study-judge-lave/printed-1.txt": "as printed: the same numbers as in study.json",
 }
 # key of a JSON file -> why its numbers went
 DROPPED_KEYS = {
     "account": "the sum of the calls is in usage, with the same numbers",
-    "types-crossed": "placements and paper 2's types are no longer crossed",
     "outlook": "no forecast of power and of oracles any more",
     "optimism": "no simulated optimism of the winner any more",
     "hP 95 %": "the ends of intervals are numbers and no text with three decimals",
@@ -56,7 +50,6 @@ DROPPED_KEYS = {
     "paper4-table1": "a table of the paper as printed: it is in taxtune/studies/published",
     "paper4-table2": "a table of the paper as printed: it is in taxtune/studies/published",
     "paper4-table3": "a table of the paper as printed: it is in taxtune/studies/published",
-    "p (t-test)": "no t-test between resampled correlations, which shrinks with their number alone",
     "recipe": "the text of a recipe, which has fewer keys",
     "rouge": "the version of the package rouge-score, which is a test's yardstick only",
 }

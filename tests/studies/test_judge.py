@@ -140,7 +140,10 @@ def test_differences_are_paired_and_adjusted_for_all_pairs() -> None:
     assert (better["difference"], worse["difference"]) == (pytest.approx(expected), pytest.approx(-expected))
     assert better["low"] > 0  # type: ignore[operator]
     assert better["p"] == pytest.approx(2 / 1000), "no resample lies on the other side of zero"
-    assert (same["difference"], same["p"]) == (0.0, 1.0)
+    assert (same["difference"], same["p"], same["p (t-test)"]) == (0.0, 1.0, None)
+    # Paper 4's test, of the resampled correlations as if they were independent samples.
+    drawn = correlate(np.array([first, second]), np.array(HUMAN), resamples=999, seed=1)[1][:, 0]
+    assert better["p (t-test)"] == pytest.approx(stats.ttest_ind(*drawn.T, equal_var=False).pvalue)
     # Holm by hand: the smallest of three times three, the next at least as much, the last at most one.
     assert [row["p (Holm)"] for row in (better, worse, same)] == pytest.approx([6 / 1000, 6 / 1000, 1.0])
 

@@ -21,6 +21,7 @@ from taxtune.answers.scores import as_child, mean_interval
 from taxtune.answers.targets import make_information
 from taxtune.errors import DataError
 from taxtune.metrics.diagnosis import (
+    COUNTERPARTS,
     ErrorType,
     MeasuredType,
     classify,
@@ -128,6 +129,7 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
                 "failure: neither (wrong but specific). Unscored answers are counted.",
             )
         )
+        tables.append(_crossed_table(types, measured))
         figures["measured"] = partial(draw_costs, by_measure)
         data["measured_costs"] = by_measure.to_dict("records")
     if tags is not None:
@@ -216,6 +218,22 @@ def _costs_table(name: str, title: str, by_type: pd.DataFrame, scores: Hierarchi
         cells[f"{shown} interval"] = [f"{low:.3f} to {high:.3f}" for low, high in ends]
         total |= {f"cost in {shown}": 1 - getattr(scores, metric), f"{shown} interval": ""}
     return frame_table(name, title, pd.concat([cells, pd.DataFrame([total])]), *notes, digits={"%": 1})
+
+
+def _crossed_table(types: list[ErrorType], measured: list[MeasuredType]) -> Table:
+    cells = pd.crosstab(pd.Series(types, name="by placement"), pd.Series(measured))
+    cells = cells.reindex(index=list(ErrorType), columns=list(MeasuredType), fill_value=0)
+    shares = 100 * cells.div(cells.sum(axis=1), axis=0)
+    cells["counterpart"] = cells.index.map(COUNTERPARTS)
+    cells["in it, %"] = pd.Series({kind: shares[twin][kind] for kind, twin in COUNTERPARTS.items()})
+    return frame_table(
+        "types-crossed",
+        "What the tree says (rows) and what paper 2's two measures say (columns)",
+        cells.reset_index(),
+        "Counterpart: paper 2's type that means the same. Abstentions, and what is finer than the label, have none; "
+        "nor does paper 2's ambiguity among ours, since a target is one node (see --tags).",
+        digits={"in it, %": 1},
+    )
 
 
 def _scores_table(

@@ -115,3 +115,9 @@ def test_bad_pairs(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=message):
         read_pairs(tmp_path / name)
+
+
+def test_half_a_surrogate_pair_in_a_text_is_readable(tmp_path: Path) -> None:
+    row = '{"image": 1, "kind": "%s", "text": "a \\ud83d %s", "score": 0.5}\n'
+    (tmp_path / "p.jsonl").write_text(row % ("caption", "dog") + row % ("random", "cat"))
+    assert read_pairs(tmp_path / "p.jsonl")["text"].tolist() == ["a ? dog", "a ? cat"]
