@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dis
 import functools
 import hashlib
 import inspect
@@ -12,6 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextvars import copy_context
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import PurePath
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,7 +46,8 @@ class FunctionModel:
     all requests.
 
     Answers are stored under the function's name and its attribute `identity` (text, or values by name) if it has one,
-    or else a hash of its code, so that a changed function is asked again. What it calls is not looked at.
+    or else a hash of its code and of the constants and functions that it was made with, taken when the model is made,
+    so that a changed function is asked again. Other functions that it calls, and an object's values, are not looked at.
 
     Args:
         function: The function.
@@ -59,6 +64,7 @@ class FunctionModel:
             raise ModelError("This is neither a model nor a function.", value=function, remedy=_FORMS)
         self.function = function
         self.name = _name(function)
+        self._source = _digest(function)  # once: a function may add to a list that it was made with
         self.concurrency = concurrency
         self._with_image = _takes_image(function, self.name)
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -77,7 +83,7 @@ class FunctionModel:
         named: Identity = {"kind": "function", "model": self.name}
         own = getattr(self.function, "identity", None)
         if own is None:
-            return {**named, "source": _digest(self.function)}
+            return {**named, "source": self._source}
         return {**named, **(own if isinstance(own, Mapping) else {"identity": own})}
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
@@ -197,34 +203,59 @@ def function_identity(function: Callable[..., Any]) -> Identity:
 
 
 def _digest(function: Any) -> str:
-    """Hashes a function's code, defaults and closure, and the arguments of a `partial`."""
-    parts = []
-    while function is not None:
-        if isinstance(function, functools.partial):
-            parts += [_plain(function.args), _plain(function.keywords)]
-            function = function.func
-            continue
-        bare = getattr(function, "__func__", function)
-        bare = bare if isinstance(bare, FunctionType) else getattr(type(bare), "__call__", None)  # noqa: B004
-        if isinstance(bare, FunctionType):
-            # What an inner function was made with tells it from others of the same code.
-            nonlocals = inspect.getclosurevars(bare).nonlocals.values()
-            parts += map(_plain, (bare.__code__, bare.__defaults__, bare.__kwdefaults__, *nonlocals))
-        function = getattr(function, "__wrapped__", None)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+    """Hashes a function's code and what it was made with: defaults, closure, arguments of a `partial`, constants."""
+    return hashlib.sha256(_plain(function).encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _plain(value: object) -> str:
-    """Returns a plain value, or code, as text; of anything else, whose text may hold its address, its type."""
+def _plain(value: object, within: tuple[object, ...] = ()) -> str:
+    """Returns a plain value, or a function, as text; of anything else, whose text may hold its address, its type.
+
+    Args:
+        value: The value.
+        within: The functions that hold it, since one may hold itself.
+    """
+    if isinstance(value, str | bytes | int | float | complex | None | PurePath | Enum):
+        return repr(value)
     if isinstance(value, CodeType):
         value = [value.co_code, value.co_names, value.co_consts]
-    if isinstance(value, Mapping):
+    elif isinstance(value, Mapping):
         value = list(value.items())
-    if isinstance(value, set | frozenset):
-        value = sorted(map(_plain, value))
+    elif isinstance(value, set | frozenset):
+        value = sorted(_plain(item, within) for item in value)
+    elif callable(value) and not isinstance(value, type):
+        if any(value is function for function in within):
+            return "itself"
+        within, value = (*within, value), _parts(value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = [type(value).__qualname__, *(getattr(value, each.name) for each in fields(value))]
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_plain, value))}]"
-    return repr(value) if isinstance(value, str | bytes | int | float | None) else type(value).__qualname__
+        return f"[{', '.join(_plain(item, within) for item in value)}]"
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
+
+
+def _parts(function: Any) -> list[object]:
+    """Lists the parts that tell a function from another; of an object that can be called the methods of its class."""
+    if isinstance(function, functools.partial):
+        return [function.func, function.args, function.keywords]
+    if isinstance(function, FunctionType):
+        # What an inner function was made with tells it from others of the same code.
+        made = [cell.cell_contents for cell in function.__closure__ or ()]
+        constants = [function.__globals__.get(name) for name in sorted(_constants(function.__code__))]
+        constants = [value for value in constants if isinstance(value, str | bytes | int | float | tuple)]
+        return [function.__code__, function.__defaults__, function.__kwdefaults__, *made, *constants]
+    owner = getattr(function, "__self__", function)
+    owner = owner if isinstance(owner, type) else type(owner)
+    methods = [method for method in vars(owner).values() if isinstance(method, FunctionType)]
+    return [owner.__qualname__, getattr(function, "__name__", ""), getattr(function, "__wrapped__", None), *methods]
+
+
+def _constants(code: CodeType) -> set[str]:
+    """Returns the names of the globals that code reads and does not assign, so that no count of calls is among them."""
+    used: dict[str, set[str]] = {"LOAD_GLOBAL": set(), "STORE_GLOBAL": set()}
+    for step in dis.get_instructions(code):
+        used.get(step.opname, set()).add(str(step.argval))
+    inner = [_constants(each) for each in code.co_consts if isinstance(each, CodeType)]
+    return used["LOAD_GLOBAL"].union(*inner) - used["STORE_GLOBAL"]
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------

@@ -26,9 +26,13 @@ DEFAULT_LOCAL = "meta-llama/Llama-3.2-3B-Instruct"
 #: The group of entry points under which packages add models of their own: a name and a factory.
 PLUGINS = "taxtune.vlms"
 #: Providers that need no `api:` before them; litellm knows some hundred, but importing it takes seconds.
-_PROVIDERS = {"anthropic", "azure", "azure_ai", "bedrock", "cohere", "databricks", "deepseek", "gemini", "groq"}
-_PROVIDERS |= {"hosted_vllm", "huggingface", "lm_studio", "mistral", "ollama", "ollama_chat", "openai", "openrouter"}
-_PROVIDERS |= {"perplexity", "replicate", "sagemaker", "together_ai", "vertex_ai", "vllm", "watsonx", "xai"}
+_PROVIDERS = {"anthropic", "azure", "azure_ai", "baseten", "bedrock", "cerebras", "cloudflare", "cohere"}
+_PROVIDERS |= {"cohere_chat", "dashscope", "databricks", "deepinfra", "deepseek", "featherless_ai", "fireworks_ai"}
+_PROVIDERS |= {"friendliai", "gemini", "github", "github_copilot", "groq", "hosted_vllm", "huggingface", "hyperbolic"}
+_PROVIDERS |= {"lambda_ai", "litellm_proxy", "llamafile", "lm_studio", "meta_llama", "minimax", "mistral", "moonshot"}
+_PROVIDERS |= {"nebius", "novita", "nscale", "nvidia_nim", "oci", "ollama", "ollama_chat", "openai", "openai_like"}
+_PROVIDERS |= {"openrouter", "ovhcloud", "perplexity", "predibase", "replicate", "sagemaker", "sambanova", "scaleway"}
+_PROVIDERS |= {"snowflake", "together_ai", "vertex_ai", "vllm", "volcengine", "watsonx", "xai", "xinference", "zai"}
 
 
 class ModelName(NamedTuple):
@@ -82,7 +86,7 @@ def parse_model(name: str) -> ModelName:
         "This is a file or folder." if Path(name).expanduser().exists() else said,
         value=name,
         remedy=f"Write local:{name} for a checkpoint on Hugging Face or in a folder, PROVIDER/MODEL for an API "
-        "(openai/gpt-4o), or api:PROVIDER/MODEL for any other provider of litellm's.",
+        f"(openai/gpt-4o), or api:{name if slash else 'PROVIDER/MODEL'} for any other provider of litellm's.",
     )
 
 

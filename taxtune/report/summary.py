@@ -180,7 +180,7 @@ def summarise(result: Result) -> Summary:
         winners=tuple(
             Winner(
                 name,
-                _heading(result, name, run),
+                _heading(result, run),
                 run,
                 _aim(run).measure or run.objective,
                 verdict(run),
@@ -227,11 +227,8 @@ def shown_columns(summary: Summary) -> list[Column]:
     return [column for column in summary.columns if not winners or column.name in winners or not column.changes]
 
 
-def _heading(result: Result, name: str, run: TuneResult) -> str:
-    if isinstance(result, TuneResult):
-        return "Prompt"
-    prefix, colon, _ = name.rpartition(": ")  # the run's name, where several runs were joined
-    return f"{prefix}{colon}{'p' if colon else 'P'}rompt tuned for {metric_name(run.objective)}"
+def _heading(result: Result, run: TuneResult) -> str:
+    return "Prompt" if isinstance(result, TuneResult) else f"Prompt tuned for {metric_name(run.objective)}"
 
 
 def verdict(run: TuneResult) -> str:

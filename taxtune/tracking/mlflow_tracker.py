@@ -422,8 +422,8 @@ class TrackingCallback(Callback):
         # Before anything is asked: of a run that is killed there would be a second record otherwise.
         tuner.history.set_note("mlflow_run", run)
         self._thread = ThreadPoolExecutor(1, "taxtune-tracking")
-        for record in done:
-            self._then(self.tracker.iteration, record, None)
+        for record, best in zip(done, best_so_far(done), strict=True):
+            self._then(self.tracker.iteration, record, best)
 
     def on_iteration(self, record: IterationRecord, best: IterationRecord | None) -> None:
         """Records the iteration."""

@@ -210,12 +210,37 @@ def test_functions_of_one_source_are_told_apart_by_what_they_were_made_with() ->
     models = [
         *(one, two, made("one"), made("two"), made(["one"]), made({"say": 1})),
         *(functools.partial(styled, "one"), functools.partial(styled, "two")),
-        *(Looker(), Looker().method, looked),
+        *(Looker(), Looker().method, looked, made(Path("one")), made(one), made(two), made(Looker().method)),
     ]
     identities = [str(make_model(model).identity) for model in models]
     assert len(set(identities)) == len(models)
     assert identities == [str(make_model(model).identity) for model in models]
     assert make_model(made(Looker())).identity == make_model(made(Looker())).identity, "no address of an object"
+
+
+def test_a_constant_and_a_helper_of_the_class_tell_functions_apart_and_what_a_call_changes_does_not() -> None:
+    def identity(constant: str, helper: str) -> Identity:
+        names: dict[str, Any] = {"CONSTANT": constant, "calls": 0, "log": []}
+        exec(
+            "def answer(image, prompt):\n global calls\n calls += 1\n log.append(prompt)\n return CONSTANT\n"
+            f"class Model:\n def __call__(self, image, prompt): return self.help()\n def help(self): return {helper!r}",
+            names,
+        )
+        first = FunctionModel(names["answer"]).identity
+        names["answer"](None, "What is this?")
+        assert FunctionModel(names["answer"]).identity == first
+        return {"answer": first["source"], "object": FunctionModel(names["Model"]()).identity["source"]}
+
+    seen: list[str] = []
+    model = FunctionModel(lambda image, prompt: str(seen.append(prompt)))
+    before = model.identity
+    model.answer([Request("What is this?")])
+    assert model.identity == before
+    one, other, helped = identity("a", "x"), identity("b", "x"), identity("a", "y")
+    assert one["answer"] != other["answer"]
+    assert one["object"] == other["object"]
+    assert one["object"] != helped["object"]
+    assert one["answer"] == helped["answer"]
 
 
 def test_the_identity_can_be_given(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ vlm: %s
     ("name", "kind", "model"),
     [
         ("openai/gpt-4o", "api", "openai/gpt-4o"),
+        ("fireworks_ai/accounts/fireworks/models/kimi", "api", "fireworks_ai/accounts/fireworks/models/kimi"),
         ("api:openai/gpt-4o", "api", "openai/gpt-4o"),
         ("api:in-house/model", "api", "in-house/model"),
         ("local:HuggingFaceTB/SmolVLM-Instruct", "local", "HuggingFaceTB/SmolVLM-Instruct"),
@@ -42,8 +43,8 @@ def test_a_name_says_what_it_stands_for(name: str, kind: str, model: str) -> Non
             "HuggingFaceTB/SmolVLM-Instruct",
             ["'HuggingFaceTB' is not a well-known provider", "local:HuggingFaceTB/SmolVLM-Instruct"],
         ),
-        ("nobody/model", ["'nobody' is not a well-known provider", "local:nobody/model", "api:PROVIDER/MODEL"]),
-        ("gpt-4o", ["has no provider", "PROVIDER/MODEL"]),
+        ("nobody/model", ["'nobody' is not a well-known provider", "local:nobody/model", "api:nobody/model"]),
+        ("gpt-4o", ["has no provider", "api:PROVIDER/MODEL"]),
         ("local:", ["is empty"]),
         (" ", ["is empty"]),
     ],

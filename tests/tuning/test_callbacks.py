@@ -16,7 +16,7 @@ class Slow(NullTracker):
     """Records what it is told once it may."""
 
     def __init__(self, fault: Exception | None = None) -> None:
-        self.may, self.fault, self.told = threading.Event(), fault, []
+        self.may, self.fault, self.told, self.best = threading.Event(), fault, [], []
 
     def start(self, *what: object, **more: object) -> str:
         if self.fault is not None:
@@ -27,6 +27,7 @@ class Slow(NullTracker):
     def iteration(self, record: IterationRecord, best: IterationRecord | None = None) -> None:
         self.may.wait(30)
         self.told.append(record.iteration)
+        self.best.append(None if best is None else best.iteration)
 
     def finish(self, result: TuneResult) -> None:
         self.told.append("finish")
@@ -46,6 +47,10 @@ def test_a_run_does_not_wait_for_its_record_until_its_end(tmp_path: Path) -> Non
     parts = make_parts(tmp_path / "in", tmp_path / "out")
     tuned(parts, callbacks=[TrackingCallback(lambda: tracker), last])
     assert tracker.told == ["start", *range(6), "finish", "FINISHED"]
+    again = Slow()
+    again.may.set()
+    tuned(make_parts(tmp_path / "in", tmp_path / "out"), callbacks=[TrackingCallback(lambda: again)], resume=True)
+    assert again.best == tracker.best != [None] * 6, "of a resumed run, too: the record may lack an iteration"
 
 
 class Diary(Callback):

@@ -72,7 +72,7 @@ class FunctionProposer(Proposer):
         return Proposal(template)
 
     def identity(self) -> dict[str, str | int | float | None]:
-        """Returns the function's name and a hash of its source."""
+        """Returns the function's name and a hash of its code."""
         from taxtune.models import function_identity
 
         return dict(function_identity(self.function))
