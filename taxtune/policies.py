@@ -42,6 +42,7 @@ __all__ = [
 IntArray = NDArray[np.int64]
 
 _MOST_ANSWERS = 100  # per image: beyond, shares hardly change and a comma was meant
+_MOST_IMAGES = 1_000_000
 _EDGE = 1e-9  # 0.7 of 10 answers is 7 of them, whatever 0.7 * 10 is
 _PRIOR = 5.0  # answers that the prior of a reliability counts as, at least
 
@@ -165,7 +166,7 @@ def control_risk(
 def images_needed(risk: float, confidence: float | None = None, *, worst: float = 1.0) -> int:
     """Returns the fewest calibration images that can keep a risk, that is, if no loss occurs on any of them.
 
-    Arguments are those of `control_risk`.
+    Arguments are those of `control_risk`. With a confidence it counts no further than about a million.
     """
     part = min(risk / worst, 1.0)
     if confidence is None:
@@ -178,6 +179,8 @@ def images_needed(risk: float, confidence: float | None = None, *, worst: float 
     enough = 1
     while not kept(enough):
         enough *= 2
+        if enough > _MOST_IMAGES:
+            return enough
     return bisect_left(range(enough), True, lo=enough // 2 + 1, key=kept)
 
 

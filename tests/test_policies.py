@@ -189,6 +189,7 @@ def test_so_many_images_are_needed_at_best(risk: float, confidence: float | None
     (few,) = control_risk(np.zeros((1, n - 1)), risk, confidence, worst=worst)
     assert enough.kept
     assert not few.kept
+    assert images_needed(1e-12, 0.9) > 10**6  # and is not counted to the end
 
 
 def test_the_worst_loss_is_that_of_the_deepest_wrong_node(birds: Taxonomy) -> None:

@@ -51,7 +51,7 @@ def load_classifier(
         vlm: The model, for a run with a model of one's own.
         mapper: The mapper, for a run with one of one's own.
         settings: Other values of the recipe's keys, such as {"vlm.device": "cuda"}, {"vlm.api_base": "http://..."} or
-            {"execution.engine": "ray"}, where this machine is not that of the run.
+            {"execution.engine": "ray"}, where this machine is not that of the run; with {"policy.samples": 8} it votes.
 
     Raises:
         DataError: If there is no finished run and no saved classifier in the folder, or no calibration; if the tree is
@@ -59,8 +59,11 @@ def load_classifier(
         RecipeError: If the run does not know its recipe.
         TaxtuneError: If the folder names a server that is not known to be the user's own (see `taxtune.trust`).
     """
+    voting = {key.removeprefix("policy."): one for key, one in (settings or {}).items() if key.startswith("policy.")}
+    if voting and policy is None:
+        policy = _policy({"kind": "vote", **voting}, Path(run.folder if isinstance(run, TuneResult) else run))
     if calibrated and policy is not None:
-        raise DataError("A calibration has its own policy.", remedy="Leave out policy=.")
+        raise DataError("A calibration has its own policy.", remedy="Leave out the other.")
     given: dict[str, Any] = {"mapper": mapper, "taxonomy": None if taxonomy is None else as_taxonomy(taxonomy)}
     changes: list[dict[str, Any]] = [dict(settings or {})]
     if isinstance(vlm, str):  # known by its settings, as a recipe's
@@ -163,9 +166,10 @@ def _policy(identity: Mapping[str, Any], folder: Path) -> Vote:
         return kinds[kind](**settings)
     except (KeyError, TypeError):
         raise DataError(
-            f"There is no policy {kind!r}, or its settings are wrong.",
+            "There is no such policy.",
             file=folder,
-            remedy="Give one in Python: policy=taxtune.Vote(8, 0.7).",
+            value=dict(identity),
+            remedy="Set policy.samples and policy.share, such as 8 and 0.7; in Python policy=taxtune.Vote(8, 0.7).",
         ) from None
 
 

@@ -34,8 +34,8 @@ __all__ = ["make_app"]
 _PAGE = Path(__file__).parent / "page"
 #: Of a request: one image of the most bytes in base64, and what is around it.
 _MAX_REQUEST = MAX_BYTES * 4 // 3 + 1024**2
-#: Images in a request; and values that its JSON may have, of which an image takes one.
-_MAX_IMAGES, _MAX_VALUES = 1000, 2000
+#: Images in a request; and commas and brackets that its JSON may have, of which a data: address takes two.
+_MAX_IMAGES, _MAX_VALUES = 1000, 2010
 _TYPES = "Send an image (Content-Type: image/jpeg, image/png, ...) or JSON (application/json)."
 _FORM = (
     f'The JSON must be {{"inputs": [IMAGE, ...]}} with 1 to {_MAX_IMAGES:,} images, each IMAGE the content of a file '

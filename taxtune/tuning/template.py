@@ -56,6 +56,11 @@ _PLAIN = (
 )
 # Nodes that make text of their children, or hide a list in them.
 _NO_LISTS = (nodes.Output, nodes.Concat, nodes.List, nodes.Tuple)
+# What to write instead of nodes that are refused.
+_INSTEAD = {
+    nodes.For: "Join the list instead, in a text or in lines: {{ ranks | join(', ') }}, {{ ranks | join('\\n- ') }}.",
+    nodes.Test: "Write a plain condition, such as {% if ranks %}.",
+}
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
@@ -216,7 +221,7 @@ def _check_node(node: nodes.Node) -> None:
         case _ if not isinstance(node, _PLAIN):
             name = f" {node.attr!r}" if isinstance(node, nodes.Getattr) else ""
             what = f"the construct {type(node).__name__}{name} is not allowed"
-            raise _refused(node, what, "Use plain text, variables, if and simple filters.")
+            raise _refused(node, what, _INSTEAD.get(type(node), "Use plain text, variables, if and simple filters."))
 
 
 def _check_filter(node: nodes.Filter) -> None:

@@ -158,6 +158,10 @@ def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     assert loaded.classify(files) == made.classify(files)
     voting = taxtune.load_classifier(folder, policy=Vote(3, 0.6))
     assert voting.model.identity["temperature"] == 1
+    by_keys = load_classifier(folder, settings={"policy.samples": 3, "policy.share": 0.6})
+    assert (by_keys.policy, by_keys.model.identity["temperature"]) == (Vote(3, 0.6), 1)
+    with pytest.raises(DataError, match=r"no such policy.*smaples"):
+        load_classifier(folder, settings={"policy.smaples": 3})
     changed = {"vlm.model": f"local:{MODEL_FOLDER}", "vlm.max_tokens": 5}
     elsewhere = taxtune.load_classifier(folder, settings=changed)
     assert elsewhere.model.identity["max_new_tokens"] == 5
@@ -182,8 +186,8 @@ def test_a_saved_classifier_that_cannot_be_used_says_why(tmp_path):
     for change, said in (
         ({"format": "taxtune classifier 1"}, "no classifier of this version of taxtune: format: "),
         ({"prompts": []}, "no classifier of this version of taxtune: prompts: "),
-        ({"policy": {}}, "no policy None, or its settings are wrong"),
-        ({"policy": {"kind": "vote", "samples": "8"}}, "its settings are wrong"),
+        ({"policy": {}}, "no such policy"),
+        ({"policy": {"kind": "vote", "samples": "8"}}, "no such policy"),
     ):
         (folder / "classifier.json").write_text(json.dumps(data | change))
         with pytest.raises(DataError, match=said):

@@ -181,7 +181,7 @@ def test_a_block_and_a_budget_of_calls(tmp_path: Path) -> None:
     vlm = ToyVLM(tmp_path / "asked")
 
     def reflect(prompt: str) -> str:
-        return fenced(next(replies, "Name the scarlet one."))
+        return next(replies, "Name the scarlet one.")  # as a function may well do, without a fence
 
     result = gepa.optimize(reflect, max_metric_calls=1000, recipe=recipe, vlm=vlm, out=tmp_path / "run")
     # For the search are as many calls as five templates on the block: 4 for the seed, and 10 for each that is kept.

@@ -37,6 +37,14 @@ _THOUGHTS = re.compile(
 _FENCED = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<body>.*?)^[ \t]*(?P=fence)[ \t]*$", re.DOTALL | re.MULTILINE
 )
+_JSON = re.compile(r"""[\[{]\s*["']""")
+# What a reply without a fence may begin with that is no template, or not the template alone.
+_CHATTER = re.compile(
+    r"""\A(?:["'“‘`<]|[*_#\s]*(?:(?:sure|certainly|of course|ok|okay|sorry|unfortunately|as an ai)\b"""
+    r"""|i(?:['’]m| am) (?:sorry|afraid|unable)|i (?:can['’]t|cannot|won['’]t|must decline)"""
+    r"""|here(?:['’]s| is| are)\b[^\n]*:\s*\n|(?:\w+ ){0,3}(?:template|prompt)\b\W*:))""",
+    re.IGNORECASE,
+)
 
 
 class Messages:
@@ -217,14 +225,16 @@ def check_whole(reply: Completion) -> None:
 
 
 def unwrap_reply(reply: str) -> str:
-    """Returns the template in a reply: the text of its one fenced block.
+    """Returns the template in a reply: the text of its one fenced block, or all of it, as many models leave out fences.
 
     Raises:
         TemplateError: The reply holds none, or several; the reason is fit to go back to the model.
     """
-    bodies = {match["body"].strip() for match in _FENCED.finditer(without_thoughts(reply))} - {""}
-    if len(bodies) != 1:
-        what = f"{len(bodies)} different blocks" if bodies else "no template in a fenced block"
+    text = without_thoughts(reply)
+    bare = "```" not in text and "~~~" not in text and not _CHATTER.match(text)
+    bodies = ({text} if bare else {match["body"].strip() for match in _FENCED.finditer(text)}) - {""}
+    if len(bodies) != 1 or any(map(_JSON.match, bodies)):
+        what = f"{len(bodies)} different blocks" if len(bodies) > 1 else "JSON" if bodies else "no template in a fence"
         raise TemplateError(f"The reply holds {what}.", remedy="Give exactly one template, between two lines of ```.")
     return bodies.pop()
 

@@ -96,7 +96,7 @@ def test_the_history_keeps_to_its_budget():
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (refusal_text(), "no template in a fenced block"),
+        (refusal_text(), "no template in a fence"),
         (text("Half a templ", finish_reason="length"), "cut off"),
         (text("```\na b\n```\n```\nc d\n```"), "2 different blocks"),
         (text(fenced("{{ answer }}")), "unknown variable 'answer'"),

@@ -16,6 +16,8 @@ LONG = "{% if ranks %}Name the {{ ranks | last }}.{% endif %}\nBe careful."
     "wrap",
     [
         "```\n{}\n```",
+        "{}\n",
+        "<think>Was it a robin?</think>\n\n{}",
         "\ufeff```jinja2\r\n{}\r\n```",
         "~~~\n{}\n~~~",
         "I'm sorry for before. Here is a better template:\n\n```jinja\n{}\n```\n\nIt asks for care.",
@@ -24,15 +26,20 @@ LONG = "{% if ranks %}Name the {{ ranks | last }}.{% endif %}\nBe careful."
         "Was it a robin? ```no```\n</think>\n\n```\n{}\n```",
     ],
 )
-def test_the_template_is_what_the_fence_holds(wrap: str, template: str):
+def test_the_template_is_what_the_fence_holds_or_the_whole_reply(wrap: str, template: str):
     assert unwrap_reply(wrap.replace("{}", template)) == template
 
 
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        ("", "no template in a fenced block"),
-        ("What is this?", "no template in a fenced block"),
+        ("", "no template in a fence"),
+        ("Here's an improved template:\n\nWhat is this?", "no template in a fence"),
+        ("**New template:** What is this?", "no template in a fence"),
+        ("Sure! What is this?", "no template in a fence"),
+        ('"What is this?"', "no template in a fence"),
+        ('{"template": "What is this?"}', "JSON"),
+        ('```json\n{"template": "What is this?"}\n```', "JSON"),
         ("I'm sorry, but I can't help with that.", "no template"),
         ("<!DOCTYPE html><html></html>", "no template"),
         ("<think>hm\n```\nWhich one?\n```", "no template"),
