@@ -174,7 +174,7 @@ def test_a_recipe_holds_where_the_call_says_nothing(
     known = {"kind": "api", "model": "openai/gpt-4o", "temperature": 0.5, "seed": 4}
     assert known.items() <= named.vlm.identity.items()
     assert named.proposer.identity()["model"] == "openai/gpt-4o-mini"
-    assert (named.iterations, named.budget.vlm_calls, named.prompt.domain) == (20, 1600, "colour")
+    assert (named.iterations, named.budget.vlm_calls, named.recipe.prompt.domain) == (20, 1600, "colour")
     assert voted.budget.vlm_calls == 4 * 1600, "a vote counts once"
 
 
@@ -374,3 +374,10 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
     assert len(scored.answers("template")) == 12
     with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: .*equal to 1 \(got 0\)"):
         taxtune.tune(**{**given, "settings": {"data.tuning": 0}}, out=tmp_path / "none")
+
+
+def test_an_argument_that_there_is_not_is_named_with_its_function() -> None:
+    with pytest.raises(TypeError, match=r"tune\(\) got an unexpected keyword argument 'gaol'"):
+        taxtune.tune(recipe="fieldguide", gaol=0.9)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'effort'"):
+        taxtune.evaluate("Say what.", recipe="fieldguide", effort="light")  # type: ignore[call-arg]
