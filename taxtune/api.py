@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from taxtune.errors import DataError
 from taxtune.progress import note, showing
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from taxtune.tuning.records import ComparisonResult, SampleResult, TemplateScores, TuneResult
 
 __all__ = [
-    "EvaluateArguments",
-    "TuneArguments",
     "calibrate",
     "compare",
     "evaluate",
@@ -55,40 +53,20 @@ __all__ = [
 SplitName = Literal["heldout", "tuning"]
 
 
-class EvaluateArguments(TypedDict, total=False):
-    """Keyword arguments of `tune` that `evaluate` takes, too; `tune` says what each means."""
-
-    metrics: Mapping[str, Callable[[SampleResult], Any]] | None
-    baseline: str | None
-    domain: str | None
-    recipe: Recipe | str | Path | None
-    settings: Mapping[str, Any] | None
-    out: str | Path | None
-
-
-class TuneArguments(EvaluateArguments, total=False):
-    """Keyword arguments of `tune` that `compare` takes, too."""
-
-    goal: float | None
-    effort: Effort | None
-    proposer: Proposer | Callable[..., str] | str | None
-
-
 def _parts(
     what: str,
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None,
     examples: Source | None,
     vlm: Model | Callable[..., Any] | str | None,
-    *,
-    goal: float | None = None,
-    effort: Effort | None = None,
-    proposer: Proposer | Callable[..., str] | str | None = None,
-    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
-    baseline: str | None = None,
-    domain: str | None = None,
-    recipe: Recipe | str | Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
+    goal: float | None,
+    effort: Effort | None,
+    proposer: Proposer | Callable[..., str] | str | None,
+    metrics: Mapping[str, Callable[[SampleResult], Any]] | None,
+    baseline: str | None,
+    domain: str | None,
+    recipe: Recipe | str | Path | None,
+    settings: Mapping[str, Any] | None,
+    out: str | Path | None,
 ) -> Experiment:
     """Returns the recipe with what is given in it, and with the objects that replace its parts."""
     from taxtune.execution import deploy
@@ -170,10 +148,18 @@ def tune(
     vlm: Model | Callable[..., Any] | str | None = None,
     *,
     objective: Objective | Callable[[TemplateScores], float] | str | None = None,
+    goal: float | None = None,
+    effort: Effort | None = None,
+    proposer: Proposer | Callable[..., str] | str | None = None,
+    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
+    baseline: str | None = None,
+    domain: str | None = None,
+    recipe: Recipe | str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Any] = (),
     progress: bool | None = None,
-    **what: Unpack[TuneArguments],
 ) -> TuneResult:
     """Tunes a template: propose, ask, place, score, record; then compares the winner with the baseline once.
 
@@ -224,11 +210,13 @@ def tune(
     from taxtune.tuning.objective import make_objective
     from taxtune.tuning.run_folder import check_run_folder
 
-    parts = _parts("tune", taxonomy, examples, vlm, **what)
+    parts = _parts(
+        "tune", taxonomy, examples, vlm, goal, effort, proposer, metrics, baseline, domain, recipe, settings, out
+    )
     aim = parts.recipe.objective.kind if objective is None else objective
     make_objective(aim, metrics=tuple(parts.own_metrics))  # an unknown name is told before images are read
-    if what.get("goal") is not None and aim not in ("hr_at_hp", "ihr_at_ihp"):
-        goal, remedy = what["goal"], "Leave out goal, or objective."
+    if goal is not None and aim not in ("hr_at_hp", "ihr_at_ihp"):
+        remedy = "Leave out goal, or objective."
         raise DataError("goal is the hP that 'hr_at_hp' holds.", value=goal, remedy=remedy)
     check_run_folder(parts.folder, resume=resume)
     with _shown(progress) as shown:
@@ -243,10 +231,18 @@ def compare(
     examples: Source | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
     *,
+    goal: float | None = None,
+    effort: Effort | None = None,
+    proposer: Proposer | Callable[..., str] | str | None = None,
+    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
+    baseline: str | None = None,
+    domain: str | None = None,
+    recipe: Recipe | str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Any] = (),
     progress: bool | None = None,
-    **what: Unpack[TuneArguments],
 ) -> ComparisonResult:
     """Tunes for each objective from the same baseline, splits and seed, and compares the winners image by image.
 
@@ -255,11 +251,19 @@ def compare(
         taxonomy: As in `tune`.
         examples: As in `tune`.
         vlm: As in `tune`.
+        goal: As in `tune`.
+        effort: As in `tune`.
+        proposer: As in `tune`.
+        metrics: As in `tune`.
+        baseline: As in `tune`.
+        domain: As in `tune`.
+        recipe: As in `tune`.
+        settings: As in `tune`.
+        out: The comparison's folder, with one sub-folder per run; "runs/compare" where left out, or "runs/NAME-compare"
+            with the recipe's name.
         resume: As in `tune`.
         callbacks: As in `tune`.
         progress: As in `tune`.
-        **what: The other arguments of `tune`, with the same defaults. `out` is the comparison's folder, with one
-            sub-folder per run; "runs/compare" where left out, or "runs/NAME-compare" with the recipe's name.
 
     Returns:
         The result: `runs`, `heldout`, `differences`, `to_frame()`, `answers("accuracy")`.
@@ -273,7 +277,9 @@ def compare(
     from taxtune.tuning.objective import make_objective
     from taxtune.tuning.run_folder import check_run_folder
 
-    parts = _parts("compare", taxonomy, examples, vlm, **what)
+    parts = _parts(
+        "compare", taxonomy, examples, vlm, goal, effort, proposer, metrics, baseline, domain, recipe, settings, out
+    )
     names = [make_objective(each, metrics=tuple(parts.own_metrics)).name for each in objectives]
     check_objectives(names)
     check_run_folder(parts.folder, names, resume=resume)
@@ -290,8 +296,13 @@ def evaluate(
     vlm: Model | Callable[..., Any] | str | None = None,
     *,
     split: SplitName = "heldout",
+    metrics: Mapping[str, Callable[[SampleResult], Any]] | None = None,
+    baseline: str | None = None,
+    domain: str | None = None,
+    recipe: Recipe | str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
     progress: bool | None = None,
-    **what: Unpack[EvaluateArguments],
 ) -> ComparisonResult:
     """Scores a template beside the baseline, on the same images.
 
@@ -301,10 +312,14 @@ def evaluate(
         examples: As in `tune`.
         vlm: As in `tune`.
         split: Which images to ask about.
+        metrics: As in `tune`.
+        baseline: As in `tune`.
+        domain: As in `tune`.
+        recipe: As in `tune`.
+        settings: As in `tune`.
+        out: Where answers are kept, and not asked for again, and in its folder `evaluated` the result with its report;
+            "runs/evaluate" where left out.
         progress: As in `tune`.
-        **what: Further arguments of `tune`: `baseline`, `domain`, `metrics`, `recipe`, `settings` and `out`. In `out`
-            answers are kept, and in its folder `evaluated` the result with its report; "runs/evaluate" where left out.
-            Answers that are there are not asked for again.
 
     Returns:
         The result: `heldout` (whichever the split), `differences`, `to_frame()`, `answers("template")`.
@@ -320,7 +335,9 @@ def evaluate(
     templates = {"template": template} if isinstance(template, str) else dict(template)
     if "baseline" in templates:
         raise DataError("A template cannot be called 'baseline'.", remedy="Give it as the argument `baseline`.")
-    parts = _parts("evaluate", taxonomy, examples, vlm, **what)
+    parts = _parts(
+        "evaluate", taxonomy, examples, vlm, None, None, None, metrics, baseline, domain, recipe, settings, out
+    )
     with _shown(progress) as shown:
         (made,) = _experiments(parts, ())
         for name, source in templates.items():

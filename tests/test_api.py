@@ -374,3 +374,10 @@ def test_a_recipe_runs_with_some_of_its_parts_replaced(photos: Path, tmp_path: P
     assert len(scored.answers("template")) == 12
     with pytest.raises(TaxtuneError, match=r"recipe\.yaml: data\.tuning: .*equal to 1 \(got 0\)"):
         taxtune.tune(**{**given, "settings": {"data.tuning": 0}}, out=tmp_path / "none")
+
+
+def test_an_argument_that_there_is_not_is_named_with_its_function() -> None:
+    with pytest.raises(TypeError, match=r"tune\(\) got an unexpected keyword argument 'gaol'"):
+        taxtune.tune(recipe="fieldguide", gaol=0.9)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'effort'"):
+        taxtune.evaluate("Say what.", recipe="fieldguide", effort="light")  # type: ignore[call-arg]

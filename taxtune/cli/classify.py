@@ -48,8 +48,9 @@ def classify(
     images: Annotated[
         list[str],
         typer.Argument(
+            metavar="IMAGES",
             help="Image files; folders, with all below them; CSV, JSONL, Parquet or XLSX files with a column of "
-            "images; text files (.txt, or - for stdin) with one path per line."
+            "images; text files (.txt, or - for stdin) with one path per line.",
         ),
     ],
     image_column: Annotated[

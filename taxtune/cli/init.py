@@ -79,17 +79,20 @@ def init(
 
 def _show(draft: Draft, model: str) -> None:
     """Prints what was found, a line for each fact."""
+    from taxtune.data.splits import CALIBRATION_FROM
+
     tree, subject, sizes, count = draft.tree, draft.subject, draft.sizes, len(draft.examples)
     listed, domain = draft.source.labels.total(), "/".join(tree.path(subject.node))
     labels = len({example.target for example in draft.examples})
-    rest = f", {sizes.calibration:,} left for `taxtune calibrate`" if sizes.calibration else ""
+    more = f"{sizes.calibration:,} left" if sizes.calibration else f"some left from {CALIBRATION_FROM} photos on,"
+    rest = f"{more} for `taxtune calibrate`"
     for name, text in (
         ("images", f"{count:,}" + (f" of {listed:,}" if listed > count else "")),
         ("labels", f"{labels:,}, all on the tree of {len(tree):,} nodes"),
         ("domain", domain + (f", in a word: {subject.word}" if subject.word not in (None, domain) else "")),
         ("ranks", ", ".join(subject.ranks) or "the tree names none"),
         ("examples", ", ".join(subject.examples)),
-        ("splits", f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison{rest}"),
+        ("splits", f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, {rest}"),
         ("model", model.removeprefix("local:")),
     ):
         if text:

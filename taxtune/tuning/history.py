@@ -116,7 +116,7 @@ class History:
         self._proposals = {
             trial.number: _PROPOSAL.validate_python(trial.user_attrs["proposal"])
             for trial in trials
-            if "proposal" in trial.user_attrs
+            if trial.user_attrs.get("proposal")
         }
         stored = {key: value for key, value in self._attributes.items() if key.startswith(_FINISHED)}
         records = map(_RECORD.validate_python, stored.values())
@@ -133,10 +133,13 @@ class History:
         # The model's own word for a setting of the recipe says nothing new.
         keys = [key for key in changed if f"recipe.{key}" not in changed]
         if not self._records:
-            for key in [key for key in self._attributes if changed and key.startswith(_NOTE)]:
-                self._set_attribute(key, None)
-            self._proposals = {} if changed else self._proposals
-            self._set_attribute("identity", identity)
+            if changed:  # the identity last: a process that dies in between must not leave what is another recipe's
+                for key in [key for key in self._attributes if key.startswith(_NOTE)]:
+                    self._set_attribute(key, None)
+                for number in self._proposals:
+                    self._set(number, proposal=None)
+                self._proposals = {}
+                self._set_attribute("identity", identity)
         elif keys:
             lines = "\n".join(f"  {key}: {_change(known.get(key), identity.get(key))}" for key in keys)
             raise ResumeError(

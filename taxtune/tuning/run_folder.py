@@ -209,7 +209,7 @@ def mark_complete(recipe: Recipe, result: TuneResult | ComparisonResult) -> None
     missing = any(row.missing for held in result.heldout for row in held.rows)
     if not missing and not os.environ.get("MLFLOW_TRACKING_URI"):  # a store elsewhere may lose its record
         objectives = [run.objective for run in getattr(result, "runs", ())]
-        write_json(Path(result.folder) / _COMPLETE, _state(recipe, Path(result.folder), objectives))
+        write_json(Path(result.folder) / _COMPLETE, _state(recipe, result, objectives))
 
 
 def complete_result(
@@ -217,24 +217,32 @@ def complete_result(
 ) -> TuneResult | ComparisonResult | None:
     """Returns the result of a folder that was marked as complete; None where anything may be missing or have changed.
 
-    Nothing is missing where the version of taxtune and the recipe are the same, the files of the folder have their
-    sizes, and neither the label tree nor the list of images is newer.
+    Nothing is missing where the version of taxtune, the recipe and the folder's place are the same, its files have
+    their sizes, and the files that the recipe names and the images are those that they were, by size and time.
     """
-    file, tree = folder / _COMPLETE, recipe.taxonomy.path
+    if os.environ.get("MLFLOW_TRACKING_URI"):
+        return None
     try:
-        mark, now = _json(file), _state(recipe, folder, objectives)
-        inputs = [recipe.path(path) for path in (tree, getattr(recipe.data, "path", tree))]
-        newer = any(path.exists() and path.stat().st_mtime > file.stat().st_mtime for path in inputs)
+        mark, result = _json(folder / _COMPLETE), read_result(folder)
+        now = _state(recipe, result, objectives)
         lost = mark["files"].items() - now["files"].items()
-        if newer or lost or mark["made"] != now["made"] or os.environ.get("MLFLOW_TRACKING_URI"):
-            return None
-        return read_result(folder)
+        return None if lost or mark["made"] != now["made"] else result
     except (OSError, KeyError, DataError):
         return None
 
 
-def _state(recipe: Recipe, folder: Path, objectives: Sequence[str]) -> dict[str, dict[str, Any]]:
-    made = {"taxtune": version("taxtune"), "source": str(recipe.source), "objectives": list(objectives)}
+def _state(
+    recipe: Recipe, result: TuneResult | ComparisonResult, objectives: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    folder = Path(result.folder)
+    made: dict[str, Any] = {"taxtune": version("taxtune"), "source": str(recipe.source), "objectives": list(objectives)}
+    made["folder"] = [str(folder), str(folder.absolute())]  # the result names files in it, as the folder was given
+    keys = ("taxonomy.path", "taxonomy.frequencies", "data.path", "vlm.model", "proposer.fragments")
+    named = [recipe.path(text) for key, text in recipe.flat().items() if key in keys and text is not None]
+    images = map(Path, result.provenance.images.values())
+    read = {*images, *named, *(file for path in named for file in path.rglob("*"))}
+    times = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in sorted(read) if file.exists()]
+    made["inputs"] = hashlib.sha256(json.dumps(times).encode()).hexdigest()
     passing = ("-wal", "-shm", ".lock", _COMPLETE)  # the first two come and go with an open database
     files = [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(passing)]
     return {

@@ -82,7 +82,7 @@ def refused(done: Done, *words: str) -> None:
 @pytest.mark.parametrize(
     ("images", "tuning", "heldout", "said"),
     [
-        (6, 3, 3, "3 for tuning, 3 held out for the final comparison"),
+        (6, 3, 3, "3 for tuning, 3 held out for the final comparison, some left from 150 photos on, for"),
         (300, 120, 105, "120 for tuning, 105 held out for the final comparison, 75 left for `taxtune calibrate`"),
     ],
 )

@@ -143,6 +143,7 @@ def test_a_run_without_a_finished_iteration_begins_anew_with_another_recipe(plac
     history.propose(history.claim(3), Proposal("half done"))
     history.set_note("mlflow_run", "1")
     history.close()
+    place.open({"seed": 2}, resume=False).close()  # and is stopped before it proposes
     history = place.open({"seed": 2}, resume=False)
     assert (history.templates(), history.note("mlflow_run")) == ((), None)
     history.finish(record(history.claim(3).iteration))

@@ -126,3 +126,13 @@ def test_a_complete_run_is_shown_at_once_and_what_it_lacks_is_made(made: Path, m
     (made / "manifest.csv").touch()
     assert taxtune(made, *command).code == 0
     assert len(built) == 3
+    # So are images, of which one is another, and a folder that was moved, whose result names the files by their place.
+    moved = made / "moved"
+    shutil.copytree(made / FOLDERS["tune"], moved)
+    assert "moved/report.html" in taxtune(made, *command, "--out", "moved").out
+    assert len(built) == 4
+    image = min(made.glob("*.png"))
+    image.write_bytes(image.read_bytes() + b"\0")
+    refused = taxtune(made, *command)
+    assert (refused.code, len(built)) == (2, 5)
+    assert "images: the content has changed" in refused.err
