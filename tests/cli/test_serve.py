@@ -61,7 +61,7 @@ def test_from_its_start_to_ctrl_c(tmp_path: Path) -> None:
         assert address.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(address, timeout=10) as page:
             assert "birds" in page.read().decode()
-        body = json.dumps({"inputs": {"image": [in_base64(BIRD), str(BIRD)]}}).encode()
+        body = json.dumps({"inputs": [in_base64(BIRD), str(BIRD)]}).encode()
         request = urllib.request.Request(f"{address}/invocations", body, headers={"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as reply:
             sent, named = json.load(reply)["predictions"]

@@ -60,8 +60,12 @@ def answered(folder: Path) -> list[tuple[Any, ...]]:
     return query(folder / "answers.db", "SELECT key, answer, created FROM answers ORDER BY key")
 
 
-def stored(folder: Path, what: str) -> int:
-    return len(query(folder / "history.db", f"SELECT 1 FROM trial_user_attributes WHERE key = '{what}'"))
+def proposed(folder: Path) -> int:
+    return len(query(folder / "history.db", "SELECT 1 FROM trial_user_attributes WHERE key = 'proposal'"))
+
+
+def finished(folder: Path) -> int:
+    return len(query(folder / "history.db", "SELECT 1 FROM study_user_attributes WHERE key LIKE 'record:%'"))
 
 
 def kill(process: Started, due: Callable[[], bool]) -> None:
@@ -194,9 +198,9 @@ def test_tune_takes_an_objective_as_compare_does(tmp_path: Path) -> None:
 # A point that is missed by a moment is a later point, which must do as well.
 POINTS: list[Callable[[Path], bool]] = [
     lambda out: len(answered(out)) >= 4,  # within the baseline
-    lambda out: stored(out, "proposal") >= 3,  # between propose and ask
-    lambda out: stored(out, "record") >= 4,  # between two iterations
-    lambda out: stored(out, "record") == 5 and len(answered(out)) >= TUNING * 5 + 8,  # within the held-out split
+    lambda out: proposed(out) >= 3,  # between propose and ask
+    lambda out: finished(out) >= 4,  # between two iterations
+    lambda out: finished(out) == 5 and len(answered(out)) >= TUNING * 5 + 8,  # within the held-out split
 ]
 
 

@@ -39,6 +39,8 @@ DROPPED: dict[str, str] = {
 }
 # key of a JSON file -> why its numbers went
 DROPPED_KEYS = {
+    "race": "the race's own usage, which nothing read: it is part of the iteration's",
+    "batches": "the sizes of batches, which nothing read",
     "account": "the sum of the calls is in usage, with the same numbers",
     "outlook": "no forecast of power and of oracles any more",
     "optimism": "no simulated optimism of the winner any more",
