@@ -63,6 +63,10 @@ class CorrelationSettings(ModelSettings, TreeSettings):
     ] = "common"
     nearest: Annotated[int, Option(min=0, help="Smallest distance in edges; 0 pairs leaves with themselves.")] = 1
     farthest: Annotated[int, Option(min=1, help="Largest distance of a pair, in edges.")] = 7
+    draw: Annotated[
+        Literal["nodes", "steps"],
+        Option(help="How to draw a node for hP: uniformly among the nodes at the distance, or first the steps up."),
+    ] = "nodes"
     names: EnglishNamesOption = True
     seed: SeedOption = 0
     batch_size: BatchSize = 64
@@ -125,9 +129,10 @@ def run(settings: CorrelationSettings) -> StudyReport:
 class PairSampler:
     """Draws pairs of a leaf and another node from a tree of up to some million nodes (paper 1, §5).
 
-    A leaf is drawn uniformly, then a distance uniformly among those at which it has a node, then one of the nodes at
-    that distance. In the order of a walk through the tree the nodes at one depth below one ancestor are a run, which
-    two binary searches find; the nodes at distance d from a leaf are d + 1 such runs, less the leaf's own branches.
+    A leaf is drawn uniformly, then a distance uniformly among those at which it has a node, then a node at that
+    distance: uniformly among all of them ("nodes"), or first the number of steps up and then a node ("steps"). The
+    paper does not say which. In the order of a walk through the tree the nodes at one depth below one ancestor are a
+    run, which two binary searches find; the nodes at distance d are d + 1 such runs, less the leaf's own branches.
     """
 
     def __init__(self, taxonomy: Taxonomy) -> None:
@@ -169,7 +174,14 @@ class PairSampler:
         return counts
 
     def sample(
-        self, n: int, rng: np.random.Generator, *, nearest: int = 1, farthest: int = 7, ancestors: bool = False
+        self,
+        n: int,
+        rng: np.random.Generator,
+        *,
+        nearest: int = 1,
+        farthest: int = 7,
+        ancestors: bool = False,
+        draw: Literal["nodes", "steps"] = "nodes",
     ) -> pd.DataFrame:
         """Draws n pairs with replacement: the columns leaf, node (numbers) and distance.
 
@@ -179,6 +191,7 @@ class PairSampler:
             nearest: Least distance in edges; 0 pairs a leaf with itself.
             farthest: Greatest distance, at least `nearest` and 1.
             ancestors: Whether to draw ancestors of the leaf only, so that hP = 1.
+            draw: Whether to draw nodes uniformly, or first the steps up.
 
         Raises:
             TaxonomyError: If a leaf has no node in the range of distances.
@@ -204,15 +217,22 @@ class PairSampler:
             nodes = np.empty(n, dtype=np.int64)
             for steps in np.unique(distance).tolist():
                 rows = distance == steps
-                nodes[rows] = self._nodes(leaves[rows], steps, rng)
+                nodes[rows] = self._nodes(leaves[rows], steps, rng, draw)
         return pd.DataFrame({"leaf": leaves, "node": nodes, "distance": distance})
 
-    def _nodes(self, leaves: IntArray, distance: int, rng: np.random.Generator) -> IntArray:
-        """A node at a distance from each of the leaves, uniformly."""
+    def _nodes(self, leaves: IntArray, distance: int, rng: np.random.Generator, draw: str) -> IntArray:
+        """A node at a distance from each of the leaves."""
         starts, counts = self._runs(leaves, distance)
-        ends = counts.cumsum(axis=1)
-        picked = rng.integers(0, ends[:, -1])
-        run = np.arange(len(leaves)), (ends > picked[:, np.newaxis]).argmax(axis=1)
+        row, ends = np.arange(len(leaves)), counts.cumsum(axis=1)
+        if draw == "nodes":
+            picked = rng.integers(0, ends[:, -1])
+        else:
+            # The two runs of each number of steps up follow one another.
+            by_steps = np.diff(ends[:, 1::2], axis=1, prepend=0)
+            ways = (by_steps > 0).cumsum(axis=1)
+            up = (ways > rng.integers(0, ways[:, -1])[:, np.newaxis]).argmax(axis=1)
+            picked = (ends[:, 1::2] - by_steps)[row, up] + rng.integers(0, by_steps[row, up])
+        run = row, (ends > picked[:, np.newaxis]).argmax(axis=1)
         nodes: IntArray = self._by_key[starts[run] + picked - (ends - counts)[run]]
         return nodes
 
@@ -226,8 +246,14 @@ def draw_pairs(taxonomy: Taxonomy, settings: CorrelationSettings) -> pd.DataFram
     sampler, frames = PairSampler(taxonomy), []
     # A generator for each, so that neither set depends on how much the other draws.
     for metric, seed in zip(_METRICS, np.random.SeedSequence(settings.seed).spawn(2), strict=True):
-        span = {"nearest": settings.nearest, "farthest": settings.farthest}
-        drawn = sampler.sample(settings.pairs, np.random.default_rng(seed), ancestors=metric == "hr", **span)
+        drawn = sampler.sample(
+            settings.pairs,
+            np.random.default_rng(seed),
+            nearest=settings.nearest,
+            farthest=settings.farthest,
+            ancestors=metric == "hr",
+            draw=settings.draw,
+        )
         hp, hr = precision_recall(taxonomy, drawn["node"], drawn["leaf"])
         frames.append(drawn.assign(metric=metric, value=hp if metric == "hp" else hr))
     name = taxonomy.common_name if settings.labels == "common" else taxonomy.labels.__getitem__

@@ -106,7 +106,8 @@ CASES = {
     ),
     "study-correlation": (
         "study correlation -t builtin:fieldguide --pairs 60 --out out --save-pairs pairs.csv",
-        "study correlation -t birds.csv --pairs 40 --farthest 4 --root Aves --labels canonical -m meteor --json",
+        "study correlation -t birds.csv --pairs 40 --farthest 4 --root Aves --draw steps "
+        "--labels canonical -m meteor --json",
     ),
     "study-encoder": (
         "study encoder -t birds.csv -e lexical -e again=lexical --answers placed.csv --resamples 100 --out out",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import networkx as nx
 import numpy as np
@@ -46,8 +46,10 @@ def all_distances(taxonomy: Taxonomy) -> np.ndarray:
 
 
 @settings(max_examples=30, deadline=None)
-@given(trees(max_nodes=25), st.integers(0, 3), st.integers(0, 2**32))
-def test_nodes_are_counted_and_drawn_at_their_distance(taxonomy: Taxonomy, nearest: int, seed: int) -> None:
+@given(trees(max_nodes=25), st.integers(0, 3), st.integers(0, 2**32), st.sampled_from(["nodes", "steps"]))
+def test_nodes_are_counted_and_drawn_at_their_distance(
+    taxonomy: Taxonomy, nearest: int, seed: int, draw: Literal["nodes", "steps"]
+) -> None:
     sampler, distances = PairSampler(taxonomy), all_distances(taxonomy)
     for distance in range(9):
         counts = sampler.count(np.arange(len(taxonomy)), distance)
@@ -58,7 +60,7 @@ def test_nodes_are_counted_and_drawn_at_their_distance(taxonomy: Taxonomy, neare
         with pytest.raises(TaxonomyError, match="no node at a distance"):
             sampler.sample(1000, rng, nearest=nearest)
         return
-    pairs = sampler.sample(1000, rng, nearest=nearest)
+    pairs = sampler.sample(1000, rng, nearest=nearest, draw=draw)
     assert pairs["leaf"].isin(taxonomy.leaves).all()
     assert (distances[pairs["leaf"], pairs["node"]] == pairs["distance"]).all()
     assert pairs["distance"].between(nearest, 7).all()
@@ -84,6 +86,17 @@ def test_distances_are_uniform_for_each_leaf_and_nodes_at_each_distance() -> Non
     assert expected.sum() == pytest.approx(1)
     # Four standard errors of the largest share.
     np.testing.assert_allclose(drawn, expected, atol=4 * np.sqrt(expected.max() / n))
+
+
+def test_steps_up_are_uniform_where_they_are_drawn_first() -> None:
+    pairs = PairSampler(lopsided()).sample(100_000, np.random.default_rng(0), draw="steps")
+    # From aba two steps lead up to a, and one up and one down to abb; from aa to the root and to ab.
+    # From b three steps: one way up to the root, two down to aa or ab.
+    for leaf, distance, nodes in ((4, 2, [1, 5]), (2, 2, [0, 3]), (6, 3, [2, 3])):
+        drawn = pairs[(pairs["leaf"] == leaf) & (pairs["distance"] == distance)]["node"]
+        shares = drawn.value_counts(normalize=True)
+        assert sorted(shares.index) == nodes
+        np.testing.assert_allclose(shares, 0.5, atol=0.03)
 
 
 def test_ancestors_only_and_up_to_the_root() -> None:

@@ -65,7 +65,7 @@ def test_bad_values_are_refused(wrong: dict[str, Any], message: str) -> None:
     [
         ("--labels nonsense", ["--labels", "'nonsense'", "common, canonical"]),
         ("--pairs 1", ["Invalid value for", "--pairs"]),
-        ("--draw steps", ["No such option", "--draw"]),
+        ("--draw distances", ["--draw", "'distances'", "nodes, steps"]),
     ],
 )
 def test_a_command_refuses_what_its_settings_refuse(
