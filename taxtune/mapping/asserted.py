@@ -93,6 +93,9 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     if chosen and not (declined and context) and not (refused and faint):
         mentions = [(_undenied(lexicon, mention, denied), phrase.link) for mention, phrase in chosen]
         node, several = _resolve(lexicon.taxonomy, mentions)
+        if chosen[0][1].role is Role.ASSERTED:
+            asides = [m for m, p in found if p.role is Role.CONTEXT and p.sentence == chosen[0][1].sentence]
+            node = _with_aside(lexicon.taxonomy, node, asides)
         whole = any(mention.strength is Strength.WHOLE for mention, _ in mentions)
         inferred = all(mention.inferred for mention, _ in mentions)
         stage = Stage.LIST if several else Stage.KIND if inferred else Stage.VERBATIM if whole else Stage.HEAD
@@ -216,6 +219,15 @@ def _resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tu
             members = _without_broader(taxonomy, members)
         node = taxonomy.common_ancestor(v for v, _ in members)
     return node, len({v for v, _ in members}) > 1
+
+
+def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[Mention]) -> int:
+    """Returns what the things that the subject has say more of it: a "tomato leaf infected with late blight"."""
+    for mention in asides if node != taxonomy.root else ():
+        below = [v for v in mention.nodes if v != node and taxonomy.is_ancestor(node, v)]
+        if below and mention.strength > Strength.PART and not mention.broad:
+            return taxonomy.common_ancestor(below)
+    return node
 
 
 def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> list[tuple[Mention, Link]]:

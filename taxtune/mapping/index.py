@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 8
+_VERSION = 9
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -139,6 +139,12 @@ class NameTails:
     def __init__(self, taxonomy: Taxonomy, names: list[list[Words]]) -> None:
         self.taxonomy, self._names = taxonomy, names
         self._latin = "genus" in taxonomy.ranks
+        #: The parent of the nodes whose names hold a word, or None where they have several.
+        self._parent_of: dict[str, int | None] = {}
+        for node, parent in enumerate(taxonomy.parents.tolist()):
+            for word in {word for words in names[node] for word in words}:
+                known = self._parent_of.setdefault(word, parent)
+                self._parent_of[word] = parent if known == parent else None
 
     def walk(self) -> Iterator[tuple[int, str, str]]:
         """Yields a node, the table that something belongs in, and its words joined by spaces."""
@@ -177,9 +183,11 @@ class NameTails:
                 for stop in range(fronted[-1] + 1, len(words)):
                     yield "fronts", words[:stop]
             if not fronted and not self._latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
+                # What things elsewhere are called too is no short name: an "apple leaf" need not have leaf rust.
+                own = next((i for i, word in enumerate(words, 1) if self._parent_of[word] is not None), len(words))
                 for name in sorted(known.difference(self._names[0])):
                     yield "shortened", (*name, *words)
-                    for stop in range(1, len(words)):
+                    for stop in range(own, len(words)):
                         yield "fronts", (*name, *words[:stop])
             if len(words) > 1 and words[-1:] in of_root:
                 yield "shortened", words[:-1]

@@ -28,6 +28,8 @@ _ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp"
 _RANKS = frozenset(["kingdom", "phylum", "class", "order", "suborder", "family", "subfamily", "tribe", "genus"])
 #: "It could also be a jay" is one more guess.
 _ALSO = frozenset(["also", "even", "equally", "alternatively", "possibly", "just"])
+#: "It's a robin" asserts; "its wings" does not.
+_CONTRACTED = re.compile(r"(it|that|this|there|here|he|she)['’ʼ`´]s", re.I)
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?\s*%|\b[01]?\.\d+\b")
 
 
@@ -142,6 +144,9 @@ def _tokenize(line: str) -> list[Word | str]:
                 tokens.append("(" if token == "[" else ")" if token == "]" else token)
             glue = False
             continue
+        if contracted := _CONTRACTED.fullmatch(token):
+            tokens.append(Word(contracted[1], contracted[1].lower(), fold_word(contracted[1]), False))
+            token = "is"
         lower = re.sub(r"['’ʼ`´]", "", token.lower())
         tokens.append(Word(token, lower, fold_word(lower), glue and touches))
         glue = False
