@@ -232,6 +232,9 @@ def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[Mention]) -> int
 
 def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> list[tuple[Mention, Link]]:
     """Drops what rests on a part of a phrase only and agrees with nothing better founded."""
+    listed = all(link is not Link.OR for _, link in groups[1:])
+    if listed and any(m.strength is Strength.WHOLE for m, _ in groups):
+        groups = [g for g in groups if g[0].strength is Strength.WHOLE or g[1] is not Link.LIST or g is groups[0]]
     firm = [v for mention, _ in groups if mention.strength is not Strength.PART for v in mention.nodes]
 
     def agrees(mention: Mention) -> bool:
