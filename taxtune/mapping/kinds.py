@@ -28,8 +28,8 @@ __all__ = ["Kinds"]
 _MAX_SENSES = 2
 #: So many senses of a name are kept that agree with the tree in nothing but their part of WordNet.
 _OTHER_SENSES = 2
-#: Names of the tree by which the sense of the root's name is told.
-_LOOKED_AT = 200
+#: What so many of the nodes are kinds of is what the tree is about.
+_ROOT_SHARE = 0.85
 #: The parts of a closed compound have at least so many letters.
 _MIN_PART = 3
 #: A part of WordNet with less than this share of the tree's names is not what the tree is about.
@@ -63,6 +63,16 @@ class Kinds:
             if (node := self.of(" ".join(words[start:]))) is not None:
                 return (node,)
         return ()
+
+    def general(self, words: Sequence[str]) -> int | None:
+        """Returns the lowest node above everything on the tree that is a kind of the last words: of "waterfowl"."""
+        if self.wordnet is None or words[-1] in english.SAYS_NOTHING:
+            return None
+        for start in range(max(0, len(words) - MAX_HEAD), len(words)):
+            for sense in self._senses(" ".join(words[start:]))[:_MAX_SENSES]:
+                if sense.name in self._general:
+                    return self._general[sense.name]
+        return self.taxonomy.root if words[-1].endswith(self._root_words) else None
 
     def is_apart(self, words: Sequence[str]) -> bool:
         """Tells whether words together are a noun that is no kind of its last word: a "hot dog" is no dog."""
@@ -149,13 +159,44 @@ class Kinds:
         return ()
 
     @cached_property
-    def _root(self) -> frozenset[Synset]:
-        """The senses of the root's names of which names below it are kinds."""
+    def _below(self) -> dict[Synset, set[int]]:
+        """The nodes whose names are kinds of a sense, for each sense that has any."""
         assert self.wordnet is not None
-        below = filter(None, map(self.wordnet.synset, list(self._nodes)[:_LOOKED_AT]))
-        above = {sense for each in below for sense in self.wordnet.ancestors(each)}
+        below: dict[Synset, set[int]] = {}
+        for name, node in self._nodes.items():
+            above = self.wordnet.ancestors(sense) if (sense := self.wordnet.synset(name)) else frozenset()
+            if not any(each.name == "group.n.01" for each in above):  # a genus is a group there, no kind of animal
+                for each in above:
+                    below.setdefault(each, set()).add(node)
+        return below
+
+    @cached_property
+    def _general(self) -> dict[str, int]:
+        """The lowest node above everything on the tree that is a kind of a sense, by the sense's name.
+
+        One kind that has no kinds itself does not stand for the general word.
+        """
+        common = {sense.name: self.taxonomy.common_ancestor(nodes) for sense, nodes in self._below.items()}
+        sizes, parents = self.taxonomy.sizes, self.taxonomy.parents
+        return {name: node if sizes[node] > 1 else int(parents[node]) for name, node in common.items()}
+
+    @cached_property
+    def _root(self) -> frozenset[Synset]:
+        """What the tree is about: the senses of the root's names of which names below are kinds, or else the closest
+        senses of which nearly all names are kinds ("bird" on a tree of Aves)."""
+        assert self.wordnet is not None
         named = (self._noun(name.lower()) for name in self.taxonomy.names(self.taxonomy.root))
-        return frozenset(sense for senses in named for sense in senses if sense in above)
+        if of_name := frozenset(sense for senses in named for sense in senses if sense in self._below):
+            return of_name
+        most = _ROOT_SHARE * len(set().union(*self._below.values()))
+        covering = {sense for sense, nodes in self._below.items() if len(nodes) >= most}
+        return frozenset(covering.difference(*(self.wordnet.ancestors(sense) - {sense} for sense in covering)))
+
+    @cached_property
+    def _root_words(self) -> tuple[str, ...]:
+        """The last words of the root's names, by WordNet too."""
+        lemmas = [lemma for sense in self._root for lemma in sense.lemmas]
+        return tuple({fold_word(name.split()[-1]) for name in lemmas})
 
     @property
     def _nodes(self) -> dict[str, int]:

@@ -160,11 +160,12 @@ class Mapper:
         return self._placement(answer, node, stage, asserted.unnamed, float(row[node]))
 
     def _nowhere(self, answer: str, asserted: Asserted) -> Placement:
-        says = bool(asserted.phrases) and not asserted.declined
+        outside = [self._lexicon.kinds.is_outside(phrase) for phrase in asserted.phrases]
+        # "There is no bird here: it is a dog" asserts a dog.
+        says = any(outside) if asserted.declined else bool(outside)
         stage = Stage.OFF_TREE if says else Stage.ABSTAINED
-        outside = says and all(map(self._lexicon.kinds.is_outside, asserted.phrases))
         placed = self._placement(answer, self.taxonomy.root, stage, asserted.unnamed)
-        return replace(placed, not_subject=asserted.rootless or outside)
+        return replace(placed, not_subject=asserted.rootless or (says and all(outside)))
 
     def _placement(
         self, answer: str, node: int, stage: Stage, evidence: str, confidence: float | None = None

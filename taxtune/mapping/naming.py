@@ -71,6 +71,9 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     if describes and (len(keys) < 2 or not lexicon.exact(keys, respelled=False)):
         return None
     mention = _whole(lexicon, words) or _read(lexicon, words, one=phrase.words[0].lower in english.ONE)
+    if mention is None and (node := lexicon.kinds.general(keys)) is not None:
+        strength = Strength.HEAD if node else Strength.PART  # what holds for all of the tree says little
+        mention = Mention((node,), strength, keys[-1], broad=True, inferred=True)
     if mention is None:
         return None
     nodes = _at_rank(lexicon, mention.nodes, after[:1])
