@@ -86,6 +86,7 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
             elif part.role is Role.ASSERTED and _says_something(lexicon, part, whole=words == part.keys):
                 unnamed.setdefault(sentence, {})[part.keys] = part.text
         before += 1 + max((part.sentence for part in parts), default=0)
+    found = _after_all(found)
     denied = {v for mention, phrase in found if phrase.role is Role.DENIED for v in mention.nodes}
     chosen = [item for item in _chosen(found, unnamed)[:_MAX_MENTIONS] if not denied.issuperset(item[0].nodes)]
     context = bool(chosen) and chosen[0][1].role is Role.CONTEXT
@@ -175,6 +176,13 @@ def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
                 # "It could also be a jay" adds to the thing before; within a later sentence, "or" does not.
                 return chosen + [(m, p if p.opens else replace(p, link=Link.SENTENCE)) for m, p in later]
     return []
+
+
+def _after_all(found: list[_Found]) -> list[_Found]:
+    """Drops first guesses that the answer takes back: "maybe a Havanese? Actually no, it is a Japanese Chin"."""
+    firm = [p for m, p in found if p.role is Role.ASSERTED and m.strength is Strength.WHOLE and not p.tentative]
+    last = max((phrase.turn for phrase in firm), default=0)
+    return [(m, p) for m, p in found if not p.tentative or p.turn >= last]
 
 
 def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:

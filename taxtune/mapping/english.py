@@ -96,6 +96,12 @@ ASIDES = _words("which who that whose")
 #: "Could", "might" and "may" after a sentence offer one more guess.
 HEDGES = _words("could might may")
 
+#: After these, what is said is a first guess, which what follows "but", "actually", ... can take back.
+TENTATIVE = HEDGES | _words("or perhaps possibly maybe considered thought glance initially")
+
+#: These begin what is said after all.
+TURNS = _words("but however yet actually")
+
 #: More of the words that end a noun phrase and belong to none.
 AUXILIARIES = HEDGES | _words("can will must would should do does did")
 

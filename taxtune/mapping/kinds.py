@@ -182,8 +182,11 @@ class Kinds:
 
     @cached_property
     def _root(self) -> frozenset[Synset]:
-        """What the tree is about: the senses of the root's names of which names below are kinds, or else the closest
-        senses of which nearly all names are kinds ("bird" on a tree of Aves)."""
+        """What the tree is about.
+
+        The senses of the root's names of which names below are kinds, or else the closest senses of which nearly all
+        names are kinds: "bird" on a tree of Aves.
+        """
         assert self.wordnet is not None
         named = (self._noun(name.lower()) for name in self.taxonomy.names(self.taxonomy.root))
         if of_name := frozenset(sense for senses in named for sense in senses if sense in self._below):

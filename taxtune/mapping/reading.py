@@ -82,6 +82,9 @@ class Phrase:
     #: The number of the sentence it stands in, and whether it is the first there.
     sentence: int = 0
     opens: bool = True
+    #: Whether it is only a first guess, and how often the answer has changed its mind before it ("Actually no, ...").
+    tentative: bool = False
+    turn: int = 0
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -175,6 +178,7 @@ class _Reader:
         self.parenthesis: Role | None = None
         #: Whether this sentence has said something that is on the tree, and whether it has said anything.
         self.named = self.spoken = False
+        self.tentative, self.turn = False, 0
 
     def _lock(self) -> set[int]:
         """Returns the positions of words that stand inside names of several words."""
@@ -204,7 +208,8 @@ class _Reader:
         """Ends the phrase. A link that no phrase has taken up yet gives way only to one that says more."""
         if self.current:
             opens = not self.phrases or self.phrases[-1].sentence != self.sentence
-            phrase = Phrase(tuple(self.current), self.role, self.pending_link, self.sentence, opens)
+            said = (self.tentative, self.turn)
+            phrase = Phrase(tuple(self.current), self.role, self.pending_link, self.sentence, opens, *said)
             self.phrases.append(phrase)
             if self.role is Role.ASSERTED:
                 self.spoken = True
@@ -227,7 +232,7 @@ class _Reader:
             if self.pending_link is not Link.OR or mark != ";":
                 self.pending_link = Link.SENTENCE
             self.role, self.parenthesis = Role.ASSERTED, None
-            self.named = self.spoken = False
+            self.named = self.spoken = self.tentative = False
             self.sentence += 1
         elif mark == "(":
             self._flush(Link.SAME)
@@ -249,6 +254,10 @@ class _Reader:
     def _word(self, position: int, word: Word) -> None:
         lower = word.lower
         before, after = self._lower(position - 1), self._lower(position + 1)
+        if lower in english.TURNS:
+            self._flush(Link.LIST)
+            self.turn, self.tentative = self.turn + 1, False
+        self.tentative = self.tentative or lower in english.TENTATIVE
         if lower == "like" and before in english.SEEMS:
             return  # "it looks like a robin" asserts one
         if (lower == "like" and after in english.ARTICLES) or (lower == "such" and after == "as"):
