@@ -69,8 +69,8 @@ VERBS = _words(
     "is are was were be been being am appear appears appeared appearing seem seems seemed look looks belong "
     "belongs belonging depict depicts depicted depicting show shows showing shown showcase showcases showcasing "
     "display displays displaying featured present presents portray portrays portraying capture captures capturing "
-    "illustrate illustrates represent represents representing indicate indicates suggest suggests reveal reveals "
-    "called named known identified classified considered recognized labeled described likely probably definitely "
+    "illustrate illustrates represent represents representing indicate indicates suggest suggests reveal reveals fit fits "
+    "points called named known identified classified considered recognized labeled described likely probably definitely "
     "certainly clearly therefore thus hence so specifically namely it this these those that there here i or which "
     "who"
 )
@@ -81,6 +81,9 @@ COPULAS = _words(
     "showcase showcases display displays indicate indicates suggest suggests reveal reveals represent represents "
     "called named known identified classified considered recognized labeled described"
 )
+
+#: What these are said to be is the answer, whatever else is in the picture: "the main subject is the road bike".
+FOCUS = _words("subject focus")
 
 #: Behind these, "with", "from", "in" tell what the thing is after all: "a crate filled with beets", "belongs in glass".
 TELLING = _words("filled full loaded packed stuffed made belong belongs belonging consists consisting composed")
@@ -110,7 +113,7 @@ BREAKS = (
     VERBS
     | AUXILIARIES
     | _words(
-        "as whose im we you they them he she me if but however although though yet then also just even most more less "
+        "as whose im we you they them he she me if but however although though yet then also just even most more less better best "
         "very quite rather about think believe guess say help see seen visible what how why to let tell identify "
         "determine distinguish both characterized recognizable distinguished currently still while"
     )

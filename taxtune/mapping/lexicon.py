@@ -281,6 +281,10 @@ class Lexicon:
                 return True
         return bool(self.locate(words))
 
+    def is_container(self, words: Sequence[str]) -> bool:
+        """Tells whether the last of the folded words is something that holds things: a plate."""
+        return self.kinds.is_container(words[-1])
+
     # -- spelling ------------------------------------------------------------------------------------------------------
 
     def knows_english(self, word: str) -> bool:
@@ -290,6 +294,13 @@ class Lexicon:
     def knows(self, word: str) -> bool:
         """Tells whether a folded word occurs in any name."""
         return word in self.index.words
+
+    def is_gibberish(self, words: Sequence[str]) -> bool:
+        """Tells whether neither the tree nor WordNet knows most of the words: misspelt, or another language."""
+        if self.kinds.wordnet is None:
+            return False
+        telling = [word for word in words if word not in english.SAYS_NOTHING]
+        return 2 * sum(self.knows(word) or self.kinds.knows(word) for word in telling) < len(telling)
 
     def code(self, word: str) -> str | None:
         """Returns the known code that an unknown one begins with, "a320" for "a320neo", or None."""

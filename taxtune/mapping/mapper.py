@@ -208,6 +208,7 @@ class Mapper:
         lexicon = self._lexicon
         # A phrase that ends in a noun of its own is something else: a "jigsaw puzzle" on a tree of tools.
         telling = [phrase for phrase in phrases if not lexicon.kinds.ends_in_noun(phrase)]
+        telling = [phrase for phrase in telling if not lexicon.is_gibberish(phrase)]
         telling = [phrase for phrase in telling if sum(word not in english.SAYS_NOTHING for word in phrase) >= 2]
         for n in range(_LONGEST_GRAM, self._shortest_gram - 1, -1):
             grams = [gram for phrase in telling for gram in _telling_grams(phrase, n)]
@@ -270,6 +271,10 @@ class Mapper:
 
 
 def _telling_grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    """Returns the word n-grams of which at least two words, or one alone, tell something: not "black and"."""
+    """Returns the word n-grams of which at least two words, or one alone, tell something: not "black and", nor "de"."""
     grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-    return [gram for gram in grams if sum(word not in english.SAYS_NOTHING for word in gram) >= min(n, 2)]
+    return [gram for gram in grams if sum(map(_tells, gram)) >= min(n, 2)]
+
+
+def _tells(word: str) -> bool:
+    return word not in english.SAYS_NOTHING and (len(word) > 2 or not word.isalpha())

@@ -117,6 +117,10 @@ class Names(Protocol):
         """Tells whether one of the folded words, or a run of them, names something on the tree."""
         ...
 
+    def is_container(self, words: Sequence[str]) -> bool:
+        """Tells whether the last of the folded words is something that holds things: a plate."""
+        ...
+
 
 def read_line(line: str, names: Names) -> Reading:
     """Parts a line into phrases.
@@ -224,6 +228,11 @@ class _Reader:
         if self.role is Role.ASSERTED:
             self.role = Role.CONTEXT
 
+    def _main_clause(self, before: str) -> None:
+        """Goes on with the main clause, but not within "with carrots (likely raw) and possibly chicken"."""
+        if self.role is Role.CONTEXT and self.parenthesis is not Role.CONTEXT and before != "and":
+            self.role = Role.ASSERTED
+
     # -- punctuation ---------------------------------------------------------------------------------------------------
 
     def _punctuation(self, mark: str) -> None:
@@ -280,11 +289,14 @@ class _Reader:
             self.role = max(self.role, Role.COMPARED)
         elif lower in english.ALTERNATIVE:
             self._flush(Link.OR)
-            if self.role is Role.CONTEXT and lower not in ("or", "either"):
-                self.role = Role.ASSERTED
+            if lower not in ("or", "either"):
+                self._main_clause(before)
         elif lower == "aka" or (lower == "known" and after == "as"):
             self._flush(Link.SAME)
-        elif lower in english.PREPOSITIONS and before in english.TELLING:
+        elif lower in english.PREPOSITIONS and (
+            before in english.TELLING
+            or (lower == "with" and self.current and self.names.is_container([w.key for w in self.current]))
+        ):
             self.current.append(replace(word, lower="of", key="of"))
         elif lower in english.PREPOSITIONS:
             self._flush(Link.LIST)
@@ -302,8 +314,10 @@ class _Reader:
                 self.pending_link = Link.SENTENCE
             elif lower in english.COPULAS and self.pending_link is Link.LIST:
                 self.pending_link = Link.PREDICATE
-            if lower in english.VERBS and self.role is Role.CONTEXT:
-                self.role = Role.ASSERTED
+            if lower in english.VERBS:
+                self._main_clause(before)
+            if lower in english.COPULAS and self.phrases and self.phrases[-1].words[-1].lower in english.FOCUS:
+                self.phrases.clear()
         elif lower == "and" and after in english.ARTICLES:
             self._flush(Link.OR)  # in "a duck and a swan" neither describes the other more closely
         elif self._is_verb(position, word):

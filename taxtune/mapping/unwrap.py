@@ -33,6 +33,7 @@ _MARKER = re.compile(
 )
 _BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s,;]))\(?\d{1,2}[.)]\s+")
+_HEADING = re.compile(r"^\s*[A-Za-z][A-Za-z /()-]{0,40}:\s*$")
 _KEY = re.compile(r"^\s*([A-Za-z][A-Za-z /()-]{0,40}?)\s*[:：=]\s*(?=\S)")
 
 
@@ -65,7 +66,7 @@ def unwrap(answer: str) -> Unwrapped:
         lines = [line.strip() for value in values for line in _clean(value).splitlines()]
         return Unwrapped(tuple(line for line in lines if line), is_array)
 
-    lines = [line for line in _after_marker(_clean(text)).splitlines() if line.strip()]
+    lines = _without_sections([line for line in _after_marker(_clean(text)).splitlines() if line.strip()])
     if len(lines) == 1 and len(_INLINE_NUMBER.findall(lines[0])) > 1:
         lines = ["- " + part for part in _INLINE_NUMBER.split(lines[0]) if part.strip()]
     bulleted = [bool(_BULLET.match(line)) for line in lines]
@@ -96,6 +97,19 @@ def _after_marker(text: str) -> str:
         items = next((i for i, line in enumerate(rest) if not _BULLET.match(line)), len(rest))
         return "\n".join(rest[:items])
     return text
+
+
+def _without_sections(lines: list[str]) -> list[str]:
+    """Drops lists under headings that do not answer "what is this?": "Key features:" and the bullets below it."""
+    kept: list[str] = []
+    inside = False
+    for line in lines:
+        if not _BULLET.match(line):
+            heading = _HEADING.match(line)
+            inside = bool(heading) and not english.OTHER_KEYS.isdisjoint(re.findall(r"[a-z]+", line.lower()))
+        if not inside:
+            kept.append(line)
+    return kept or lines
 
 
 def _values_of_keys(lines: list[str]) -> list[str]:
