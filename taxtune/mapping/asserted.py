@@ -241,8 +241,14 @@ def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[Mention]) -> int
 def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> list[tuple[Mention, Link]]:
     """Drops what rests on a part of a phrase only and agrees with nothing better founded."""
     listed = all(link is not Link.OR for _, link in groups[1:])
-    if listed and any(m.strength is Strength.WHOLE for m, _ in groups):
-        groups = [g for g in groups if g[0].strength is Strength.WHOLE or g[1] is not Link.LIST or g is groups[0]]
+    whole = [v for mention, _ in groups if mention.strength is Strength.WHOLE for v in mention.nodes]
+
+    def says_more(mention: Mention) -> bool:
+        return any(v != w and taxonomy.is_ancestor(w, v) for v in mention.nodes for w in whole)
+
+    if listed and whole:
+        is_kept = [m.strength is Strength.WHOLE or link is not Link.LIST or says_more(m) for m, link in groups[1:]]
+        groups = groups[:1] + [g for g, kept in zip(groups[1:], is_kept, strict=True) if kept]
     firm = [v for mention, _ in groups if mention.strength is not Strength.PART for v in mention.nodes]
 
     def agrees(mention: Mention) -> bool:

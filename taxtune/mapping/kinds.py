@@ -28,8 +28,8 @@ __all__ = ["Kinds"]
 _MAX_SENSES = 2
 #: So many senses of a name are kept that agree with the tree in nothing but their part of WordNet.
 _OTHER_SENSES = 2
-#: What so many of the nodes are kinds of is what the tree is about.
-_ROOT_SHARE = 0.85
+#: What such a share of the nodes, and at least so many, are kinds of is what the tree is about.
+_ROOT_SHARE, _MIN_COVERED = 0.85, 5
 #: A plate is a dish in its fourth sense.
 _MAX_CONTAINER_SENSES = 4
 #: The parts of a closed compound have at least so many letters.
@@ -172,7 +172,10 @@ class Kinds:
         assert self.wordnet is not None
         below: dict[Synset, set[int]] = {}
         for name, node in self._nodes.items():
-            above = self.wordnet.ancestors(sense) if (sense := self.wordnet.synset(name)) else frozenset()
+            sense = self.wordnet.synset(name)
+            if sense is None or all(sense not in self._noun(lemma.lower())[:1] for lemma in sense.lemmas):
+                continue  # a rare sense of all its names: the frankfurter of "dog"
+            above = self.wordnet.ancestors(sense) - {sense}
             if not any(each.name == "group.n.01" for each in above):  # a genus is a group there, no kind of animal
                 for each in above:
                     below.setdefault(each, set()).add(node)
@@ -199,7 +202,7 @@ class Kinds:
         named = (self._noun(name.lower()) for name in self.taxonomy.names(self.taxonomy.root))
         if of_name := frozenset(sense for senses in named for sense in senses if sense in self._below):
             return of_name
-        most = _ROOT_SHARE * len(set().union(*self._below.values()))
+        most = max(_MIN_COVERED, _ROOT_SHARE * len(set().union(*self._below.values())))
         covering = {sense for sense, nodes in self._below.items() if len(nodes) >= most}
         return frozenset(covering.difference(*(self.wordnet.ancestors(sense) - {sense} for sense in covering)))
 
