@@ -41,6 +41,8 @@ class Asserted:
         phrases: What is asserted and says something, where there is no node: folded words to the words as they stand.
         declined: Whether the speaker refused or denied.
         rootless: Whether it denies that there is anything of the kind of the root: "no bird", "not a bird".
+        strength: How much of a phrase the node rests on; None where there is no node.
+        rivals: The number of other places on the tree that the answer speaks of, neither above nor below the node.
     """
 
     node: int | None
@@ -49,6 +51,8 @@ class Asserted:
     phrases: dict[tuple[str, ...], str]
     declined: bool
     rootless: bool = False
+    strength: Strength | None = None
+    rivals: int = 0
 
     @property
     def unnamed(self) -> str:
@@ -101,12 +105,21 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
         inferred = all(mention.inferred for mention, _ in mentions)
         stage = Stage.LIST if several else Stage.KIND if inferred else Stage.VERBATIM if whole else Stage.HEAD
         evidence = "; ".join(dict.fromkeys(mention.evidence for mention, _ in mentions))
-        return Asserted(node, stage, evidence, {}, declined)
+        strength = max(mention.strength for mention, _ in mentions)
+        return Asserted(node, stage, evidence, {}, declined, strength=strength, rivals=_rivals(lexicon, node, found))
     if whole_name:
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, declined)
     phrases = {keys: text for texts in unnamed.values() for keys, text in texts.items()}
     rootless = not refused and any(_denies_root(lexicon, phrase) for _, phrase in found)
     return Asserted(None, Stage.ABSTAINED, "", phrases, declined, rootless)
+
+
+def _rivals(lexicon: Lexicon, node: int, found: Sequence[_Found]) -> int:
+    taxonomy = lexicon.taxonomy
+    spoken_of = {mention.nodes for mention, phrase in found if phrase.role is not Role.DENIED}
+    return sum(
+        not any(taxonomy.is_ancestor(node, v) or taxonomy.is_ancestor(v, node) for v in nodes) for nodes in spoken_of
+    )
 
 
 def _denies_root(lexicon: Lexicon, phrase: Phrase) -> bool:

@@ -171,10 +171,10 @@ class Kinds:
         """The nodes whose names are kinds of a sense, for each sense that has any."""
         assert self.wordnet is not None
         below: dict[Synset, set[int]] = {}
-        for name, node in self._nodes.items():
-            sense = self.wordnet.synset(name)
-            if sense is None or all(sense not in self._noun(lemma.lower())[:1] for lemma in sense.lemmas):
-                continue  # a rare sense of all its names: the frankfurter of "dog"
+        for name in self._meant:
+            node, sense = self._nodes[name], self.wordnet.synset(name)
+            if sense is None:
+                continue
             above = self.wordnet.ancestors(sense) - {sense}
             if not any(each.name == "group.n.01" for each in above):  # a genus is a group there, no kind of animal
                 for each in above:
@@ -185,11 +185,10 @@ class Kinds:
     def _general(self) -> dict[str, int]:
         """The lowest node above everything on the tree that is a kind of a sense, by the sense's name.
 
-        One kind that has no kinds itself does not stand for the general word.
+        One kind alone does not stand for the general word.
         """
-        common = {sense.name: self.taxonomy.common_ancestor(nodes) for sense, nodes in self._below.items()}
-        sizes, parents = self.taxonomy.sizes, self.taxonomy.parents
-        return {name: node if sizes[node] > 1 else int(parents[node]) for name, node in common.items()}
+        several = {sense.name: nodes for sense, nodes in self._below.items() if len(nodes) > 1}
+        return {name: self.taxonomy.common_ancestor(nodes) for name, nodes in several.items()}
 
     @cached_property
     def _root(self) -> frozenset[Synset]:
@@ -217,13 +216,19 @@ class Kinds:
         """The node of each sense that a name on the tree has, by the sense's name."""
         return self._learnt[0]
 
+    @property
+    def _meant(self) -> frozenset[str]:
+        """Those of these senses that a name has first, or has first of those that agree with the names above it."""
+        return self._learnt[2]
+
     @cached_property
-    def _learnt(self) -> tuple[dict[str, int], frozenset[str]]:
-        """The nodes, and the parts of WordNet that the tree is about."""
+    def _learnt(self) -> tuple[dict[str, int], frozenset[str], frozenset[str]]:
+        """The nodes, the parts of WordNet that the tree is about, and the senses that are surely meant."""
         assert self.wordnet is not None
         what = f"{self.wordnet.place} {self.wordnet.source}"
         parts: dict[str, Any] = stored(self.taxonomy, what, self._cache_dir, self._learn)
-        return dict(zip(parts["senses"], parts["nodes"].tolist(), strict=True)), frozenset(parts["about"])
+        nodes = dict(zip(parts["senses"], parts["nodes"].tolist(), strict=True))
+        return nodes, frozenset(parts["about"]), frozenset(parts["meant"])
 
     def _learn(self) -> dict[str, Part]:
         assert self.wordnet is not None
@@ -231,10 +236,12 @@ class Kinds:
         first = Counter(found[0].lexname for found in senses.values())
         about = {lexname for lexname, n in first.items() if n >= _MIN_SHARE * first.total()}
         nodes: dict[Synset, int] = {}
+        meant: set[Synset] = set()
         for node in sorted(senses, key=lambda v: (-int(self.taxonomy.depth[v]), v)):
             above = {s for v in self.taxonomy.ancestors(node)[1:-1].tolist() for s in senses.get(v, ())}
             found = senses[node]
             agreeing = [s for s in found if not above.isdisjoint(self.wordnet.ancestors(s) - {s})]
+            meant.update((agreeing or found)[:1])
             for sense in agreeing + [s for s in found if s.lexname in about and s not in agreeing][:_OTHER_SENSES]:
                 known = nodes.get(sense)
                 nodes[sense] = node if known is None else self.taxonomy.common_ancestor([node, known])
@@ -243,6 +250,7 @@ class Kinds:
             "senses": list(kept),
             "nodes": np.fromiter(kept.values(), dtype=np.int32, count=len(kept)),
             "about": sorted(about),
+            "meant": sorted(sense.name for sense in meant if sense.name in kept),
         }
 
     def _senses_of_names(self) -> dict[int, list[Synset]]:

@@ -12,6 +12,7 @@ from taxtune.mapping import english
 __all__ = ["Unwrapped", "unwrap"]
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
+_FIRST_TURN = re.compile(r"^\s*#{2,}\s*(?:human|user)\s*:.*?#{2,}\s*assistant\s*:", re.S | re.I)
 _NEXT_TURN = re.compile(r"(?<=\S)\s*#{2,}\s*(?:human|user|assistant)\s*:.*", re.S | re.I)
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.S)
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
@@ -57,7 +58,7 @@ def unwrap(answer: str) -> Unwrapped:
     as "A:" or "Final answer:" gives what follows the last one; "key: value" lines give the values, and those of keys
     such as "Confidence" are left out; markdown, quotes, tags and list numbers go.
     """
-    text = _NEXT_TURN.sub("", _THINKING.sub(" ", answer))
+    text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", _THINKING.sub(" ", answer)))
     fenced = _FENCE.search(text)
     if fenced and fenced.group(1).strip():
         text = fenced.group(1)
