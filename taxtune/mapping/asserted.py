@@ -73,6 +73,7 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     if len(words) > 1 and whole_name:  # before it is read as a list ("F-16A/B") or a description
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, False)
     found: list[_Found] = []
+    persons: list[_Found] = []
     unnamed: dict[int, dict[tuple[str, ...], str]] = {}  # what is asserted and not on the tree, by sentence
     declined = refused = False
     before = 0
@@ -86,11 +87,12 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
             mention = name_phrase(lexicon, part) or _with_next_head(lexicon, part, parts[position + 1 : position + 2])
             if mention is not None:
                 link = Link.LIST if position == 0 and unwrapped.listed else part.link
-                found.append((mention, replace(part, link=link, sentence=sentence)))
+                person = mention.inferred and lexicon.kinds.is_person(part.keys)
+                (persons if person else found).append((mention, replace(part, link=link, sentence=sentence)))
             elif part.role is Role.ASSERTED and _says_something(lexicon, part, whole=words == part.keys):
                 unnamed.setdefault(sentence, {})[part.keys] = part.text
         before += 1 + max((part.sentence for part in parts), default=0)
-    found = _after_all(found)
+    found = _after_all(found or persons)  # who does something is seldom what is asked for
     denied = {v for mention, phrase in found if phrase.role is Role.DENIED for v in mention.nodes}
     chosen = [item for item in _chosen(found, unnamed)[:_MAX_MENTIONS] if not denied.issuperset(item[0].nodes)]
     context = bool(chosen) and chosen[0][1].role is Role.CONTEXT

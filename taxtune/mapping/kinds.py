@@ -122,8 +122,12 @@ class Kinds:
         return any(s.name == "container.n.01" for sense in senses for s in self.wordnet.ancestors(sense))  # type: ignore[union-attr]
 
     def is_person(self, words: Sequence[str]) -> bool:
-        """Tells whether the last noun of a phrase is first of all a person: "an elderly musician standing"."""
-        nouns = [word for word in words if self.knows(word, "n")]
+        """Tells whether the last noun of a phrase is first of all a person: "an elderly musician standing".
+
+        What a person does is no part of it: "a man riding".
+        """
+        acts = next((i for i, word in enumerate(words) if i and word.endswith("ing")), len(words))
+        nouns = [word for word in words[:acts] if self.knows(word, "n")]
         senses = self._noun(nouns[-1]) if nouns else ()
         return bool(senses) and senses[0].lexname == "noun.person"
 
