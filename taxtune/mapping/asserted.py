@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 
@@ -181,7 +182,8 @@ def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
 def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
     """Returns the mentions of the first sentence that has any that count, and what later ones assert.
 
-    Comparisons count where a sentence asserts nothing that is on the tree, and context where it asserts nothing at all.
+    Comparisons count where a sentence asserts nothing that is on the tree, and context where it asserts nothing at all;
+    but before the answer is off the tree, a name in the context counts: "two fried eggs in a cast-iron skillet".
     """
     for sentence in sorted({phrase.sentence for _, phrase in found}):
         for role in (Role.ASSERTED, Role.COMPARED, Role.CONTEXT):
@@ -190,7 +192,8 @@ def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
                 later = [item for item in found if item[1].sentence > sentence and item[1].role is Role.ASSERTED]
                 # "It could also be a jay" adds to the thing before; within a later sentence, "or" does not.
                 return chosen + [(m, p if p.opens else replace(p, link=Link.SENTENCE)) for m, p in later]
-    return []
+    context = [(m, p) for m, p in found if p.role is Role.CONTEXT and m.strength > Strength.PART and not m.inferred]
+    return context[:1] + list(takewhile(lambda item: item[1].link is Link.OR, context[1:]))
 
 
 def _after_all(found: list[_Found]) -> list[_Found]:
