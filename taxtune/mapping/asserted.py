@@ -14,7 +14,7 @@ from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.naming import Mention, Strength, is_participle, name_phrase
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link, Phrase, Role, read_line
-from taxtune.mapping.unwrap import Unwrapped, unwrap
+from taxtune.mapping.unwrap import Block, unwrap
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Asserted", "asserted_node"]
@@ -27,6 +27,8 @@ _MAX_COORDINATED_WORDS = 40
 _DOMINANT = 0.85
 
 
+#: How the lines of a block hang together.
+_LINKS = {"list": Link.LIST, "same": Link.SAME}
 #: What a phrase names, and the phrase.
 _Found = tuple[Mention, Phrase]
 
@@ -67,27 +69,36 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
     What is only compared with ("similar to a thrush") counts where nothing is asserted, what is only context ("on an
     oak") where nothing is compared either, and what is denied never.
     """
-    unwrapped = _listed(lexicon, unwrap(answer))
+    first: Asserted | None = None
+    for block in unwrap(answer):
+        asserted = _asserted_by(lexicon, _listed(lexicon, block))
+        if asserted.node is not None:
+            return asserted
+        first = first or asserted
+    return first or Asserted(None, Stage.ABSTAINED, "", {}, False)
+
+
+def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
     # The whole answer as a name, however little it looks like a name: a tree of shades may have the node "scarlet".
-    words = fold_words(unwrapped.lines[0]) if len(unwrapped.lines) == 1 else ()
+    words = fold_words(block.lines[0]) if len(block.lines) == 1 else ()
     whole_name = lexicon.exact(words, respelled=False)
     if len(words) > 1 and whole_name:  # before it is read as a list ("F-16A/B") or a description
-        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, False)
+        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, block.lines[0], {}, False)
     found: list[_Found] = []
     persons: list[_Found] = []
     unnamed: dict[int, dict[tuple[str, ...], str]] = {}  # what is asserted and not on the tree, by sentence
     declined = refused = False
     before = 0
-    for line in unwrapped.lines:
+    for line in block.lines:
         reading = read_line(line, lexicon)
         refused = refused or reading.refused
         declined = declined or reading.refused or reading.denied
         parts = [part for phrase in reading.phrases for part in _conjuncts(lexicon, phrase)]
         for position, part in enumerate(parts):
-            sentence = 0 if unwrapped.listed else before + part.sentence
+            sentence = 0 if block.link else before + part.sentence
             mention = name_phrase(lexicon, part) or _with_next_head(lexicon, part, parts[position + 1 : position + 2])
             if mention is not None:
-                link = Link.LIST if position == 0 and unwrapped.listed else part.link
+                link = _LINKS[block.link] if position == 0 and block.link else part.link
                 person = mention.inferred and lexicon.kinds.is_person(part.keys)
                 (persons if person else found).append((mention, replace(part, link=link, sentence=sentence)))
             elif part.role is Role.ASSERTED and _says_something(lexicon, part, whole=words == part.keys):
@@ -111,7 +122,7 @@ def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
         strength = max(mention.strength for mention, _ in mentions)
         return Asserted(node, stage, evidence, {}, declined, strength=strength, rivals=_rivals(lexicon, node, found))
     if whole_name:
-        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, unwrapped.lines[0], {}, declined)
+        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, block.lines[0], {}, declined)
     phrases = {keys: text for texts in unnamed.values() for keys, text in texts.items()}
     rootless = not refused and any(_denies_root(lexicon, phrase) for _, phrase in found)
     return Asserted(None, Stage.ABSTAINED, "", phrases, declined, rootless)
@@ -131,15 +142,15 @@ def _denies_root(lexicon: Lexicon, phrase: Phrase) -> bool:
     return lexicon.taxonomy.root in named
 
 
-def _listed(lexicon: Lexicon, unwrapped: Unwrapped) -> Unwrapped:
+def _listed(lexicon: Lexicon, block: Block) -> Block:
     """Takes bare names on lines of their own, or between semicolons, for the items of a list; prose stays prose."""
 
     def is_name(text: str) -> bool:
         words = fold_words(text)
         return bool(lexicon.exact(words[1:] if len(words) > 1 and words[0] in english.ARTICLES else words))
 
-    parts = tuple(part.strip() for line in unwrapped.lines for part in line.split(";") if part.strip())
-    return Unwrapped(parts, listed=True) if len(parts) > 1 and all(map(is_name, parts)) else unwrapped
+    parts = tuple(part.strip() for line in block.lines for part in line.split(";") if part.strip())
+    return Block(parts, "list") if not block.link and len(parts) > 1 and all(map(is_name, parts)) else block
 
 
 def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
@@ -192,7 +203,7 @@ def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
                 later = [item for item in found if item[1].sentence > sentence and item[1].role is Role.ASSERTED]
                 # "It could also be a jay" adds to the thing before; within a later sentence, "or" does not.
                 return chosen + [(m, p if p.opens else replace(p, link=Link.SENTENCE)) for m, p in later]
-    context = [(m, p) for m, p in found if p.role is Role.CONTEXT and m.strength > Strength.PART and not m.inferred]
+    context = [(m, p) for m, p in found if p.role is Role.CONTEXT and m.strength > Strength.PART and not m.broad]
     return context[:1] + list(takewhile(lambda item: item[1].link is Link.OR, context[1:]))
 
 

@@ -6,10 +6,12 @@ import html
 import json
 import re
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
 
 from taxtune.mapping import english
 
-__all__ = ["Unwrapped", "unwrap"]
+__all__ = ["Block", "unwrap"]
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
 _FIRST_TURN = re.compile(r"^\s*#{2,}\s*(?:human|user)\s*:.*?#{2,}\s*assistant\s*:", re.S | re.I)
@@ -34,47 +36,85 @@ _MARKER = re.compile(
 )
 _BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s,;]))\(?\d{1,2}[.)]\s+")
-_HEADING = re.compile(r"^\s*[A-Za-z][A-Za-z /()-]{0,40}:\s*$")
+_HEADING = re.compile(r"^[A-Za-z][A-Za-z ?'/()-]{0,60}:$")
+_HEADING_MARK = re.compile(r"^[ \t]*#{1,6}[ \t]+(.+?)[ \t:]*$|^[ \t]*\*\*([^*\n:]+)\*\*[ \t]*(?=\n\s*[-*+•])", re.M)
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent\b)")
+_CANDIDATES = re.compile(r"[,;]\s|\bor\b")
+#: Percentages that add up to more than all are no candidates' shares.
+_MAX_PERCENT = 105.0
 _KEY = re.compile(r"^\s*([A-Za-z][A-Za-z /()-]{0,40}?)\s*[:：=]\s*(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
-class Unwrapped:
-    """An answer without its wrapping.
+class Block:
+    """One part of an answer, without its wrapping: prose, a list, the fields of an object, what follows a heading.
 
     Attributes:
         lines: Its lines, none of them empty.
-        listed: Whether the lines are the items of a list, each a guess of its own.
+        link: How a line hangs together with the one before: "list" for guesses each of its own, "same" for fields that
+            name one thing, "" for prose.
     """
 
     lines: tuple[str, ...]
-    listed: bool
+    link: Literal["", "list", "same"] = ""
 
 
-def unwrap(answer: str) -> Unwrapped:
-    """Returns the content of an answer without its format.
+def unwrap(answer: str) -> tuple[Block, ...]:
+    """Returns the content of an answer without its format, in the order in which its parts answer "what is this?".
 
     JSON objects give the values of their answer-like keys ("species", "label"), or else all their texts; a marker such
-    as "A:" or "Final answer:" gives what follows the last one; "key: value" lines give the values, and those of keys
-    such as "Confidence" are left out; markdown, quotes, tags and list numbers go.
+    as "A:" or "Final answer:" gives what follows the last one; of candidates with percentages the likeliest one is
+    kept; of "key: value" lines the values of answer-like keys, or else the first; headings, markdown, quotes, tags and
+    list numbers go. What stands before a list comes before it, and what introduces it ("My guesses:") after all else,
+    as does what stands under headings such as "Reasoning".
     """
     text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", _THINKING.sub(" ", answer)))
     fenced = _FENCE.search(text)
     if fenced and fenced.group(1).strip():
         text = fenced.group(1)
-    values, is_array = _json_values(text)
+    values, link = _json_values(text)
     if values:
         lines = [line.strip() for value in values for line in _clean(value).splitlines()]
-        return Unwrapped(tuple(line for line in lines if line), is_array)
-
-    lines = _without_sections([line for line in _after_marker(_clean(text)).splitlines() if line.strip()])
+        return _blocks([Block(tuple(lines), link if len(values) > 1 else "")])
+    lines = [
+        line
+        for line in _after_marker(_clean(_HEADING_MARK.sub(lambda m: f"{m[1] or m[2]}:", text))).splitlines()
+        if line.strip()
+    ]
     if len(lines) == 1 and len(_INLINE_NUMBER.findall(lines[0])) > 1:
         lines = ["- " + part for part in _INLINE_NUMBER.split(lines[0]) if part.strip()]
-    bulleted = [bool(_BULLET.match(line)) for line in lines]
-    if sum(bulleted) > 1:  # an introduction before a list ("Here are my guesses:") is none of its items
-        lines = [line for line, bullet in zip(lines, bulleted, strict=True) if bullet]
-    lines = _values_of_keys([_BULLET.sub("", line).strip(" \t.;,:") for line in lines])
-    return Unwrapped(tuple(line for line in lines if line), sum(bulleted) > 1)
+    answers, rest, introductions = [], [], []
+    aside = False
+    for bulleted, group in groupby(_likeliest(lines), lambda line: bool(_BULLET.match(line))):
+        part = [_BULLET.sub("", line).strip(" \t.;,") for line in group]
+        if bulleted:
+            block = Block(tuple(_values_of_keys(part)), "list" if len(part) > 1 else "")
+            (rest if aside else answers).append(block)
+            continue
+        for is_heading, lines_of in groupby(part, lambda line: bool(_HEADING.match(line))):
+            under = tuple(lines_of)
+            if is_heading:
+                aside = not english.OTHER_KEYS.isdisjoint(re.findall(r"[a-z]+", under[-1].lower()))
+                introductions.append(Block(under))
+            else:
+                (rest if aside else answers).append(Block(tuple(_values_of_keys(list(under)))))
+    return _blocks([*answers, *rest, *introductions])
+
+
+def _blocks(blocks: list[Block]) -> tuple[Block, ...]:
+    """Drops what is empty."""
+    kept = [Block(tuple(line for text in b.lines if (line := text.strip(" \t.;,:"))), b.link) for b in blocks]
+    return tuple(block for block in kept if block.lines)
+
+
+def _likeliest(lines: list[str]) -> list[str]:
+    """Returns of candidates with percentages the one with the highest: "Beagle (70%), Basset (20%)"."""
+    apart = sum(bool(_PERCENT.search(line)) for line in lines) > 1
+    parts = lines if apart else [part for line in lines for part in _CANDIDATES.split(line) if part.strip()]
+    shares = [max(map(float, _PERCENT.findall(part)), default=0.0) for part in parts]
+    best = [part for part, share in zip(parts, shares, strict=True) if share == max(shares)]
+    several = sum(share > 0 for share in shares) > 1 and sum(shares) <= _MAX_PERCENT
+    return best if several and len(best) == 1 else lines
 
 
 def _clean(text: str) -> str:
@@ -100,44 +140,33 @@ def _after_marker(text: str) -> str:
     return text
 
 
-def _without_sections(lines: list[str]) -> list[str]:
-    """Drops lists under headings that do not answer "what is this?": "Key features:" and the bullets below it."""
-    kept: list[str] = []
-    inside = False
-    for line in lines:
-        if not _BULLET.match(line):
-            heading = _HEADING.match(line)
-            inside = bool(heading) and not english.OTHER_KEYS.isdisjoint(re.findall(r"[a-z]+", line.lower()))
-        if not inside:
-            kept.append(line)
-    return kept or lines
-
-
 def _values_of_keys(lines: list[str]) -> list[str]:
-    """Returns the values of answer-like keys and the lines without a key; all lines where no key is answer-like."""
+    """Returns the values of answer-like keys and the lines without a key; without such keys, the first key's value."""
 
     def kind(line: str) -> str:
         match = _KEY.match(line)
         words = set(re.findall(r"[a-z]+", match[1].lower())) if match else set()
         if words & english.OTHER_KEYS:
             return "other"
-        return "answer" if words & english.ANSWER_KEYS and len(words) <= 3 else ""
+        return "" if not words else "answer" if words & english.ANSWER_KEYS and len(words) <= 3 else "key"
 
     kinds = [kind(line) for line in lines]
+    if "answer" not in kinds and kinds.count("key") + kinds.count("other") > 1 and "key" in kinds:
+        kinds[kinds.index("key")] = "answer"
     if "answer" not in kinds:
         return lines
-    return [_KEY.sub("", line) if kind else line for line, kind in zip(lines, kinds, strict=True) if kind != "other"]
+    return [_KEY.sub("", line) for line, kind in zip(lines, kinds, strict=True) if kind in ("answer", "")]
 
 
-def _json_values(text: str) -> tuple[list[str], bool]:
-    """Returns the answer-like texts of a JSON value, none where there is none, and whether it is a list of them."""
+def _json_values(text: str) -> tuple[list[str], Literal["list", "same"]]:
+    """Returns the answer-like texts of a JSON value, none where there is none, and how they hang together."""
     opening = re.search(r"[{\[]", text)
     try:
         value, _ = json.JSONDecoder().raw_decode(text[opening.start() :] if opening else "")
     except (ValueError, RecursionError):
-        return [], False
-    found = _texts(value)
-    return found, len(found) > 1
+        return [], "list"
+    one = isinstance(value, dict) and not any(isinstance(item, list | dict) for item in value.values())
+    return _texts(value), "same" if one else "list"
 
 
 def _texts(value: object) -> list[str]:

@@ -305,7 +305,7 @@ def _drawn(arrows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
 
 def _answer(reply: str) -> str:
     """What a reply says as the mapper reads it: without reasoning before the answer, markup and list marks."""
-    return "\n".join(unwrap(reply).lines)
+    return "\n".join(line for block in unwrap(reply) for line in block.lines)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from taxtune.mapping.unwrap import unwrap
+from taxtune.mapping.unwrap import Block, unwrap
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from taxtune.mapping.unwrap import unwrap
     ],
 )
 def test_formats(answer: str, lines: tuple[str, ...]) -> None:
-    assert unwrap(answer).lines == lines
+    assert tuple(line for block in unwrap(answer) for line in block.lines) == lines
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,34 @@ def test_formats(answer: str, lines: tuple[str, ...]) -> None:
     ],
 )
 def test_lists(answer: str) -> None:
-    unwrapped = unwrap(answer)
-    assert unwrapped.lines == ("Beagle", "Basset Hound")
-    assert unwrapped.listed
+    assert unwrap(answer)[0] == Block(("Beagle", "Basset Hound"), "list")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Top guesses:\n1. Beagle - 81%\n2. Basset Hound - 12%",
+        "1) Beagle, 64 % 2) Basset Hound, 21 %",
+        "Basset Hound (20%), Beagle (70%)",
+        "**Item:** Beagle\n**Brand:** none\n**Parts visible:**\n- ears of a Basset Hound",
+        "- Name: Beagle\n- Coat: of a Basset Hound\n- Also in the photo: a cat",
+        "## Answer\nBeagle\n\n## Reasoning\n- ears of a Basset Hound",
+        "**Breed:** Beagle\n\n**Key features**\n- a tail like a Basset Hound's\n- Ears: long",
+        "### What is it?\nBeagle\n### Similar breeds\n* Basset Hound",
+    ],
+)
+def test_the_part_that_answers_comes_first(answer: str) -> None:
+    assert "Basset" not in unwrap(answer)[0].lines[0]
+    assert "Beagle" in unwrap(answer)[0].lines[0]
+
+
+def test_fields_of_one_object_name_one_thing() -> None:
+    assert unwrap('{"brand": "Nikon", "model": "D850"}') == (Block(("Nikon", "D850"), "same"),)
 
 
 def test_lines_of_prose_are_no_list() -> None:
-    assert not unwrap("A dog.\nIt is a beagle.").listed
+    assert [block.link for block in unwrap("A dog.\nIt is a beagle.")] == [""]
 
 
 def test_broken_json_is_text() -> None:
-    assert unwrap('{"label": "Blue Jay"').lines != ()
+    assert unwrap('{"label": "Blue Jay"')
