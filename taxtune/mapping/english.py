@@ -69,9 +69,9 @@ VERBS = _words(
     "is are was were be been being am appear appears appeared appearing seem seems seemed look looks belong "
     "belongs belonging depict depicts depicted depicting show shows showing shown showcase showcases showcasing "
     "display displays displaying featured present presents portray portrays portraying capture captures capturing "
-    "illustrate illustrates represent represents representing indicate indicates suggest suggests reveal reveals fit fits "
-    "points called named known identified classified considered recognized labeled described likely probably definitely "
-    "certainly clearly therefore thus hence so specifically namely it this these those that there here i or which "
+    "illustrate illustrates represent represents representing indicate indicates suggest suggests reveal reveals fit "
+    "fits points called named known identified classified considered recognized labeled described likely probably "
+    "definitely certainly clearly therefore thus hence so specifically namely it this these those that there here i or which "
     "who"
 )
 
