@@ -71,8 +71,8 @@ VERBS = _words(
     "display displays displaying featured present presents portray portrays portraying capture captures capturing "
     "illustrate illustrates represent represents representing indicate indicates suggest suggests reveal reveals fit "
     "fits points called named known identified classified considered recognized labeled described likely probably "
-    "definitely certainly clearly therefore thus hence so specifically namely it this these those that there here i or which "
-    "who"
+    "definitely certainly clearly therefore thus hence so specifically namely it this these those that there here i "
+    "or which who"
 )
 
 #: Of these, the ones by which the subject is said to be something else or more: "the dish is a soup".
@@ -113,8 +113,8 @@ BREAKS = (
     VERBS
     | AUXILIARIES
     | _words(
-        "as whose im we you they them he she me if but however although though yet then also just even most more less better best "
-        "very quite rather about think believe guess say help see seen visible what how why to let tell identify "
+        "as whose im we you they them he she me if but however although though yet then also just even most more less "
+        "better best very quite rather about think believe guess say help see seen visible what how why to let tell identify "
         "determine distinguish both characterized recognizable distinguished currently still while"
     )
 )
