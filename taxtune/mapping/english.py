@@ -113,9 +113,10 @@ BREAKS = (
     VERBS
     | AUXILIARIES
     | _words(
-        "as whose im we you they them he she me if but however although though yet then also just even most more less "
-        "better best very quite rather about think believe guess say help see seen visible what how why to let tell identify "
-        "determine distinguish both characterized recognizable distinguished currently still while"
+        "as whose im we you they them he she me if but however although though yet then also just even most more "
+        "less better best very quite rather about think believe guess say help see seen visible what how why to "
+        "let tell identify determine distinguish both characterized recognizable distinguished currently still "
+        "while"
     )
 )
 

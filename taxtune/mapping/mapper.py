@@ -213,8 +213,9 @@ class Mapper:
         for n in range(_LONGEST_GRAM, self._shortest_gram - 1, -1):
             grams = [gram for phrase in telling for gram in _telling_grams(phrase, n)]
             found = [nodes for gram in grams if len(nodes := self._nodes_by_gram.find(" ".join(gram)))]
-            if found and (common := lexicon.lifted(lexicon.common(np.unique(np.concatenate(found))))):
-                return common
+            if found and (common := lexicon.common(np.unique(np.concatenate(found)))):
+                # Where siblings share their nouns, what one of them has in common with the answer may be any of theirs.
+                return lexicon.lifted(common) if self._shortest_gram > 1 else common
         return None
 
     def _bounded(self, answer: str) -> str:
