@@ -14,7 +14,7 @@ from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.naming import Mention, Strength, is_participle, name_phrase
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.reading import Link, Phrase, Role, read_line
-from taxtune.mapping.unwrap import Block, unwrap
+from taxtune.mapping.unwrap import Block
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Asserted", "asserted_node"]
@@ -44,8 +44,6 @@ class Asserted:
         phrases: What is asserted and says something, where there is no node: folded words to the words as they stand.
         declined: Whether the speaker refused or denied.
         rootless: Whether it denies that there is anything of the kind of the root: "no bird", "not a bird".
-        strength: How much of a phrase the node rests on; None where there is no node.
-        rivals: The number of other places on the tree that the answer speaks of, neither above nor below the node.
     """
 
     node: int | None
@@ -54,8 +52,6 @@ class Asserted:
     phrases: dict[tuple[str, ...], str]
     declined: bool
     rootless: bool = False
-    strength: Strength | None = None
-    rivals: int = 0
 
     @property
     def unnamed(self) -> str:
@@ -63,14 +59,14 @@ class Asserted:
         return "; ".join(self.phrases.values())
 
 
-def asserted_node(lexicon: Lexicon, answer: str) -> Asserted:
-    """Returns the node that an answer names, or that its names have in common.
+def asserted_node(lexicon: Lexicon, blocks: Sequence[Block]) -> Asserted:
+    """Returns the node that an unwrapped answer names, or that its names have in common.
 
     What is only compared with ("similar to a thrush") counts where nothing is asserted, what is only context ("on an
     oak") where nothing is compared either, and what is denied never.
     """
     first: Asserted | None = None
-    for block in unwrap(answer):
+    for block in blocks:
         asserted = _asserted_by(lexicon, _listed(lexicon, block))
         if asserted.node is not None:
             return asserted
@@ -119,21 +115,12 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
         inferred = all(mention.inferred for mention, _ in mentions)
         stage = Stage.LIST if several else Stage.KIND if inferred else Stage.VERBATIM if whole else Stage.HEAD
         evidence = "; ".join(dict.fromkeys(mention.evidence for mention, _ in mentions))
-        strength = max(mention.strength for mention, _ in mentions)
-        return Asserted(node, stage, evidence, {}, declined, strength=strength, rivals=_rivals(lexicon, node, found))
+        return Asserted(node, stage, evidence, {}, declined)
     if whole_name:
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, block.lines[0], {}, declined)
     phrases = {keys: text for texts in unnamed.values() for keys, text in texts.items()}
     rootless = not refused and any(_denies_root(lexicon, phrase) for _, phrase in found)
     return Asserted(None, Stage.ABSTAINED, "", phrases, declined, rootless)
-
-
-def _rivals(lexicon: Lexicon, node: int, found: Sequence[_Found]) -> int:
-    taxonomy = lexicon.taxonomy
-    spoken_of = {mention.nodes for mention, phrase in found if phrase.role is not Role.DENIED}
-    return sum(
-        not any(taxonomy.is_ancestor(node, v) or taxonomy.is_ancestor(v, node) for v in nodes) for nodes in spoken_of
-    )
 
 
 def _denies_root(lexicon: Lexicon, phrase: Phrase) -> bool:

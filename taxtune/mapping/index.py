@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 10
+_VERSION = 11
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -93,9 +93,11 @@ class NameIndex:
     genera: Multimap
     epithets: Multimap
     initials: Multimap
-    #: Every word; its number there; those of each first letter and length; and the letters in each (`letters_of`).
+    #: Every word; its number there; the number of nodes that have it; those of each first letter and length; and the
+    #: letters in each (`letters_of`).
     vocabulary: list[str]
     words: Multimap
+    counts: NDArray[np.int32]
     shapes: Multimap
     letters: NDArray[np.uint32]
     #: Whether codes or years are common in the names.
@@ -111,6 +113,11 @@ class NameIndex:
         parts: dict[str, Any] = stored(taxonomy, "names", folder, lambda: _Learner(taxonomy).learnt())
         parts |= {name: bool(parts[name]) for name in ("coded", "shares_heads", "latin")}
         return cls(**parts)
+
+    def count(self, word: str) -> int:
+        """Returns the number of nodes with a folded word in their names."""
+        numbers = self.words.find(word)
+        return int(self.counts[numbers[0]]) if len(numbers) else 0
 
 
 def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
@@ -270,14 +277,17 @@ class _Learner:
         return self._stems[word]
 
     def _vocabulary(self) -> dict[str, Part]:
-        known = sorted({word for group in self._names for words in group for word in words})
+        nodes = Counter(word for group in self._names for word in {word for words in group for word in words})
+        known = sorted(nodes)
         words, shapes = MultimapBuilder(), MultimapBuilder()
         for number, word in enumerate(known):
             words.add(word, number)
             if len(word) >= _MIN_MENDED:
                 shapes.add(f"{word[0]}{len(word)}", number)
         letters = np.array([letters_of(word) for word in known], dtype=np.uint32)
-        return {"vocabulary": known, "words": words.build(), "shapes": shapes.build(), "letters": letters}
+        counts = np.array([nodes[word] for word in known], dtype=np.int32)
+        tables = {"words": words.build(), "shapes": shapes.build()}
+        return {"vocabulary": known, "counts": counts, "letters": letters, **tables}
 
     def _is_coded(self) -> bool:
         names = [words for group in self._names for words in group]

@@ -6,8 +6,8 @@ The default reads an answer as a person would and guesses only where reading fin
    are, *kind* where WordNet says that it is a kind of something on the tree, *list* where several names are placed on
    their common ancestor;
 2. *ngram*: the common ancestor of the nodes that share a run of words with it;
-3. *vote*: where the most similar nodes are about equally similar, their deepest common ancestor with enough votes;
-4. *similarity*: the most similar node, if it is similar enough;
+3. *similarity*: with a sentence encoder, the most similar node, if it is similar enough, or
+4. *vote*: where several nodes are about equally similar, their common ancestor;
 5. *off_tree*: the root, for an answer that asserts something else, or *abstained*, for one that asserts nothing.
 
 The presets `paper-listing` and `paper-prose` follow the paper to the letter instead (`paper`); they abstain only on a
@@ -26,14 +26,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.mapping import english
+from taxtune.mapping.arbiter import Arbiter
 from taxtune.mapping.asserted import Asserted, asserted_node
 from taxtune.mapping.config import PAPER_PRESETS, MapperConfig, Placement, Placements, Stage
 from taxtune.mapping.hash_index import Multimap, MultimapBuilder, Part
 from taxtune.mapping.index import stored
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.normalize import fold_words, plain_or_raw
-from taxtune.mapping.paper import PaperAlgorithm, elect, top_k
+from taxtune.mapping.paper import PaperAlgorithm, top_k
 from taxtune.mapping.similarity import Similarity, make_similarity
+from taxtune.mapping.unwrap import unwrap
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet, find_wordnet
 
@@ -48,9 +50,8 @@ _BATCH, _MAX_SCORES = 64, 2**25
 _MAX_GUESSED_WORDS = 8
 #: The longest runs of words that names and answers are compared by.
 _LONGEST_GRAM = 4
-#: How often what these stages decided was right, or too general, on 691 answers in other domains
-#: (docs/explanation/mapper.md).
-_CONFIDENCE = {Stage.KIND: 0.7, Stage.NGRAM: 0.8}
+#: Nodes whose similarity is this close to the best are about equally similar.
+_ABOUT = 0.05
 
 Row = NDArray[np.float32]
 
@@ -128,18 +129,16 @@ class Mapper:
     def _read(self, answer: str) -> Placement | Asserted | None:
         """Returns the placement of an answer if reading settles it, or what to guess from (None: the paper's)."""
         text = self._bounded(answer)
-        if not any(character.isalnum() for character in text):
-            return self._placement(answer, self.taxonomy.root, Stage.ABSTAINED, "")
         if self._paper:
-            return None
-        asserted = asserted_node(self._lexicon, text)
+            blank = not any(character.isalnum() for character in text)
+            return self._placement(answer, self.taxonomy.root, Stage.ABSTAINED, "") if blank else None
+        asserted = asserted_node(self._lexicon, unwrap(text))
         if asserted.node is not None:
-            confidence = _CONFIDENCE.get(asserted.stage)
-            return self._placement(answer, asserted.node, asserted.stage, asserted.evidence, confidence)
+            return self._placement(answer, asserted.node, asserted.stage, asserted.evidence)
         if 0 < sum(map(len, asserted.phrases)) <= _MAX_GUESSED_WORDS:
             shared = self._by_ngram(asserted.phrases)
             if shared is not None:
-                return self._placement(answer, shared, Stage.NGRAM, asserted.unnamed, _CONFIDENCE[Stage.NGRAM])
+                return self._placement(answer, shared, Stage.NGRAM, asserted.unnamed)
             if self._least is not None:
                 return asserted
         return self._nowhere(answer, asserted)
@@ -148,16 +147,16 @@ class Mapper:
         """Returns the placement of an answer by its similarity to the nodes, shape (nodes,)."""
         if isinstance(asserted, Placement):
             return asserted
-        top = top_k(row, self.config.k)
         if asserted is None:
             text = self._bounded(answer)
-            node, stage = self._algorithm.place(text, row, top)
+            node, stage = self._algorithm.place(text, row, top_k(row, self.config.k))
             return self._placement(answer, node, stage, text, float(row[node]))
-        if self._least is None or row[top[0]] < self._least:
+        best = float(row.max())
+        if self._least is None or best < self._least:
             return self._nowhere(answer, asserted)
-        elected = elect(self.taxonomy, row, top, self.config)
-        node, stage = (int(top[0]), Stage.SIMILARITY) if elected is None else (elected, Stage.VOTE)
-        return self._placement(answer, node, stage, asserted.unnamed, float(row[node]))
+        near = np.flatnonzero(row >= best - _ABOUT)
+        stage = Stage.SIMILARITY if len(near) == 1 else Stage.VOTE
+        return self._placement(answer, self.taxonomy.common_ancestor(near), stage, asserted.unnamed)
 
     def _nowhere(self, answer: str, asserted: Asserted) -> Placement:
         outside = [self._lexicon.kinds.is_outside(phrase) for phrase in asserted.phrases]
@@ -170,6 +169,8 @@ class Mapper:
     def _placement(
         self, answer: str, node: int, stage: Stage, evidence: str, confidence: float | None = None
     ) -> Placement:
+        if confidence is None and not self._paper:
+            confidence = self._arbiter.confidence(unwrap(self._bounded(answer)), node, stage)
         return Placement(answer, node, stage, evidence, confidence, self.taxonomy.path(node))
 
     # -- more questions ------------------------------------------------------------------------------------------------
@@ -195,6 +196,10 @@ class Mapper:
         """Returns the k nodes most similar to each answer with their similarity, best first."""
         tops = [(row, top_k(row, k)) for row in self.node_scores(answers)]
         return [list(zip(top.tolist(), row[top].tolist(), strict=True)) for row, top in tops]
+
+    def signals(self, placement: Placement) -> dict[str, float]:
+        """Returns what the confidence of a placement under the default preset is made of (see `arbiter`)."""
+        return self._arbiter.signals(unwrap(self._bounded(placement.answer)), placement.node, placement.stage)
 
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns everything that can change a placement, for records: similarity, settings, WordNet's version."""
@@ -240,6 +245,10 @@ class Mapper:
     @cached_property
     def _lexicon(self) -> Lexicon:
         return Lexicon(self.taxonomy, coverage=self.config.coverage, wordnet=self.wordnet, cache_dir=self._cache_dir)
+
+    @cached_property
+    def _arbiter(self) -> Arbiter:
+        return Arbiter(self._lexicon)
 
     @cached_property
     def _algorithm(self) -> PaperAlgorithm:

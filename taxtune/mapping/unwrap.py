@@ -6,6 +6,7 @@ import html
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import Literal
 
@@ -59,6 +60,7 @@ class Block:
     link: Literal["", "list", "same"] = ""
 
 
+@lru_cache(maxsize=64)
 def unwrap(answer: str) -> tuple[Block, ...]:
     """Returns the content of an answer without its format, in the order in which its parts answer "what is this?".
 

@@ -1,0 +1,87 @@
+"""Fits the mapper's confidence, and prints what it is worth on trees that it was not fitted on.
+
+    python benchmarks/arbiter.py
+    python benchmarks/arbiter.py --trees trees/ --placed placed_fresh.jsonl placed_chatty.jsonl --write
+
+Answers placed by hand (`--placed`, columns as in `benchmarks/domains`) are placed by the default mapper. A logistic model of the signals of each placement (`Mapper.signals`) learns which ones are
+acceptable: once per tree without that tree's answers, which gives the figures, and once on all, which `--write` writes
+into the package. Risk at a coverage is the share of unacceptable placements among those that the confidence puts first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from taxtune.mapping import Mapper
+from taxtune.mapping.arbiter import COEFFICIENTS
+from taxtune.taxonomy import read_taxonomy
+
+DOMAINS = Path(__file__).parent / "domains"
+COVERAGES = (0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+def placed_rows(files: list[Path], trees: list[Path]) -> pd.DataFrame:
+    """Returns a row per answer: its file, tree, whether its placement is acceptable, and the signals."""
+    answers = pd.concat([pd.read_json(file, lines=True).assign(file=file.stem) for file in files], ignore_index=True)
+    rows = []
+    for name, group in answers.groupby("tree", sort=False):
+        taxonomy = read_taxonomy(next(folder / name for folder in trees if (folder / name).exists()))
+        nodes = {taxonomy.path(v): v for v in range(len(taxonomy))}
+        mapper = Mapper(taxonomy)
+        for row, placement in zip(group.itertuples(), mapper.place(list(group.answer)), strict=True):
+            wanted = [path.split("/") if isinstance(path, str) else path for path in (row.node, *row.also)]
+            acceptable = {nodes[tuple(path)] if isinstance(path, list) else taxonomy.root for path in wanted}
+            known = {"file": row.file, "tree": name, "acceptable": placement.node in acceptable}
+            rows.append(known | mapper.signals(placement))
+    return pd.DataFrame(rows).fillna(0.0)
+
+
+def fitted(rows: pd.DataFrame, signals: list[str]) -> dict[str, float]:
+    """Returns the coefficient of each signal, and the intercept."""
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=5000))
+    model.fit(rows[signals].to_numpy(), rows.acceptable)
+    scaler, logistic = model[0], model[1]
+    weights = logistic.coef_[0] / scaler.scale_
+    intercept = float(logistic.intercept_[0] - weights @ scaler.mean_)
+    return {"intercept": intercept} | dict(zip(signals, weights.tolist(), strict=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--placed", type=Path, nargs="*", default=[], help="more answers placed by hand")
+    parser.add_argument("--trees", type=Path, help="the folder of their trees")
+    parser.add_argument("--write", action="store_true", help="write the coefficients into the package")
+    args = parser.parse_args()
+    trees = [DOMAINS / "trees", *([args.trees] if args.trees else [])]
+    files = [*sorted(DOMAINS.glob("*.jsonl")), *args.placed]
+    rows = placed_rows(files, trees)
+    signals = [name for name in rows.columns if name not in ("file", "tree", "acceptable")]
+    for tree in rows.tree.unique():
+        left_out = rows.tree == tree
+        model = fitted(rows[~left_out], signals)
+        logits = model["intercept"] + rows.loc[left_out, signals] @ pd.Series(model)[signals]
+        rows.loc[left_out, "confidence"] = 1 / (1 + np.exp(-logits))
+    print("Each tree left out in turn; risk at coverage", *(f"{c:.0%}" for c in COVERAGES), "| calibration error")
+    for name, part in [*rows.groupby("file"), ("all", rows)]:
+        ranked = part.sort_values("confidence", ascending=False)
+        risks = [1 - ranked.acceptable[: round(c * len(ranked))].mean() for c in COVERAGES]
+        tenth = np.arange(len(ranked)) * 10 // len(ranked)
+        gaps = ranked.groupby(tenth).agg({"confidence": "mean", "acceptable": "mean"}).diff(axis=1).acceptable.abs()
+        error = np.average(gaps, weights=np.bincount(tenth))
+        print(f"{name:24s} n {len(ranked):4d} ", *(f"{risk:.3f}" for risk in risks), f"| {error:.3f}")
+    coefficients = {name: round(value, 3) for name, value in fitted(rows, signals).items()}
+    print(json.dumps(coefficients, indent=1))
+    if args.write:
+        COEFFICIENTS.write_text(json.dumps(coefficients, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
