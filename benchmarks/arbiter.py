@@ -3,9 +3,10 @@
     python benchmarks/arbiter.py
     python benchmarks/arbiter.py --trees trees/ --placed placed_fresh.jsonl placed_chatty.jsonl --write
 
-Answers placed by hand (`--placed`, columns as in `benchmarks/domains`) are placed by the default mapper. A logistic model of the signals of each placement (`Mapper.signals`) learns which ones are
-acceptable: once per tree without that tree's answers, which gives the figures, and once on all, which `--write` writes
-into the package. Risk at a coverage is the share of unacceptable placements among those that the confidence puts first.
+Answers placed by hand (`--placed`, columns as in `benchmarks/domains`) are placed by the default mapper. A logistic
+model of the signals of each placement (`Mapper.signals`) learns which ones are acceptable: once per tree without that
+tree's answers, which gives the figures, and once on all, which `--write` writes into the package. Risk at a coverage is
+the share of unacceptable placements among those that the confidence puts first.
 """
 
 from __future__ import annotations
