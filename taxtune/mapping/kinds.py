@@ -8,7 +8,7 @@ lacks is then placed on the nearest thing above it, in any of its first senses, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ class Kinds:
         senses = self._noun(text)[:_MAX_SENSES]
         if not senses or self.of(text) is not None:
             return False
-        return not self._index.latin or not any(sense.lexname in self._learnt[1] for sense in senses)
+        return not self._index.latin or not any(sense.lexname in self._about for sense in senses)
 
     def is_outside(self, words: Sequence[str]) -> bool:
         """Tells whether words end in a noun that is another thing than the root: "a dog" on a tree of birds.
@@ -171,68 +171,38 @@ class Kinds:
         return ()
 
     @cached_property
-    def _below(self) -> dict[Synset, set[int]]:
-        """The nodes whose names are kinds of a sense, for each sense that has any."""
-        assert self.wordnet is not None
-        below: dict[Synset, set[int]] = {}
-        for name in self._meant:
-            node, sense = self._nodes[name], self.wordnet.synset(name)
-            if sense is None:
-                continue
-            above = self.wordnet.ancestors(sense) - {sense}
-            if not any(each.name == "group.n.01" for each in above):  # a genus is a group there, no kind of animal
-                for each in above:
-                    below.setdefault(each, set()).add(node)
-        return below
-
-    @cached_property
-    def _general(self) -> dict[str, int]:
-        """The lowest node above everything on the tree that is a kind of a sense, by the sense's name.
-
-        One kind alone does not stand for the general word.
-        """
-        several = {sense.name: nodes for sense, nodes in self._below.items() if len(nodes) > 1}
-        return {name: self.taxonomy.common_ancestor(nodes) for name, nodes in several.items()}
-
-    @cached_property
-    def _root(self) -> frozenset[Synset]:
-        """What the tree is about.
-
-        The senses of the root's names of which names below are kinds, or else the closest senses of which nearly all
-        names are kinds: "bird" on a tree of Aves.
-        """
-        assert self.wordnet is not None
-        named = (self._noun(name.lower()) for name in self.taxonomy.names(self.taxonomy.root))
-        if of_name := frozenset(sense for senses in named for sense in senses if sense in self._below):
-            return of_name
-        most = max(_MIN_COVERED, _ROOT_SHARE * len(set().union(*self._below.values())))
-        covering = {sense for sense, nodes in self._below.items() if len(nodes) >= most}
-        return frozenset(covering.difference(*(self.wordnet.ancestors(sense) - {sense} for sense in covering)))
-
-    @cached_property
     def _root_words(self) -> tuple[str, ...]:
         """The last words of the root's names, by WordNet too."""
         lemmas = [lemma for sense in self._root for lemma in sense.lemmas]
         return tuple({fold_word(name.split()[-1]) for name in lemmas})
 
-    @property
-    def _nodes(self) -> dict[str, int]:
-        """The node of each sense that a name on the tree has, by the sense's name."""
-        return self._learnt[0]
-
-    @property
-    def _meant(self) -> frozenset[str]:
-        """Those of these senses that a name has first, or has first of those that agree with the names above it."""
-        return self._learnt[2]
+    # What is learnt from the names.
 
     @cached_property
-    def _learnt(self) -> tuple[dict[str, int], frozenset[str], frozenset[str]]:
-        """The nodes, the parts of WordNet that the tree is about, and the senses that are surely meant."""
+    def _nodes(self) -> dict[str, int]:
+        """The node of each sense that a name on the tree has, by the sense's name."""
+        return dict(zip(self._learnt["senses"], self._learnt["nodes"].tolist(), strict=True))
+
+    @cached_property
+    def _general(self) -> dict[str, int]:
+        """The lowest node above all names on the tree that are kinds of a sense, where that are several."""
+        return dict(zip(self._learnt["general"], self._learnt["general_nodes"].tolist(), strict=True))
+
+    @cached_property
+    def _root(self) -> frozenset[Synset]:
+        """What the tree is about."""
         assert self.wordnet is not None
-        what = f"{self.wordnet.place} {self.wordnet.source}"
-        parts: dict[str, Any] = stored(self.taxonomy, what, self._cache_dir, self._learn)
-        nodes = dict(zip(parts["senses"], parts["nodes"].tolist(), strict=True))
-        return nodes, frozenset(parts["about"]), frozenset(parts["meant"])
+        return frozenset(sense for name in self._learnt["root"] if (sense := self.wordnet.synset(name)))
+
+    @cached_property
+    def _about(self) -> frozenset[str]:
+        """The parts of WordNet that the tree is about."""
+        return frozenset(self._learnt["about"])
+
+    @cached_property
+    def _learnt(self) -> dict[str, Any]:
+        assert self.wordnet is not None
+        return stored(self.taxonomy, f"{self.wordnet.place} {self.wordnet.source}", self._cache_dir, self._learn)
 
     def _learn(self) -> dict[str, Part]:
         assert self.wordnet is not None
@@ -240,22 +210,50 @@ class Kinds:
         first = Counter(found[0].lexname for found in senses.values())
         about = {lexname for lexname, n in first.items() if n >= _MIN_SHARE * first.total()}
         nodes: dict[Synset, int] = {}
-        meant: set[Synset] = set()
+        meant: dict[Synset, None] = {}  # the senses that names have first of those that agree with the names above
         for node in sorted(senses, key=lambda v: (-int(self.taxonomy.depth[v]), v)):
             above = {s for v in self.taxonomy.ancestors(node)[1:-1].tolist() for s in senses.get(v, ())}
             found = senses[node]
             agreeing = [s for s in found if not above.isdisjoint(self.wordnet.ancestors(s) - {s})]
-            meant.update((agreeing or found)[:1])
+            meant.setdefault((agreeing or found)[0])
             for sense in agreeing + [s for s in found if s.lexname in about and s not in agreeing][:_OTHER_SENSES]:
                 known = nodes.get(sense)
                 nodes[sense] = node if known is None else self.taxonomy.common_ancestor([node, known])
-        kept = {sense.name: node for sense, node in nodes.items() if node}
+        kept = {sense: node for sense, node in nodes.items() if node}
+        below = self._below({sense: kept[sense] for sense in meant if sense in kept})
+        general = {s.name: self.taxonomy.common_ancestor(below[s]) for s in below if len(below[s]) > 1}
         return {
-            "senses": list(kept),
+            "senses": [sense.name for sense in kept],
             "nodes": np.fromiter(kept.values(), dtype=np.int32, count=len(kept)),
             "about": sorted(about),
-            "meant": sorted(sense.name for sense in meant if sense.name in kept),
+            "general": list(general),
+            "general_nodes": np.fromiter(general.values(), dtype=np.int32, count=len(general)),
+            "root": sorted(sense.name for sense in self._senses_of_root(below)),
         }
+
+    def _below(self, nodes: Mapping[Synset, int]) -> dict[Synset, set[int]]:
+        """Returns the nodes whose names are kinds of a sense, for each sense that has any."""
+        assert self.wordnet is not None
+        below: dict[Synset, set[int]] = {}
+        for sense, node in nodes.items():
+            above = self.wordnet.ancestors(sense) - {sense}
+            if not any(each.name == "group.n.01" for each in above):  # a genus is a group there, no kind of animal
+                for each in above:
+                    below.setdefault(each, set()).add(node)
+        return below
+
+    def _senses_of_root(self, below: Mapping[Synset, set[int]]) -> frozenset[Synset]:
+        """Returns the senses of the root's names that have kinds on the tree, or else what nearly all names are.
+
+        Of what nearly all names are kinds of, the closest: "bird" on a tree of Aves.
+        """
+        assert self.wordnet is not None
+        named = (self._noun(name.lower()) for name in self.taxonomy.names(self.taxonomy.root))
+        if of_name := frozenset(sense for senses in named for sense in senses if sense in below):
+            return of_name
+        most = max(_MIN_COVERED, _ROOT_SHARE * len(set().union(*below.values())))
+        covering = {sense for sense, nodes in below.items() if len(nodes) >= most}
+        return frozenset(covering.difference(*(self.wordnet.ancestors(sense) - {sense} for sense in covering)))
 
     def _senses_of_names(self) -> dict[int, list[Synset]]:
         """Returns the senses of the names of each node but the root that has any, in the order of the names."""
