@@ -52,8 +52,10 @@ class Kinds:
         self.taxonomy, self.wordnet = taxonomy, wordnet
         self._index, self._cache_dir = index, cache_dir
         self.of = lru_cache(maxsize=50_000)(self._of)
+        self.knows = lru_cache(maxsize=100_000)(self._knows)
+        self._noun = lru_cache(maxsize=50_000)(self._noun_uncached)
 
-    def knows(self, word: str, pos: str = "nvar") -> bool:
+    def _knows(self, word: str, pos: str = "nvar") -> bool:
         """Tells whether WordNet has a word, in any of the parts of speech."""
         return self.wordnet is not None and self.wordnet.has(word, pos)
 
@@ -153,7 +155,7 @@ class Kinds:
                     return self._nodes[related.name]
         return None
 
-    def _noun(self, text: str) -> Sequence[Synset]:
+    def _noun_uncached(self, text: str) -> Sequence[Synset]:
         if self.wordnet is not None and len(text) >= _MIN_PART and not text.isdigit():
             for written in dict.fromkeys((text, text.replace(" ", "-"))):
                 if self.wordnet.has(written, "n"):

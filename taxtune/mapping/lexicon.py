@@ -72,6 +72,7 @@ class Lexicon:
         self._exact = lru_cache(maxsize=100_000)(self._exact_uncached)
         self._head = lru_cache(maxsize=50_000)(self._head_uncached)
         self._common_of = lru_cache(maxsize=50_000)(self._common_of_uncached)
+        self.knows = lru_cache(maxsize=100_000)(self._knows)
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 
     # -- whole names ---------------------------------------------------------------------------------------------------
@@ -264,9 +265,11 @@ class Lexicon:
     def locate(self, words: Sequence[str]) -> list[tuple[int, int]]:
         """Returns where names of several words stand in a run of folded words, the longest first from the left."""
         found: list[tuple[int, int]] = []
+        known = [self.knows(word) for word in words]  # a name has only words that are in names
         start = 0
         while start < len(words) - 1:
-            for stop in range(min(len(words), start + MAX_WORDS), start + 1, -1):
+            last = next((i for i in range(start, len(words)) if not known[i]), len(words))
+            for stop in range(min(last, start + MAX_WORDS), start + 1, -1):
                 if self.exact(words[start:stop], respelled=False):
                     found.append((start, stop))
                     start = stop - 1
@@ -291,7 +294,7 @@ class Lexicon:
         """Tells whether a folded word is a name by itself or the head of an English one."""
         return word in self.index.heads or word in self.index.exact
 
-    def knows(self, word: str) -> bool:
+    def _knows(self, word: str) -> bool:
         """Tells whether a folded word occurs in any name."""
         return word in self.index.words
 

@@ -23,6 +23,7 @@ __all__ = ["Link", "Names", "Phrase", "Reading", "Role", "Word", "read_line", "t
 _TOKEN = re.compile(
     r"[^\W_]+(?:(?:(?<![^\W_]{3})['’ʼ`´](?=[^\W_])|['’ʼ`´](?=[^\W_]{1,2}(?![^\W_])))[^\W_]+)*|[,;:.!?/()\[\]|&+=–—-]"
 )
+_WITHOUT_APOSTROPHES = str.maketrans("", "", "'’ʼ`´")
 _ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"])
 #: "in the family Corvidae" asserts; "in the garden" does not.
 _RANKS = frozenset(["kingdom", "phylum", "class", "order", "suborder", "family", "subfamily", "tribe", "genus"])
@@ -154,7 +155,7 @@ def _tokenize(line: str) -> list[Word | str]:
         if contracted := _CONTRACTED.fullmatch(token):
             tokens.append(Word(contracted[1], contracted[1].lower(), fold_word(contracted[1]), False))
             token = "is"
-        lower = re.sub(r"['’ʼ`´]", "", token.lower())
+        lower = token.lower().translate(_WITHOUT_APOSTROPHES)
         tokens.append(Word(token, lower, fold_word(lower), glue and touches))
         glue = False
     return tokens
