@@ -3,10 +3,10 @@
     python benchmarks/arbiter.py
     python benchmarks/arbiter.py --trees trees/ --placed placed_fresh.jsonl placed_chatty.jsonl --write
 
-Answers placed by hand (`--placed`, columns as in `benchmarks/domains`) are placed by the default mapper. A logistic
-model of the signals of each placement (`Mapper.signals`) learns which ones are acceptable: once per tree without that
-tree's answers, which gives the figures, and once on all, which `--write` writes into the package. Risk at a coverage is
-the share of unacceptable placements among those that the confidence puts first.
+The answers of `benchmarks/domains`, placed by hand, are placed by the default mapper. A logistic model of the signals
+of each placement (`Mapper.signals`) learns which ones are acceptable: once per tree without that tree's answers, which
+gives the figures, and once on all, which `--write` writes into the package and `--placed` tries on other answers. Risk
+at a coverage is the share of unacceptable placements among those that the confidence puts first.
 """
 
 from __future__ import annotations
@@ -55,33 +55,49 @@ def fitted(rows: pd.DataFrame, signals: list[str]) -> dict[str, float]:
     return {"intercept": intercept} | dict(zip(signals, weights.tolist(), strict=True))
 
 
+def confidences(model: dict[str, float], rows: pd.DataFrame) -> pd.Series:
+    """Returns the probability of each row under a model, to which signals that it never saw say nothing."""
+    weights = pd.Series(model).drop("intercept")
+    logits = model["intercept"] + rows.reindex(columns=weights.index, fill_value=0.0) @ weights
+    return 1 / (1 + np.exp(-logits))
+
+
+def show(name: str, rows: pd.DataFrame) -> None:
+    """Prints the risk at each coverage and the calibration error in ten bins of the same size."""
+    ranked = rows.sort_values("confidence", ascending=False, kind="stable")
+    risks = [1 - ranked.acceptable[: round(c * len(ranked))].mean() for c in COVERAGES]
+    tenth = np.arange(len(ranked)) * 10 // len(ranked)
+    gaps = ranked.groupby(tenth).agg({"confidence": "mean", "acceptable": "mean"}).diff(axis=1).acceptable.abs()
+    error = np.average(gaps, weights=np.bincount(tenth))
+    print(f"{name:24s} n {len(ranked):4d} ", *(f"{risk:.3f}" for risk in risks), f"| {error:.3f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--placed", type=Path, nargs="*", default=[], help="more answers placed by hand")
+    parser.add_argument(
+        "--placed", type=Path, nargs="*", default=[], help="answers to try the model on, with the same columns"
+    )
     parser.add_argument("--trees", type=Path, help="the folder of their trees")
     parser.add_argument("--write", action="store_true", help="write the coefficients into the package")
     args = parser.parse_args()
     trees = [DOMAINS / "trees", *([args.trees] if args.trees else [])]
-    files = [*sorted(DOMAINS.glob("*.jsonl")), *args.placed]
-    rows = placed_rows(files, trees)
+    rows = placed_rows(sorted(DOMAINS.glob("*.jsonl")), trees)
     signals = [name for name in rows.columns if name not in ("file", "tree", "acceptable")]
     for tree in rows.tree.unique():
         left_out = rows.tree == tree
-        model = fitted(rows[~left_out], signals)
-        logits = model["intercept"] + rows.loc[left_out, signals] @ pd.Series(model)[signals]
-        rows.loc[left_out, "confidence"] = 1 / (1 + np.exp(-logits))
-    print("Each tree left out in turn; risk at coverage", *(f"{c:.0%}" for c in COVERAGES), "| calibration error")
-    for name, part in [*rows.groupby("file"), ("all", rows)]:
-        ranked = part.sort_values("confidence", ascending=False)
-        risks = [1 - ranked.acceptable[: round(c * len(ranked))].mean() for c in COVERAGES]
-        tenth = np.arange(len(ranked)) * 10 // len(ranked)
-        gaps = ranked.groupby(tenth).agg({"confidence": "mean", "acceptable": "mean"}).diff(axis=1).acceptable.abs()
-        error = np.average(gaps, weights=np.bincount(tenth))
-        print(f"{name:24s} n {len(ranked):4d} ", *(f"{risk:.3f}" for risk in risks), f"| {error:.3f}")
-    coefficients = {name: round(value, 3) for name, value in fitted(rows, signals).items()}
-    print(json.dumps(coefficients, indent=1))
+        rows.loc[left_out, "confidence"] = confidences(fitted(rows[~left_out], signals), rows[left_out])
+    model = {name: round(value, 3) for name, value in fitted(rows, signals).items()}
+    print("risk at coverage", *(f"{c:.0%}" for c in COVERAGES), "| calibration error")
+    for name, part in [*rows.groupby("file"), ("all, tree left out", rows)]:
+        show(str(name), part)
+    if args.placed:
+        others = placed_rows(args.placed, trees)
+        others["confidence"] = confidences(model, others)
+        for name, part in [*others.groupby("file"), ("all that were given", others)]:
+            show(str(name), part)
+    print(json.dumps(model, indent=1))
     if args.write:
-        COEFFICIENTS.write_text(json.dumps(coefficients, indent=1) + "\n", encoding="utf-8")
+        COEFFICIENTS.write_text(json.dumps(model, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
