@@ -85,7 +85,9 @@ def unwrap(answer: str) -> tuple[Block, ...]:
     ]
     if len(lines) == 1 and len(_INLINE_NUMBER.findall(lines[0])) > 1:
         lines = ["- " + part for part in _INLINE_NUMBER.split(lines[0]) if part.strip()]
-    answers, rest, introductions = [], [], []
+    answers: list[Block] = []
+    rest: list[Block] = []  # below headings such as "Reasoning"
+    introductions: list[Block] = []
     aside = False
     for bulleted, group in groupby(_likeliest(lines), lambda line: bool(_BULLET.match(line))):
         part = [_BULLET.sub("", line).strip(" \t.;,") for line in group]
