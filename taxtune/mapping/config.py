@@ -11,7 +11,7 @@ from taxtune.errors import MapperError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["OFF_TREE", "PAPER_PRESETS", "PRESETS", "MapperConfig", "Placement", "Placements", "Stage"]
+__all__ = ["DOUBTFUL", "OFF_TREE", "PAPER_PRESETS", "PRESETS", "MapperConfig", "Placement", "Placements", "Stage"]
 
 #: Algorithm 1 of the paper, as its listing prints it (§11) and as its prose describes it (§6).
 PAPER_PRESETS = ("paper-listing", "paper-prose")
@@ -19,6 +19,9 @@ PAPER_PRESETS = ("paper-listing", "paper-prose")
 PRESETS = ("default", *PAPER_PRESETS)
 #: How an answer that is off the tree is scored.
 OFF_TREE = ("child", "root")
+
+#: Below this confidence a placement is doubtful: about every second one is not acceptable (benchmarks/arbiter.py).
+DOUBTFUL = 0.75
 
 
 class Stage(StrEnum):
@@ -106,9 +109,8 @@ class Placement:
         node: The node's number; 0, the root, for an abstention and for an answer that is off the tree.
         stage: The stage that decided.
         evidence: The part of the answer that decided, as it stands there; "" for an abstention.
-        confidence: Of a guess, in [0, 1]: for "vote" and "similarity" the similarity of the answer to the node, the
-            highest over its names; for "kind" and "ngram" the share of such placements that were not wrong. None where
-            nothing is guessed.
+        confidence: The probability in (0, 1) that the placement is acceptable (`arbiter`). Under the paper's presets it
+            is the similarity of the answer to the node, the highest over its names, and None for a blank answer.
         path: The labels from the root to the node.
         not_subject: Whether the answer speaks of something that the tree is not about: it denies the root ("there is no
             bird"), or names what by WordNet is no kind of it ("a dog" among birds). The node is the root.

@@ -165,3 +165,18 @@ def test_a_domain_root_changes_the_scores_and_both_are_shown() -> None:
     assert data["rows"][0]["truth"] == "bird/duck/mallard"
     data = scored("placement,truth\nbird,bird\n")
     assert (data["root"], data["full_scores"], data["outside"]) == (None, None, [])
+
+
+def test_what_hangs_on_doubtful_placements_is_said() -> None:
+    rows = "answer,target\nmallard,mallard\na blackbird,blackbird\nblackbrid or so,blackbird\nthe quux of the wug,mallard\n"
+    found = scored(rows)
+    doubtful = found["doubtful"]
+    unsure = [row["confidence"] < doubtful["below"] for row in found["rows"]]
+    assert [unsure[0], unsure[3]] == [False, True]
+    assert sum(unsure) == doubtful["n"]
+    kept = [row["hp"] for row, out in zip(found["rows"], unsure, strict=True) if not out]
+    assert doubtful["without"]["hp"] == pytest.approx(sum(kept) / len(kept))
+    wrong = [0.5 if out else row["hp"] for row, out in zip(found["rows"], unsure, strict=True)]
+    assert doubtful["wrong"]["hp"] == pytest.approx(sum(wrong) / len(wrong))
+    assert f"(confidence below {doubtful['below']}): {doubtful['n']}; hP" in score(rows).out
+    assert scored(rows, "--preset", "paper-listing")["doubtful"] is None
