@@ -168,7 +168,8 @@ def test_a_domain_root_changes_the_scores_and_both_are_shown() -> None:
 
 
 def test_what_hangs_on_doubtful_placements_is_said() -> None:
-    rows = "answer,target\nmallard,mallard\na blackbird,blackbird\nblackbrid or so,blackbird\nthe quux of the wug,mallard\n"
+    rows = "answer,target\nmallard,mallard\na blackbird,blackbird\nblackbrid or so,blackbird\n"
+    rows += "the quux of the wug,mallard\n"
     found = scored(rows)
     doubtful = found["doubtful"]
     unsure = [row["confidence"] < doubtful["below"] for row in found["rows"]]
