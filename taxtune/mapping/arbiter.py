@@ -45,11 +45,11 @@ class Arbiter:
         self._words = lru_cache(maxsize=20_000)(self._words_of)
 
     def confidence(self, blocks: Sequence[Block], node: int, stage: Stage) -> float:
-        """Returns the probability in (0, 1) that an answer was placed acceptably."""
+        """Returns the probability in (0, 1) that an answer was placed acceptably, to three decimals."""
         coefficients = _coefficients()
         signals = self.signals(blocks, node, stage)
         logit = coefficients["intercept"] + sum(coefficients.get(name, 0.0) * x for name, x in signals.items())
-        return 1 / (1 + math.exp(-logit))
+        return round(1 / (1 + math.exp(-logit)), 3)
 
     def signals(self, blocks: Sequence[Block], node: int, stage: Stage) -> dict[str, float]:
         """Returns what speaks for and against a placement, each number at least 0.
