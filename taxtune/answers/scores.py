@@ -180,7 +180,7 @@ def _intervals(
 def _doubt(
     taxonomy: Taxonomy, nodes: IntArray, targets: IntArray, off: Mask | None, placements: Sequence[Placement]
 ) -> dict[str, Any] | None:
-    """Returns how much hangs on doubtful placements: hP and hR without them, and with all of them wrong."""
+    """The influence of doubtful placements: hP and hR without them, and with all of them wrong."""
     doubtful = np.array([placed.confidence is not None and placed.confidence < DOUBTFUL for placed in placements])
     if not doubtful.any():
         return None

@@ -52,7 +52,7 @@ class Arbiter:
         return round(1 / (1 + math.exp(-logit)), 3)
 
     def signals(self, blocks: Sequence[Block], node: int, stage: Stage) -> dict[str, float]:
-        """Returns what speaks for and against a placement, each number at least 0.
+        """The signals for and against a placement, each at least 0.
 
         Args:
             blocks: The answer, unwrapped.
@@ -79,7 +79,7 @@ class Arbiter:
         return [tuple(dict.fromkeys(w for w in words if w not in english.SAYS_NOTHING)) for words in names]
 
     def _weight_of(self, word: str) -> float:
-        """Returns how much a word tells: the logarithm of how rare it is among the nodes' names, 0 where unknown."""
+        """The weight of a word: the logarithm of how rare it is among the nodes' names, 0 where unknown."""
         count = self._lexicon.index.count(word)
         return math.log((len(self._taxonomy) + 1) / count) + 0.3 if count else 0.0
 

@@ -100,7 +100,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
             elif part.role is Role.ASSERTED and _says_something(lexicon, part, whole=words == part.keys):
                 unnamed.setdefault(sentence, {})[part.keys] = part.text
         before += 1 + max((part.sentence for part in parts), default=0)
-    found = _after_all(found or persons)  # who does something is seldom what is asked for
+    found = _after_all(found or persons)  # who does something is seldom the answer
     denied = {v for mention, phrase in found if phrase.role is Role.DENIED for v in mention.nodes}
     chosen = [item for item in _chosen(found, unnamed)[:_MAX_MENTIONS] if not denied.issuperset(item[0].nodes)]
     context = bool(chosen) and chosen[0][1].role is Role.CONTEXT
@@ -246,7 +246,7 @@ def _resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tu
 
 
 def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[Mention]) -> int:
-    """Returns what the things that the subject has say more of it: a "tomato leaf infected with late blight"."""
+    """Returns the closer node that a thing of the subject names: a "tomato leaf infected with late blight"."""
     for mention in asides if node != taxonomy.root else ():
         below = [v for v in mention.nodes if v != node and taxonomy.is_ancestor(node, v)]
         if below and mention.strength > Strength.PART and not mention.broad:

@@ -198,7 +198,7 @@ class Mapper:
         return [list(zip(top.tolist(), row[top].tolist(), strict=True)) for row, top in tops]
 
     def signals(self, placement: Placement) -> dict[str, float]:
-        """Returns what the confidence of a placement under the default preset is made of (see `arbiter`)."""
+        """The signals behind the confidence of a placement of the default preset; see `arbiter`."""
         return self._arbiter.signals(unwrap(self._bounded(placement.answer)), placement.node, placement.stage)
 
     def identity(self) -> dict[str, str | int | float | None]:
