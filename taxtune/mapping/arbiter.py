@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from taxtune.mapping import english
-from taxtune.mapping.config import Stage
+from taxtune.mapping.config import GUESSED, Stage
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.unwrap import Block
@@ -26,8 +26,6 @@ __all__ = ["COEFFICIENTS", "Arbiter"]
 
 #: Where the coefficients are kept: by signal, and "intercept".
 COEFFICIENTS = Path(__file__).with_name("arbiter.json")
-#: What is guessed and not read.
-GUESSES = frozenset((Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY))
 #: A shorter word that the tree lacks says little.
 _MIN_UNKNOWN = 4
 
@@ -67,7 +65,7 @@ class Arbiter:
         whole = any(name and said.keys() >= set(name) for name in self._words(node))
         unknown = sum(not weight and len(word) >= _MIN_UNKNOWN for word, weight in weights.items())
         return {
-            "guess" if stage in GUESSES else str(stage): 1.0,
+            "guess" if stage in GUESSED else str(stage): 1.0,
             "explained": explained / total if total else 1.0,
             "unexplained": math.log1p(total - explained),
             "whole name": float(whole),

@@ -11,7 +11,17 @@ from taxtune.errors import MapperError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["DOUBTFUL", "OFF_TREE", "PAPER_PRESETS", "PRESETS", "MapperConfig", "Placement", "Placements", "Stage"]
+__all__ = [
+    "DOUBTFUL",
+    "GUESSED",
+    "OFF_TREE",
+    "PAPER_PRESETS",
+    "PRESETS",
+    "MapperConfig",
+    "Placement",
+    "Placements",
+    "Stage",
+]
 
 #: Algorithm 1 of the paper, as its listing prints it (§11) and as its prose describes it (§6).
 PAPER_PRESETS = ("paper-listing", "paper-prose")
@@ -45,6 +55,10 @@ class Stage(StrEnum):
     OFF_TREE = "off_tree"
     #: The answer declines, denies or says nothing; placed on the root.
     ABSTAINED = "abstained"
+
+
+#: The stages that guess where nothing on the tree is named in so many words.
+GUESSED = (Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)
 
 
 @dataclass(frozen=True, slots=True)

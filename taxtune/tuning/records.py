@@ -88,7 +88,7 @@ class SampleResult:
         node: Number of the node the answer was put on. Like all scores it is None where the call failed, never 0.
         placement: Path of that node, joined with "/".
         stage: The mapper's stage that decided.
-        confidence: How far the mapper's guess is to be believed, in [0, 1]; None where nothing was guessed.
+        confidence: The probability that the placement is acceptable; of several answers, the share that agree.
         hp: This example's hP in (0, 1].
         hr: This example's hR in (0, 1].
         abstained: Whether the answer declines, denies or says nothing; it was put on the root.

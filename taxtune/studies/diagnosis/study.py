@@ -20,6 +20,7 @@ from taxtune.answers.read import excluded_records
 from taxtune.answers.scores import as_child, mean_interval
 from taxtune.answers.targets import make_information
 from taxtune.errors import DataError
+from taxtune.mapping.config import GUESSED
 from taxtune.metrics.diagnosis import (
     COUNTERPARTS,
     ErrorType,
@@ -54,10 +55,7 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.studies.diagnosis import DiagnosisSettings
 
-__all__ = ["DOUBTFUL_STAGES", "diagnosis"]
-
-#: Stages of the mapper that guess where nothing on the tree is named in so many words.
-DOUBTFUL_STAGES = ("ngram", "vote", "similarity")
+__all__ = ["diagnosis"]
 
 _BITS = ("ihp", "ihr", "remaining_uncertainty", "misinformation")
 _OUTPUT = ["id", "answer", "truth", "placement", "stage", "type", "hp", "hr", *_BITS, "measured", "tags", "named"]
@@ -102,7 +100,7 @@ def diagnosis(settings: DiagnosisSettings) -> StudyReport:
             "A type's cost is how much its answers lower the mean over all answers, with 95 % bootstrap intervals; the "
             "costs add up to 1 − hP and 1 − hR.",
             "Wrong branch at a rank: the rank of the target's highest ancestor that the placement does not share.",
-            f"Mapper doubtful: not correct, and placed by a guess ({', '.join(DOUBTFUL_STAGES)}).",
+            f"Mapper doubtful: not correct, and placed by a guess ({', '.join(GUESSED)}).",
             "Off the tree: asserts something that the tree lacks. Abstained: declines, denies or says nothing.",
         ),
         _scores_table(taxonomy, frame, intervals, information),
@@ -181,7 +179,7 @@ def _add_types(taxonomy: Taxonomy, frame: pd.DataFrame, information: Information
         targets,
         abstained=frame["abstained"],
         off_tree=frame["off_tree"],
-        doubtful=frame["stage"].isin(DOUBTFUL_STAGES),
+        doubtful=frame["stage"].isin(GUESSED),
     )
     paths = {node: "/".join(taxonomy.path(node)) for node in {*nodes, *targets}}
     frame["truth"], frame["placement"] = targets.map(paths), nodes.map(paths)

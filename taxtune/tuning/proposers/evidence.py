@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.mapping import english
+from taxtune.mapping.config import GUESSED
 from taxtune.mapping.normalize import fold_words
 from taxtune.metrics.diagnosis import ErrorType, classify, wrong_from
 from taxtune.metrics.ranks import rank_of, rank_scores
@@ -194,7 +195,7 @@ def evidence(
         domain_only=int((goal.taxonomy.is_ancestor(placed, goal.domain_node) & on_tree).sum()),
         abstained=sum(row.abstained and not row.off_tree for row in answered),
         off_tree=sum(row.off_tree for row in answered),
-        guessed=sum(row.confidence is not None for row in answered),
+        guessed=sum(row.stage in GUESSED for row in answered),
         mistakes=_mistakes(hidden, wrong_from(goal.taxonomy, placed, target), values),
         ceiling=met and bool(aims) and aims <= {score.measure for score in scores if score.ceiling},
     )
