@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from taxtune.mapping import Mapper, MapperConfig, Stage
+from taxtune.mapping.arbiter import COEFFICIENTS
+from taxtune.taxonomy import Taxonomy
+
+TREE = Taxonomy(
+    ["bird", "duck", "mallard", "gadwall", "owl", "barn owl", "snowy owl"],
+    [-1, 0, 1, 1, 0, 4, 4],
+)
+
+
+@pytest.fixture(scope="module")
+def mapper() -> Mapper:
+    return Mapper(TREE)
+
+
+def test_coefficients_speak_the_way_they_should() -> None:
+    coefficients = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
+    assert coefficients["whole name"] > 0 > coefficients["unexplained"]
+    assert coefficients["verbatim"] > coefficients["head"] > coefficients["kind"] > coefficients["guess"]
+    assert {str(stage) for stage in Stage} - {"ngram", "vote", "similarity"} <= coefficients.keys()
+
+
+@pytest.mark.parametrize(
+    ("surer", "less"),
+    [
+        ("a mallard", "a mallard beside a barn owl"),  # known words that the path does not explain
+        ("a barn owl", "a barn owl of the quux in frabjous callay"),  # words that the tree lacks
+        ("a snowy owl", "an owl, pale"),  # no whole name
+    ],
+)
+def test_what_makes_a_placement_less_sure(mapper: Mapper, surer: str, less: str) -> None:
+    first, second = mapper.place([surer, less])
+    assert first.confidence is not None
+    assert second.confidence is not None
+    assert first.confidence > second.confidence
+
+
+def test_signals_are_what_the_answer_and_the_path_share(mapper: Mapper) -> None:
+    signals = mapper.signals(mapper.place_one("a mallard beside a barn owl"))
+    assert signals["verbatim"] == signals["whole name"] == 1
+    assert 0 < signals["explained"] < 1
+    assert signals["unexplained"] > 0
+    assert mapper.signals(mapper.place_one("mallard"))["explained"] == 1
+
+
+def test_a_blank_answer_has_no_similarity_under_the_papers_presets() -> None:
+    assert Mapper(TREE, config=MapperConfig(preset="paper-listing")).place_one("").confidence is None
