@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import HierarchicalScores
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
@@ -452,6 +453,20 @@ class _Result:
             row = {"name": held.name, "images": held.scores.n, **held.scores.as_row(), **ends}
             rows.append({**row, "template": held.template})
         return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        """Shows the held-out scores with their 95 % intervals in a notebook: one row per score."""
+        import pandas as pd
+
+        columns = {
+            held.name: {
+                metric_name(key): f"{ends.estimate:.3f} ({ends.low:.3f} to {ends.high:.3f})"
+                for key, ends in held.intervals.items()
+            }
+            for held in self.heldout
+        }
+        images = f"{self.heldout[0].scores.n:,} held-out images"
+        return f"<p>{images}; scores with 95 % intervals</p>{pd.DataFrame(columns).to_html()}"
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
