@@ -31,7 +31,6 @@ def test_coefficients_speak_the_way_they_should() -> None:
     [
         ("a mallard", "a mallard beside a barn owl"),  # known words that the path does not explain
         ("a barn owl", "a barn owl of the quux in frabjous callay"),  # words that the tree lacks
-    
     ],
 )
 def test_what_makes_a_placement_less_sure(mapper: Mapper, surer: str, less: str) -> None:
