@@ -62,6 +62,7 @@ def plain(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> taxtune.Tun
     return tuned(photos, tmp_path_factory.mktemp("plain") / "run")
 
 
+@pytest.mark.heavy
 def test_the_listing(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "tree.csv").write_text(
         "child,parent\ncolour,\n"
@@ -226,6 +227,7 @@ def test_any_score_can_be_the_objective(photos: Path, tmp_path: Path, objective:
     assert taxtune.load_run(tmp_path / "run") == result
 
 
+@pytest.mark.heavy
 def test_compare_and_evaluate(photos: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"taxonomy": TREE, "examples": photos, "vlm": answer, "settings": QUICK}
     both = taxtune.compare(["hp", "accuracy"], **given, proposer=next_template, out=tmp_path / "both")

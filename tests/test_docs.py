@@ -45,8 +45,8 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         pytest.param("README.md", marks=pytest.mark.heavy),
         pytest.param("docs/tutorial/python.md", marks=pytest.mark.heavy),
-        "docs/how-to/own-function.md",
-        "docs/how-to/gepa-and-dspy.md",
+        pytest.param("docs/how-to/own-function.md", marks=pytest.mark.heavy),
+        pytest.param("docs/how-to/gepa-and-dspy.md", marks=pytest.mark.heavy),
     ],
 )
 def test_the_python_of_a_page_runs(page: str, photos: Path) -> None:

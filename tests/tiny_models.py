@@ -11,9 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.random_vlms import FAMILIES, TINY, TINY_TEXT, Shape, byte_tokenizer, write_checkpoint
 
-__all__ = ["FAMILIES", "TEXT_FAMILIES", "Shape", "make_checkpoint"]
+__all__ = ["EACH_FAMILY", "FAMILIES", "TEXT_FAMILIES", "Shape", "make_checkpoint"]
+
+#: For tests that take seconds per family: two stay quick, which differ most in how they see an image.
+EACH_FAMILY = [f if f in ("mllama", "smolvlm") else pytest.param(f, marks=pytest.mark.heavy) for f in FAMILIES]
 
 
 def _llama(shape: Shape) -> tuple[Any, Any]:

@@ -132,6 +132,7 @@ def test_what_the_tree_lacks_has_no_place_on_it(tmp_path):
     assert all((one.path, one.confidence, one.placement) == ((), None, "colour") for one in lacking)
 
 
+@pytest.mark.heavy
 def test_a_saved_classifier_is_the_same_without_its_run(tmp_path):
     result = taxtune.tune(
         recipe="fieldguide",

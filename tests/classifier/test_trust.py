@@ -66,6 +66,7 @@ def test_an_address_in_the_models_name_is_one_too(tmp_path: Path) -> None:
         load_classifier(strange(tmp_path, model="huggingface/https://attacker.example/v1"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", ["this machine", "setting", "listed"])
 def test_no_key_but_the_providers_own_is_sent(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with OpenAIServer(then="tit") as server:

@@ -56,6 +56,7 @@ class FullDisk(NullTracker):
         pass
 
 
+@pytest.mark.heavy
 def test_a_run_that_mlflow_could_not_record_ends_as_a_failure_and_resume_records_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

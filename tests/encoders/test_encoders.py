@@ -49,6 +49,7 @@ def test_texts_beyond_the_context_are_told(clip: ClipEncoder) -> None:
     assert clip.truncated(["a bird", "bird " * 40, "", "bird " * 13]).tolist() == [False, True, False, False]
 
 
+@pytest.mark.heavy
 def test_where_memory_runs_out_the_batch_is_halved(clip: ClipEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     open_clip = pytest.importorskip("open_clip")
     clip = ClipEncoder(clip.name.removeprefix("clip:"), device="cpu", batch_size=4)

@@ -185,6 +185,7 @@ def rated(request: dict[str, Any]) -> str:
     return f"The candidate says {answer}.\n{rating}"
 
 
+@pytest.mark.heavy
 def test_judges(golden: Golden) -> None:
     with OpenAIServer(rated) as server:
         model = f"--judge openai/judge --api-base {server.api_base} --cache-dir ../cache --concurrency 1"

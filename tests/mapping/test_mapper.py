@@ -520,6 +520,7 @@ def test_other_domains(shared_data: Path, request: pytest.FixtureRequest, with_w
         assert hf(pairs) >= 0.93
 
 
+@pytest.mark.heavy
 def test_made_up_names_of_birds(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> None:
     rows = rows_of(shared_data / "answers" / "blip2_birds.jsonl")
     placed = life_mapper.place([row["answer"] for row in rows])
@@ -539,6 +540,7 @@ def test_captions(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> Non
     assert min(share.values()) >= 0.95
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("word", ["butterfly", "moth", "bird", "tree", "branch", "leaves", "flower", "mushroom"])
 def test_a_word_added_to_real_names(life_mappers: dict[bool, Mapper], life: Taxonomy, word: str) -> None:
     """Names that are placed right alone keep their node with a broader word, or a word for a part, behind them."""

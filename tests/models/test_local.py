@@ -71,6 +71,7 @@ def test_the_identity_pins_weights_and_decoding(
     assert make(folder).identity["revision"] != base["revision"]
 
 
+@pytest.mark.heavy
 def test_out_of_memory_halves_the_batch(make: Make, requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
     from transformers import GenerationMixin

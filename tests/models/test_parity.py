@@ -14,7 +14,7 @@ from PIL import Image
 from benchmarks.random_vlms import Shape, write_checkpoint
 from taxtune.models import Answer, ModelSettings, Request, ask
 from taxtune.models.vision import LocalVLM
-from tests.tiny_models import FAMILIES
+from tests.tiny_models import EACH_FAMILY
 
 Checkpoints = Callable[[str], Path]
 
@@ -71,7 +71,7 @@ def said(vlm: LocalVLM, pairs: list[tuple[str, Path]]) -> list[tuple[str, int, i
     return [(r.text, r.prompt_tokens, r.completion_tokens) for r in replies if isinstance(r, Answer)]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH_FAMILY)
 def test_answers_are_those_of_a_plain_loop(family: str, checkpoints: Checkpoints, pictures: list[Path]) -> None:
     folder = checkpoints(family)
     pairs = [(prompt, image) for prompt in PROMPTS for image in pictures]

@@ -13,7 +13,7 @@ from taxtune.models import Answer, ModelSettings, Request
 from taxtune.models.reuse import ImageFeatureCache, Unsupported
 from taxtune.models.vision import LocalVLM
 from taxtune.progress import Display, showing
-from tests.tiny_models import FAMILIES
+from tests.tiny_models import EACH_FAMILY
 
 Checkpoints = Callable[[str], Path]
 Ask = Callable[[str, Path], Request]
@@ -65,7 +65,7 @@ class Notes(Display):
         self.notes.append(text)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH_FAMILY)
 def test_answers_are_those_of_the_plain_way(
     family: str, checkpoints: Checkpoints, images: list[Path], request_for: Ask
 ) -> None:

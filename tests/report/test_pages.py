@@ -64,6 +64,7 @@ def count(page: Any) -> str:
     return str(page.locator(".count").inner_text())
 
 
+@pytest.mark.heavy
 def test_a_filter_chooses_counts_and_stays_in_the_address(open_page: Any, report: str) -> None:
     page = open_page(report)
     assert (cards(page), count(page)) == (200, "200 of 200 images.")

@@ -118,6 +118,7 @@ def test_a_model_that_cannot_answer_is_told_as_what_mlflow_passes_on(tmp_path: P
     assert error.value.get_http_status_code() == 503
 
 
+@pytest.mark.heavy
 def test_saved_it_is_one_folder_without_code_or_pickle(tmp_path: Path) -> None:
     import mlflow.pyfunc
     import pandas as pd

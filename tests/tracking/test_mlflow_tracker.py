@@ -246,6 +246,7 @@ def test_nothing_is_recorded_twice_on_resume_and_what_is_half_there_is_filled(ur
     assert len(table(uri, parent, "heldout_images.json")) == 200
 
 
+@pytest.mark.heavy
 def test_a_store_that_fails_in_the_middle_loses_nothing(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
 ) -> None:

@@ -48,6 +48,7 @@ def session(folder: Path, out: Path, server: OpenAIServer | str, *more: str, vlm
     return make_parts(folder, out, vlm, ("objective.kind=lave", *given, *more))
 
 
+@pytest.mark.heavy
 def test_a_run_is_tuned_for_the_judges_rating(tmp_path: Path) -> None:
     with OpenAIServer(judge) as server:
         run = session(tmp_path / "in", tmp_path / "out", server)
@@ -131,6 +132,7 @@ def test_what_the_judge_does_not_say_is_missing_and_never_zero(tmp_path: Path) -
     assert result.heldout[0].scores.n == sum("crimson" not in row.truth for row in result.heldout[0].rows)
 
 
+@pytest.mark.heavy
 def test_ratings_that_a_finished_run_lacks_are_asked_for_on_resume_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
