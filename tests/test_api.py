@@ -208,6 +208,7 @@ def test_async_functions_work_where_a_loop_is_running(photos: Path, tmp_path: Pa
     assert [r.scores for r in asyncio.run(notebook()).iterations] == [r.scores for r in plain.iterations]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("objective", "expected"),
     [

@@ -377,6 +377,7 @@ def test_a_reader_that_has_had_enough_ends_the_command_quietly(inputs: Path, tmp
     assert "Error" not in said
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("process", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["here", "process"])
 def test_ctrl_c_in_the_middle_says_how_to_go_on_and_ends_what_is_recorded(
     taxtune: Run, inputs: Path, tmp_path: Path, process: bool

@@ -32,6 +32,7 @@ def test_the_report_of_a_run_is_written_again(tmp_path: Path) -> None:
     assert page.read_text("utf-8") == before.replace(f"taxtune audit {tmp_path / 'hp'}", "taxtune audit hp")
 
 
+@pytest.mark.heavy
 def test_a_run_that_was_moved_has_its_report(tmp_path: Path) -> None:
     shutil.move(reported(comparison(folder=str(tmp_path / "both"))), tmp_path / "elsewhere")
     done = run_captured("report", "elsewhere", "--out", "shown.html", folder=tmp_path)

@@ -528,6 +528,7 @@ def test_made_up_names_of_birds(life_mapper: Mapper, life: Taxonomy, shared_data
     assert hf(pairs) >= 0.68
 
 
+@pytest.mark.heavy
 def test_captions(life_mapper: Mapper, life: Taxonomy, shared_data: Path) -> None:
     groups = {"bird": {"Aves"}, "flower": {"Plantae"}, "dog": {"Canidae"}, "pet": {"Canidae", "Felidae"}}
     right: Counter[str] = Counter()

@@ -88,6 +88,7 @@ def wait_for_links() -> None:
             thread.join()
 
 
+@pytest.mark.heavy
 def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> None:
     result = samples.tune(n=8)
     tracker = MLflowTracker("read back", tmp_path, uri)
@@ -301,6 +302,7 @@ def test_a_run_of_the_caller_stays_apart(uri: str, tmp_path: Path, monkeypatch: 
     mlflow.set_tracking_uri(None)
 
 
+@pytest.mark.heavy
 def test_templates_are_versions_of_a_prompt_each_once(uri: str, tmp_path: Path) -> None:
     source = "{{ question }}\n{% if ranks %}- {{ ranks | join('\\n- ') }}\n{% endif %}Größe: 'as sure as you are'. \n"
     result = replace(samples.tune(n=2), name="birds: inat21 / x", winner=2)

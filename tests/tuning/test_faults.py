@@ -153,6 +153,7 @@ class Failing:
         return self.models(body)
 
 
+@pytest.mark.heavy
 def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> None:
     # Two attempts an iteration: the second iteration's fail, and the third's first.
     with OpenAIServer(Failing(2, 3, 4)) as server:
@@ -175,6 +176,7 @@ def test_a_proposer_that_does_not_answer_costs_one_iteration(tmp_path: Path) -> 
     assert_no_secret(tmp_path / "out")
 
 
+@pytest.mark.heavy
 def test_a_proposer_that_is_down_stops_the_run_and_it_goes_on_from_there(tmp_path: Path) -> None:
     def run(server: OpenAIServer, resume: bool = False) -> TuneResult:
         parts = session(tmp_path / "in", tmp_path / "out", server, "iterations=5", max_retries=0)

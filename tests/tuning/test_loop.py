@@ -116,6 +116,7 @@ def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path, whole):
         tuned(session, tmp_path / "out", resume=True)
 
 
+@pytest.mark.heavy
 def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path, whole):
     class Interrupted(ToyVLM):
         def answer(self, questions):
@@ -173,6 +174,7 @@ def test_a_model_out_of_reach_stops_the_run_and_resume_asks_the_same_template(tm
     assert [r.template for r in result.iterations] == [r.template for r in whole.result.iterations]
 
 
+@pytest.mark.heavy
 def test_objectives_are_compared_from_one_baseline_on_the_same_images(tmp_path):
     session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("iterations=12",))
     result = compared(session, ("hp", "accuracy"))
