@@ -6,6 +6,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from taxtune.report.html import write_report
 from taxtune.tuning.records import ComparisonResult, TuneResult
 from taxtune.tuning.run_folder import write_result
