@@ -30,7 +30,7 @@ PRESETS = ("default", *PAPER_PRESETS)
 #: How an answer that is off the tree is scored.
 OFF_TREE = ("child", "root")
 
-#: Below this confidence a placement is doubtful: about every second one is not acceptable (benchmarks/arbiter.py).
+#: Below this confidence a placement is doubtful: of 260 such ones two in five were not acceptable (benchmarks/domains).
 DOUBTFUL = 0.75
 
 
@@ -47,7 +47,7 @@ class Stage(StrEnum):
     LIST = "list"
     #: A guess: the answer shares word n-grams with names.
     NGRAM = "ngram"
-    #: A guess: the most similar nodes voted for a common ancestor.
+    #: A guess: what about equally similar nodes have in common.
     VOTE = "vote"
     #: A guess: the most similar node.
     SIMILARITY = "similarity"
@@ -68,7 +68,7 @@ class MapperConfig:
     Attributes:
         preset: "default", or Algorithm 1 of the paper: "paper-listing" exactly as it is printed (§11), "paper-prose" as
             its text describes it (§6).
-        k: Number of most similar nodes to consider (paper §11: 10).
+        k: Number of most similar nodes that the paper's presets consider (§11: 10).
         thr_top2: Softmax difference of the first and the second score below which nodes vote (paper §11: 0.001).
         thr_topk: The same for the first and the k-th score (paper §11: 0.0015).
         thr_vote: Votes that a node needs, at least; "paper-listing" asks for more than this (paper §6, §11: 4).

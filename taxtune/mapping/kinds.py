@@ -76,7 +76,12 @@ class Kinds:
             for sense in self._senses(" ".join(words[start:]))[:_MAX_SENSES]:
                 if sense.name in self._general:
                     return self._general[sense.name]
-        return self.taxonomy.root if words[-1].endswith(self._root_words) else None
+        return self.taxonomy.root if any(self._ends_in(words[-1], name) for name in self._root_words) else None
+
+    def _ends_in(self, word: str, noun: str) -> bool:
+        """Tells whether a word is a noun or a closed compound of it: a "seabird" is a bird, a "cart" no art."""
+        first = word.removesuffix(noun)
+        return word == noun or (first != word and len(first) >= _MIN_PART and self.knows(first))
 
     def is_apart(self, words: Sequence[str]) -> bool:
         """Tells whether words together are a noun that is no kind of its last word: a "hot dog" is no dog."""

@@ -85,3 +85,10 @@ def test_without_wordnet_it_does_without(monkeypatch: pytest.MonkeyPatch) -> Non
     assert mapper.identity()["wordnet"] is None
     assert mapper.place_one("pistol").off_tree
     assert THINGS.labels[mapper.place_one("a handgun").node] == "handgun"
+
+
+def test_a_compound_of_the_roots_noun_is_on_the_root_and_a_word_that_only_ends_so_is_not(wordnet: WordNet) -> None:
+    arts = Mapper(Taxonomy(["art", "painting", "sculpture", "drawing"], [-1, 0, 0, 0]))
+    assert arts.place_one("a cart").off_tree
+    birds = Mapper(Taxonomy(["bird", "duck", "owl", "gull"], [-1, 0, 0, 0]))
+    assert not birds.place_one("a seabird").off_tree
