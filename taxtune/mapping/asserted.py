@@ -100,7 +100,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
             elif part.role is Role.ASSERTED and _says_something(lexicon, part, whole=words == part.keys):
                 unnamed.setdefault(sentence, {})[part.keys] = part.text
         before += 1 + max((part.sentence for part in parts), default=0)
-    found = _after_all(found or persons)  # who does something is seldom the answer
+    found = _below_root(lexicon, _after_all(found or persons))  # who does something is seldom the answer
     denied = {v for mention, phrase in found if phrase.role is Role.DENIED for v in mention.nodes}
     chosen = [item for item in _chosen(found, unnamed)[:_MAX_MENTIONS] if not denied.issuperset(item[0].nodes)]
     context = bool(chosen) and chosen[0][1].role is Role.CONTEXT
@@ -201,6 +201,13 @@ def _after_all(found: list[_Found]) -> list[_Found]:
     return [(m, p) for m, p in found if not p.tentative or p.turn >= last]
 
 
+def _below_root(lexicon: Lexicon, found: list[_Found]) -> list[_Found]:
+    """Drops what only names the root where its sentence asserts more: "the toy is a train or a fire truck"."""
+    root = (lexicon.taxonomy.root,)
+    more = {phrase.sentence for mention, phrase in found if mention.nodes != root and phrase.role is Role.ASSERTED}
+    return [(m, p) for m, p in found if m.nodes != root or p.role is Role.DENIED or p.sentence not in more]
+
+
 def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
     """Drops the senses of a name that the answer denies: "not a plant but an anemone" speaks of the animal."""
     kept = tuple(v for v in mention.nodes if not any(lexicon.taxonomy.is_ancestor(w, v) for w in denied))
@@ -247,7 +254,7 @@ def _resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tu
 
 def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[Mention]) -> int:
     """Returns the closer node that a thing of the subject names: a "tomato leaf infected with late blight"."""
-    for mention in asides if node != taxonomy.root else ():
+    for mention in asides:
         below = [v for v in mention.nodes if v != node and taxonomy.is_ancestor(node, v)]
         if below and mention.strength > Strength.PART and not mention.broad:
             return taxonomy.common_ancestor(below)

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 12
+_VERSION = 14
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -202,11 +202,13 @@ class NameTails:
                 yield "clipped", words[:-1]
 
     def _parts_of(self, node: int) -> list[Words]:
-        """Returns the items of a label that lists several: "houses, cabins, and farms", "bar / pub"."""
-        if not _LISTED.search(self.taxonomy.labels[node]):
+        """Returns the items of a label that lists several: "bar / pub", and "rays and skates" of what has kinds."""
+        label = self.taxonomy.labels[node]
+        parts = [fold_words(part) for part in _PARTS.split(label)]
+        if not _LISTED.search(label) and (self.taxonomy.sizes[node] == 1 or self._latin or max(map(len, parts)) > 1):
             return []
-        parts = [fold_words(part) for part in _PARTS.split(self.taxonomy.labels[node])]
-        return [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
+        parts = [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
+        return parts if len(parts) > 1 else []
 
 
 class _Learner:

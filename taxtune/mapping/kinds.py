@@ -59,14 +59,14 @@ class Kinds:
         """Tells whether WordNet has a word, in any of the parts of speech."""
         return self.wordnet is not None and self.wordnet.has(word, pos)
 
-    def above(self, words: Sequence[str], *, whole: bool = False) -> tuple[int, ...]:
-        """Returns the node that the longest run of last words, or only the whole, is a kind of."""
+    def above(self, words: Sequence[str], least: int = 1) -> tuple[int, int] | None:
+        """Returns where the longest run of last words, of so many at least, starts that is a kind of a node; the node."""
         if self.wordnet is None or words[-1] in english.SAYS_NOTHING:
-            return ()
-        for start in range(max(0, len(words) - MAX_HEAD), 1 if whole else len(words)):
+            return None
+        for start in range(max(0, len(words) - MAX_HEAD), len(words) - least + 1):
             if (node := self.of(" ".join(words[start:]))) is not None:
-                return (node,)
-        return ()
+                return start, node
+        return None
 
     def general(self, words: Sequence[str]) -> int | None:
         """Returns the lowest node above everything on the tree that is a kind of the last words: of "waterfowl"."""
@@ -90,6 +90,8 @@ class Kinds:
             return False
         senses = self.wordnet.synsets(text)
         above = {s for sense in senses for s in self.wordnet.ancestors(sense)}.difference(senses)
+        if not set(senses).isdisjoint(self._noun(words[-1])[:_MAX_SENSES]):
+            return False
         return words[-1] not in {fold_word(lemma.split()[-1]) for synset in above for lemma in synset.lemmas}
 
     def is_elsewhere(self, words: Sequence[str]) -> bool:

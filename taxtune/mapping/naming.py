@@ -111,7 +111,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     if lexicon.is_foreign(keys):
         return None
     if lexicon.kinds.is_apart(keys):
-        kind = _kind(lexicon, words, whole=True)
+        kind = _kind(lexicon, words, len(words))
         # The noun of a living thing's name says more than WordNet does, if that is what WordNet speaks of at all.
         if not lexicon.latin or (kind is None and lexicon.kinds.is_elsewhere(keys)):
             return kind
@@ -131,10 +131,10 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
         else:
             cut = not all(word.key in english.SAYS_NOTHING or is_participle(word) for word in words[stop:last])
             mention = _suffix(lexicon, words[:stop])
-            if mention is not None and mention.broad and lexicon.kinds.is_elsewhere(keys[:stop]):
+            if mention is not None and mention.broad and (not lexicon.is_shared([mention.key]) and lexicon.is_apart(mention.key)) and lexicon.kinds.is_elsewhere(keys[:stop]):
                 mention = None  # "a dog" where one dish is called a hot dog
-            if mention is None and not cut:
-                mention = _kind(lexicon, words[:stop])
+            if not cut and (mention is None or (mention.nodes == (lexicon.taxonomy.root,) and stop > 1)):
+                mention = _kind(lexicon, words[:stop], 1 if mention is None else 2) or mention
             if mention is None and stop == len(words):
                 mention = _mended(lexicon, words)
         if mention is not None:
@@ -144,10 +144,13 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     return None
 
 
-def _kind(lexicon: Lexicon, words: Sequence[Word], *, whole: bool = False) -> Mention | None:
-    """Reads "pistol", which WordNet says is a handgun."""
-    nodes = lexicon.kinds.above([word.key for word in words], whole=whole)
-    return Mention(nodes, Strength.HEAD, words[-1].key, broad=True, inferred=True) if nodes else None
+def _kind(lexicon: Lexicon, words: Sequence[Word], least: int = 1) -> Mention | None:
+    """Reads "pistol", which WordNet says is a handgun, in so many last words at least."""
+    found = lexicon.kinds.above([word.key for word in words], least)
+    if found is None:
+        return None
+    start, node = found
+    return _closest(lexicon, words, start, Mention((node,), Strength.HEAD, words[-1].key, broad=True, inferred=True))[1]
 
 
 def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | None:
@@ -203,8 +206,10 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads the last words of a phrase, the longest that name something."""
     of = next((i for i, word in enumerate(words) if word.key == "of" and i), 0)
     if of:
-        before = _suffix(lexicon, words[:of])  # "robin of Europe", "vase of sunflowers"
-        if before is not None and before.strength is not Strength.PART:
+        stop = of - (of > 1 and is_participle(words[of - 1]))  # "a parking lot filled with cars"
+        before = _suffix(lexicon, words[:stop])  # "robin of Europe", "vase of sunflowers"
+        root = before is not None and before.nodes == (lexicon.taxonomy.root,)
+        if before is not None and before.strength is not Strength.PART and not root:
             return before
         words, _ = _trim(lexicon, tuple(words[of + 1 :]))  # "photo of a robin"
         return _suffix(lexicon, words) or before
@@ -334,7 +339,7 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
     if not lexicon.knows(keys[0]) and _looks_binomial(words) and (kind := lexicon.kinds.above(keys[:1])):
-        return Mention(kind, Strength.PART, keys[0], broad=True, inferred=True)
+        return Mention(kind[1:], Strength.PART, keys[0], broad=True, inferred=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):
         return None
