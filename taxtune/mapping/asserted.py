@@ -27,6 +27,8 @@ _MAX_COORDINATED_WORDS = 40
 _DOMINANT = 0.85
 
 
+#: How phrases of later sentences hang together, which are asides.
+_IN_ASIDE = {Link.OR: Link.ELSE}
 #: How the lines of a block hang together.
 _LINKS = {"list": Link.LIST, "same": Link.SAME}
 #: What a phrase names, and the phrase.
@@ -109,7 +111,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
         mentions = [(_undenied(lexicon, mention, denied), phrase.link) for mention, phrase in chosen]
         node, several = _resolve(lexicon.taxonomy, mentions)
         if chosen[0][1].role is Role.ASSERTED:
-            asides = [m for m, p in found if p.role is Role.CONTEXT and p.sentence == chosen[0][1].sentence]
+            asides = [(m, p) for m, p in found if p.role is Role.CONTEXT and p.sentence == chosen[0][1].sentence]
             node = _with_aside(lexicon.taxonomy, node, asides)
         whole = any(mention.strength is Strength.WHOLE for mention, _ in mentions)
         inferred = all(mention.inferred for mention, _ in mentions)
@@ -188,8 +190,8 @@ def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
             chosen = [item for item in found if item[1].sentence == sentence and item[1].role is role]
             if chosen and not (role is Role.CONTEXT and sentence in unnamed):
                 later = [item for item in found if item[1].sentence > sentence and item[1].role is Role.ASSERTED]
-                # "It could also be a jay" adds to the thing before; within a later sentence, "or" does not.
-                return chosen + [(m, p if p.opens else replace(p, link=Link.SENTENCE)) for m, p in later]
+                # "It could also be a jay" adds to the thing before; within a later sentence, "or" adds to that.
+                return chosen + [(m, p if p.opens else replace(p, link=_IN_ASIDE.get(p.link, Link.SENTENCE))) for m, p in later]
     context = [(m, p) for m, p in found if p.role is Role.CONTEXT and m.strength > Strength.PART and not m.broad]
     return context[:1] + list(takewhile(lambda item: item[1].link is Link.OR, context[1:]))
 
@@ -235,13 +237,18 @@ def _resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tu
     nodes = _senses(taxonomy, [mention.nodes for mention, _ in groups])
 
     node, members = nodes[0], [(nodes[0], groups[0][0])]
-    strict = aside = False
+    strict = aside = closer = False
     for (mention, link), other in zip(groups[1:], nodes[1:], strict=True):
-        aside = link is Link.SENTENCE or (aside and link is not Link.OR)
+        if link is Link.ELSE and closer:  # "It is a vehicle. It could be a car or a bus"
+            members.append((other, mention))
+            node = taxonomy.common_ancestor(v for v, _ in members)
+            continue
+        aside = link in (Link.SENTENCE, Link.ELSE) or (aside and link is not Link.OR)
         if aside or link is Link.PREDICATE:
             # An aside or a later sentence may say more of the thing; what else it speaks of is not what is asserted.
             # What the thing is said to be is asserted, whatever was said before: "the dish is a soup".
-            if taxonomy.is_ancestor(node, other) or (not aside and not taxonomy.is_ancestor(other, node)):
+            closer = taxonomy.is_ancestor(node, other) or (not aside and not taxonomy.is_ancestor(other, node))
+            if closer:
                 node, members = other, [(other, mention)]
             continue
         strict = strict or link is Link.OR
@@ -252,13 +259,16 @@ def _resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tu
     return node, len({v for v, _ in members}) > 1
 
 
-def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[Mention]) -> int:
+def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[_Found]) -> int:
     """Returns the closer node that a thing of the subject names: a "tomato leaf infected with late blight"."""
-    for mention in asides:
+    closer: list[int] = []
+    for mention, phrase in asides:
         below = [v for v in mention.nodes if v != node and taxonomy.is_ancestor(node, v)]
+        if closer and phrase.link is not Link.OR:
+            break
         if below and mention.strength > Strength.PART and not mention.broad:
-            return taxonomy.common_ancestor(below)
-    return node
+            closer += below
+    return taxonomy.common_ancestor(closer or [node])
 
 
 def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> list[tuple[Mention, Link]]:
