@@ -32,6 +32,8 @@ _OTHER_SENSES = 2
 _ROOT_SHARE, _MIN_COVERED = 0.85, 5
 #: A plate is a dish in its fourth sense.
 _MAX_CONTAINER_SENSES = 4
+#: Words of one stem begin with the same letters, as many as this.
+_SAME_STEM = 4
 #: The parts of a closed compound have at least so many letters.
 _MIN_PART = 3
 #: A part of WordNet with less than this share of the tree's names is not what the tree is about.
@@ -157,8 +159,9 @@ class Kinds:
                 if sense.name in self._nodes:
                     return self._nodes[sense.name]
         for sense in self._senses(text)[:1]:  # who or what does it: a surfer, of surfing
+            stems = {lemma[:_SAME_STEM] for lemma in sense.lemmas}
             for related in self.wordnet.related(sense):
-                if related.name in self._nodes:
+                if related.name in self._nodes and not stems.isdisjoint(lemma[:_SAME_STEM] for lemma in related.lemmas):
                     return self._nodes[related.name]
         return None
 

@@ -110,7 +110,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
     keys = [word.key for word in words]
     if lexicon.is_foreign(keys):
         return None
-    if lexicon.kinds.is_apart(keys):
+    if lexicon.kinds.is_apart(keys) and lexicon.head(keys) is None and not lexicon.inflected(keys):
         kind = _kind(lexicon, words, len(words))
         # The noun of a living thing's name says more than WordNet does, if that is what WordNet speaks of at all.
         if not lexicon.latin or (kind is None and lexicon.kinds.is_elsewhere(keys)):
@@ -212,7 +212,7 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         if before is not None and before.strength is not Strength.PART and not root:
             return before
         words, _ = _trim(lexicon, tuple(words[of + 1 :]))  # "photo of a robin"
-        return _suffix(lexicon, words) or before
+        return _whole(lexicon, words) or _suffix(lexicon, words) or before
     keys = [word.key for word in words]
     if not keys:
         return None
