@@ -109,7 +109,8 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
     faint = all(mention.strength is Strength.PART for mention, _ in chosen)
     if chosen and not (declined and context) and not (refused and faint):
         mentions = [(_undenied(lexicon, mention, denied), phrase.link) for mention, phrase in chosen]
-        node, several = _resolve(lexicon.taxonomy, mentions)
+        context = [mention.nodes for mention, phrase in found if phrase.role is Role.CONTEXT]
+        node, several = _resolve(lexicon.taxonomy, mentions, context)
         if chosen[0][1].role is Role.ASSERTED:
             asides = [(m, p) for m, p in found if p.role is Role.CONTEXT and p.sentence == chosen[0][1].sentence]
             node = _with_aside(lexicon.taxonomy, node, asides)
@@ -216,7 +217,9 @@ def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
     return replace(mention, nodes=kept or lexicon.elsewhere(mention.key, denied) or mention.nodes)
 
 
-def _resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tuple[int, bool]:
+def _resolve(
+    taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]], context: Sequence[tuple[int, ...]] = ()
+) -> tuple[int, bool]:
     """Returns the node that mentions in reading order assert together, and whether it generalises over several.
 
     Other names of the same thing ("Common Crow (Corvus brachyrhynchos)") are joined first; then each ambiguous name
@@ -234,7 +237,7 @@ def _resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tu
         else:
             groups.append((mention, link))
     groups = _without_stray(taxonomy, groups)
-    nodes = _senses(taxonomy, [mention.nodes for mention, _ in groups])
+    nodes = _senses(taxonomy, [*(mention.nodes for mention, _ in groups), *context])[: len(groups)]
 
     node, members = nodes[0], [(nodes[0], groups[0][0])]
     strict = aside = closer = False
