@@ -1,8 +1,8 @@
 """How likely a placement is acceptable: a logistic model of what decided it and how much of the answer it explains.
 
-The signals need no second reader: which stage decided; whether a name of the node stands in the answer as a whole; and
-what share of the answer's words that the tree knows, the rarer the heavier, stands in the names on the node's path. An
-answer with known words that the path does not explain speaks of more than one place, or was misread.
+The signals need no second reader: which stage decided; whether the node is a leaf and a name of it stands in the answer
+as a whole; and what share of the answer's words that the tree knows, the rarer the heavier, stands in the names on the
+node's path. An answer with known words that the path does not explain speaks of more than one place, or was misread.
 
 The coefficients are in `arbiter.json`, fitted on placed answers by `benchmarks/arbiter.py`, which also prints what they
 are worth where each tree is left out in turn.
@@ -70,6 +70,7 @@ class Arbiter:
             "unexplained": math.log1p(total - explained),
             "whole name": float(whole),
             "unknown words": math.log1p(unknown),
+            "leaf": float(self._lexicon.is_leaf(node)),
         }
 
     def _words_of(self, node: int) -> list[tuple[str, ...]]:

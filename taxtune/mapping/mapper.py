@@ -121,7 +121,8 @@ class Mapper:
         size = max(1, min(_BATCH, _MAX_SCORES // len(self.taxonomy)))
         for start in range(0, len(rest), size):
             batch = rest[start : start + size]
-            rows = self.node_scores([answers[i] for i in batch], images and [images[i] for i in batch])
+            texts = [found.unnamed if isinstance(found := read[i], Asserted) else answers[i] for i in batch]
+            rows = self.node_scores(texts, images and [images[i] for i in batch])
             for i, row in zip(batch, rows, strict=True):
                 placed[i] = self._guess(answers[i], read[i], row)
         return Placements(placed[i] for i in range(len(read)))
@@ -152,7 +153,9 @@ class Mapper:
             node, stage = self._algorithm.place(text, row, top_k(row, self.config.k))
             return self._placement(answer, node, stage, text, float(row[node]))
         best = float(row.max())
-        if self._least is None or best < self._least:
+        # What is denied, or known to be another thing than the tree's, is not like anything on it.
+        elsewhere = asserted.declined or all(map(self._lexicon.kinds.is_outside, asserted.phrases))
+        if self._least is None or best < self._least or elsewhere:
             return self._nowhere(answer, asserted)
         near = np.flatnonzero(row >= best - _ABOUT)
         stage = Stage.SIMILARITY if len(near) == 1 else Stage.VOTE

@@ -65,7 +65,7 @@ def make_similarity(spec: str, *, device: str = "auto", cache_dir: Path | None =
         from taxtune.encoders.sentence import SentenceEncoder
 
         sentence = SentenceEncoder(model, device=device, cache_dir=cache_dir)
-        return EmbeddingSimilarity(sentence, sentence.name, confident=0.8)
+        return EmbeddingSimilarity(sentence, sentence.name, confident=0.6)
     if kind in ("clip", "clip-i2t") and model:
         from taxtune.encoders.clip import ClipEncoder
 
