@@ -234,13 +234,13 @@ def shown_columns(summary: Summary) -> list[Column]:
 
 
 def doubt_in_words(doubt: Doubt) -> str:
-    """Returns what hangs on doubtful placements: "hP 0.950, hR 0.720 without them; 0.890, 0.690 if wrong"."""
+    """Returns the influence of doubtful placements: "hP 0.950, hR 0.720 without them; 0.890, 0.690 if wrong"."""
     sure = doubt.without and f"hP {number(doubt.without['hp'])}, hR {number(doubt.without['hr'])} without them; "
     return f"{sure or 'hP, hR '}{number(doubt.wrong['hp'])}, {number(doubt.wrong['hr'])} if wrong"
 
 
 def doubt_lines(summary: Summary) -> list[str]:
-    """Returns what hangs on doubtful placements, a line for each template of `summary_table` that has some."""
+    """Returns the influence of doubtful placements, a line for each template of `summary_table` that has some."""
     columns = [(column.title, column.doubt) for column in shown_columns(summary)]
     return [f"{name}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}" for name, doubt in columns if doubt and doubt.n]
 
