@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
 from taxtune.audit.sample import _allocated, draw_sample, read_reply, summarise_audit, verdict_of
 from taxtune.mapping import Mapper, MapperConfig
@@ -211,6 +212,15 @@ def test_the_share_that_is_right_is_told_by_doubt() -> None:
             doubts if preset == "default" else {}
         )
         assert found["all"] == (4, pytest.approx(42 / 50))
+
+
+def test_the_interval_of_one_stratum_is_wilsons() -> None:
+    answers = [f"b{'.' * i}" for i in range(60)]
+    sample = draw_sample(answers, Mapper(Taxonomy.from_paths(["a/b", "a/c"])), 23)
+    sample["verdict"] = ["wrong"] * 4 + ["right"] * 19
+    row = summarise_audit(sample, judge="a person").table("audit").records()[0]
+    expected = binomtest(19, 23).proportion_ci(method="wilson")
+    assert (row["share"], row["low"], row["high"]) == pytest.approx((19 / 23, expected.low, expected.high))
 
 
 def test_draws_go_where_they_lower_the_variance_most() -> None:
