@@ -23,10 +23,10 @@ from sklearn.preprocessing import StandardScaler
 
 from taxtune.mapping import Mapper
 from taxtune.mapping.arbiter import COEFFICIENTS
+from taxtune.metrics.confidence import COVERAGES, calibration_error, risk_at_coverage
 from taxtune.taxonomy import read_taxonomy
 
 DOMAINS = Path(__file__).parent / "domains"
-COVERAGES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 def placed_rows(files: list[Path], trees: list[Path]) -> pd.DataFrame:
@@ -64,12 +64,9 @@ def confidences(model: dict[str, float], rows: pd.DataFrame) -> pd.Series:
 
 def show(name: str, rows: pd.DataFrame) -> None:
     """Prints the risk at each coverage and the calibration error in ten bins of the same size."""
-    ranked = rows.sort_values("confidence", ascending=False, kind="stable")
-    risks = [1 - ranked.acceptable[: round(c * len(ranked))].mean() for c in COVERAGES]
-    tenth = np.arange(len(ranked)) * 10 // len(ranked)
-    gaps = ranked.groupby(tenth).agg({"confidence": "mean", "acceptable": "mean"}).diff(axis=1).acceptable.abs()
-    error = np.average(gaps, weights=np.bincount(tenth))
-    print(f"{name:24s} n {len(ranked):4d} ", *(f"{risk:.3f}" for risk in risks), f"| {error:.3f}")
+    risks = risk_at_coverage(rows.confidence, rows.acceptable)
+    error = calibration_error(rows.confidence, rows.acceptable)
+    print(f"{name:24s} n {len(rows):4d} ", *(f"{risk:.3f}" for risk in risks), f"| {error:.3f}")
 
 
 def main() -> None:

@@ -7,7 +7,8 @@
 The first prints the time for one answer, once its similarity row is known, of the presets `paper-listing` and
 `paper-prose` against plain transcriptions of the paper's listing and prose, and whether both agree on 500 texts.
 `--placed` prints hF, exact and acceptable placements, wrong abstentions and placements on another branch, of the
-default preset with WordNet and without, of the paper's listing and of a sentence encoder, in all and by tree or style.
+default preset with WordNet and without, of the paper's listing and of a sentence encoder, in all and by tree or style;
+and for the default preset the risk at each coverage and the calibration error of its confidence.
 `--answers` prints how long a process takes to its first placement, how many follow, and the memory that 100,000 of them
 take. Without `--taxonomy` it takes a made tree of iNat21's shape.
 """
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 
 from taxtune.mapping import Mapper, MapperConfig, Placement
 from taxtune.mapping.normalize import plain
+from taxtune.metrics.confidence import COVERAGES, calibration_error, risk_at_coverage
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from taxtune.wordnet import find_wordnet
@@ -248,6 +250,15 @@ def quality(trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], sente
     for group, chosen in groups_of(rows):
         cells = [table_cell(trees, [rows[i] for i in chosen], [p[i] for i in chosen]) for p in results.values()]
         print(f"{group:24} {len(chosen):5} " + " ".join(f"{cell:>54}" for cell in cells))
+    print(
+        f"\n{'risk at coverage':24} {'n':>5} ", *(f"{coverage:5.0%}" for coverage in COVERAGES), "| calibration error"
+    )
+    judged = {title: placed for title, placed in results.items() if not title.startswith("paper")}
+    for title, placed in judged.items():
+        right = [p.node in wanted_nodes(trees, row) for row, p in zip(rows, placed, strict=True)]
+        sure = [p.confidence for p in placed]
+        risks = " ".join(f"{risk:.3f}" for risk in risk_at_coverage(sure, right))
+        print(f"{title:24} {len(rows):5}  {risks} | {calibration_error(sure, right):.3f}")
 
 
 def groups_of(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[int]]]:
@@ -262,8 +273,7 @@ def table_cell(trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], pl
     pairs = []
     acceptable = abstained = elsewhere = 0
     for row, placement in zip(rows, placements, strict=True):
-        tree = trees[row["tree"]]
-        wanted = [tree.root if path is None else tree.resolve(as_path(path)) for path in (row["node"], *row["also"])]
+        tree, wanted = trees[row["tree"]], wanted_nodes(trees, row)
         node = placement.node
         acceptable += node in wanted
         abstained += node == tree.root not in wanted
@@ -274,6 +284,12 @@ def table_cell(trees: Mapping[str, Taxonomy], rows: Sequence[dict[str, Any]], pl
         pairs.append((shared / (tree.depth[node] + 1), shared / (tree.depth[wanted[0]] + 1), node == wanted[0]))
     hp, hr, exact = np.mean(np.array(pairs), axis=0)
     return f"{harmonic_mean(hp, hr):.3f}  {exact:5.1%}  {acceptable / len(rows):10.1%}  {abstained:16}  {elsewhere:12}"
+
+
+def wanted_nodes(trees: Mapping[str, Taxonomy], row: dict[str, Any]) -> list[int]:
+    """Returns the acceptable nodes of an answer, the best first."""
+    tree = trees[row["tree"]]
+    return [tree.root if path is None else tree.resolve(as_path(path)) for path in (row["node"], *row["also"])]
 
 
 def as_path(path: str | Sequence[str]) -> list[str]:

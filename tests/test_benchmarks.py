@@ -27,6 +27,7 @@ from tests.tuning.toy import make_parts, tuned
 pytestmark = pytest.mark.heavy
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+DOMAINS = BENCHMARKS / "domains"
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,11 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
         ),
         ("execution.py", ["--workers", "1", "--without-ray", "--images", "3", "--prompts", "2"], "3 of 3"),
         ("mapper.py", ["--texts", "20", "--timed", "3"], "identical placements 3 of 3"),
+        (
+            "mapper.py",
+            ["--texts", "0", "--trees", str(DOMAINS / "trees"), "--placed", str(DOMAINS / "third.jsonl")],
+            "| calibration error\ndefault",
+        ),
         ("taxonomy_scale.py", ["--nodes", "300", "--shapes", "things", "--answers", "20"], "| things | 300 |"),
         ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
         ("overhead.py", ["--only", "loop", "--iterations", "12"], "after iterations"),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taxtune.answers.doubt import find_doubtful
 from taxtune.answers.read import AnswerTable
 from taxtune.answers.targets import make_information
 from taxtune.errors import DataError
@@ -28,8 +29,8 @@ from taxtune.metrics import (
     information_sample,
     information_values,
     precision_recall,
-    score,
 )
+from taxtune.metrics.confidence import influence_of_doubt
 from taxtune.metrics.names import INFORMATION, METRICS
 from taxtune.metrics.registry import Measure
 from taxtune.progress import track
@@ -105,15 +106,18 @@ def score_answers(
     """
     targets = np.array([row.target for row in answers.rows], dtype=np.int64)
     placements: list[Placement] = []
-    off, identity, judged = None, None, False
+    off, identity, doubtful = None, None, None
     if answers.has_nodes:
         nodes = np.array([row.predicted for row in answers.rows], dtype=np.int64)
     else:
         mapper = mapper or Mapper(taxonomy)
         placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
         off, identity = as_child(mapper, placements), dict(mapper.identity())
-        judged = mapper.config.preset == "default"  # the paper's presets have similarities for confidences
         nodes = np.array([placement.node for placement in placements], dtype=np.int64)
+        unsure = find_doubtful(mapper, placements)
+        if unsure is not None:
+            doubt = asdict(influence_of_doubt(taxonomy, nodes, targets, unsure, off_tree=off))
+            doubtful = {"n": doubt.pop("n"), "below": DOUBTFUL, **doubt}
     draws: dict[str, Any] = {"off_tree": off, "resamples": resamples, "confidence": CONFIDENCE, "seed": seed}
     information = make_information(taxonomy, frequencies, smoothing=smoothing, targets=targets, part=part)
     scores = _intervals(information, nodes, targets, **draws)
@@ -138,7 +142,7 @@ def score_answers(
         "resamples": resamples,
         "seed": seed,
         "scores": scores,
-        "doubtful": _doubt(taxonomy, nodes, targets, off, placements) if judged else None,
+        "doubtful": doubtful,
         "full_scores": full,
         "targets": {
             "depth": float(taxonomy.depth[targets].mean()),
@@ -175,22 +179,6 @@ def _intervals(
         information_sample(information, nodes, targets, off_tree=off_tree),
     )
     return {name: asdict(interval) for name, interval in bootstrap(*samples, **draws).items()}
-
-
-def _doubt(
-    taxonomy: Taxonomy, nodes: IntArray, targets: IntArray, off: Mask | None, placements: Sequence[Placement]
-) -> dict[str, Any] | None:
-    """The influence of doubtful placements: hP and hR without them, and with all of them wrong."""
-    doubtful = np.array([placed.confidence is not None and placed.confidence < DOUBTFUL for placed in placements])
-    if not doubtful.any():
-        return None
-    outside = np.zeros(len(nodes), dtype=bool) if off is None else np.asarray(off)
-    worst = score(taxonomy, np.where(doubtful, taxonomy.root, nodes), targets, off_tree=outside | doubtful)
-    found: dict[str, Any] = {"n": int(doubtful.sum()), "below": DOUBTFUL, "wrong": {"hp": worst.hp, "hr": worst.hr}}
-    if not doubtful.all():
-        sure = score(taxonomy, nodes[~doubtful], targets[~doubtful], off_tree=outside[~doubtful])
-        found["without"] = {"hp": sure.hp, "hr": sure.hr}
-    return found
 
 
 def _rows(
@@ -240,8 +228,8 @@ def _tables(summary: Mapping[str, Any], part: Domain | None, counted: str) -> tu
         silent, off = (f"{summary[key]:,} ({100 * summary[key] / n:.1f} %)" for key in ("abstained", "off_tree"))
         examples += f", {silent} of them abstentions, which claim nothing, and {off} off the tree, which are wrong"
     notes = [examples]
-    if doubtful := summary["doubtful"]:
-        means = {how: doubtful[key] for key, how in _DOUBT.items() if key in doubtful}
+    if (doubtful := summary["doubtful"]) and doubtful["n"]:
+        means = {how: doubtful[key] for key, how in _DOUBT.items() if doubtful[key]}
         said = ", ".join(f"hP {mean['hp']:.3f} and hR {mean['hr']:.3f} {how}" for how, mean in means.items())
         notes.append(f"doubtful placements (confidence below {doubtful['below']:g}): {doubtful['n']:,}; {said}")
     outside = "" if part is None else f"with a target outside {part.label}"

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taxtune import atomic
+from taxtune.answers.doubt import find_doubtful
 from taxtune.errors import DataError, TaxonomyError
-from taxtune.mapping.config import Stage
+from taxtune.mapping.config import DOUBTFUL, Stage
 from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, plain_reply
 from taxtune.report.output import StudyReport, Table
 from taxtune.tables import csv_text, join_cell, read_rows, split_cell
@@ -25,6 +26,7 @@ from taxtune.untrusted import spreadsheet_cell
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
     from taxtune.mapping import Mapper
     from taxtune.models import Model
@@ -54,14 +56,19 @@ MAX_TOKENS = 512
 _MOST_CHILDREN, _MOST_NEAR, _MOST_NAMES, _LONGEST_NAME = 40, 12, 4, 8
 _VERDICT = re.compile(r"^\W*(?:(?:final\s+)?verdict\s*[:=]\s*)\W*(right|too[\s-]+general|wrong)\W*$", re.I | re.M)
 _NODE = re.compile(r"^[\s*_>-]*node[*_]*\s*[:=](.*)$", re.I | re.M)
+#: The draw takes no placement for less sure, or surer, than this: the mapper may be wrong about itself.
+_SUREST = (0.05, 0.95)
+_Z = 1.959963984540054  # of a 95 % interval
 _ALONE = re.compile(r"\W*(right|too[\s-]+general|wrong)\W*", re.I)
 
 
 def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -> pd.DataFrame:
-    """Draws a sample of answers, stratified by the stage that placed them.
+    """Draws a sample of answers, stratified by the stage that placed them and by whether the placement is doubtful.
 
-    Each stage gets draws in proportion to its answers, and at least one. Within a stage, answers are drawn at random
-    without replacement; an answer that was given several times can be drawn several times and is judged once.
+    A stratum gets draws in proportion to its answers times the standard deviation √(c (1 - c)) that its mean confidence
+    c says of a verdict (Neyman 1934), and at least one; under the paper's presets, which have no probability, in
+    proportion to its answers. Within a stratum, answers are drawn at random without replacement; an answer that was
+    given several times can be drawn several times and is judged once.
 
     Args:
         answers: All answers, repeated ones included.
@@ -71,23 +78,28 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
 
     Returns:
         One row per distinct answer that was drawn: id, answer, times (how often it was given), draws, stage, placement
-        (the path of its node), and the empty columns verdict and node. `attrs` holds the number of answers of each
-        stage.
+        (the path of its node), the empty columns verdict and node, doubtful (None where it is not known) and stratum.
+        `attrs` holds the number of answers of each stratum.
     """
     import pandas as pd
 
     counts = Counter(answers)
     placements = mapper.place(list(counts))
     times = np.array(list(counts.values()))
-    stages, stratum = np.unique([str(placed.stage) for placed in placements], return_inverse=True)
+    unsure = find_doubtful(mapper, placements)
+    doubts = [None] * len(placements) if unsure is None else unsure.tolist()
+    by = [f"{placed.stage}{', doubtful' * bool(doubt)}" for placed, doubt in zip(placements, doubts, strict=True)]
+    names, stratum = np.unique(by, return_inverse=True)
     sizes = np.bincount(stratum, times).astype(int)
-    quota = min(n, times.sum()) * sizes / times.sum()
-    draws_of = np.maximum(1, np.floor(quota)).astype(int)
-    for largest in np.argsort(np.floor(quota) - quota, kind="stable")[: max(0, min(n, times.sum()) - draws_of.sum())]:
-        draws_of[largest] += 1
+    spread = np.ones(len(sizes))
+    if unsure is not None:
+        confidence = np.array([1.0 if one.confidence is None else one.confidence for one in placements])
+        mean = np.clip(np.bincount(stratum, times * confidence) / sizes, *_SUREST)
+        spread = np.sqrt(mean * (1 - mean))
+    draws_of = _allocated(sizes, spread, n)
     generator = np.random.default_rng(seed)
     draws = np.zeros(len(times), dtype=int)
-    for i in range(len(stages)):
+    for i in range(len(names)):
         members = np.flatnonzero(stratum == i)
         draws[members] = generator.multivariate_hypergeometric(times[members], int(draws_of[i]))
     sample = pd.DataFrame(
@@ -97,15 +109,29 @@ def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -
             "answer": list(counts),
             "times": times,
             "draws": draws,
-            "stage": stages[stratum],
+            "stage": [str(placed.stage) for placed in placements],
             "placement": [join_cell(placed.path, "/") for placed in placements],
             "verdict": "",
             "node": "",
+            "doubtful": doubts,
+            "stratum": names[stratum],
         }
     ).query("draws > 0", engine="python")
     sample = sample.reset_index(drop=True)
-    sample.attrs.update(sizes=dict(zip(stages.tolist(), sizes.tolist(), strict=True)))
+    sample.attrs.update(sizes=dict(zip(names.tolist(), sizes.tolist(), strict=True)))
     return sample
+
+
+def _allocated(sizes: NDArray[np.int64], spread: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+    """Returns the draws of each stratum, at least one, that make the variance of the stratified mean least.
+
+    One by one, each goes where it lowers the variance most (Wright 2012, "The equivalence of Neyman optimum allocation
+    for sampling and equal proportions for apportioning the U.S. House of Representatives", Am. Stat. 66).
+    """
+    draws = np.ones_like(sizes)
+    while draws.sum() < min(n, sizes.sum()):
+        draws[np.argmax(np.where(draws < sizes, sizes * spread / np.sqrt(draws * (draws + 1)), -1.0))] += 1
+    return draws
 
 
 def verdict_of(tree: Taxonomy, placement: str, stage: str, node: int) -> str:
@@ -291,18 +317,21 @@ def _render(
 
 
 def summarise_audit(sample: pd.DataFrame, *, judge: str, notes: Sequence[str] = ()) -> StudyReport:
-    """The share of all answers that have each verdict, over all stages and for each, with 95 % intervals.
+    """The share of all answers that have each verdict, and of those right by stage and by doubt, with 95 % intervals.
 
-    The share of a verdict is the mean over the stages, weighted with the answers of each; a row without a verdict does
-    not count. The interval is Wilson's for the number of draws that have a verdict.
+    The share of a verdict is the mean over the strata, weighted with the answers of each; a row without a verdict does
+    not count. The interval is Wilson's for the effective number of draws that have a verdict, (Σ w)² / Σ w² with the
+    weight w of each (Kish 1965, "Survey sampling"): it takes no credit for what the strata explain.
     """
     answers = sum(sample.attrs["sizes"].values())
     judged = sample[sample["verdict"] != ""]
     rows = [("all", verdict, *_share(judged, verdict, sample.attrs["sizes"])) for verdict in VERDICTS]
-    for stage, part in judged.groupby("stage", sort=True):
-        rows.append((str(stage), "right", *_share(part, "right", sample.attrs["sizes"])))
+    parts = [(str(stage), part) for stage, part in judged.groupby("stage", sort=True)]
+    for doubt, words in ((False, f"confidence from {DOUBTFUL:g} on"), (True, f"confidence below {DOUBTFUL:g}")):
+        parts.append((words, judged[judged["doubtful"].eq(doubt)]))
+    rows += [(name, "right", *_share(part, "right", sample.attrs["sizes"])) for name, part in parts if len(part)]
     table = Table(
-        "audit", "Placements", ("stage", "verdict", "judged", "share", "low", "high"), tuple(rows), {"judged": 0}
+        "audit", "Placements", ("answers", "verdict", "judged", "share", "low", "high"), tuple(rows), {"judged": 0}
     )
     counted = f"{len(judged):,} of {len(sample):,} distinct answers judged, drawn from {answers:,}; judged by {judge}."
     settings = {"answers": answers, "drawn": len(sample), "judged": len(judged), "judge": judge}
@@ -310,17 +339,15 @@ def summarise_audit(sample: pd.DataFrame, *, judge: str, notes: Sequence[str] = 
 
 
 def _share(judged: pd.DataFrame, verdict: str, sizes: dict[str, int]) -> tuple[int, float, float, float]:
-    from scipy.stats import binomtest
-
-    n = int(judged["draws"].sum())
-    if not n:
+    if judged.empty:
         return 0, float("nan"), float("nan"), float("nan")
-    has = judged["draws"].where(judged["verdict"] == verdict, 0)
-    by_stage = has.groupby(judged["stage"]).sum() / judged.groupby("stage")["draws"].sum()
-    weights = by_stage.index.map(sizes).to_numpy(dtype=float)
-    share = float(by_stage.to_numpy() @ weights / weights.sum())
-    interval = binomtest(round(share * n), n).proportion_ci(method="wilson")
-    return len(judged), share, float(interval.low), float(interval.high)
+    has = judged["draws"].where(judged["verdict"] == verdict, 0).groupby(judged["stratum"]).sum()
+    draws = judged.groupby("stratum")["draws"].sum().to_numpy(dtype=float)
+    weights = has.index.map(sizes).to_numpy(dtype=float)
+    share = float(has.to_numpy() / draws @ weights / weights.sum())
+    n = float(weights.sum() ** 2 / (weights**2 / draws).sum())
+    middle, half = share + _Z**2 / (2 * n), _Z * np.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
+    return len(judged), share, max(0.0, (middle - half) / (1 + _Z**2 / n)), min(1.0, (middle + half) / (1 + _Z**2 / n))
 
 
 def helpful_aliases(

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "FILE", "Classification", "Classifier", "Saved", "Step", "read_saved", "read_tree"]
 
 #: The columns of a row of labels.
-COLUMNS = ("image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure")
+COLUMNS = (
+    *("image", "placement", "rank", "confidence", "answer", "placement_confidence"),
+    *("off_tree", "not_subject", "failure"),
+)
 #: The file that makes a folder a saved classifier.
 FILE = "classifier.json"
 _TREE = "taxonomy.json"
@@ -70,6 +73,9 @@ class Classification:
         answer: What the model said; of several answers each with its count. None where there is no answer.
         placement: Path of the node, labels joined by "/"; None where there is no answer.
         rank: The node's rank, where the tree has ranks.
+        placement_confidence: The probability that the answer was placed acceptably, in (0, 1); None of several answers,
+            and where the mapper gives none.
+        doubtful: Whether that is below `DOUBTFUL`, or the vote of several answers hangs on such placements.
         off_tree: Whether the answer asserts something that the tree lacks; the node is then the root.
         not_subject: Whether it is known to speak of something that the tree is not about, as of a dog among birds, or
             says that there is nothing of the kind; the node is then the root. What is known, see `Placement`.
@@ -88,6 +94,8 @@ class Classification:
     failure: str | None = None
     again: bool = False
     path: tuple[Step, ...] = ()
+    placement_confidence: float | None = None
+    doubtful: bool = False
 
     @property
     def confidence(self) -> float | None:
@@ -189,6 +197,8 @@ class Classifier:
             answer.off_tree,
             answer.not_subject,
             path=() if answer.off_tree or answer.not_subject else steps,
+            placement_confidence=None if answer.votes or answer.doubtful is None else answer.confidence,
+            doubtful=bool(answer.doubtful),
         )
 
     @property

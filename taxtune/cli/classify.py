@@ -68,9 +68,10 @@ def classify(
     """Label images with a run's winner: its prompt, model, mapper and policy.
 
     Each image has a row, in the order given: image, placement (the path of its node), rank, confidence, answer,
-    off_tree, not_subject, failure, and the other columns of the file that names it. Images that are off the tree or not
-    of its subject, failed, got no label or an unsure one are also written to NAME-review beside --out, the least sure
-    first. Answers are kept as they come, so the same command continues after an interruption.
+    placement_confidence (how sure the mapper is of the answer), off_tree, not_subject, failure, and the other columns
+    of the file that names it. Images that are off the tree or not of its subject, failed, got no label, a doubtful
+    placement or an unsure label are also written to NAME-review beside --out, the least sure first. Answers are kept as
+    they come, so the same command continues after an interruption.
     """
     from taxtune.classifier.labels import csv_of, label_images, list_images, write_labels
     from taxtune.init.source import find_images
@@ -109,7 +110,8 @@ def classify(
     if out is not None and review is not None:
         write_labels(labels.drop(columns=["again", "why"]), out)
         # The least sure first: what has no label, then labels by their confidence.
-        sure = labels["confidence"].where(labels["why"] == "unsure", -1.0).astype(float)
+        least = labels[["confidence", "placement_confidence"]].astype(float).min(axis=1)
+        sure = least.where(labels["why"].isin(["doubtful", "unsure"]), -1.0)
         unsure = labels.loc[sure[labels["why"].notna()].sort_values(kind="stable").index].drop(columns="again")
         unsure.insert(0, "why", unsure.pop("why"))
         write_labels(unsure, review)
@@ -164,6 +166,8 @@ def _answers(run: Path, out: Path | None) -> Path | None:
 
 def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iterator[str]:
     """The lines that sum up the labels: where they are on the tree, what a person should review, what is promised."""
+    from taxtune.mapping.config import DOUBTFUL
+
     below_root = labels[labels["nodes"].map(len) > 1]
     level = "level " + (below_root["nodes"].map(len) - 1).astype(str)
     ranks = below_root["rank"].where(below_root["rank"].notna(), level).value_counts()
@@ -172,8 +176,8 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
     )
     why = labels["why"].value_counts()
     if why.sum():
-        limit = f" (a confidence below {below:g})"
-        reasons = (f"{count:,} {reason}{limit if reason == 'unsure' else ''}" for reason, count in why.items())
+        limits = {"unsure": f" (a confidence below {below:g})", "doubtful": f" (the mapper's is below {DOUBTFUL:g})"}
+        reasons = (f"{count:,} {reason}{limits.get(str(reason), '')}" for reason, count in why.items())
         yield f"{why.sum():,} to review: {', '.join(reasons)}"
     if (guarantee := classifier.guarantee) is not None:
         sure = guarantee.confidence_level

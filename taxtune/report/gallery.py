@@ -36,6 +36,8 @@ Groups = list[tuple[str, list[tuple[str, str]]]]
 #: Each template's row of one image, by the template's name.
 Rows = dict[str, SampleResult]
 
+#: What a placement is called, by whether it is doubtful, as far as that is known.
+_DOUBTS = {True: "doubtful", False: "sure", None: ""}
 # Confused pairs that are shown.
 _PAIRS = 12
 # Bytes of a report that its pictures may take together, and images whose files are read at a time.
@@ -158,7 +160,11 @@ def _card(
     answers = [f"{template_name(name)}: {_short(of.answer or 'no answer', 80)}" for name, of in rows.items()]
     # The values of each filter that the image has with each of the templates.
     facts = [
-        {"change": [*changes.get(name, ())], "error": [state_of(rows[name])] if name in rows else []}
+        {
+            "change": [*changes.get(name, ())],
+            "error": [state_of(rows[name])] if name in rows else [],
+            "placement": [_DOUBTS[rows[name].doubtful]] if name in rows else [],
+        }
         for name in subjects
     ]
     return {
@@ -187,9 +193,15 @@ def _answer(name: str, row: SampleResult, direction: str | None, words: str | No
         "path": [("shared", shared), ("wrong", wrong)],
         "missing": missing,
         "scores": [("hP", number(row.hp)), ("hR", number(row.hr)), *measures],
-        "stage": row.stage,
+        "stage": row.stage if row.doubtful is None else f"{row.stage}, {_sureness(row)}",
         "remarks": [f"{metric_name(key)}: {text}" for key, text in row.remarks.items()],
     }
+
+
+def _sureness(row: SampleResult) -> str:
+    """Returns the confidence of a placement in words; of several answers it is a share, and no probability."""
+    sure = f"{'share' if row.votes else 'confidence'} {number(row.confidence)}"
+    return f"{sure}: {_DOUBTS[True]}" if row.doubtful else sure
 
 
 def _filters(
@@ -201,10 +213,12 @@ def _filters(
         if words:
             whole = [(direction, f"all {direction}")] if words != [direction] else []
             directions.append((direction, [*whole, *((word, word) for word in words)]))
-    states = {state_of(row) for rows in images for name, row in rows.items() if name in subjects}
+    shown = [row for rows in images for name, row in rows.items() if name in subjects]
+    states, doubts = {state_of(row) for row in shown}, {_DOUBTS[row.doubtful] for row in shown}
     filters: list[dict[str, Any]] = [
         {"name": "change", "label": "Change", "groups": directions},
         {"name": "error", "label": "Answer", "groups": [("", [(state, state) for state in STATES if state in states])]},
+        {"name": "placement", "label": "Placement", "groups": [("", [(word, word) for word in sorted(doubts - {""})])]},
     ]
     return [each for each in filters if sum(len(values) for _, values in each["groups"]) > 1]
 

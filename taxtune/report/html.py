@@ -18,6 +18,7 @@ from taxtune.report.figures import draw_curves, draw_plane
 from taxtune.report.output import page
 from taxtune.report.scores import (
     Result,
+    doubt_table,
     failed_calls,
     iteration_table,
     number,
@@ -27,7 +28,16 @@ from taxtune.report.scores import (
     signed,
     title,
 )
-from taxtune.report.summary import EXACT, GENERAL, OFF_TREE, WRONG, account_lines, state_of, summarise
+from taxtune.report.summary import (
+    EXACT,
+    GENERAL,
+    OFF_TREE,
+    WRONG,
+    account_lines,
+    doubt_in_words,
+    state_of,
+    summarise,
+)
 from taxtune.tuning.records import SampleResult
 
 __all__ = ["ReportCallback", "render_report", "save_report", "write_report"]
@@ -117,6 +127,7 @@ def _first_screen(result: Result) -> dict[str, Any] | None:
         "number": number,
         "signed": signed,
         "state_of": state_of,
+        "doubt_in_words": doubt_in_words,
     }
 
 
@@ -155,7 +166,7 @@ def _scores(result: Result) -> dict[str, Any] | None:
     first = result.heldout[0]
     return {
         "title": f"{first.split.capitalize()} scores",
-        "tables": [table for table in (score_table(result), rank_table(result)) if table.rows],
+        "tables": [table for table in (score_table(result), doubt_table(result), rank_table(result)) if table.rows],
         "off_tree_as": first.off_tree_as,
     }
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from taxtune.mapping.config import DOUBTFUL
 from taxtune.metrics.names import INFORMATION, METRICS, SHARES, metric_name
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
@@ -16,6 +17,7 @@ __all__ = [
     "Result",
     "best_so_far",
     "difference",
+    "doubt_table",
     "failed_calls",
     "interval",
     "iteration_table",
@@ -133,6 +135,25 @@ def score_table(result: Result) -> Table:
         notes.append(f"{len(missing):,} images without an answer to some template count for none of its scores.")
     columns = ("score", "template", "value", "95 % low", "95 % high", "p")
     return Table("scores", f"Scores{counted}", columns, tuple(rows), {"p": 4}, tuple(notes))
+
+
+def doubt_table(result: Result) -> Table:
+    """Returns hP and hR of each template as they are, without doubtful placements, and with all of these wrong."""
+    rows: list[tuple[Cell, ...]] = []
+    for held in result.heldout:
+        if held.doubt is not None:
+            scores = held.doubt.without or {}, held.doubt.wrong
+            cells = (
+                value for key in ("hp", "hr") for value in (score_of(held.scores, key), *(s.get(key) for s in scores))
+            )
+            rows.append((template_name(held.name), held.doubt.n, held.doubt.n / held.scores.n, *cells))
+    columns = ["template", "doubtful", "share"]
+    columns += [f"{name}{how}" for name in ("hP", "hR") for how in ("", " without them", " if all are wrong")]
+    notes = (
+        f"Doubtful: the mapper's confidence, the probability that a placement is acceptable, is below {DOUBTFUL:g}; of "
+        "several answers, the vote comes out elsewhere without such answers.",
+    )
+    return Table("doubtful", "Doubtful placements", tuple(columns), tuple(rows), notes=notes)
 
 
 def rank_table(result: Result) -> Table:

@@ -15,6 +15,7 @@ import numpy as np
 
 from taxtune.errors import command
 from taxtune.metrics.bounds import ASSUMED_LOSS
+from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.output import Table
@@ -39,6 +40,8 @@ __all__ = [
     "Summary",
     "Winner",
     "account_lines",
+    "doubt_in_words",
+    "doubt_lines",
     "goal_in_words",
     "power_in_words",
     "selection_in_words",
@@ -71,6 +74,7 @@ class Column:
         counts: Images by the state of their answers, see `STATES`; they add up to all images.
         scores: The scores that matter, by key; None where there is none.
         changes: Their paired differences from the template's own baseline; empty for a baseline.
+        doubt: What hangs on doubtful placements; None where the mapper gives no probability.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Column:
     counts: dict[str, int]
     scores: dict[str, float | None]
     changes: dict[str, PairedDifference] = field(default_factory=dict)
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +179,7 @@ def summarise(result: Result) -> Summary:
                 {state: states[held.name][state] for state in shown},
                 {key: score_of(held.scores, key) for key in keys},
                 _changes(result, held, keys),
+                held.doubt,
             )
             for held in result.heldout
         ),
@@ -225,6 +231,18 @@ def shown_columns(summary: Summary) -> list[Column]:
     """Returns the templates that `summary_table` shows."""
     winners = {winner.name for winner in summary.winners}
     return [column for column in summary.columns if not winners or column.name in winners or not column.changes]
+
+
+def doubt_in_words(doubt: Doubt) -> str:
+    """Returns the influence of doubtful placements: "hP 0.950, hR 0.720 without them; 0.890, 0.690 if wrong"."""
+    sure = doubt.without and f"hP {number(doubt.without['hp'])}, hR {number(doubt.without['hr'])} without them; "
+    return f"{sure or 'hP, hR '}{number(doubt.wrong['hp'])}, {number(doubt.wrong['hr'])} if wrong"
+
+
+def doubt_lines(summary: Summary) -> list[str]:
+    """Returns the influence of doubtful placements, a line for each template of `summary_table` that has some."""
+    columns = [(column.title, column.doubt) for column in shown_columns(summary)]
+    return [f"{name}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}" for name, doubt in columns if doubt and doubt.n]
 
 
 def _heading(result: Result, run: TuneResult) -> str:

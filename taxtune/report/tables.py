@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from taxtune.metrics.names import metric_name
 from taxtune.report.scores import Result, difference, failed_calls, template_name
-from taxtune.report.summary import Summary, shown_columns, summarise, summary_table
+from taxtune.report.summary import Summary, doubt_lines, shown_columns, summarise, summary_table
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def _summary_lines(result: Result, width: int) -> list[str]:
     summary = summarise(result)
     table = summary_table(summary)
     lines = table.lines(width, right=True) if summary.columns else ["There are no held-out results."]
-    lines += [line for text in _changes(summary) for line in _wrapped(text, width, hanging="  ")]
+    lines += [
+        line for text in (*_changes(summary), *doubt_lines(summary)) for line in _wrapped(text, width, hanging="  ")
+    ]
     for winner in summary.winners:
         verdict = [winner.verdict, visible(winner.placed_by)]
         where = f"({winner.where}{'' if winner.file is None else f', {winner.file}'})"

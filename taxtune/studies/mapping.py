@@ -19,6 +19,7 @@ from typer import Argument, Option
 
 from taxtune.mapping import Mapper, MapperConfig
 from taxtune.mapping.normalize import plain_or_raw
+from taxtune.metrics.confidence import COVERAGES, calibration_error, risk_at_coverage
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample, paired_bootstrap, percentiles
 from taxtune.options import ResamplesOption, SeedOption
@@ -48,7 +49,7 @@ __all__ = ["ALGORITHM", "ALONE", "DEFAULT", "MappingSettings", "mapping_report",
 ALONE, ALGORITHM, DEFAULT = "alone", "Algorithm 1", "default"
 # The scores with intervals, as they are printed.
 _SHOWN = {"hp": "hP", "hr": "hR", "hf": "hF", "accuracy": "accuracy", "acceptable": "acceptable"}
-_COLUMNS = ["answer", "mapper", "base", "way", "node", "tied", "abstained", "off_tree"]
+_COLUMNS = ["answer", "mapper", "base", "way", "node", "tied", "abstained", "off_tree", "confidence"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ def place_all(
     Returns:
         A frame with a row per mapper and answer: mapper (as printed: "ROUGE + Alg. 1"), base ("ROUGE"), way, answer
         (its position), node (`UNPLACED` where unscored), target, acceptable (whether the node is); for `ALONE` also
-        tied, for `DEFAULT` abstained and off_tree. Then notes, and the identity of each measure.
+        tied, for `DEFAULT` abstained, off_tree and confidence. Then notes, and the identity of each measure.
 
     Raises:
         TaxtuneError: If two measures have one name, or a model cannot be loaded.
@@ -115,9 +116,9 @@ def place_all(
         listing = placed[["listing", "base"]].rename(columns={"listing": "node"})
         parts.append(placed.assign(mapper=scorer.name, way=ALONE))
         parts.append(listing.assign(mapper=f"{scorer.name} + Alg. 1", way=ALGORITHM))
-    name, columns = f"default mapper, {label or spec}", ["node", "abstained", "off_tree"]
-    cells = [(p.node, p.abstained, p.off_tree) for p in place_texts(mapper, texts).values()]
-    default = pd.DataFrame([(taxonomy.root, True, False), *cells], ["", *texts], columns).loc[keys]
+    name, columns = f"default mapper, {label or spec}", ["node", "abstained", "off_tree", "confidence"]
+    cells = [(p.node, p.abstained, p.off_tree, p.confidence) for p in place_texts(mapper, ["", *texts]).values()]
+    default = pd.DataFrame(cells, ["", *texts], columns).loc[keys]
     parts.append(default.assign(mapper=name, base=name, way=DEFAULT))
     frame = pd.concat([part.reset_index(drop=True).rename_axis("answer").reset_index() for part in parts])
     frame = frame.reindex(columns=_COLUMNS).join(answers.frame[["target", "acceptable"]], on="answer")
@@ -182,6 +183,7 @@ def mapping_report(
         ),
         *([] if part is None else [both_trees_table(part, pairs, "mapper")]),
         _differences(taxonomy, frame, settings),
+        _confidence_table(frame[frame["way"] == DEFAULT]),
         frame_table(
             "mapping-styles",
             "Scores by answer style",
@@ -287,6 +289,20 @@ def _differences(taxonomy: Taxonomy, frame: pd.DataFrame, settings: MappingSetti
         rows.append(row)
     title = "Paired differences, first minus second, on the same answers"
     return frame_table("mapping-differences", title, pd.DataFrame(rows), digits={"p": 4, "acc. p": 4})
+
+
+def _confidence_table(default: pd.DataFrame) -> Table:
+    """What the default mapper's confidence is worth."""
+    sure, right = default["confidence"].astype(float), default["acceptable"]
+    risks = zip((f"risk at {coverage:.0%}" for coverage in COVERAGES), risk_at_coverage(sure, right), strict=True)
+    row = {"mapper": default["mapper"].iloc[0], "n": len(default), **dict(risks)}
+    return frame_table(
+        "mapping-confidence",
+        "What the confidence is worth",
+        pd.DataFrame([row | {"calibration error": calibration_error(sure, right)}]),
+        "Risk: the share of placements that are not acceptable among those that the confidence puts first; calibration "
+        "error: its mean distance from the share that is acceptable, in ten bins of equal mass.",
+    )
 
 
 def _styles(taxonomy: Taxonomy, frame: pd.DataFrame, style: pd.Series) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from taxtune.metrics.names import INFORMATION, METRICS, SHARES
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
 from taxtune.report.scores import Result, rank_table, score_of, score_table
-from taxtune.report.summary import account_lines, summarise, summary_table
+from taxtune.report.summary import account_lines, doubt_lines, summarise, summary_table
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TemplateScores
 
 __all__ = [
@@ -101,9 +101,15 @@ def iteration_metrics(record: IterationRecord) -> dict[str, float]:
 
 
 def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, float]:
-    """Returns a template's held-out headline scores as `heldout/SCORE`, or `heldout/SCORE/NAME`."""
+    """Returns a template's held-out headline scores as `heldout/SCORE`, or `heldout/SCORE/NAME`.
+
+    Beside them are the share of doubtful placements, and hP and hR without these and with all of them wrong.
+    """
     end = "" if name is None else "/" + re.sub(r"[^\w. -]", "-", name)
-    return {f"heldout/{key}{end}": value for key, value in headline_metrics(held.scores).items()}
+    doubts = {} if held.doubt is None else {"doubtful": held.doubt.n / held.scores.n}
+    for how in ("without", "wrong") if held.doubt else ():
+        doubts |= {f"{key}_doubtful_{how}": value for key, value in (getattr(held.doubt, how) or {}).items()}
+    return {f"heldout/{key}{end}": value for key, value in (headline_metrics(held.scores) | doubts).items()}
 
 
 def all_scores(record: IterationRecord) -> dict[str, float]:
@@ -164,8 +170,8 @@ def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> No
 def example_table(rows: Sequence[SampleResult]) -> Columns:
     """Returns one row per image, as columns, the worst first; the values that a failed call lacks are None."""
     rows = sorted(rows, key=_worth)
-    fields = ["image", "answer", "placement", "truth", "stage", "hp", "hr", "ihp", "ihr", "abstained", "off_tree"]
-    fields += ["from_store", "failure", "example"]
+    fields = ["image", "answer", "placement", "truth", "stage", "confidence", "doubtful", "hp", "hr", "ihp", "ihr"]
+    fields += ["abstained", "off_tree", "from_store", "failure", "example"]
     named = {"hp": "hP", "hr": "hR", "ihp": "ihP", "ihr": "ihR", "off_tree": "off the tree", "from_store": "from store"}
     table = {named.get(field, field): [getattr(row, field) for row in rows] for field in fields}
     own = dict.fromkeys(key for row in rows for key in row.measures)
@@ -250,6 +256,7 @@ def about_result(result: Result) -> str:
         parts += [f"### {winner.heading} ({winner.where})", _code(winner.prompt)]
         parts += [f"**{winner.verdict}**" if winner.verdict else ""]
     parts += [summary_table(summary).markdown()] if summary.columns else []
+    parts += ["\n".join(f"- {text}" for text in doubt_lines(summary))]
     parts += ["### Cost", "\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage))]
     commands = (command("classify", result.folder, "IMAGES"), command("report", result.folder))
     return _joined(*parts, "### Next steps", _code("\n".join(commands)))

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.answers.doubt import find_doubtful
 from taxtune.data import Example
 from taxtune.errors import ImageError, ModelError
+from taxtune.metrics.confidence import influence_of_doubt
 from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
@@ -78,6 +80,7 @@ class PlacedAnswer:
     stage: str
     confidence: float | None
     votes: tuple[int, ...] = ()
+    doubtful: bool | None = None
     not_subject: bool = False
 
 
@@ -206,7 +209,8 @@ class Evaluator:
         """Returns where the policy puts each image that was answered, by the image's place in the list.
 
         An image is not answered where a call failed that may yet succeed, or all failed. What a model refuses to say is
-        no vote, and so speaks for no node below the root.
+        no vote, and so speaks for no node below the root. A vote is doubtful where it comes out elsewhere once its
+        answers with a doubtful placement vote for nothing.
         """
         answered = [
             i
@@ -221,18 +225,28 @@ class Evaluator:
             if isinstance(reply, Answer)
         }
         placements = self._place(list(texts.values()), [images[answered[row]] for row, _ in texts])
+        doubtful = find_doubtful(self.mapper, placements)
         if self.policy.samples == 1:
+            unsure = [None] * len(texts) if doubtful is None else doubtful.tolist()
             return {
                 answered[row]: PlacedAnswer(
-                    text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence, not_subject=at.not_subject
+                    *(text, at.node, at.off_tree, at.abstained, str(at.stage), at.confidence),
+                    doubtful=doubt,
+                    not_subject=at.not_subject,
                 )
-                for ((row, _), text), at in zip(texts.items(), placements, strict=True)
+                for ((row, _), text), at, doubt in zip(texts.items(), placements, unsure, strict=True)
             }
         nodes = np.full((len(answered), self.policy.samples), -1, dtype=np.int64)
         outside = np.zeros(nodes.shape, dtype=bool)
         for cell, at in zip(texts, placements, strict=True):
             nodes[cell], outside[cell] = self.taxonomy.root if at.off_tree else at.node, at.not_subject
         voted, shares = self.policy.place(self.taxonomy, nodes)
+        moved: list[bool | None] = [None] * len(answered)
+        if doubtful is not None:
+            sure = nodes.copy()
+            for cell in itertools.compress(texts, doubtful):
+                sure[cell] = -1
+            moved = (self.policy.place(self.taxonomy, sure)[0] != voted).tolist()
         placed = {}
         for row, i in enumerate(answered):
             node = int(voted[row])
@@ -245,6 +259,7 @@ class Evaluator:
                 stage="vote",
                 confidence=float(shares[row]),
                 votes=tuple(nodes[row].tolist()),
+                doubtful=moved[row],
                 not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.samples,
             )
         return placed
@@ -311,6 +326,7 @@ def compare_templates(
             nodes, target, off = _nodes(rows, evaluator.off_tree)
             samples[name] = _samples(evaluator, rows)
             intervals = bootstrap(*samples[name], seed=seed)
+            doubtful = [row.doubtful for row in rows]
             results.append(
                 HeldoutResult(
                     name=name,
@@ -323,6 +339,9 @@ def compare_templates(
                     ranks=tuple(bootstrap_ranks(tree, nodes, target, off_tree=off, seed=seed)),
                     usage=evaluation.usage,
                     split="held-out" if split == "heldout" else split,
+                    doubt=None
+                    if None in doubtful
+                    else influence_of_doubt(tree, nodes, target, np.array(doubtful, dtype=bool), off_tree=off),
                 )
             )
         return tuple(results), tuple(

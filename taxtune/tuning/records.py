@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.errors import DataError
+from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
@@ -106,6 +107,8 @@ class SampleResult:
         remarks: What a measure says of its value, by name: a judge's rationale.
         votes: The node of each answer where a policy takes several: the root for one off the tree, -1 for one that was
             refused. `answer` then lists the different answers.
+        doubtful: Whether the placement is doubtful, its confidence below `DOUBTFUL`, or for several answers whether the
+            vote hangs on doubtful placements; None where the mapper gives no probability.
     """
 
     example: str
@@ -131,6 +134,7 @@ class SampleResult:
     measures: dict[str, float | None] = field(default_factory=dict, hash=False)
     remarks: dict[str, str] = field(default_factory=dict, hash=False)
     votes: tuple[int, ...] = ()
+    doubtful: bool | None = None
 
     @property
     def missing(self) -> str | None:
@@ -320,6 +324,8 @@ class HeldoutResult:
         ranks: Precision and recall at each rank with bootstrap intervals, the broadest rank first.
         usage: Calls, tokens, cost and seconds.
         split: Which images they are: "held-out", or "tuning" where those were evaluated.
+        doubt: What hangs on doubtful placements, over the images of `scores`; None where the mapper gives no
+            probability.
     """
 
     name: str
@@ -331,6 +337,7 @@ class HeldoutResult:
     ranks: tuple[RankIntervals, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage, repr=False)
     split: str = "held-out"
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
-from taxtune.audit.sample import draw_sample, read_reply, summarise_audit, verdict_of
-from taxtune.mapping import Mapper
+from taxtune.audit.sample import _allocated, draw_sample, read_reply, summarise_audit, verdict_of
+from taxtune.mapping import Mapper, MapperConfig
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.cli.commands import run_command
 from tests.servers import OpenAIServer, status
 from tests.tuning.toy import make_parts, tuned
+from tests.unsure import Unsure
 
 TREE = "path,aliases\nfood/dessert/cake,gateau\nfood/dessert/ice cream,\nfood/soup/pho,pho bo\n"
 ANSWERS = ["pho", "A: cake.", "pho", "chocolate dessert", "ice cream", "a dessert", "pho"]
@@ -44,7 +47,7 @@ def fill_in(file: Path, verdicts: dict[str, tuple[str, str]]) -> None:
 
 
 def shares(printed: str) -> dict[tuple[str, str], float]:
-    return {(row["stage"], row["verdict"]): row["share"] for row in json.loads(printed)["tables"]["audit"]}
+    return {(row["answers"], row["verdict"]): row["share"] for row in json.loads(printed)["tables"]["audit"]}
 
 
 def test_the_sample_is_filled_in_and_read_back(monkeypatch: Patch, capsys: Capture, folder: Path) -> None:
@@ -157,25 +160,80 @@ def test_a_run_brings_its_tree_and_mapper(monkeypatch: Patch, capsys: Capture, t
     assert {row["answer"]: row["placement"] for row in frame.to_dict("records")} == placed
 
 
-def test_the_draw_is_unbiased_and_its_interval_covers_the_truth() -> None:
-    """On a made population whose verdicts are known: half of the common answers and a tenth of the others are wrong."""
+TEXTS = ["b", "a c", "it may be d", "an e", "f", "nothing", "zebra", "a d or f", "c!", "B."]
+
+
+@pytest.mark.parametrize(
+    ("mapper", "asked", "wrong"),
+    [
+        (Mapper, (), {1, 5, 8}),
+        # The doubtful answers are those that are wrong; half of them; none, and others are.
+        (Unsure, (2, 6, 9), {2, 6, 9}),
+        (Unsure, (2, 6, 9), {6}),
+        (Unsure, (2, 6, 9), {0, 3}),
+    ],
+)
+def test_the_draw_is_unbiased_and_its_interval_covers_the_truth(
+    mapper: type[Mapper], asked: tuple[int, ...], wrong: set[int]
+) -> None:
+    """On a made population whose verdicts are known."""
     tree = Taxonomy.from_paths(["a/b", "a/c", "a/d/e", "a/d/f"])
-    mapper = Mapper(tree)
-    texts = ["b", "a c", "it may be d", "an e", "f", "nothing", "zebra", "a d or f", "c!", "B."]
-    generator = np.random.default_rng(5)
-    times = generator.integers(1, 60, len(texts))
+    placing = mapper(tree)
+    texts = [text + "?" * (i in asked) for i, text in enumerate(TEXTS)]
+    times = np.random.default_rng(5).integers(1, 60, len(texts))
+    times[list(asked)] = np.ceil(times[list(asked)] / 3)
     answers = [text for text, count in zip(texts, times, strict=True) for _ in range(count)]
-    wrong = {texts[i] for i in (1, 5, 8)}
-    truth = 1 - sum(Counter(answers)[text] for text in wrong) / len(answers)
-    estimates, covered = [], 0
-    for seed in range(60):
-        sample = draw_sample(answers, mapper, 40, seed)
-        sample["verdict"] = ["wrong" if answer in wrong else "right" for answer in sample["answer"]]
+    false = {texts[i] for i in wrong}
+    truth = 1 - sum(Counter(answers)[text] for text in false) / len(answers)
+    estimates, covered, doubts = [], 0, 0.0
+    for seed in range(200):
+        sample = draw_sample(answers, placing, 40, seed)
+        assert sample["draws"].sum() == 40
+        sample["verdict"] = ["wrong" if answer in false else "right" for answer in sample["answer"]]
         row = summarise_audit(sample, judge="a person").table("audit").records()[0]
         estimates.append(row["share"])
         covered += row["low"] <= truth <= row["high"]
-    assert np.mean(estimates) == pytest.approx(truth, abs=0.02)
-    assert covered >= 0.93 * 60
+        doubts += sample.loc[sample["answer"].str.contains("?", regex=False), "draws"].sum() / 40 / 200
+    assert np.mean(estimates) == pytest.approx(truth, abs=3 * np.std(estimates) / 200**0.5 + 1e-9)
+    assert covered >= 0.93 * 200
+    assert doubts >= 1.4 * sum(times[list(asked)]) / len(answers)
+
+
+def test_the_share_that_is_right_is_told_by_doubt() -> None:
+    tree = Taxonomy.from_paths(["a/b", "a/c"])
+    answers = ["b"] * 30 + ["c"] * 10 + ["c?"] * 8 + ["b?"] * 2
+    for preset in ("default", "paper-listing"):
+        sample = draw_sample(answers, Unsure(tree, config=MapperConfig(preset=preset)), 50)
+        sample["verdict"] = ["wrong" if answer == "c?" else "right" for answer in sample["answer"]]
+        records = summarise_audit(sample, judge="a person").table("audit").records()
+        found = {row["answers"]: (row["judged"], row["share"]) for row in records if row["verdict"] == "right"}
+        doubts = {"confidence from 0.75 on": (2, 1.0), "confidence below 0.75": (2, pytest.approx(0.2))}
+        assert {key: value for key, value in found.items() if key.startswith("confidence")} == (
+            doubts if preset == "default" else {}
+        )
+        assert found["all"] == (4, pytest.approx(42 / 50))
+
+
+def test_the_interval_of_one_stratum_is_wilsons() -> None:
+    answers = [f"b{'.' * i}" for i in range(60)]
+    sample = draw_sample(answers, Mapper(Taxonomy.from_paths(["a/b", "a/c"])), 23)
+    sample["verdict"] = ["wrong"] * 4 + ["right"] * 19
+    row = summarise_audit(sample, judge="a person").table("audit").records()[0]
+    expected = binomtest(19, 23).proportion_ci(method="wilson")
+    assert (row["share"], row["low"], row["high"]) == pytest.approx((19 / 23, expected.low, expected.high))
+
+
+def test_draws_go_where_they_lower_the_variance_most() -> None:
+    sizes, spread = np.array([70, 20, 6, 4]), np.array([0.22, 0.5, 0.45, 0.3])
+    draws = _allocated(sizes, spread, 24)
+
+    def variance(draws: tuple[int, ...]) -> float:
+        return sum(size**2 * s**2 / d for size, s, d in zip(sizes, spread, draws, strict=True))
+
+    choices = (c for c in itertools.product(range(1, 22), range(1, 21), range(1, 7), range(1, 5)) if sum(c) == 24)
+    assert variance(tuple(draws)) == pytest.approx(min(map(variance, choices)))
+    assert _allocated(sizes, spread, 1000).tolist() == sizes.tolist()
+    assert _allocated(sizes, spread, 2).tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from taxtune.classifier import Classifier
 from taxtune.classifier.labels import label_images, list_images
 from taxtune.data.images import load_image
 from taxtune.errors import ImageError, ModelError
-from taxtune.mapping import Mapper
+from taxtune.mapping import Mapper, MapperConfig
 from taxtune.models import Answer, AnswerStore, Failure
 from taxtune.policies import DIRECT, Vote
 from taxtune.taxonomy import Taxonomy
+from tests.unsure import Unsure
 
 TREE = Taxonomy.from_paths(["colour/dark/black", "colour/dark/navy", "colour/light/white"])
 
@@ -55,8 +56,15 @@ def photos(tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-def labelled(photos: Path, model: Grey, *, store: AnswerStore | None = None, policy: Vote = DIRECT) -> pd.DataFrame:
-    classifier = Classifier(("What?",), TREE, model, Mapper(TREE), policy)
+def labelled(
+    photos: Path,
+    model: Grey,
+    *,
+    store: AnswerStore | None = None,
+    policy: Vote = DIRECT,
+    mapper: Mapper | None = None,
+) -> pd.DataFrame:
+    classifier = Classifier(("What?",), TREE, model, mapper or Mapper(TREE), policy)
     images = list_images([str(photos)], lambda file, columns: ("image", file.parent))
     return label_images(classifier, images, review_below=0.8, store=store)
 
@@ -85,6 +93,34 @@ def test_what_should_be_reviewed_says_why(photos: Path) -> None:
     )
     assert labels["off_tree"][1]
     assert labels["failure"][5] == "the content filter"
+
+
+@pytest.mark.parametrize("preset", ["default", "paper-listing"])
+def test_a_doubtful_placement_is_reviewed(photos: Path, preset: str) -> None:
+    labels = labelled(photos, Grey(p1="navy?", p3="?"), mapper=Unsure(TREE, config=MapperConfig(preset=preset)))
+    review = labels[labels["why"].notna()]
+    sure = labels["placement_confidence"]
+    if preset == "default":
+        assert list(zip(names(review), review["why"], strict=True)) == [("p1", "doubtful"), ("p3", "no label")]
+        assert sure.tolist() == [0.9, 0.4, 0.9, 0.4, 0.9, 0.9, 0.9, 0.9]
+    else:  # whose confidence is a similarity
+        assert (names(review), set(sure)) == (["p3"], {None})
+
+
+def test_a_vote_is_doubtful_where_it_hangs_on_doubtful_answers(photos: Path) -> None:
+    class Wavering(Grey):
+        def answer(self, questions):
+            said = {"p0": ["navy?", "navy", "black"], "p1": ["navy", "navy", "navy?"], "p2": ["navy?", "black?", "?"]}
+            replies = super().answer(questions)
+            return [
+                Answer(said[q.image.stem][q.sample]) if q.image.stem in said else reply
+                for q, reply in zip(questions, replies, strict=True)
+            ]
+
+    labels = labelled(photos, Wavering(), policy=Vote(3, 0.6), mapper=Unsure(TREE))
+    assert labels["placement"].tolist()[:3] == ["colour/dark/navy", "colour/dark/navy", "colour/dark"]
+    assert labels["why"].tolist()[:3] == ["doubtful", None, "doubtful"]
+    assert labels["placement_confidence"].isna().all()
 
 
 def test_votes_are_unsure_where_they_are_split(photos: Path) -> None:

@@ -91,7 +91,9 @@ def test_every_format_says_the_same(here: Path) -> None:
     for row in csv.DictReader(classify(here, "photos").out.splitlines()):
         values: dict[str, object] = {key: value or None for key, value in row.items()}
         values |= {key: row[key] == "true" for key in ("off_tree", "not_subject")}
-        printed.append(values | {"confidence": (row["confidence"] and float(row["confidence"])) or None})
+        printed.append(
+            values | {key: float(row[key]) if row[key] else None for key in ("confidence", "placement_confidence")}
+        )
     assert printed == [{key: row[key] for key in COLUMNS} for row in rows]
 
 

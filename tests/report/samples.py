@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
@@ -76,7 +77,7 @@ def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = Tr
                 node=None if failed else 4 + shared if wrong else level,
                 placement=None if failed else "/".join(placed),
                 stage=None if failed else "verbatim",
-                confidence=None if failed else 0.875,
+                confidence=None if failed else 0.625 if i % 7 == 3 else 0.875,
                 hp=None if failed else shared / len(placed),
                 hr=None if failed else shared / len(PATH),
                 ihp=None if failed else (shared - 1) / max(1, len(placed) - 1),
@@ -84,6 +85,7 @@ def rows(n: int, seed: int = 0, depth: int | None = None, *, failures: bool = Tr
                 abstained=not failed and level == 0,
                 from_store=i % 3 == 0,
                 failure="timed out after 60 s" if failed else None,
+                doubtful=None if failed else i % 7 == 3,
             )
         )
     return tuple(made)
@@ -203,6 +205,7 @@ def heldout(
             )
             for row in made.ranks
         ),
+        doubt=Doubt(n // 7, {"hp": hp - 0.06, "hr": hr - 0.05}, {"hp": hp + 0.02, "hr": hr + 0.01}),
     )
 
 

@@ -72,10 +72,12 @@ def test_every_held_out_image_is_there_with_every_answer() -> None:
 def test_what_the_filters_know_of_an_image() -> None:
     found = shown(samples.tune(n=1))
     facts = [json.loads(card["facts"]) for card in found["cards"]]
-    assert facts[0] == [{"change": facts[0][0]["change"], "error": facts[0][0]["error"]}]
+    assert facts[0] == [{"change": facts[0][0]["change"], "error": facts[0][0]["error"], "placement": ["sure"]}]
     values = {each["name"]: [value for _, group in each["groups"] for value, _ in group] for each in found["filters"]}
-    for name in ("change", "error"):
-        assert {value for (each,) in facts for value in each[name]} == set(values[name])
+    for name in ("change", "error", "placement"):
+        assert {value for (each,) in facts for value in each[name]} - {""} == set(values[name])
+    stages = {answer["stage"] for card in found["cards"] for answer in card["answers"]}
+    assert stages == {"verbatim, confidence 0.875", "verbatim, confidence 0.625: doubtful", None}
 
 
 def test_pictures_are_small_copies_that_say_what_is_seen(tmp_path: Path) -> None:

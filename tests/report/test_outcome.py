@@ -28,6 +28,12 @@ def test_the_counts_are_those_of_the_summary_and_each_winners_lead_to_its_images
         assert [int(cell) for cell in row[1:]] == [column.counts[state] for column in summary.columns]
     links = [attributes for tag, attributes in check(page).elements if tag == "a" and "data-error" in attributes]
     assert {link["data-template"] for link in links} == {"0", "1"}
+    (doubtful,) = (row for row in rows if row[0].startswith("doubtful placements"))
+    assert doubtful[1:] == ["28"] * 3
+    assert "hP 0.982, hR 0.643 without them; 0.902, 0.583 if wrong" in text(page)
+    assert 'href="#gallery?template=1&amp;placement=doubtful"' in page
+    unknown = replace(result, heldout=tuple(replace(held, doubt=None) for held in result.heldout))
+    assert "doubtful placements" not in text(render_report(unknown))
 
 
 @pytest.mark.parametrize("status", ["certified", "passes-alone", "estimate"])

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.report import scores
@@ -61,6 +62,16 @@ def test_every_score_and_every_difference_is_in_one_table() -> None:
     assert rows["hP", "accuracy-tuned − baseline"] == [-0.024, pytest.approx(-0.045), pytest.approx(-0.004), 0.0004]
     assert len([key for key in rows if key[0] == "ihP"]) == 6
     assert rows["off the tree", "baseline"] == [0.05, None, None, None]
+
+
+def test_a_table_of_what_hangs_on_doubtful_placements() -> None:
+    run = samples.tune(n=2)
+    (baseline, winner) = scores.doubt_table(run).rows
+    assert baseline == ("baseline", 28, 0.14, *map(pytest.approx, (0.871, 0.891, 0.811, 0.738, 0.748, 0.688)))
+    all_of_them = replace(run.heldout[1], doubt=Doubt(200, {"hp": 0.5, "hr": 0.2}))
+    table = scores.doubt_table(replace(run, heldout=(replace(run.heldout[0], doubt=None), all_of_them)))
+    assert table.rows == (("winner", 200, 1.0, 0.962, None, 0.5, 0.633, None, 0.2),)
+    assert winner[0] == "winner"
 
 
 def test_precision_and_recall_at_each_rank_with_their_counts() -> None:

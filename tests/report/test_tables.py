@@ -44,6 +44,10 @@ def test_the_verdict_of_a_run_fits_a_screen() -> None:
     assert scored.endswith("0.871  0.962  +0.091 (+0.070 to +0.111)")
     counts = [line.split()[-2:] for line in lines[1:6]]
     assert [sum(int(count[i].replace(",", "")) for count in counts) for i in (0, 1)] == [200, 200]
+    assert "baseline, 28 doubtful: hP 0.891, hR 0.748 without them; 0.811, 0.688 if wrong" in lines
+    assert "tuned, 28 doubtful: hP 0.982, hR 0.643 without them; 0.902, 0.583 if wrong" in lines
+    sure = tuple(replace(held, doubt=replace(held.doubt, n=0)) for held in run.heldout if held.doubt)
+    assert "doubtful" not in printed(replace(run, heldout=sure))
     assert "more lines)" in text
     assert "better" not in text
     assert "\x1b" not in text

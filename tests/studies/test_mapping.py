@@ -33,6 +33,7 @@ from taxtune.studies.scorers import (
 )
 from taxtune.studies.settings import ModelSettings, TreeSettings
 from taxtune.taxonomy import Taxonomy
+from tests.unsure import Unsure
 
 Row = tuple[str, int, Iterable[int], str | None]
 NAN = float("nan")
@@ -126,6 +127,18 @@ def test_every_cell_by_hand(birds: Taxonomy) -> None:
     drawn = np.array([1, 1, 1, 0])[np.random.default_rng(0).integers(0, 4, size=(20_000, 4))].mean(axis=1)
     brute = np.quantile(drawn, [0.025, 0.975]).tolist()
     assert [ends["acceptable low"], ends["acceptable high"]] == pytest.approx(brute, abs=0.01)
+
+
+def test_what_the_confidence_of_the_default_mapper_is_worth(birds: Taxonomy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "Mapper", lambda *given, **more: (Unsure if more else Mapper)(*given, **more))
+    rows: list[Row] = [("a bird", 1, (), None)] * 6 + [("a thrush", 4, (), None), ("zebra?", 0, (), None)]
+    rows += [("a blackbird?", 8, (), None), ("", 1, (), None)]
+    report = mapping_report(birds, placed_by_hand(rows), asked("words", resamples=20))
+    # Of the eight sure ones (.9) six are right, the blank one's root and the thrush are not; of the doubtful (.4) one.
+    risks = [0.25, 0.25, 0.25, 0.25, 0.3]
+    worth = row(report, "mapping-confidence", "default mapper, lexical")
+    assert (worth.pop("mapper"), worth.pop("n")) == ("default mapper, lexical", 10)
+    assert list(worth.values()) == pytest.approx([*risks, 0.8 * 0.15 + 0.2 * 0.1])
 
 
 def test_ties_and_names(birds: Taxonomy) -> None:

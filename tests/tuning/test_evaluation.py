@@ -4,14 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
-from taxtune.mapping import Mapper
+from taxtune.mapping import Mapper, MapperConfig
 from taxtune.mapping.similarity import FloatMatrix
-from taxtune.models import Answer
+from taxtune.metrics.confidence import Doubt
+from taxtune.models import Answer, Failure
+from taxtune.policies import DIRECT, Vote
 from taxtune.tuning import evaluation
-from taxtune.tuning.evaluation import Evaluator
+from taxtune.tuning.evaluation import Evaluator, compare_templates
 from tests.tuning.toy import COLOURS, ToyVLM, make_parts
+from tests.unsure import Unsure
 
 
 class BySight:
@@ -64,3 +68,44 @@ def test_images_go_to_a_similarity_that_looks_at_them_a_few_at_a_time(tmp_path: 
     assert max(similarity.seen) == 3
     assert result.scores is not None
     assert result.scores.accuracy == 1.0
+
+
+class Asking(ToyVLM):
+    """Puts a question mark where the image is murky, says nothing of the first crimson, and in a vote doubts once."""
+
+    def answer(self, questions):
+        """Answers as a ToyVLM."""
+        replies = super().answer(questions)
+        for i, question in enumerate(questions):
+            if question.image.stem == "crimson0":
+                replies[i] = Failure("the content filter", retryable=False)
+            elif question.image.stem.endswith(("2", "3")) and question.sample == 0:
+                replies[i] = Answer(replies[i].text.replace(".", "?"))
+        return replies
+
+
+@pytest.mark.parametrize(
+    ("policy", "preset"),
+    [(DIRECT, "default"), (DIRECT, "paper-listing"), (Vote(3, 1.0), "default"), (Vote(3, 0.5), "default")],
+)
+def test_held_out_scores_say_what_hangs_on_doubtful_placements(tmp_path: Path, policy: Vote, preset: str) -> None:
+    session = make_parts(tmp_path / "in", tmp_path / "out", overrides=("max_missing=0.5",))
+    mapper = Unsure(session.taxonomy, config=MapperConfig(preset=preset))
+    evaluator = Evaluator(session.taxonomy, Asking(), mapper, store=None, variables={}, policy=policy)
+    (held,), _ = compare_templates(session, evaluator, {"baseline": "What is this?"}, lambda *_: None)
+    rows = [row for row in held.rows if row.failure is None]
+    assert {row.doubtful for row in held.rows if row.failure is not None} <= {None}
+    if preset == "paper-listing":  # whose confidence is no probability
+        assert held.doubt is None
+        return
+    # Where every vote is needed, an image hangs on its one doubtful answer; where two of three will do, it does not.
+    doubtful = [row.image[-5] in "23" and policy.share > 0.5 for row in rows]
+    assert [row.doubtful for row in rows] == doubtful
+    kept = [row for row, out in zip(rows, doubtful, strict=True) if not out]
+    wrong = [(min(row.hp, 1 / 2), 1 / 3) if out else (row.hp, row.hr) for row, out in zip(rows, doubtful, strict=True)]
+    assert isinstance(held.doubt, Doubt)
+    assert (held.doubt.n, held.scores.n) == (sum(doubtful), len(rows))
+    assert held.doubt.without == pytest.approx(
+        {key: np.mean([getattr(row, key) for row in kept]) for key in ("hp", "hr")}
+    )
+    assert list(held.doubt.wrong.values()) == pytest.approx(np.mean(wrong, axis=0).tolist())

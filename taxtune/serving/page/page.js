@@ -4,7 +4,8 @@ const [photo, folder, status, result, several, picture] =
   ["photo", "folder", "status", "result", "several", "picture"].map(at);
 const most = Number(document.body.dataset.mostBytes), root = document.body.dataset.root;
 const rows = at("labels").tBodies[0];
-const columns = ["image", "placement", "rank", "confidence", "answer", "off_tree", "not_subject", "failure"];
+const columns = ["image", "placement", "rank", "confidence", "answer", "placement_confidence", "off_tree", "not_subject",
+  "failure"];
 let asking = null;
 
 // The heading of a result says what its status does; who cannot see it hears the status.
