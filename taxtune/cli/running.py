@@ -191,7 +191,8 @@ def _print_plan(plan: Plan) -> None:
 
 
 def _arbiter_calls(plan: Plan) -> str:
-    price = "price unknown" if plan.arbiter_usd is None else f"${plan.arbiter_usd:,.2f}"
+    usd = plan.arbiter_usd
+    price = "price unknown" if usd is None else f"${usd:,.2f}" if usd >= 0.01 or not usd else "less than $0.01"
     return f"about {plan.arbiter_calls:,} ({price}), if a quarter of the answers is doubtful and all differ"
 
 

@@ -65,9 +65,7 @@ def place(
     if chat is not None:
         spent = chat.spent()
         price = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:,.4f}"
-        note(
-            f"{arbiter} was asked about {spent.calls:,} of them ({price}), {spent.from_store:,} more are from the store"
-        )
+        note(f"{arbiter} was asked about {spent.calls:,} answers ({price}); {spent.from_store:,} are from the store")
     print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
 
 

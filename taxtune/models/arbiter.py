@@ -90,11 +90,8 @@ class ChatArbiter:
 
     def prompt(self, taxonomy: Taxonomy, question: Question) -> str:
         """Returns the text of a question: the answer, and its candidates as a numbered, indented tree."""
-        options = [
-            {"label": label, "name": "" if (name := taxonomy.common_name(node)) == label else name, "depth": depth}
-            for node in question.candidates
-            for label, depth in [(taxonomy.labels[node], int(taxonomy.depth[node]))]
-        ]
+        labels, names, depth = taxonomy.labels, taxonomy.common_name, taxonomy.depth.tolist()
+        options = [(labels[node], names(node), depth[node]) for node in question.candidates]
         return self._prompt.render(answer=question.answer, options=options)
 
     def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> list[int | None]:
@@ -109,11 +106,10 @@ class ChatArbiter:
             replies = ask(self.llm, requests, store, what="choosing")
         self._spent += ModelUsage.of(replies, faults)
         choices: list[int | None] = []
-        for question, reply in zip(questions, replies, strict=True):
-            labels = [taxonomy.labels[node] for node in question.candidates]
+        for (_, nodes), reply in zip(questions, replies, strict=True):
+            labels = [taxonomy.labels[node] for node in nodes]
             number = read_choice(reply.text, labels) if isinstance(reply, Answer) else None
-            nodes = (NONE_OF_THESE, *question.candidates)
-            choices.append(None if number is None else nodes[number])
+            choices.append(None if number is None else (NONE_OF_THESE, *nodes)[number])
         failures = [reply for reply in replies if isinstance(reply, Failure)]
         unread = choices.count(None) - len(failures)
         causes = [f"replies that are not the number of a node: {unread:,}"] if unread else []

@@ -145,7 +145,7 @@ class Usage:
     Attributes:
         vlm: The vision-language model.
         proposer: The proposer's model; its `calls` are templates, accepted or refused.
-        judge: The language models that rate answers.
+        judge: The language models that rate answers, and the arbiter that places them.
         seconds: Wall-clock seconds.
         tried: Images that drafts were tried on, besides those of the template that became of one.
     """

@@ -75,7 +75,10 @@ def test_a_dry_run_counts_and_prices_the_questions_and_asks_none(tmp_path: Path,
     assert (plan.arbiter, plan.arbiter_calls) == ("openai/gpt-4o-mini", round(DOUBTFUL_SHARE * plan.vlm_calls))
     assert plan.arbiter_usd == pytest.approx(plan.arbiter_calls * (350 * 0.15e-6 + 3 * 0.6e-6))
     told = run_well("tune", tmp_path / "in" / "recipe.yaml", "--set", ARBITER, "--out", tmp_path / "dry", "--dry-run")
-    assert f"arbiter calls   about {plan.arbiter_calls} ($0.00), if a quarter of the answers is doubtful" in told.out
+    assert (
+        f"arbiter calls   about {plan.arbiter_calls} (less than $0.01), if a quarter of the answers is doubtful"
+        in told.out
+    )
     without = make_plan(make_parts(tmp_path / "in", tmp_path / "out", Cyclist()))
     assert (without.arbiter, without.arbiter_calls, without.arbiter_usd) == (None, 0, None)
     assert not server.chats
@@ -90,7 +93,7 @@ def test_the_commands_place_and_score_ask_too(tmp_path: Path, server: OpenAIServ
     calls = len(server.chats)
     assert calls > 0
     assert [row["stage"] for row in rows][1] in ("arbiter", "verbatim")
-    assert f"was asked about {calls:,} of them ($0.000" in done.err
+    assert f"was asked about {calls:,} answers ($0.000" in done.err
     scored = json.loads(run_well("score", *shared).out)
     assert scored["mapper"]["arbiter.model"] == "openai/gpt-4o-mini"
     assert len(server.chats) == calls
