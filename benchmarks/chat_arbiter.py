@@ -72,7 +72,7 @@ def main() -> None:
     spent = arbiter.spent()
     tokens = (spent.prompt_tokens / max(1, spent.calls), spent.completion_tokens / max(1, spent.calls))
     print(f"{len(rows)} of {len(every)} answers asked about: {spent.calls} calls, {spent.from_store} from the store,")
-    print(f"{tokens[0]:.0f} and {tokens[1]:.0f} tokens a call, {rows.candidates.map(len).mean():.1f} candidates")
+    print(f"{tokens[0]:.0f} and {tokens[1]:.0f} tokens per call, {rows.candidates.map(len).mean():.1f} candidates")
     unread = rows.choice.isna()
     after = rows.choice.where(~unread, rows.node).replace(NONE_OF_THESE, 0).astype(int)
     rows["before"] = [node in fit for node, fit in zip(rows.node, rows.acceptable, strict=True)]

@@ -84,7 +84,7 @@ class ChatArbiter:
         return price(*_QUESTION_TOKENS)
 
     def spent(self) -> ModelUsage:
-        """Returns what the model was asked since the last call of this."""
+        """Returns the calls, tokens and cost since the last call of this method."""
         spent, self._spent = self._spent, ModelUsage()
         return spent
 
