@@ -104,6 +104,10 @@ PresetOption = Annotated[str, opt(
     "Settings of the mapper: default, or the paper's Algorithm 1: paper-listing as printed, paper-prose as its text "
     "describes it.", "--preset",
 )]  # fmt: skip
+ArbiterOption = Annotated[str | None, opt(
+    "Chat model that chooses among candidate nodes where the mapper is in doubt: PROVIDER/MODEL or local:MODEL.",
+    "--arbiter",
+)]  # fmt: skip
 OffTreeAsOption = Annotated[str, opt(
     "How to score an answer that asserts something the taxonomy lacks: child (a wrong child of the root, hP 1/2) or "
     "root (hP 1, as the paper scores whatever is there; the paper's presets always do this).", "--off-tree-as",

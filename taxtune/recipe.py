@@ -153,7 +153,7 @@ class Recipe(Settings):
         return recipe
 
     def access(self, group: str) -> str | None:
-        """The `api_base` of the model of a group: "vlm", "judge" or "proposer"; None for the provider's own.
+        """The `api_base` of the model of a group: "vlm", "judge", "proposer" or "mapper"; None for the provider's own.
 
         The key is always the one in the provider's own variable: a recipe names none.
 
@@ -161,14 +161,15 @@ class Recipe(Settings):
             TaxtuneError: If a file names a server that the user does not trust; see `taxtune.trust`.
         """
         settings: Any = getattr(self, group)
-        addresses = {f"{group}.api_base": settings.api_base}
-        if "://" in settings.model:  # litellm takes "huggingface/https://HOST" for the address
-            addresses[f"{group}.model"] = settings.model.partition("/")[2]
+        named = "arbiter" if group == "mapper" else "model"
+        model, base = getattr(settings, named) or "", getattr(settings, "api_base", None)
+        addresses = {f"{group}.api_base": base}
+        if "://" in model:  # litellm takes "huggingface/https://HOST" for the address
+            addresses[f"{group}.{named}"] = model.partition("/")[2]
         for key, address in addresses.items():
             if not any(own in ("", key) or key.startswith(f"{own}.") for own in self._own):
                 sends = f"{'images, ' if group == 'vlm' else ''}prompts and your API key"
                 check_server(address, key=key, file=self.source, sends=sends)
-        base: str | None = settings.api_base
         return base
 
     def changed(self, changes: Mapping[str, Any]) -> Recipe:

@@ -281,6 +281,25 @@ class MapperSettings(Settings):
         description="How to score an answer that asserts something the tree lacks: child (a wrong child of the root) "
         "or root (hP 1; the paper's presets always do this).",
     )
+    arbiter: str | None = Field(
+        None,
+        description="A chat model that chooses among candidate nodes for answers that are placed with a confidence "
+        "below 0.75: PROVIDER/MODEL behind an API, or local:MODEL on this machine; none when left out.",
+    )
+
+    @field_validator("arbiter")
+    @classmethod
+    def _names_a_model(cls, value: str | None) -> str | None:
+        try:
+            return value if value is None or parse_model(value) else None
+        except TaxtuneError as error:
+            raise ValueError(f"{error.message.rstrip('.')}. {error.remedy}") from None
+
+    @model_validator(mode="after")
+    def _can_doubt(self) -> MapperSettings:
+        if self.arbiter is not None and (self.preset != "default" or self.similarity.startswith("clip-i2t:")):
+            raise ValueError("the arbiter needs the preset 'default' and a similarity that does not look at images")
+        return self
 
     @field_validator("similarity")
     @classmethod

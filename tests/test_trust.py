@@ -37,6 +37,11 @@ def recipe(folder: Path, groups: dict[str, Any], *typed: str) -> Recipe:
         ({"proposer": {"kind": "llm", "api_base": FOREIGN}}, lambda p: p.proposer, "proposer.api_base"),
         ({"proposer": {"kind": "agent", "api_base": FOREIGN}}, lambda p: p.proposer, "proposer.api_base"),
         (
+            {"mapper": {"arbiter": "huggingface/http://gpu-box:8000/v1"}},
+            lambda p: p.mapper,
+            "mapper.arbiter",
+        ),
+        (
             {"objective": {"kind": "lave"}, "judge": {"model": "openai/x", "api_base": FOREIGN}},
             lambda p: p.measure("lave"),
             "judge.api_base",

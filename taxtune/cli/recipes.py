@@ -52,8 +52,8 @@ def missing_for(recipe: Recipe) -> Iterator[str]:
 
     texts = [text for text in flatten(recipe.settings()).values() if isinstance(text, str)]
     variables = [name for text in texts for name in re.findall(r"\$\{(\w+)\}", text)]
-    for settings in (recipe.vlm, recipe.judge, recipe.proposer):
-        model = getattr(settings, "model", None)
+    for settings in (recipe.vlm, recipe.judge, recipe.proposer, recipe.mapper):
+        model = getattr(settings, "model", getattr(settings, "arbiter", None))
         own = isinstance(settings, LocalVLMSettings) or getattr(settings, "api_base", None)
         if model is not None and not own and not is_local(model):
             variables.append(f"{parse_model(model).model.partition('/')[0].upper()}_API_KEY")  # as litellm has it

@@ -168,9 +168,11 @@ def _print_plan(plan: Plan) -> None:
         *(("provable", text) for text in power_in_words(plan.power)),
         ("model", f"{plan.vlm['model']} ({plan.vlm['kind']})"),
         ("judge", plan.judge or ""),
+        ("arbiter", plan.arbiter or ""),
         ("VLM calls", f"at most {plan.vlm_calls:,}"),
         ("LLM calls", f"at most {plan.llm_calls:,}" if plan.llm_calls else ""),
         ("judge calls", f"at most {plan.judge_calls:,}" if plan.judge_calls else ""),
+        ("arbiter calls", _arbiter_calls(plan) if plan.arbiter else ""),
         ("off the tree", f"the run stops if more than {most} of the baseline's answers are (max_off_tree)"),
         *(("note", text) for text in plan.notes),
     ]
@@ -186,6 +188,12 @@ def _print_plan(plan: Plan) -> None:
     console.print(f"\n{len(plan.problems)} problem{'s' if len(plan.problems) > 1 else ''}:", style="bold")
     for problem in plan.problems:
         console.print(visible(f"- {problem}"), markup=False, highlight=False, soft_wrap=True)
+
+
+def _arbiter_calls(plan: Plan) -> str:
+    usd = plan.arbiter_usd
+    price = "price unknown" if usd is None else f"${usd:,.2f}" if usd >= 0.01 or not usd else "less than $0.01"
+    return f"about {plan.arbiter_calls:,} ({price}), if a quarter of the answers is doubtful and all differ"
 
 
 def _print_json(value: object) -> None:

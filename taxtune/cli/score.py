@@ -30,6 +30,7 @@ def place(
     ] = "-",
     similarity: options.SimilarityOption = "lexical",
     preset: options.PresetOption = "default",
+    arbiter: options.ArbiterOption = None,
     input: options.InputOption = "auto",
     format: options.FormatOption = "auto",
     root_label: options.RootLabelOption = None,
@@ -45,6 +46,7 @@ def place(
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.answers.scores import place_texts
     from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.models.arbiter import ChatArbiter
     from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset)
@@ -52,13 +54,18 @@ def place(
     for text in answers.notes:
         note(text)
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
-    mapper = Mapper(tree, similarity, config)
+    chat = None if arbiter is None else ChatArbiter(arbiter)
+    mapper = Mapper(tree, similarity, config, arbiter=chat)
     placements = place_texts(mapper, [row.answer or "" for row in answers.rows])
     for placement in placements:
         print(_json_line(tree, placement) if as_json else _text_line(tree, placement))
     abstained, off = sum(one.abstained for one in placements), sum(one.off_tree for one in placements)
     counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
     looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
+    if chat is not None:
+        spent = chat.spent()
+        price = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:,.4f}"
+        note(f"{arbiter} was asked about {spent.calls:,} answers ({price}); {spent.from_store:,} are from the store")
     print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
 
 
@@ -96,6 +103,7 @@ def score(
     placement_column: options.PlacementColumnOption = "placement",
     similarity: options.SimilarityOption = "lexical",
     preset: options.PresetOption = "default",
+    arbiter: options.ArbiterOption = None,
     off_tree_as: options.OffTreeAsOption = "child",
     missing: options.MissingMeansOption = "error",
     frequencies: options.FrequenciesOption = None,
@@ -112,6 +120,7 @@ def score(
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.answers.scores import score_answers
     from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.models.arbiter import ChatArbiter
     from taxtune.report.output import publish
     from taxtune.taxonomy.domain import read_part
 
@@ -127,10 +136,11 @@ def score(
         missing=options.MISSING_MEANS[missing],
     )
     answers = read_answers(file, schema)
+    chat = None if arbiter is None else ChatArbiter(arbiter)
     report = score_answers(
         answers,
         tree,
-        None if answers.has_nodes else Mapper(tree, similarity=similarity, config=config),
+        None if answers.has_nodes else Mapper(tree, similarity=similarity, config=config, arbiter=chat),
         part=part,
         frequencies=frequencies,
         smoothing=smoothing,

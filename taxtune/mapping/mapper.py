@@ -10,6 +10,8 @@ The default reads an answer as a person would and guesses only where reading fin
 4. *vote*: where several nodes are about equally similar, their common ancestor;
 5. *off_tree*: the root, for an answer that asserts something else, or *abstained*, for one that asserts nothing.
 
+Where a placement is doubtful, an *arbiter* may be asked to choose among the candidates of several readers.
+
 The presets `paper-listing` and `paper-prose` follow the paper to the letter instead (`paper`); they abstain only on a
 blank answer.
 """
@@ -25,10 +27,22 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from taxtune.errors import MapperError
 from taxtune.mapping import english
 from taxtune.mapping.arbiter import Arbiter
 from taxtune.mapping.asserted import Asserted, asserted_node
-from taxtune.mapping.config import PAPER_PRESETS, MapperConfig, Placement, Placements, Stage
+from taxtune.mapping.config import (
+    CHOSEN,
+    DOUBTFUL,
+    NONE_OF_THESE,
+    PAPER_PRESETS,
+    Chooser,
+    MapperConfig,
+    Placement,
+    Placements,
+    Question,
+    Stage,
+)
 from taxtune.mapping.hash_index import Multimap, MultimapBuilder, Part
 from taxtune.mapping.index import stored
 from taxtune.mapping.lexicon import Lexicon
@@ -65,9 +79,11 @@ class Mapper:
         config: The preset and its thresholds.
         device: Where an encoder runs: "auto", "cpu", "cuda", ...
         cache_dir: Where embeddings of names and indexes of large trees are kept; None is the user's cache folder.
+        arbiter: Chooses where reading is in doubt (a confidence below .75), such as a chat model: a
+            `taxtune.models.arbiter.ChatArbiter`.
 
     Raises:
-        MapperError: If there is no such similarity.
+        MapperError: If there is no such similarity, or an arbiter has no confidence to go by.
         ModelError: If its model cannot be loaded.
     """
 
@@ -79,20 +95,29 @@ class Mapper:
         *,
         device: str = "auto",
         cache_dir: Path | None = None,
+        arbiter: Chooser | None = None,
     ) -> None:
         self.taxonomy = taxonomy
         self.config = config or MapperConfig()
+        self.arbiter = arbiter
         if isinstance(similarity, str):
             similarity = make_similarity(similarity, device=device, cache_dir=cache_dir)
         self.similarity: Similarity = similarity
         self._paper = self.config.preset in PAPER_PRESETS
+        if arbiter is not None and (self._paper or similarity.needs_images):
+            raise MapperError(
+                "An arbiter reads answers alone, where the default preset is in doubt.",
+                value=f"preset {self.config.preset}, similarity {similarity.name}",
+                remedy="Leave the arbiter out, or use the preset default without a similarity of images.",
+            )
         #: Where words that the tree lacks are looked up, if anywhere.
         self.wordnet: WordNet | None = find_wordnet() if self.config.wordnet and not self._paper else None
         self._cache_dir = cache_dir
 
     def __reduce__(self) -> tuple[object, ...]:
         """Returns the parts of a copy in another process, which finds WordNet and its indexes there."""
-        return partial(type(self), cache_dir=self._cache_dir), (self.taxonomy, self.similarity, self.config)
+        make = partial(type(self), cache_dir=self._cache_dir, arbiter=self.arbiter)
+        return make, (self.taxonomy, self.similarity, self.config)
 
     def place(self, answers: Sequence[str], images: Sequence[Image | None] | None = None) -> Placements:
         """Returns one placement for each answer, in order; a repeated answer is read only once.
@@ -111,6 +136,9 @@ class Mapper:
             return self._place(texts, images or [None] * len(texts))
         distinct = list(dict.fromkeys(texts))
         placed = dict(zip(distinct, self._place(distinct, None), strict=True))
+        if self.arbiter is not None:
+            doubtful = [one for one in placed.values() if one.confidence is not None and one.confidence < DOUBTFUL]
+            placed |= {one.answer: one for one in self._arbitrated(self.arbiter, doubtful)}
         return Placements(placed[text] for text in texts)
 
     def _place(self, answers: Sequence[str], images: Sequence[Image | None] | None) -> Placements:
@@ -176,6 +204,29 @@ class Mapper:
             confidence = self._arbiter.confidence(unwrap(self._bounded(answer)), node, stage)
         return Placement(answer, node, stage, evidence, confidence, self.taxonomy.path(node))
 
+    def _arbitrated(self, arbiter: Chooser, doubtful: Sequence[Placement]) -> list[Placement]:
+        """Returns placements as an arbiter chooses, which is asked about all at once; as they were where it does not.
+
+        An answer of which it says that it asserts none of the candidates is off the tree, unless reading took it for
+        an abstention.
+        """
+        nodes, settled = self.candidates(doubtful), []
+        asked = [Question(self._bounded(one.answer), some) for one, some in zip(doubtful, nodes, strict=True)]
+        choices = arbiter(self.taxonomy, asked) if asked else ()
+        for one, some, choice in zip(doubtful, nodes, choices, strict=True):
+            if choice is None:
+                settled.append(one)
+            elif choice not in (NONE_OF_THESE, *some):
+                raise MapperError("The arbiter chose a node that is no candidate.", value=choice)
+            elif choice == NONE_OF_THESE and one.stage in (Stage.ABSTAINED, Stage.OFF_TREE):
+                settled.append(replace(one, confidence=CHOSEN))
+            else:
+                lowest = sorted({*some} - {int(self.taxonomy.parents[node]) for node in some})
+                said = "; ".join(self.taxonomy.labels[node] for node in lowest)
+                stage = Stage.OFF_TREE if choice == NONE_OF_THESE else Stage.ARBITER
+                settled.append(self._placement(one.answer, max(choice, self.taxonomy.root), stage, said, CHOSEN))
+        return settled
+
     # -- more questions ------------------------------------------------------------------------------------------------
 
     def place_one(self, answer: str) -> Placement:
@@ -200,6 +251,25 @@ class Mapper:
         tops = [(row, top_k(row, k)) for row in self.node_scores(answers)]
         return [list(zip(top.tolist(), row[top].tolist(), strict=True)) for row, top in tops]
 
+    def candidates(self, placements: Sequence[Placement], k: int = 5) -> list[tuple[int, ...]]:
+        """Returns the nodes that an arbiter chooses from for each placement, in the order of a walk down the tree.
+
+        They are those of several readers: the placement's own, that of the paper's listing, and those with the k names
+        most similar to the answer (by an encoder, where the mapper has one); each with all its ancestors.
+        """
+        found, tree, size = [], self.taxonomy, max(1, min(_BATCH, _MAX_SCORES // len(self.taxonomy)))
+        for start in range(0, len(placements), size):
+            batch = placements[start : start + size]
+            answers = [one.answer for one in batch]
+            spelt = self._listing.node_scores(answers)
+            rows = spelt if self.similarity.name == "lexical" else self.node_scores(answers)
+            for one, spelling, row in zip(batch, spelt, rows, strict=True):
+                listed = self._listing.place_scored(one.answer, spelling).node
+                near = [one.node, listed, *(v for v in top_k(row, k).tolist() if row[v] > 0)]
+                nodes = {v for node in near for v in tree.ancestors(node).tolist()}
+                found.append(tuple(sorted(nodes, key=tree.places.__getitem__)))
+        return found
+
     def signals(self, placement: Placement) -> dict[str, float]:
         """The signals behind the confidence of a placement of the default preset; see `arbiter`."""
         return self._arbiter.signals(unwrap(self._bounded(placement.answer)), placement.node, placement.stage)
@@ -207,7 +277,8 @@ class Mapper:
     def identity(self) -> dict[str, str | int | float | None]:
         """Returns everything that can change a placement, for records: similarity, settings, WordNet's version."""
         source = None if self.wordnet is None else self.wordnet.source
-        return {"similarity": self.similarity.name, **self.config.as_dict(), "wordnet": source}
+        chooses = {} if self.arbiter is None else {f"arbiter.{key}": one for key, one in self.arbiter.identity.items()}
+        return {"similarity": self.similarity.name, **self.config.as_dict(), "wordnet": source, **chooses}
 
     # -- details -------------------------------------------------------------------------------------------------------
 
@@ -252,6 +323,11 @@ class Mapper:
     @cached_property
     def _arbiter(self) -> Arbiter:
         return Arbiter(self._lexicon)
+
+    @cached_property
+    def _listing(self) -> Mapper:
+        """The paper's listing, a reader that knows no English: it names what the default misreads."""
+        return Mapper(self.taxonomy, config=MapperConfig(preset="paper-listing"), cache_dir=self._cache_dir)
 
     @cached_property
     def _algorithm(self) -> PaperAlgorithm:

@@ -157,6 +157,14 @@ class ApiModel:
         except Exception:  # a tokenizer that cannot be had is no reason to stop
             return len(text) // 3 + 1
 
+    def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """Returns the price of a call in US dollars by litellm's list; None where the list lacks the model."""
+        litellm = load_litellm()
+        try:
+            return float(sum(litellm.cost_per_token(self.model, prompt_tokens, completion_tokens)))
+        except Exception:  # as `count_tokens`
+            return None
+
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number; see `stream`."""
         replies = dict(self.stream(requests))

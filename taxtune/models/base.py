@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, runtime_checkable
@@ -26,6 +26,7 @@ __all__ = [
     "Identity",
     "Model",
     "ModelSettings",
+    "ModelUsage",
     "Reply",
     "Request",
     "RetryPolicy",
@@ -98,6 +99,59 @@ class Failure:
 
 
 Reply = Answer | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """Calls to one model.
+
+    Attributes:
+        calls: Answers that it gave; in these, tokens were sent and written.
+        from_store: Answers that were on disk.
+        prompt_tokens: Tokens sent.
+        completion_tokens: Tokens written.
+        cost_usd: Price of the calls in US dollars, 0 for a model that runs here; None where no price is known.
+        faults: Calls that failed, those made again included, by the kind of fault ("rate_limit", ...).
+    """
+
+    calls: int = 0
+    from_store: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    faults: dict[str, int] = field(default_factory=dict, hash=False)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.prompt_tokens + self.completion_tokens
+
+    @classmethod
+    def of(cls, replies: Sequence[Reply], faults: Mapping[str, int]) -> ModelUsage:
+        """Returns the usage of replies; `faults` are the attempts that failed (`count_faults`)."""
+        new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
+        costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
+        return cls(
+            calls=len(new),
+            from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
+            prompt_tokens=sum(reply.prompt_tokens for reply in new),
+            completion_tokens=sum(reply.completion_tokens for reply in new),
+            cost_usd=sum(costs) if costs else None,
+            faults=dict(faults),
+        )
+
+    def __add__(self, other: ModelUsage) -> ModelUsage:
+        """Returns the sum; a cost that is unknown on either side counts as nothing there."""
+        costs = [each for each in (self.cost_usd, other.cost_usd) if each is not None]
+        faults = Counter(self.faults) + Counter(other.faults)
+        return ModelUsage(
+            self.calls + other.calls,
+            self.from_store + other.from_store,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            sum(costs) if costs else None,
+            dict(sorted(faults.items(), key=lambda item: (-item[1], item[0]))),  # the most frequent kind first
+        )
 
 
 def well_formed(text: str) -> str:

@@ -135,6 +135,9 @@ class Evaluator:
             replies = ask(self.vlm, questions, self.store, what="asking")
 
         by_image = [replies[start : start + calls] for start in range(0, len(replies), calls)]
+        # What the arbiter of a mapper is asked counts with the judges.
+        spent = getattr(getattr(self.mapper, "arbiter", None), "spent", ModelUsage)
+        spent()
         with track("placing"):
             placed = self.settle(by_image, [example.image for example in examples])
         rows = self._rows(examples, by_image, placed)
@@ -145,10 +148,11 @@ class Evaluator:
         if answered and not any(np.isnan(taken[name].values).all() for name in self.needs):
             scores = template_scores(self.taxonomy, self.information, answered, off_tree=self.off_tree)
         retryable = sum(isinstance(reply, Failure) and reply.retryable for reply in replies)
+        asked = [spent(), *(values.account for values in taken.values() if values.account is not None)]
         return Evaluation(
             tuple(rows),
             scores,
-            _usage(replies, faults, [values.account for values in taken.values() if values.account is not None]),
+            Usage(ModelUsage.of(replies, faults), judge=sum(asked, ModelUsage())),
             retryable + sum(values.retryable for values in taken.values()),
         )
 
@@ -419,17 +423,3 @@ def why_unanswered(replies: Sequence[Reply]) -> str:
     """Returns why an image has no answer: a failure that may yet succeed comes first."""
     failures = [reply for reply in replies if isinstance(reply, Failure)]
     return min(failures, key=lambda failure: not failure.retryable).reason
-
-
-def _usage(replies: Sequence[Reply], faults: Mapping[str, int], judges: Sequence[ModelUsage]) -> Usage:
-    new = [reply for reply in replies if isinstance(reply, Answer) and not reply.cached]
-    costs = [reply.cost_usd for reply in new if reply.cost_usd is not None]
-    vlm = ModelUsage(
-        calls=len(new),
-        from_store=sum(isinstance(reply, Answer) and reply.cached for reply in replies),
-        prompt_tokens=sum(reply.prompt_tokens for reply in new),
-        completion_tokens=sum(reply.completion_tokens for reply in new),
-        cost_usd=sum(costs) if costs else None,
-        faults=dict(faults),
-    )
-    return Usage(vlm, judge=sum(judges, ModelUsage()))

@@ -250,9 +250,7 @@ class Experiment:
                     file=recipe.source,
                     remedy="Add judge: {model: openai/gpt-4o-mini}, or --set judge.model=...",
                 )
-            kind, model = by = parse_model(recipe.judge.model)
-            if kind == "local" and model and (path := recipe.path(model)).exists():
-                by = ModelName(kind, str(path))  # a model on this machine is a path of the recipe
+            by = self._llm(recipe.judge.model)
             called, base = f"{name}:{by}", recipe.access("judge")
             judge = ModelSettings(task="text-generation", max_tokens=256, api_base=base, temperature=0.0)
         made = make_measure(called, MeasureSettings(cache_dir=self.folder, judge=judge))
@@ -297,6 +295,12 @@ class Experiment:
         )
         return deploy(s.model if plugin else str(ModelName("api", s.model)), settings, recipe.execution)
 
+    def _llm(self, name: str) -> ModelName:
+        """Returns the language model that a name of the recipe means: one on this machine is a path of the recipe."""
+        kind, model = parse_model(name)
+        path = self.recipe.path(model) if kind == "local" and model else None
+        return ModelName(kind, model if path is None or not path.exists() else str(path))
+
     def _checkpoint(self, settings: LocalVLMSettings) -> str:
         """Returns a folder of the recipe, or else a name on the hub or of a model that comes with taxtune."""
         path = self.recipe.path(settings.model)
@@ -308,9 +312,14 @@ class Experiment:
         from taxtune.mapping import Mapper, MapperConfig
         from taxtune.mapping.similarity import make_similarity
 
-        s = self.recipe.mapper
+        s, arbiter = self.recipe.mapper, None
         config = MapperConfig(preset=s.preset, off_tree=s.off_tree)
-        return Mapper(self.taxonomy, make_similarity(s.similarity), config)
+        if s.arbiter is not None:
+            from taxtune.models.arbiter import ChatArbiter
+
+            self.recipe.access("mapper")
+            arbiter = ChatArbiter(str(self._llm(s.arbiter)))
+        return Mapper(self.taxonomy, make_similarity(s.similarity), config, arbiter=arbiter)
 
     @cached_property
     def proposer(self) -> Proposer:
@@ -432,6 +441,6 @@ class Experiment:
                 f"{policy} makes one node of {calls} answers, which leaves no text for {' and '.join(measured)}.",
                 remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or set policy.samples to 1.",
             )
-        for each in (self.vlm, self.proposer, *self.metrics.values()):
+        for each in (self.vlm, self.proposer, getattr(self.mapper, "arbiter", None), *self.metrics.values()):
             for text in getattr(each, "check", tuple)() or ():  # an object of the user's need not have it
                 note(text)

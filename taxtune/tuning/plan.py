@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from taxtune.atomic import check_folder
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import ASSUMED_LOSS, poisson_bound
+from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.tuning.run_folder import check_run_folder
@@ -112,6 +113,9 @@ class Plan:
         llm_calls: Most calls of the proposer's model.
         judge_calls: Most calls of the judge.
         judge: The language model that rates the answers; None where none is asked.
+        arbiter: The chat model that chooses where the mapper is in doubt; None where none is asked.
+        arbiter_calls: Its calls, if the share of doubtful answers is as usual (`DOUBTFUL_SHARE`).
+        arbiter_usd: Their price in US dollars; None where litellm knows none.
         max_off_tree: As in the recipe.
     """
 
@@ -130,6 +134,9 @@ class Plan:
     llm_calls: int
     judge_calls: int
     judge: str | None
+    arbiter: str | None
+    arbiter_calls: int
+    arbiter_usd: float | None
     max_off_tree: float
 
 
@@ -171,13 +178,14 @@ def make_plan(
     if splits is not None:
         notes += attempt(experiment.baseline_notes) or ()
         attempt(lambda: experiment.weights)
-    if tree is not None:
-        attempt(lambda: experiment.mapper)
+    mapper = attempt(lambda: experiment.mapper) if tree is not None else None
+    # A function of the user's own costs what it costs.
+    arbiter = given if isinstance(given := getattr(mapper, "arbiter", None), ChatArbiter) else None
     judged = [name for name in names if asks_a_model(name)]
     # A recipe without a judge says so when it is read; a comparison may ask for one that it does not name.
     made = [attempt(lambda: experiment.vlm), attempt(lambda: experiment.proposer)]
     made += [attempt(partial(experiment.measure, name)) for name in judged]
-    for each in made:
+    for each in [*made, arbiter]:
         notes += attempt(getattr(each, "check", tuple)) or ()
     attempt(lambda: check_folder(experiment.folder))
     attempt(lambda: check_run_folder(experiment.folder, objectives, resume=resume))
@@ -194,6 +202,8 @@ def make_plan(
     # Runs that are compared ask about the baseline once.
     images = sum(asked + drafts for _, asked in races) - (len(names) - 1) * stages[0].images
     images += heldout * (1 + len(names))
+    chosen = 0 if arbiter is None else round(DOUBTFUL_SHARE * images * experiment.policy.samples)
+    price = None if arbiter is None else attempt(arbiter.price)
     return Plan(
         name=recipe.name,
         goals=tuple(goal.spec for goal in goals),
@@ -211,5 +221,8 @@ def make_plan(
         # The runs that are tuned for a rating, and every template on the held-out images.
         judge_calls=len(judged) * (max(asked + drafts for _, asked in races) + heldout * (1 + len(names))),
         judge=None if recipe.judge is None or not judged else recipe.judge.model,
+        arbiter=None if arbiter is None else recipe.mapper.arbiter or "given in Python",
+        arbiter_calls=chosen,
+        arbiter_usd=None if price is None else price * chosen,
         max_off_tree=recipe.max_off_tree,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +12,7 @@ from taxtune.metrics.hierarchical import HierarchicalScores
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.ranks import RankIntervals, RankScores
 from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.models.base import ModelUsage
 from taxtune.tuning.objective import Constraint, ObjectiveSpec
 
 if TYPE_CHECKING:
@@ -143,52 +143,13 @@ class SampleResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelUsage:
-    """Calls to one model.
-
-    Attributes:
-        calls: Answers that it gave; in these, tokens were sent and written.
-        from_store: Answers that were on disk.
-        prompt_tokens: Tokens sent.
-        completion_tokens: Tokens written.
-        cost_usd: Price of the calls in US dollars, 0 for a model that runs here; None where no price is known.
-        faults: Calls that failed, those made again included, by the kind of fault ("rate_limit", ...).
-    """
-
-    calls: int = 0
-    from_store: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = None
-    faults: dict[str, int] = field(default_factory=dict, hash=False)
-
-    @property
-    def tokens(self) -> int:
-        """Tokens read and written."""
-        return self.prompt_tokens + self.completion_tokens
-
-    def __add__(self, other: ModelUsage) -> ModelUsage:
-        """Returns the sum; a cost that is unknown on either side counts as nothing there."""
-        costs = [each for each in (self.cost_usd, other.cost_usd) if each is not None]
-        faults = Counter(self.faults) + Counter(other.faults)
-        return ModelUsage(
-            self.calls + other.calls,
-            self.from_store + other.from_store,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            sum(costs) if costs else None,
-            dict(sorted(faults.items(), key=lambda item: (-item[1], item[0]))),  # the most frequent kind first
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Usage:
     """Calls to all models, and time.
 
     Attributes:
         vlm: The vision-language model.
         proposer: The proposer's model; its `calls` are templates, accepted or refused.
-        judge: The language models that rate answers.
+        judge: The language models that rate answers, and the arbiter that places them.
         seconds: Wall-clock seconds.
         tried: Images that drafts were tried on, besides those of the template that became of one.
     """

@@ -23,7 +23,7 @@ def test_coefficients_speak_the_way_they_should() -> None:
     coefficients = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
     assert coefficients["whole name"] > 0 > coefficients["unexplained"]
     assert coefficients["verbatim"] > coefficients["head"] > coefficients["kind"] > coefficients["guess"]
-    assert {str(stage) for stage in Stage} - {"ngram", "vote", "similarity"} <= coefficients.keys()
+    assert {str(stage) for stage in Stage} - {"ngram", "vote", "similarity", "arbiter"} <= coefficients.keys()
 
 
 @pytest.mark.parametrize(

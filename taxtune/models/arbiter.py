@@ -1,0 +1,136 @@
+"""A chat model as the mapper's arbiter: it chooses one of numbered nodes for each answer that reading is in doubt of.
+
+The reply is a number, so whatever an answer says to the model, it can at most have another of its candidates chosen.
+Replies are kept on disk by everything that makes the question: the model, the wording, the answer and the nodes. Where
+a call fails after all its attempts, or a reply is no number of a node, the answer stays where reading put it; both are
+counted. The failed call is made again the next time, the unreadable reply is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from taxtune.mapping.config import NONE_OF_THESE, Question
+from taxtune.metrics.judging import JudgePrompt, plain_reply
+from taxtune.models.ask import ask, check_model, open_replies
+from taxtune.models.base import Answer, Failure, Identity, Model, ModelSettings, ModelUsage, Request, count_faults
+from taxtune.models.names import is_local, make_model
+from taxtune.progress import note
+from taxtune.taxonomy import Taxonomy
+
+__all__ = ["DOUBTFUL_SHARE", "ChatArbiter", "read_choice"]
+
+#: The share of answers that are doubtful: 260 of the 1,044 in benchmarks/domains.
+DOUBTFUL_SHARE = 0.25
+#: Tokens of a question and of its reply, for estimates: about the mean of 147 answers (benchmarks/chat_arbiter.py).
+_QUESTION_TOKENS = (350, 3)
+#: A number takes few; a model that thinks aloud before it is cut off and counted.
+_MAX_TOKENS = 256
+#: A number alone, maybe as "Node: 3", or with the label that it stands for behind it.
+_CHOICE = re.compile(
+    r"\W*(?:(?:the\s+)?(?:answer|choice|node|number|option)\W*(?:is\b)?\W*)?([0-9]{1,4})(?![0-9])(.*)", re.I | re.S
+)
+
+
+class ChatArbiter:
+    """Asks a chat model which of its candidates an answer belongs on: the `arbiter` of a `taxtune.mapping.Mapper`.
+
+    Args:
+        model: PROVIDER/MODEL behind an API, local:MODEL on this machine, or a model.
+        settings: How it is asked; greedily when left out.
+        cache_dir: Folder of the replies; None is the user's cache folder.
+
+    Attributes:
+        llm: The model.
+
+    Raises:
+        ModelError: If the name stands for no model.
+    """
+
+    def __init__(
+        self, model: str | Model, settings: ModelSettings | None = None, *, cache_dir: Path | None = None
+    ) -> None:
+        self._model, self._cache_dir = model, cache_dir
+        self._settings = settings or ModelSettings(task="text-generation", max_tokens=_MAX_TOKENS)
+        self.llm = make_model(model, self._settings)
+        self._prompt = JudgePrompt("choose.j2", "mapper")
+        self._spent = ModelUsage()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Returns the parts of a copy in another process, which keeps an account of its own."""
+        return partial(type(self), cache_dir=self._cache_dir), (self._model, self._settings)
+
+    @property
+    def identity(self) -> Identity:
+        """The model, its decoding and the wording of the question."""
+        return {**self.llm.identity, "prompt": self._prompt.digest}
+
+    def check(self) -> list[str]:
+        """Checks, without a call, that the model can be asked; returns remarks for the user.
+
+        Raises:
+            ModelError: If its key, its provider or its weights are missing.
+        """
+        return check_model(self.llm)
+
+    def price(self) -> float | None:
+        """Returns about what a question costs in US dollars: 0 on this machine, None where no price is known."""
+        if isinstance(self._model, str) and is_local(self._model):
+            return 0.0
+        price: Callable[[int, int], float | None] = getattr(self.llm, "price", lambda *_: None)
+        return price(*_QUESTION_TOKENS)
+
+    def spent(self) -> ModelUsage:
+        """Returns the calls, tokens and cost since the last call of this method."""
+        spent, self._spent = self._spent, ModelUsage()
+        return spent
+
+    def prompt(self, taxonomy: Taxonomy, question: Question) -> str:
+        """Returns the text of a question: the answer, and its candidates as a numbered, indented tree."""
+        labels, names, depth = taxonomy.labels, taxonomy.common_name, taxonomy.depth.tolist()
+        options = [(labels[node], names(node), depth[node]) for node in question.candidates]
+        return self._prompt.render(answer=question.answer, options=options)
+
+    def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> list[int | None]:
+        """Returns a node or `NONE_OF_THESE` for each question; None where a call failed or a reply cannot be read.
+
+        Raises:
+            ModelError: If the model cannot be asked at all: its key is refused, or there is no such model.
+            DataError: If the file of replies cannot be read or written.
+        """
+        requests = [Request(self.prompt(taxonomy, question)) for question in questions]
+        with open_replies(self._cache_dir) as store, count_faults() as faults:
+            replies = ask(self.llm, requests, store, what="choosing")
+        self._spent += ModelUsage.of(replies, faults)
+        choices: list[int | None] = []
+        for (_, nodes), reply in zip(questions, replies, strict=True):
+            labels = [taxonomy.labels[node] for node in nodes]
+            number = read_choice(reply.text, labels) if isinstance(reply, Answer) else None
+            choices.append(None if number is None else (NONE_OF_THESE, *nodes)[number])
+        failures = [reply for reply in replies if isinstance(reply, Failure)]
+        unread = choices.count(None) - len(failures)
+        causes = [f"replies that are not the number of a node: {unread:,}"] if unread else []
+        causes += [f"failed calls: {len(failures):,}, the first: {failures[0].reason.rstrip('.')}"] if failures else []
+        if causes:
+            said = f"The arbiter chose no node for {choices.count(None):,} of {len(choices):,} doubtful answers"
+            note(f"{said}, which stay where reading put them; {'; '.join(causes)}.")
+        return choices
+
+
+def read_choice(reply: str, labels: Sequence[str]) -> int | None:
+    """Returns the number that a reply gives, from 0 to the number of labels, or None where it gives none.
+
+    Args:
+        reply: The reply; thoughts and mark-up are left out.
+        labels: What the numbers from 1 on stand for; the number's own label may follow it.
+    """
+    text = plain_reply(reply)
+    match = None if text is None else _CHOICE.fullmatch(text.strip())
+    if match is None or (number := int(match[1])) > len(labels):
+        return None
+    # The label of 0 begins with "none of these".
+    rest, label = (re.findall(r"\w+", one.casefold()) for one in (match[2], ("none of these", *labels)[number]))
+    return number if rest in ([], label) or (number == 0 and rest[:3] == label) else None
