@@ -18,7 +18,7 @@ import numpy as np
 from taxtune import atomic
 from taxtune.answers.doubt import find_doubtful
 from taxtune.errors import DataError, TaxonomyError
-from taxtune.mapping.config import DOUBTFUL, Stage
+from taxtune.mapping.config import DOUBTFUL, OFF_TREE_STAGES, Stage
 from taxtune.metrics.judging import MAX_TEXT, Judge, JudgePrompt, plain_reply
 from taxtune.report.output import StudyReport, Table
 from taxtune.tables import csv_text, join_cell, read_rows, split_cell
@@ -139,7 +139,7 @@ def verdict_of(tree: Taxonomy, placement: str, stage: str, node: int) -> str:
     placed = tree.resolve(split_cell(placement, "/"))
     if node == placed:
         return "right"
-    return "too general" if tree.is_ancestor(placed, node) and stage != Stage.OFF_TREE else "wrong"
+    return "too general" if tree.is_ancestor(placed, node) and stage not in OFF_TREE_STAGES else "wrong"
 
 
 def _read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
@@ -304,8 +304,8 @@ def _render(
     return prompt.render(
         root=tree.common_name(tree.root),
         answer=row["answer"],
-        placed=None if stage in (Stage.ABSTAINED, Stage.OFF_TREE) else "/".join(tree.path(node)),
-        off_tree=stage == Stage.OFF_TREE,
+        placed=None if stage in (Stage.ABSTAINED, *OFF_TREE_STAGES) else "/".join(tree.path(node)),
+        off_tree=stage in OFF_TREE_STAGES,
         names=tree.names(node)[1 : 1 + _MOST_NAMES],
         below=[names[0] if len(names) == 1 else f"{names[0]} ({names[1]})" for names in shown],
         more=max(0, len(children) - _MOST_CHILDREN),

@@ -192,7 +192,9 @@ def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
             if chosen and not (role is Role.CONTEXT and sentence in unnamed):
                 later = [item for item in found if item[1].sentence > sentence and item[1].role is Role.ASSERTED]
                 # "It could also be a jay" adds to the thing before; within a later sentence, "or" adds to that.
-                return chosen + [(m, p if p.opens else replace(p, link=_IN_ASIDE.get(p.link, Link.SENTENCE))) for m, p in later]
+                return chosen + [
+                    (m, p if p.opens else replace(p, link=_IN_ASIDE.get(p.link, Link.SENTENCE))) for m, p in later
+                ]
     context = [(m, p) for m, p in found if p.role is Role.CONTEXT and m.strength > Strength.PART and not m.broad]
     return context[:1] + list(takewhile(lambda item: item[1].link is Link.OR, context[1:]))
 

@@ -20,6 +20,7 @@ __all__ = [
     "GUESSED",
     "NONE_OF_THESE",
     "OFF_TREE",
+    "OFF_TREE_STAGES",
     "PAPER_PRESETS",
     "PRESETS",
     "Chooser",
@@ -67,10 +68,14 @@ class Stage(StrEnum):
     ARBITER = "arbiter"
     #: The answer asserts something that the tree does not have ("a bicycle" on a tree of dishes); placed on the root.
     OFF_TREE = "off_tree"
+    #: The answer is in another language than English, and nothing in it can be read; placed on the root.
+    FOREIGN = "foreign"
     #: The answer declines, denies or says nothing; placed on the root.
     ABSTAINED = "abstained"
 
 
+#: The stages of what asserts something else than the tree has, or cannot be read.
+OFF_TREE_STAGES = (Stage.OFF_TREE, Stage.FOREIGN)
 #: The stages that guess where nothing on the tree is named in so many words.
 GUESSED = (Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)
 
@@ -161,8 +166,8 @@ class Placement:
         answer: The answer.
         node: The node's number; 0, the root, for an abstention and for an answer that is off the tree.
         stage: The stage that decided.
-        evidence: The part of the answer that decided, as it stands there; "" for an abstention. Of an arbiter, the
-            labels that it chose between.
+        evidence: The part of the answer that decided, as it stands there, "" for an abstention; the labels that an
+            arbiter chose between; the code of a foreign language.
         confidence: The probability in (0, 1) that the placement is acceptable (`arbiter`). Under the paper's presets it
             is the similarity of the answer to the node, the highest over its names, and None for a blank answer.
         path: The labels from the root to the node.
@@ -185,8 +190,8 @@ class Placement:
 
     @property
     def off_tree(self) -> bool:
-        """Whether the answer asserts something that the tree does not have."""
-        return self.stage is Stage.OFF_TREE
+        """Whether the answer asserts something that the tree does not have, or that cannot be read."""
+        return self.stage in OFF_TREE_STAGES
 
     def _repr_html_(self) -> str:
         return Placements([self])._repr_html_()

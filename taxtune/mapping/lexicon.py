@@ -25,7 +25,6 @@ from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
 from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit, latin_stem, letters_of, stem
 from taxtune.mapping.kinds import Kinds
-from taxtune.mapping.normalize import fold_words
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet
 
@@ -195,11 +194,6 @@ class Lexicon:
             places = places[(places < start) | (places >= stop)]
         common = self._common(places) if len(places) else 0
         return (common,) if common else ()
-
-    def is_apart(self, head: str) -> bool:
-        """Tells whether the names that end in a noun, joined, are nouns apart: a "hot dog" is no dog."""
-        names = {fold_words(name) for v in self._nodes(self.index.heads.find(head)) for name in self.taxonomy.names(v)}
-        return all(self.kinds.is_apart(words) for words in names if "".join(words).endswith(head))
 
     def is_shared(self, words: Sequence[str]) -> bool:
         """Tells whether several nodes have names that end in the words."""

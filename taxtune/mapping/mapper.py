@@ -8,7 +8,8 @@ The default reads an answer as a person would and guesses only where reading fin
 2. *ngram*: the common ancestor of the nodes that share a run of words with it;
 3. *similarity*: with a sentence encoder, the most similar node, if it is similar enough, or
 4. *vote*: where several nodes are about equally similar, their common ancestor;
-5. *off_tree*: the root, for an answer that asserts something else, or *abstained*, for one that asserts nothing.
+5. the root: *off_tree* for an answer that asserts something else, *foreign* for one in another language, or *abstained*
+   for one that asserts nothing.
 
 Where a placement is doubtful, an *arbiter* may be asked to choose among the candidates of several readers.
 
@@ -45,6 +46,7 @@ from taxtune.mapping.config import (
 )
 from taxtune.mapping.hash_index import Multimap, MultimapBuilder, Part
 from taxtune.mapping.index import stored
+from taxtune.mapping.language import foreign_language
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.normalize import fold_words, plain_or_raw
 from taxtune.mapping.paper import PaperAlgorithm, top_k
@@ -165,7 +167,7 @@ class Mapper:
         if asserted.node is not None:
             return self._placement(answer, asserted.node, asserted.stage, asserted.evidence)
         if 0 < sum(map(len, asserted.phrases)) <= _MAX_GUESSED_WORDS:
-            shared = self._by_ngram(asserted.phrases)
+            shared = None if foreign_language(text) else self._by_ngram(asserted.phrases)
             if shared is not None:
                 return self._placement(answer, shared, Stage.NGRAM, asserted.unnamed)
             if self._least is not None:
@@ -190,6 +192,8 @@ class Mapper:
         return self._placement(answer, self.taxonomy.common_ancestor(near), stage, asserted.unnamed)
 
     def _nowhere(self, answer: str, asserted: Asserted) -> Placement:
+        if language := foreign_language(self._bounded(answer)):
+            return self._placement(answer, self.taxonomy.root, Stage.FOREIGN, language)
         outside = [self._lexicon.kinds.is_outside(phrase) for phrase in asserted.phrases]
         # "There is no bird here: it is a dog" asserts a dog.
         says = any(outside) if asserted.declined else bool(outside)
@@ -218,7 +222,7 @@ class Mapper:
                 settled.append(one)
             elif choice not in (NONE_OF_THESE, *some):
                 raise MapperError("The arbiter chose a node that is no candidate.", value=choice)
-            elif choice == NONE_OF_THESE and one.stage in (Stage.ABSTAINED, Stage.OFF_TREE):
+            elif choice == NONE_OF_THESE and one.node == self.taxonomy.root and (one.abstained or one.off_tree):
                 settled.append(replace(one, confidence=CHOSEN))
             else:
                 lowest = sorted({*some} - {int(self.taxonomy.parents[node]) for node in some})

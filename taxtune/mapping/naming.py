@@ -131,8 +131,10 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
         else:
             cut = not all(word.key in english.SAYS_NOTHING or is_participle(word) for word in words[stop:last])
             mention = _suffix(lexicon, words[:stop])
-            if mention is not None and mention.broad and (not lexicon.is_shared([mention.key]) and lexicon.is_apart(mention.key)) and lexicon.kinds.is_elsewhere(keys[:stop]):
-                mention = None  # "a dog" where one dish is called a hot dog
+            if mention is not None and mention.broad and lexicon.kinds.is_elsewhere(keys[:stop]):
+                # "A dog" where one dish is a hot dog, or "a baseball cap" where many things are caps.
+                compound = lexicon.kinds.ends_in_noun(keys[:stop]) and lexicon.head(keys[:stop]) is None
+                mention = mention if lexicon.is_shared([mention.key]) and not compound else None
             if not cut and (mention is None or (mention.nodes == (lexicon.taxonomy.root,) and stop > 1)):
                 mention = _kind(lexicon, words[:stop], 1 if mention is None else 2) or mention
             if mention is None and stop == len(words):

@@ -6,6 +6,8 @@ import pytest
 
 from taxtune.mapping import Mapper, MapperConfig, Stage
 from taxtune.mapping.arbiter import COEFFICIENTS
+from taxtune.mapping.config import DOUBTFUL
+from taxtune.mapping.language import foreign_language
 from taxtune.taxonomy import Taxonomy
 
 TREE = Taxonomy(
@@ -50,3 +52,26 @@ def test_signals_are_what_the_answer_and_the_path_share(mapper: Mapper) -> None:
 
 def test_a_blank_answer_has_no_similarity_under_the_papers_presets() -> None:
     assert Mapper(TREE, config=MapperConfig(preset="paper-listing")).place_one("").confidence is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "language"),
+    [
+        ("Une image d'une chouette effraie posée sur une branche.", "fr"),
+        ("Auf dem Foto ist vermutlich eine alte Eule zu sehen.", "de"),
+        ("図に写っているのはフクロウです。", "ja"),
+        ("Barn owl, perched on the turquoise chaise longue.", None),
+        ("vuvuzela", None),
+        ("Cardinalis phoeniceus", None),
+        ("", None),
+        ("123 !?", None),
+    ],
+)
+def test_an_answer_in_another_language_is_not_guessed(mapper: Mapper, answer: str, language: str | None) -> None:
+    assert foreign_language(answer) == language
+    placed = mapper.place_one(answer)
+    assert (placed.stage is Stage.FOREIGN) == (language is not None)
+    if language:
+        assert (placed.node, placed.evidence, placed.off_tree) == (0, language, True)
+        assert placed.confidence is not None
+        assert placed.confidence < DOUBTFUL
