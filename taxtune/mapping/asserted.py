@@ -67,7 +67,7 @@ def asserted_node(lexicon: Lexicon, blocks: Sequence[Block]) -> Asserted:
     """
     first: Asserted | None = None
     for block in blocks:
-        asserted = _asserted_by(lexicon, _listed(lexicon, block))
+        asserted = _asserted_by(lexicon, block)
         if asserted.node is not None:
             return asserted
         first = first or asserted
@@ -92,7 +92,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
         parts = [part for phrase in reading.phrases for part in _conjuncts(lexicon, phrase)]
         for position, part in enumerate(parts):
             sentence = 0 if block.link else before + part.sentence
-            mention = name_phrase(lexicon, part) or _with_next_head(lexicon, part, parts[position + 1 : position + 2])
+            mention = name_phrase(lexicon, part)
             if mention is not None:
                 link = _LINKS[block.link] if position == 0 and block.link else part.link
                 person = mention.inferred and lexicon.kinds.is_person(part.keys)
@@ -106,7 +106,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
     context = bool(chosen) and chosen[0][1].role is Role.CONTEXT
     faint = all(mention.strength is Strength.PART for mention, _ in chosen)
     if chosen and not (declined and context) and not (refused and faint):
-        mentions = [(_undenied(lexicon, mention, denied), phrase.link) for mention, phrase in chosen]
+        mentions = [(mention, phrase.link) for mention, phrase in chosen]
         node, several = _resolve(lexicon.taxonomy, mentions)
         if chosen[0][1].role is Role.ASSERTED:
             asides = [m for m, p in found if p.role is Role.CONTEXT and p.sentence == chosen[0][1].sentence]
@@ -129,17 +129,6 @@ def _denies_root(lexicon: Lexicon, phrase: Phrase) -> bool:
     return lexicon.taxonomy.root in named
 
 
-def _listed(lexicon: Lexicon, block: Block) -> Block:
-    """Takes bare names on lines of their own, or between semicolons, for the items of a list; prose stays prose."""
-
-    def is_name(text: str) -> bool:
-        words = fold_words(text)
-        return bool(lexicon.exact(words[1:] if len(words) > 1 and words[0] in english.ARTICLES else words))
-
-    parts = tuple(part.strip() for line in block.lines for part in line.split(";") if part.strip())
-    return Block(parts, "list") if not block.link and len(parts) > 1 and all(map(is_name, parts)) else block
-
-
 def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
     """Parts "robins and thrushes", but not "black and white warbler": both sides must end in a name."""
     words = phrase.words
@@ -154,14 +143,6 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
             if all((named := name_phrase(lexicon, side)) and named.strength > Strength.PART for side in (left, right)):
                 return [left, *_conjuncts(lexicon, right)]
     return [phrase]
-
-
-def _with_next_head(lexicon: Lexicon, phrase: Phrase, following: list[Phrase]) -> Mention | None:
-    """Reads "downy" in "downy or hairy woodpecker" with the noun of the phrase behind it, if that is a whole name."""
-    if not following or following[0].link is not Link.OR or len(phrase.words) > 3:
-        return None
-    mention = name_phrase(lexicon, replace(phrase, words=(*phrase.words, following[0].words[-1])))
-    return mention if mention is not None and mention.strength is Strength.WHOLE else None
 
 
 def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
@@ -199,12 +180,6 @@ def _after_all(found: list[_Found]) -> list[_Found]:
     firm = [p for m, p in found if p.role is Role.ASSERTED and m.strength is Strength.WHOLE and not p.tentative]
     last = max((phrase.turn for phrase in firm), default=0)
     return [(m, p) for m, p in found if not p.tentative or p.turn >= last]
-
-
-def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
-    """Drops the senses of a name that the answer denies: "not a plant but an anemone" speaks of the animal."""
-    kept = tuple(v for v in mention.nodes if not any(lexicon.taxonomy.is_ancestor(w, v) for w in denied))
-    return replace(mention, nodes=kept or lexicon.elsewhere(mention.key, denied) or mention.nodes)
 
 
 def _resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tuple[int, bool]:

@@ -186,15 +186,6 @@ class Lexicon:
         places = self.index.heads.find(key)
         return self.lifted(self._common(np.unique(places))) if len(places) else None
 
-    def elsewhere(self, key: str, denied: Iterable[int]) -> tuple[int, ...]:
-        """Returns the common ancestor of the names that end in a word, but for the nodes that are denied."""
-        places = self.index.heads.find(key)
-        for node in denied:
-            start, stop = self._range(node)
-            places = places[(places < start) | (places >= stop)]
-        common = self._common(places) if len(places) else 0
-        return (common,) if common else ()
-
     def is_shared(self, words: Sequence[str]) -> bool:
         """Tells whether several nodes have names that end in the words."""
         places = self.index.heads.find("".join(words))
