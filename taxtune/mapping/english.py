@@ -38,16 +38,10 @@ NEGATION = _words(
     "instead non"
 )
 
-#: After a negation these turn it into mere doubt: "not sure if it is a robin", "no doubt a robin", "not only".
-CERTAINTY = _words("sure certain clear confident entirely completely fully exactly doubt only definitive 100")
-
-#: These decline to answer; the clause asserts nothing, unless only precision is refused (`PRECISION`).
+#: These decline to answer; the clause asserts nothing.
 REFUSAL = _words(
     "sorry unable cannot cant couldnt unclear impossible insufficient unfortunately decline hard difficult"
 )
-
-#: A refusal with one of these still says something: "I cannot tell the exact species of this gull".
-PRECISION = _words("exact exactly specific specifically precise precisely particular definitively certainty")
 
 #: What follows is only compared with what is seen; it counts where nothing is asserted outright.
 COMPARISON = _words(

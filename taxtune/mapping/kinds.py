@@ -30,8 +30,6 @@ _MAX_SENSES = 2
 _OTHER_SENSES = 2
 #: What such a share of the nodes, and at least so many, are kinds of is what the tree is about.
 _ROOT_SHARE, _MIN_COVERED = 0.85, 5
-#: A plate is a dish in its fourth sense.
-_MAX_CONTAINER_SENSES = 4
 #: The parts of a closed compound have at least so many letters.
 _MIN_PART = 3
 #: A part of WordNet with less than this share of the tree's names is not what the tree is about.
@@ -121,12 +119,6 @@ class Kinds:
         """Tells whether several last words are one noun: a "jigsaw puzzle" is nothing that a jigsaw is."""
         starts = range(max(0, len(words) - MAX_HEAD), len(words) - 1)
         return any(self.knows(" ".join(words[start:]), "n") for start in starts)
-
-    def is_container(self, word: str) -> bool:
-        """Tells whether one of the first senses of a noun is a container."""
-        senses = self._noun(word)[:_MAX_CONTAINER_SENSES]
-        assert self.wordnet is not None or not senses
-        return any(s.name == "container.n.01" for sense in senses for s in self.wordnet.ancestors(sense))  # type: ignore[union-attr]
 
     def is_person(self, words: Sequence[str]) -> bool:
         """Tells whether the last noun of a phrase is first of all a person: "an elderly musician standing".

@@ -10,7 +10,7 @@ Everything here is learnt from the tree. Three indexes say what a run of folded 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -274,10 +274,6 @@ class Lexicon:
             if word not in english.SAYS_NOTHING and (any(self.called((word,))) or self.is_shared((word,))):
                 return True
         return bool(self.locate(words))
-
-    def is_container(self, words: Sequence[str]) -> bool:
-        """Tells whether the last of the folded words is something that holds things: a plate."""
-        return self.kinds.is_container(words[-1])
 
     # -- spelling ------------------------------------------------------------------------------------------------------
 
