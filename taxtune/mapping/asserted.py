@@ -150,10 +150,8 @@ def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
 
     The whole of an answer does, unless it has only words about pictures.
     """
-    one = phrase.words[0].lower in english.ONE
-    for position, word in enumerate(phrase.words):
-        verb = is_participle(word) or (one and position == len(phrase.words) - 1 > 0 and word.key != word.lower)
-        if (whole or not verb) and word.key not in english.SAYS_NOTHING and not word.text.isdigit():
+    for word in phrase.words:
+        if (whole or not is_participle(word)) and word.key not in english.SAYS_NOTHING and not word.text.isdigit():
             return whole or not lexicon.kinds.is_person(phrase.keys)
     return False
 

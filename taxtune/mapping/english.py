@@ -26,9 +26,6 @@ ARTICLES = _words("a an the some any another his her its their my our your")
 #: "Not a bird" denies that there is one; "not the bird" speaks of one that is there.
 INDEFINITE = _words("a an any")
 
-#: After these the noun is singular, so that a word in -s behind it is a verb: "a skua flies".
-ONE = _words("a an one this that each every another")
-
 #: Between two names these say that either may be meant.
 ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise vs versus")
 

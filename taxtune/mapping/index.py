@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 12
+_VERSION = 13
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -52,7 +52,7 @@ _CODED_SHARE = 0.01
 _SHARED_HEADS = 0.5
 #: A shorter word is no word that another one misspells.
 _MIN_MENDED = 4
-_TABLES = ["exact", "heads", "shortened", "clipped", "fronts", "series", "stems", "genera", "epithets", "initials"]
+_TABLES = ["exact", "heads", "shortened", "clipped", "fronts", "series", "stems", "genera", "epithets"]
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
@@ -89,10 +89,9 @@ class NameIndex:
     series: Multimap
     #: The stems of names.
     stems: Multimap
-    #: Latin genera, stems of the epithets of species, and "T merula" of two-word names.
+    #: Latin genera, and stems of the epithets of species.
     genera: Multimap
     epithets: Multimap
-    initials: Multimap
     #: Every word; its number there; the number of nodes that have it; those of each first letter and length; and the
     #: letters in each (`letters_of`).
     vocabulary: list[str]
@@ -259,8 +258,6 @@ class _Learner:
                     self._preferred.append(preferred)
             if not (is_label and self._latin):
                 self._tables["stems"].add(" ".join(map(self._stem, words)), place)
-            if len(words) == 2:
-                self._tables["initials"].add(f"{words[0][0]} {words[1]}", place)
             if is_label and self._latin:
                 if rank == "genus":
                     self._tables["genera"].add(words[0], place)

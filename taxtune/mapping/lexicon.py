@@ -38,8 +38,6 @@ _MINOR_SENSE = 0.34
 _MAX_SENSES = 3
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
 _MIN_BREEDS = 20
-#: An epithet of at most this many species is rare.
-_RARE_EPITHET = 3
 
 
 class Lexicon:
@@ -66,7 +64,6 @@ class Lexicon:
         self.coverage = coverage
         self.index = NameIndex.of(taxonomy, cache_dir)
         self.coded, self.shares_heads, self.latin = self.index.coded, self.index.shares_heads, self.index.latin
-        self.ranks = frozenset(taxonomy.ranks)
         self.kinds = Kinds(taxonomy, self.index, wordnet, cache_dir)
         # Phrases of an answer are looked at from several sides, and answers repeat each other's words.
         self._exact = lru_cache(maxsize=100_000)(self._exact_uncached)
@@ -128,11 +125,6 @@ class Lexicon:
     def inflected(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the one node with a name of the same word stems: "cobwebbed" for "cobweb"."""
         return _only(self._nodes(self.index.stems.find(" ".join(map(stem, words)))))
-
-    def is_latin(self, words: Sequence[str]) -> bool:
-        """Tells whether the words are known as a Latin label only."""
-        names = self.index.exact.find("".join(words))
-        return bool(len(names)) and bool(self.index.in_latin[names].all())
 
     def _nodes(self, places: NDArray[np.int32]) -> tuple[int, ...]:
         """Returns the nodes at places, by number."""
@@ -236,21 +228,6 @@ class Lexicon:
         """Returns the species with this folded epithet, whatever its gender's ending."""
         return self._nodes(self.index.epithets.find(latin_stem("".join(words))))
 
-    def moved(self, genus: int, epithet: str) -> tuple[int, ...]:
-        """Returns the species that an unknown binomial most likely is: Mareca strepera for "Anas strepera".
-
-        That is the one species with this epithet in the genus' family, where the epithet is rare; an epithet as common
-        as "purpurea" says nothing.
-        """
-        species = self.epithet((epithet,))
-        family = self.taxonomy.parents[genus]
-        near = tuple(v for v in species if self.taxonomy.is_ancestor(family, v))
-        return near if len(near) == 1 and len(species) <= _RARE_EPITHET else ()
-
-    def abbreviated(self, initial: str, epithet: str) -> tuple[int, ...]:
-        """Returns the nodes with a two-word name of this initial and second word: "t. merula"."""
-        return self._nodes(self.index.initials.find(f"{initial} {epithet}"))
-
     # -- for the reader ------------------------------------------------------------------------------------------------
 
     def locate(self, words: Sequence[str]) -> list[tuple[int, int]]:
@@ -276,10 +253,6 @@ class Lexicon:
         return bool(self.locate(words))
 
     # -- spelling ------------------------------------------------------------------------------------------------------
-
-    def knows_english(self, word: str) -> bool:
-        """Tells whether a folded word is a name by itself or the head of an English one."""
-        return word in self.index.heads or word in self.index.exact
 
     def _knows(self, word: str) -> bool:
         """Tells whether a folded word occurs in any name."""

@@ -65,22 +65,21 @@ class Mention:
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     """Returns the mention of a phrase, or None where it names nothing on the tree."""
     given = tuple(part for word in phrase.words[-_MAX_PHRASE:] for part in _codes(lexicon, word))
-    words, after = _trim(lexicon, given)
+    words = _trim(lexicon, given)
     keys = [word.key for word in words]
     describes = all(key in english.DESCRIBING or key in english.FILLER for key in keys)
     if describes and (len(keys) < 2 or not lexicon.exact(keys, respelled=False)):
         return None
-    mention = _whole(lexicon, words) or _read(lexicon, words, one=phrase.words[0].lower in english.ONE)
+    mention = _whole(lexicon, words) or _read(lexicon, words)
     if mention is None and (node := lexicon.kinds.general(keys)) is not None:
         strength = Strength.HEAD if node else Strength.PART  # what holds for all of the tree says little
         mention = Mention((node,), strength, keys[-1], broad=True, inferred=True)
     if mention is None:
         return None
-    nodes = _at_rank(lexicon, mention.nodes, after[:1])
     strength = Strength.PART if english.SAYS_NOTHING.issuperset(keys) else mention.strength  # a person, a pattern
     described = phrase.words[0].lower in english.ARTICLES
     evidence = mention.evidence or text_of(words)
-    return replace(mention, nodes=nodes, strength=strength, described=described, evidence=evidence)
+    return replace(mention, strength=strength, described=described, evidence=evidence)
 
 
 def _codes(lexicon: Lexicon, word: Word) -> list[Word]:
@@ -100,12 +99,12 @@ def _codes(lexicon: Lexicon, word: Word) -> list[Word]:
 def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     keys = [word.key for word in words]
     nodes = lexicon.exact(keys)
-    if nodes and _is_trusted(lexicon, keys, nodes, bare=True) and not _is_odd_split(lexicon, keys, whole=True):
+    if nodes and _is_trusted(lexicon, keys, nodes, bare=True):
         return Mention(nodes, Strength.WHOLE, "".join(keys), binomial=_looks_binomial(words))
     return None
 
 
-def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | None:
+def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Returns the first reading that names something: of the whole phrase, or else of what stands before its end."""
     keys = [word.key for word in words]
     if lexicon.is_foreign(keys):
@@ -119,8 +118,6 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
         if mention := read(lexicon, words):
             return mention
     last = len(words)
-    if one and last > 1 and "of" not in keys and words[-1].key != words[-1].lower and _suffix(lexicon, words[:-1]):
-        last -= 1  # "a skua flies": behind "a" the noun is singular
     first = last if lexicon.kinds.ends_in_noun(keys[:last]) else 1
     for stop in range(last, first - 1, -1):
         cut = True
@@ -160,21 +157,8 @@ def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | 
     return Mention(nodes, Strength.PART, last[0], broad=not named) if nodes else None
 
 
-def _at_rank(lexicon: Lexicon, nodes: tuple[int, ...], after: Sequence[Word]) -> tuple[int, ...]:
-    """Lifts nodes to the rank that the word after their name gives: the "crow family" is no genus."""
-    if not after or after[0].key not in lexicon.ranks:
-        return nodes
-    ranks = lexicon.taxonomy.ranks
-    lineages = [lexicon.taxonomy.ancestors(node).tolist() for node in nodes]
-    return tuple(dict.fromkeys(next((v for v in line if ranks[v] == after[0].key), line[-1]) for line in lineages))
-
-
-def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
-    """Takes filler off the front and words such as "species" off the end, unless a whole name would break.
-
-    Returns:
-        The remaining words, and those taken off the end.
-    """
+def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Takes filler off the front and words such as "species" off the end, unless a whole name would break."""
     start, stop = 0, len(words)
     while stop - start > 1 and not lexicon.exact([word.key for word in words[start:stop]], respelled=False):
         if words[stop - 1].key in english.TAIL:
@@ -183,17 +167,7 @@ def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[tuple[Word, ...], 
             start += 1
         else:
             break
-    return words[start:stop], words[stop:]
-
-
-def _is_odd_split(lexicon: Lexicon, keys: Sequence[str], *, whole: bool) -> bool:
-    """Tells whether words that join to a name are better read apart: a "black bird" need not be a blackbird."""
-    if len(keys) < 2 or lexicon.exact(keys, respelled=False):
-        return False
-    last = lexicon.exact(keys[-1:])
-    if not whole:
-        return bool(last)
-    return keys[0] in english.DESCRIBING and any(lexicon.taxonomy.ranks[v] in english.WIDE_RANKS for v in last)
+    return words[start:stop]
 
 
 # -- from the end ------------------------------------------------------------------------------------------------------
@@ -206,7 +180,7 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         before = _suffix(lexicon, words[:of])  # "robin of Europe", "vase of sunflowers"
         if before is not None and before.strength is not Strength.PART:
             return before
-        words, _ = _trim(lexicon, tuple(words[of + 1 :]))  # "photo of a robin"
+        words = _trim(lexicon, tuple(words[of + 1 :]))  # "photo of a robin"
         return _suffix(lexicon, words) or before
     keys = [word.key for word in words]
     if not keys:
@@ -214,8 +188,6 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if keys[-1] in english.LIKENESS:
         like = _suffix(lexicon, words[:-1]) if words[-1].glued else None
         return like and replace(like, strength=Strength.PART)
-    if _is_unknown_binomial(lexicon, words) and lexicon.genus(keys[-1]):
-        return None  # "Ailuroedus melanotis" is no Melanotis
     found: list[tuple[int, Mention]] = []
     for start in range(max(0, len(keys) - MAX_WORDS), len(keys)):
         mention = _named(lexicon, words, start)
@@ -238,8 +210,10 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     """Returns the mention of the words from `start` on as the noun of the phrase."""
     keys = [word.key for word in words]
     suffix, modifiers = keys[start:], keys[:start]
-    if all(key in english.DESCRIBING for key in suffix) or _is_odd_split(lexicon, suffix, whole=False):
+    if all(key in english.DESCRIBING for key in suffix):
         return None
+    if len(suffix) > 1 and lexicon.exact(suffix[-1:]) and not lexicon.exact(suffix, respelled=False):
+        return None  # "a black bird" need not be a blackbird
     if words[start].glued and (len(suffix) > 1 or suffix[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
     bare = all(_describes(words, i) for i in range(start))
@@ -321,9 +295,6 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if not lexicon.latin:
         return None
     keys = [word.key for word in words]
-    if len(keys) == 2 and len(words[0].text) == 1:
-        found = lexicon.abbreviated(keys[0], keys[1])
-        return Mention(found, Strength.WHOLE, "".join(keys)) if found else None
     if len(keys) < 2:
         return None
     named = lexicon.exact(keys[:2], respelled=False) if len(keys) > 2 else ()
@@ -338,23 +309,13 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):
         return None
-    if not (binomial and capital) and lexicon.knows_english(keys[-1]) and not lexicon.is_latin(keys[-1:]):
-        return None
-    moved = [v for genus in genera for v in lexicon.moved(genus, keys[1])] if len(keys) == 2 else []
-    return Mention(tuple(moved) or genera, Strength.PART, "".join(keys) if moved else keys[0])
+    return Mention(genera, Strength.PART, keys[0])
 
 
 def _looks_binomial(words: Sequence[Word]) -> bool:
     return len(words) in (2, 3) and all(
         w.text.islower() and w.lower.endswith(_LATIN_ENDINGS) and w.key not in english.DESCRIBING for w in words[1:]
     )
-
-
-def _is_unknown_binomial(lexicon: Lexicon, words: Sequence[Word]) -> bool:
-    """Tells whether a phrase is a species of a genus that the tree lacks, and no "gorgeous clematis"."""
-    first = words[0].lower
-    shaped = first.endswith(("a", "us", "um", "is", "es", "ops", "yx")) and not first.endswith("ous")
-    return shaped and _looks_binomial(words) and not lexicon.knows(words[0].key)
 
 
 def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
@@ -372,7 +333,7 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads the last word as a closed compound, or the phrase with unknown words spelt as the nearest known ones."""
     last = words[-1].key
-    if _is_unknown_binomial(lexicon, words) or last in english.SAYS_NOTHING or lexicon.knows(last):
+    if last in english.SAYS_NOTHING or lexicon.knows(last):
         return None
     if node := lexicon.compound(last):
         return Mention((node,), Strength.PART, last, broad=True)
