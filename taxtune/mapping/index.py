@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 13
+_VERSION = 14
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -52,7 +52,7 @@ _CODED_SHARE = 0.01
 _SHARED_HEADS = 0.5
 #: A shorter word is no word that another one misspells.
 _MIN_MENDED = 4
-_TABLES = ["exact", "heads", "shortened", "clipped", "fronts", "series", "stems", "genera", "epithets"]
+_TABLES = ["exact", "heads", "shortened", "clipped", "series", "stems", "genera", "epithets"]
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
@@ -83,8 +83,6 @@ class NameIndex:
     #: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of "Gothic
     #: architecture" below "medieval architecture".
     clipped: Multimap
-    #: The beginnings of names that start with an ancestor's: "BMW Z4" of "BMW Z4 Convertible 2012".
-    fronts: Multimap
     #: What comes before a number: "DC" of "DC-3".
     series: Multimap
     #: The stems of names.
@@ -145,12 +143,6 @@ class NameTails:
     def __init__(self, taxonomy: Taxonomy, names: list[list[Words]]) -> None:
         self.taxonomy, self._names = taxonomy, names
         self._latin = "genus" in taxonomy.ranks
-        #: The parent of the nodes whose names hold a word, or None where they have several.
-        self._parent_of: dict[str, int | None] = {}
-        for node, parent in enumerate(taxonomy.parents.tolist()):
-            for word in {word for words in names[node] for word in words}:
-                known = self._parent_of.setdefault(word, parent)
-                self._parent_of[word] = parent if known == parent else None
 
     def walk(self) -> Iterator[tuple[int, str, str]]:
         """Yields a node, the table that something belongs in, and its words joined by spaces."""
@@ -184,17 +176,9 @@ class NameTails:
             if fronted and not (self._latin and self.taxonomy.ranks[node] == "species"):
                 rest = words[fronted[-1] :]
                 yield "shortened", rest
-                for stop in range(1, len(rest)):
-                    yield "fronts", rest[:stop]
-                for stop in range(fronted[-1] + 1, len(words)):
-                    yield "fronts", words[:stop]
             if not fronted and not self._latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
-                # What things elsewhere are called too is no short name: an "apple leaf" need not have leaf rust.
-                own = next((i for i, word in enumerate(words, 1) if self._parent_of[word] is not None), len(words))
                 for name in sorted(known.difference(self._names[0])):
                     yield "shortened", (*name, *words)
-                    for stop in range(own, len(words)):
-                        yield "fronts", (*name, *words[:stop])
             if len(words) > 1 and words[-1:] in of_root:
                 yield "shortened", words[:-1]
             elif (len(words) > 2 and words[-1:] in known) or (len(words) > 1 < len(label) and words[-1] == label[-1]):

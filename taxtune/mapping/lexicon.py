@@ -5,7 +5,6 @@ Everything here is learnt from the tree. Three indexes say what a run of folded 
 - `exact`: it is a name; or a name without words that the tree makes redundant ("747" for "Boeing 747" below Boeing,
   "noodle" for "noodle dish" where every node is a dish);
 - `head`: names end in it, as English names end in their noun ("woodpecker"): what these nodes have in common;
-- `front`: names that begin with their parent's go on with it ("BMW Z4" for "BMW Z4 Convertible 2012").
 """
 
 from __future__ import annotations
@@ -99,16 +98,12 @@ class Lexicon:
         return self._common_of("shortened", tuple(words))
 
     def called(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the nodes that the words name in full, shortened, or as the beginning of longer names."""
-        return self.exact(words) or self.shortened(words) or self.front(words)
+        """Returns the nodes that the words name in full or shortened."""
+        return self.exact(words) or self.shortened(words)
 
     def clipped(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the one node whose name the words are without its parent's: "grilled cheese" of sandwiches."""
         return _only(self._nodes(self.index.clipped.find(" ".join(words))))
-
-    def front(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the common ancestor of the nodes whose names continue their parents' with the words."""
-        return self._common_of("fronts", tuple(words))
 
     def series(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the common ancestor of the nodes whose names are the words and a number: "DC" of DC-3 and DC-6."""

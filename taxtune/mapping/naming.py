@@ -222,7 +222,7 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     if nodes and not _is_trusted(lexicon, suffix, nodes, bare=not modifiers):
         nodes = ()
     if not nodes and (bare or len(suffix) > 1):
-        nodes = lexicon.shortened(suffix) or lexicon.front(suffix)
+        nodes = lexicon.shortened(suffix)
     strength = Strength.WHOLE if nodes and alone else Strength.HEAD
     if len(nodes) == 1 and not alone and _has_sisters(lexicon, suffix, nodes[0]):
         nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
