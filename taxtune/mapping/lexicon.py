@@ -260,13 +260,6 @@ class Lexicon:
         telling = [word for word in words if word not in english.SAYS_NOTHING]
         return 2 * sum(self.knows(word) or self.kinds.knows(word) for word in telling) < len(telling)
 
-    def code(self, word: str) -> str | None:
-        """Returns the known code that an unknown one begins with, "a320" for "a320neo", or None."""
-        for stop in range(len(word) - 1, 1, -1):
-            if has_digit(word[:stop]) and self.knows(word[:stop]):
-                return word[:stop]
-        return None
-
     def is_foreign(self, words: Sequence[str]) -> bool:
         """Tells whether words have a model code or a year, on a tree of living things: "Jaguar XF 2005"."""
         return self.latin and not self.coded and any(map(has_digit, words))

@@ -64,8 +64,7 @@ class Mention:
 
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     """Returns the mention of a phrase, or None where it names nothing on the tree."""
-    given = tuple(part for word in phrase.words[-_MAX_PHRASE:] for part in _codes(lexicon, word))
-    words = _trim(lexicon, given)
+    words = _trim(lexicon, phrase.words[-_MAX_PHRASE:])
     keys = [word.key for word in words]
     describes = all(key in english.DESCRIBING or key in english.FILLER for key in keys)
     if describes and (len(keys) < 2 or not lexicon.exact(keys, respelled=False)):
@@ -80,20 +79,6 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     described = phrase.words[0].lower in english.ARTICLES
     evidence = mention.evidence or text_of(words)
     return replace(mention, strength=strength, described=described, evidence=evidence)
-
-
-def _codes(lexicon: Lexicon, word: Word) -> list[Word]:
-    """Returns an unknown model code as what is known of it: "A320neo" as A320, "S22" as S and 22."""
-    if word.key.isalpha() or lexicon.knows(word.key):
-        return [word]
-    if known := lexicon.code(word.key):
-        return [replace(word, key=known)]
-    letters = word.lower.rstrip("0123456789")
-    if letters and letters != word.lower and lexicon.knows(letters):
-        size = len(letters)
-        number = Word(word.text[size:], word.lower[size:], word.key[size:], glued=True)
-        return [Word(word.text[:size], letters, letters, word.glued), number]
-    return [word]
 
 
 def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
