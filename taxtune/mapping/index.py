@@ -12,13 +12,11 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import snowballstemmer
 from numpy.typing import NDArray
 
 from taxtune.mapping import english
@@ -35,7 +33,6 @@ __all__ = [
     "has_digit",
     "latin_stem",
     "letters_of",
-    "stem",
     "stored",
     "without_article",
 ]
@@ -52,11 +49,10 @@ _CODED_SHARE = 0.01
 _SHARED_HEADS = 0.5
 #: A shorter word is no word that another one misspells.
 _MIN_MENDED = 4
-_TABLES = ["exact", "heads", "shortened", "clipped", "series", "stems", "genera", "epithets"]
+_TABLES = ["exact", "heads", "shortened", "clipped", "series", "genera", "epithets"]
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
-_STEMMER = snowballstemmer.stemmer("english")
 
 Words = tuple[str, ...]
 
@@ -85,8 +81,6 @@ class NameIndex:
     clipped: Multimap
     #: What comes before a number: "DC" of "DC-3".
     series: Multimap
-    #: The stems of names.
-    stems: Multimap
     #: Latin genera, and stems of the epithets of species.
     genera: Multimap
     epithets: Multimap
@@ -202,7 +196,6 @@ class _Learner:
         self._places = taxonomy.places.tolist()
         self._tables: dict[str, MultimapBuilder] = defaultdict(MultimapBuilder)
         self._named, self._spelt, self._in_latin, self._preferred = array("i"), array("Q"), array("b"), array("b")
-        self._stems: dict[str, str] = {}
 
     def learnt(self) -> dict[str, Part]:
         """Returns all tables."""
@@ -240,8 +233,6 @@ class _Learner:
                     self._spelt.append(text_key(" ".join(called)))
                     self._in_latin.append(latin)
                     self._preferred.append(preferred)
-            if not (is_label and self._latin):
-                self._tables["stems"].add(" ".join(map(self._stem, words)), place)
             if is_label and self._latin:
                 if rank == "genus":
                     self._tables["genera"].add(words[0], place)
@@ -251,11 +242,6 @@ class _Learner:
                     continue
             for head in _heads(name, words):
                 self._tables["heads"].add(head, place)
-
-    def _stem(self, word: str) -> str:
-        if word not in self._stems:
-            self._stems[word] = stem(word)
-        return self._stems[word]
 
     def _vocabulary(self) -> dict[str, Part]:
         nodes = Counter(word for group in self._names for word in {word for words in group for word in words})
@@ -316,12 +302,6 @@ def letters_of(word: str) -> int:
     for letter in word:
         bits |= 1 << (ord(letter) % 32)
     return bits
-
-
-@lru_cache(maxsize=100_000)
-def stem(word: str) -> str:
-    """Returns the stem of an English word (Porter2)."""
-    return str(_STEMMER.stemWord(word))
 
 
 def latin_stem(epithet: str) -> str:

@@ -22,7 +22,7 @@ from rapidfuzz.distance import OSA
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
-from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit, latin_stem, letters_of, stem
+from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit, latin_stem, letters_of
 from taxtune.mapping.kinds import Kinds
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet
@@ -116,10 +116,6 @@ class Lexicon:
             return ()
         common = self._common(np.union1d(places, self.index.heads.find("".join(words))))
         return (common,) if common else self._nodes(places) if len(places) <= _MAX_SENSES else ()
-
-    def inflected(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the one node with a name of the same word stems: "cobwebbed" for "cobweb"."""
-        return _only(self._nodes(self.index.stems.find(" ".join(map(stem, words)))))
 
     def _nodes(self, places: NDArray[np.int32]) -> tuple[int, ...]:
         """Returns the nodes at places, by number."""

@@ -214,7 +214,7 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     if nodes:
         return Mention(nodes, strength, "".join(suffix))
     participle = is_participle(words[-1])  # what is "parked" is no park
-    if bare and (nodes := lexicon.clipped(suffix) or (() if participle else lexicon.inflected(suffix))):
+    if bare and (nodes := lexicon.clipped(suffix)):
         return Mention(nodes, Strength.HEAD, "".join(suffix), broad=True)
     if participle and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
         return None
