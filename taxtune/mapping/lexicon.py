@@ -201,14 +201,6 @@ class Lexicon:
         covered = _between(places, start, start + self.taxonomy.sizes[above])
         return int(above[np.flatnonzero(covered >= self.coverage * len(places))[-1]])
 
-    def compound(self, word: str) -> int | None:
-        """Returns the meaning of an unknown closed compound of two known words: a "supercar" is a car."""
-        for length in range(len(word) - 3, 2, -1):
-            first, last = word[:-length], word[-length:]
-            if (self.knows(first) or self.kinds.knows(first)) and (named := self.exact((last,))):
-                return self.common(named)
-        return None
-
     # -- Latin ---------------------------------------------------------------------------------------------------------
 
     def genus(self, word: str) -> tuple[int, ...]:

@@ -316,12 +316,10 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 
 def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads the last word as a closed compound, or the phrase with unknown words spelt as the nearest known ones."""
+    """Reads the phrase with unknown words spelt as the nearest known ones."""
     last = words[-1].key
     if last in english.SAYS_NOTHING or lexicon.knows(last):
         return None
-    if node := lexicon.compound(last):
-        return Mention((node,), Strength.PART, last, broad=True)
     corrected = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
     if corrected[-1].key != last and (mention := _suffix(lexicon, corrected)):
         return replace(mention, strength=Strength.PART if len(words) > 1 else mention.strength)
