@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 14
+_VERSION = 15
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".

@@ -115,11 +115,6 @@ class Kinds:
             sense in above_root or not self._root.isdisjoint(self.wordnet.ancestors(sense)) for sense in senses
         )
 
-    def ends_in_noun(self, words: Sequence[str]) -> bool:
-        """Tells whether several last words are one noun: a "jigsaw puzzle" is nothing that a jigsaw is."""
-        starts = range(max(0, len(words) - MAX_HEAD), len(words) - 1)
-        return any(self.knows(" ".join(words[start:]), "n") for start in starts)
-
     def is_person(self, words: Sequence[str]) -> bool:
         """Tells whether the last noun of a phrase is first of all a person: "an elderly musician standing".
 

@@ -103,8 +103,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         if mention := read(lexicon, words):
             return mention
     last = len(words)
-    first = last if lexicon.kinds.ends_in_noun(keys[:last]) else 1
-    for stop in range(last, first - 1, -1):
+    for stop in range(last, 0, -1):
         cut = True
         if stop < last and words[stop - 1].key in english.LIKENESS:
             continue  # a "plum-coloured dress" is no plum
