@@ -131,7 +131,7 @@ class Lexicon:
         for node in sorted(set(named), key=lambda v: int(self.taxonomy.depth[v])):
             above = next((v for v in self.taxonomy.ancestors(node)[:-1].tolist() if v in kept), None)
             if above is not None:
-                if not (node in preferred and self.is_leaf(node)) and not self._covers(node, key):
+                if not (node in preferred and self.is_leaf(node)):
                     continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
                 del kept[above]
             kept[node] = None
@@ -142,11 +142,6 @@ class Lexicon:
         weights = _between(self.index.heads.find(key), start, start + self.taxonomy.sizes[[*kept]])
         least = _MINOR_SENSE * int(weights.max())
         return tuple(v for v, weight in zip(kept, weights.tolist(), strict=True) if weight >= least)
-
-    def _covers(self, node: int, key: str) -> bool:
-        places = np.unique(self.index.heads.find(key))
-        others = places[~np.isin(places, self.taxonomy.places[self.taxonomy.ancestors(node)])]
-        return not self.is_leaf(node) and bool(_between(others, *self._range(node)) >= self.coverage * len(others))
 
     def _range(self, node: int) -> tuple[int, int]:
         """Returns the places of what is at and below a node: the first, and the one behind the last."""
