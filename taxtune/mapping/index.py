@@ -38,13 +38,11 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 15
+_VERSION = 16
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 MAX_HEAD = 3
-#: Where at least this share of a tree's names has digits in it, model codes and years are at home on the tree.
-_CODED_SHARE = 0.01
 #: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
 _SHARED_HEADS = 0.5
 #: A shorter word is no word that another one misspells.
@@ -91,8 +89,6 @@ class NameIndex:
     counts: NDArray[np.int32]
     shapes: Multimap
     letters: NDArray[np.uint32]
-    #: Whether codes or years are common in the names.
-    coded: bool
     #: Whether siblings' names mostly end in the same noun, as those of sister species do.
     shares_heads: bool
     #: Whether the tree has genera.
@@ -102,7 +98,7 @@ class NameIndex:
     def of(cls, taxonomy: Taxonomy, folder: Path | None = None) -> Self:
         """Returns the index of a tree, read from `folder` (None: the user's cache folder) if it is there."""
         parts: dict[str, Any] = stored(taxonomy, "names", folder, lambda: _Learner(taxonomy).learnt())
-        parts |= {name: bool(parts[name]) for name in ("coded", "shares_heads", "latin")}
+        parts |= {name: bool(parts[name]) for name in ("shares_heads", "latin")}
         return cls(**parts)
 
     def count(self, word: str) -> int:
@@ -211,7 +207,6 @@ class _Learner:
             "spelt": np.array(self._spelt, dtype=np.uint64),
             "in_latin": np.array(self._in_latin, dtype=bool),
             "preferred": np.array(self._preferred, dtype=bool),
-            "coded": np.array(self._is_coded()),
             "shares_heads": np.array(self._share_of_shared_heads() >= _SHARED_HEADS),
             "latin": np.array(self._latin),
         }
@@ -255,10 +250,6 @@ class _Learner:
         counts = np.array([nodes[word] for word in known], dtype=np.int32)
         tables = {"words": words.build(), "shapes": shapes.build()}
         return {"vocabulary": known, "counts": counts, "letters": letters, **tables}
-
-    def _is_coded(self) -> bool:
-        names = [words for group in self._names for words in group]
-        return sum(any(map(has_digit, words)) for words in names) >= _CODED_SHARE * len(names)
 
     def _share_of_shared_heads(self) -> float:
         """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""

@@ -62,7 +62,7 @@ class Lexicon:
         self.taxonomy = taxonomy
         self.coverage = coverage
         self.index = NameIndex.of(taxonomy, cache_dir)
-        self.coded, self.shares_heads, self.latin = self.index.coded, self.index.shares_heads, self.index.latin
+        self.shares_heads, self.latin = self.index.shares_heads, self.index.latin
         self.kinds = Kinds(taxonomy, self.index, wordnet, cache_dir)
         # Phrases of an answer are looked at from several sides, and answers repeat each other's words.
         self._exact = lru_cache(maxsize=100_000)(self._exact_uncached)
@@ -245,7 +245,7 @@ class Lexicon:
 
     def is_foreign(self, words: Sequence[str]) -> bool:
         """Tells whether words have a model code or a year, on a tree of living things: "Jaguar XF 2005"."""
-        return self.latin and not self.coded and any(map(has_digit, words))
+        return self.latin and any(map(has_digit, words))
 
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.
