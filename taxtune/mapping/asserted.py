@@ -27,7 +27,6 @@ _MAX_COORDINATED_WORDS = 40
 _DOMINANT = 0.85
 
 
-#: How the lines of a block hang together.
 _LINKS = {"list": Link.LIST, "same": Link.SAME}
 #: What a phrase names, and the phrase.
 _Found = tuple[Mention, Phrase]
@@ -65,13 +64,12 @@ def asserted_node(lexicon: Lexicon, blocks: Sequence[Block]) -> Asserted:
     What is only compared with ("similar to a thrush") counts where nothing is asserted, what is only context ("on an
     oak") where nothing is compared either, and what is denied never.
     """
-    first: Asserted | None = None
+    read: list[Asserted] = []
     for block in blocks:
-        asserted = _asserted_by(lexicon, block)
-        if asserted.node is not None:
-            return asserted
-        first = first or asserted
-    return first or Asserted(None, Stage.ABSTAINED, "", {}, False)
+        read.append(_asserted_by(lexicon, block))
+        if read[-1].node is not None:
+            return read[-1]
+    return read[0] if read else Asserted(None, Stage.ABSTAINED, "", {}, False)
 
 
 def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
@@ -146,10 +144,7 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
 
 
 def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
-    """Tells whether a phrase that names nothing on the tree speaks of a thing, and not just of "a man sitting".
-
-    The whole of an answer does, unless it has only words about pictures.
-    """
+    """Tells whether a phrase that names nothing speaks of a thing; the whole of an answer also of "a man sitting"."""
     for word in phrase.words:
         if (whole or not is_participle(word)) and word.key not in english.SAYS_NOTHING and not word.text.isdigit():
             return whole or not lexicon.kinds.is_person(phrase.keys)
@@ -159,8 +154,7 @@ def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
 def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
     """Returns the mentions of the first sentence that has any that count, and what later ones assert.
 
-    Comparisons count where a sentence asserts nothing that is on the tree, and context where it asserts nothing at all;
-    but before the answer is off the tree, a name in the context counts: "two fried eggs in a cast-iron skillet".
+    Context counts where a sentence asserts nothing, or else, by its first whole name, where no sentence has any.
     """
     for sentence in sorted({phrase.sentence for _, phrase in found}):
         for role in (Role.ASSERTED, Role.COMPARED, Role.CONTEXT):
@@ -183,13 +177,9 @@ def _after_all(found: list[_Found]) -> list[_Found]:
 def _resolve(taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]]) -> tuple[int, bool]:
     """Returns the node that mentions in reading order assert together, and whether it generalises over several.
 
-    Other names of the same thing ("Common Crow (Corvus brachyrhynchos)") are joined first; then each ambiguous name
-    takes the sense that agrees best with the rest; then the names in a row are placed on their common ancestor, in
-    which a name that another one makes more exact ("a bird, a robin") has no say unless "or" stands between them.
-
-    Args:
-        taxonomy: The tree.
-        mentions: At least one mention, each with its link to the one before.
+    Other names of the same thing are joined first; then each ambiguous name takes the sense that agrees best with the
+    rest; then the names in a row are placed on their common ancestor, in which a name that another one makes more exact
+    ("a bird, a robin") has no say unless "or" stands between them.
     """
     groups: list[tuple[Mention, Link]] = []
     for mention, link in mentions:
@@ -252,15 +242,8 @@ def _without_broader(taxonomy: Taxonomy, members: Sequence[tuple[int, Mention]])
     def is_broader(node: int, mention: Mention, below: int, other: Mention) -> bool:
         if node == below or not taxonomy.is_ancestor(node, below):
             return False
-        if other.key.endswith(mention.key) or mention.described or other.described:
-            return True
-        if mention.broad:  # "warbler" is no broader term for a finch, though the node of all warblers holds finches too
-            return False
-        wide = taxonomy.ranks[node] is None or taxonomy.ranks[node] in english.WIDE_RANKS
-        return wide or is_label(node, mention) or is_label(below, other)
-
-    def is_label(node: int, mention: Mention) -> bool:
-        return mention.key == "".join(fold_words(taxonomy.labels[node]))
+        # "warbler" is no broader term for a finch, though the node of all warblers holds finches too
+        return other.key.endswith(mention.key) or mention.described or other.described or not mention.broad
 
     return [(v, m) for v, m in members if not any(is_broader(v, m, w, other) for w, other in members)]
 

@@ -168,6 +168,3 @@ OTHER_KEYS = _words(
     "colour rationale justification evidence features characteristics size distribution range behavior behaviour "
     "question prompt details comment thought thoughts"
 )
-
-#: Ranks of what is so wide that a term for it fits beside a closer one: "bird, robin".
-WIDE_RANKS = frozenset(("kingdom", "phylum", "class"))
