@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 16
+_VERSION = 17
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -59,7 +59,7 @@ Words = tuple[str, ...]
 class NameIndex:
     """The tables of a tree's names; in all but `exact` and `words`, places of nodes in a walk down the tree."""
 
-    #: Names with their words joined, so that "sea gull" and "seagull" are one key; their numbers in the next four,
+    #: Names with their words joined, so that "sea gull" and "seagull" are one key; their numbers in the next three,
     #: where a node stands once for each key.
     exact: Multimap
     #: The node of each name.
@@ -68,8 +68,6 @@ class NameIndex:
     spelt: NDArray[np.uint64]
     #: Whether it is a Latin label above species: an English name spelt so, "nasturtium", is meant more often.
     in_latin: NDArray[np.bool_]
-    #: Whether it is the node's first.
-    preferred: NDArray[np.bool_]
     #: The last words of names, joined; a node stands as often as it has such a name.
     heads: Multimap
     #: Names without what their ancestors' names already say: "747" of "Boeing 747" below Boeing.
@@ -191,7 +189,7 @@ class _Learner:
         self._names = folded_names(taxonomy)
         self._places = taxonomy.places.tolist()
         self._tables: dict[str, MultimapBuilder] = defaultdict(MultimapBuilder)
-        self._named, self._spelt, self._in_latin, self._preferred = array("i"), array("Q"), array("b"), array("b")
+        self._named, self._spelt, self._in_latin = array("i"), array("Q"), array("b")
 
     def learnt(self) -> dict[str, Part]:
         """Returns all tables."""
@@ -206,7 +204,6 @@ class _Learner:
             "named": np.array(self._named, dtype=np.int32),
             "spelt": np.array(self._spelt, dtype=np.uint64),
             "in_latin": np.array(self._in_latin, dtype=bool),
-            "preferred": np.array(self._preferred, dtype=bool),
             "shares_heads": np.array(self._share_of_shared_heads() >= _SHARED_HEADS),
             "latin": np.array(self._latin),
         }
@@ -219,7 +216,6 @@ class _Learner:
                 continue
             is_label = position == 0
             latin = is_label and self._latin and rank != "species" and len(words) == 1
-            preferred = is_label or (position == 1 and name != names[0])
             for called in dict.fromkeys((words, without_article(name, words))):
                 if (key := "".join(called)) not in keys:
                     keys.add(key)
@@ -227,7 +223,6 @@ class _Learner:
                     self._named.append(node)
                     self._spelt.append(text_key(" ".join(called)))
                     self._in_latin.append(latin)
-                    self._preferred.append(preferred)
             if is_label and self._latin:
                 if rank == "genus":
                     self._tables["genera"].add(words[0], place)

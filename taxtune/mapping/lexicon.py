@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,8 @@ class Lexicon:
 
     def clipped(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the one node whose name the words are without its parent's: "grilled cheese" of sandwiches."""
-        return _only(self._nodes(self.index.clipped.find(" ".join(words))))
+        nodes = self._nodes(self.index.clipped.find(" ".join(words)))
+        return nodes if len(nodes) == 1 else ()
 
     def series(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the common ancestor of the nodes whose names are the words and a number: "DC" of DC-3 and DC-6."""
@@ -126,12 +126,11 @@ class Lexicon:
         named = self.index.named[names].tolist()
         if len(named) == 1:
             return (named[0],)
-        preferred = {v for v, first in zip(named, self.index.preferred[names].tolist(), strict=True) if first}
         kept: dict[int, None] = {}
         for node in sorted(set(named), key=lambda v: int(self.taxonomy.depth[v])):
             above = next((v for v in self.taxonomy.ancestors(node)[:-1].tolist() if v in kept), None)
             if above is not None:
-                if not (node in preferred and self.is_leaf(node)):
+                if not self.is_leaf(node):
                     continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
                 del kept[above]
             kept[node] = None
@@ -251,8 +250,7 @@ class Lexicon:
         """Returns the word of the names that an unknown word most likely misspells, or None.
 
         The first letter must be right, and no second word may be as near. One slip (a letter more, less, other, or two
-        swapped) is forgiven in words of seven letters and more, two in words of ten; shorter words may only double a
-        letter or lose a double: "castle" is no "cattle".
+        swapped) is forgiven in words of seven letters and more, two in words of ten.
 
         Args:
             word: A folded word.
@@ -265,13 +263,11 @@ class Lexicon:
         return self._corrected(word, generous or (self.kinds.wordnet is not None and not self.latin))
 
     def _correct_uncached(self, word: str, generous: bool) -> str | None:
-        one, two = (5, 7) if generous else (5, 10)
+        one, two = (5, 7) if generous else (7, 10)
         limit = 2 if len(word) >= two else 1 if len(word) >= one else 0
         if limit == 0 or self.knows(word) or not word.isalpha() or word in english.SAYS_NOTHING:
             return None
         hits = process.extract(word, self._like(word, limit), scorer=OSA.distance, score_cutoff=limit, limit=None)
-        if not generous and len(word) < 7:
-            hits = [hit for hit in hits if _is_slip_of_hand(word, hit[0])]
         nearest = [known for known, distance, _ in hits if distance == hits[0][1]]
         return nearest[0] if len(nearest) == 1 else None
 
@@ -292,15 +288,6 @@ def _bits() -> NDArray[np.uint8]:
     return counts
 
 
-def _is_slip_of_hand(word: str, known: str) -> bool:
-    """Tells whether two words differ only by doubled letters."""
-    return [letter for letter, _ in groupby(word)] == [letter for letter, _ in groupby(known)]
-
-
 def _between(places: NDArray[Any], start: ArrayLike, stop: ArrayLike) -> NDArray[np.int64]:
     """Returns the number of ascending positions within ranges, elementwise."""
     return np.searchsorted(places, stop) - np.searchsorted(places, start)
-
-
-def _only(nodes: tuple[int, ...]) -> tuple[int, ...]:
-    return nodes if len(nodes) == 1 else ()
