@@ -66,9 +66,6 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     """Returns the mention of a phrase, or None where it names nothing on the tree."""
     words = _trim(lexicon, phrase.words[-_MAX_PHRASE:])
     keys = [word.key for word in words]
-    describes = all(key in english.DESCRIBING or key in english.FILLER for key in keys)
-    if describes and (len(keys) < 2 or not lexicon.exact(keys, respelled=False)):
-        return None
     mention = _whole(lexicon, words) or _read(lexicon, words)
     if mention is None and (node := lexicon.kinds.general(keys)) is not None:
         strength = Strength.HEAD if node else Strength.PART  # what holds for all of the tree says little
@@ -120,7 +117,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
                 mention = _mended(lexicon, words)
         if mention is not None:
             empty = english.SAYS_NOTHING.issuperset(keys[:stop])  # a person, a pattern
-            strength = Strength.PART if cut or empty else mention.strength
+            strength = Strength.PART if empty else mention.strength
             return replace(mention, strength=strength, evidence=text_of(words[:stop]))
     return None
 
@@ -207,16 +204,14 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
         nodes = ()
     if not nodes and (bare or len(suffix) > 1):
         nodes = lexicon.shortened(suffix)
-    strength = Strength.WHOLE if nodes and alone else Strength.HEAD
     if len(nodes) == 1 and not alone and _has_sisters(lexicon, suffix, nodes[0]):
         nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
     if nodes:
-        return Mention(nodes, strength, "".join(suffix))
-    participle = is_participle(words[-1])  # what is "parked" is no park
+        return Mention(nodes, Strength.HEAD, "".join(suffix))
     if bare and (nodes := lexicon.clipped(suffix)):
         return Mention(nodes, Strength.HEAD, "".join(suffix), broad=True)
-    if participle and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
-        return None
+    if words[-1].lower.endswith("ed") and is_participle(words[-1]):
+        return None  # what is "parked" is no park
     shared = lexicon.is_shared(suffix)
     if not (shared or bare or len(suffix) > 1 or lexicon.shares_heads):
         return None  # the noun of one name says little of an "owl-shaped holder" where sisters do not share their nouns

@@ -159,7 +159,6 @@ class _Reader:
         self.pending_link = Link.SENTENCE
         self.sentence = 0
         self.refused = self.denied = False
-        self.parenthesis: Role | None = None
         #: Whether this sentence has said something that is on the tree, and whether it has said anything.
         self.named = self.spoken = False
         self.tentative, self.turn = False, 0
@@ -209,8 +208,8 @@ class _Reader:
             self.role = Role.CONTEXT
 
     def _main_clause(self, before: str) -> None:
-        """Goes on with the main clause, but not within "with carrots (likely raw) and possibly chicken"."""
-        if self.role is Role.CONTEXT and self.parenthesis is not Role.CONTEXT and before != "and":
+        """Goes on with the main clause, but not within "with carrots and possibly chicken"."""
+        if self.role is Role.CONTEXT and before != "and":
             self.role = Role.ASSERTED
 
     # -- punctuation ---------------------------------------------------------------------------------------------------
@@ -218,18 +217,13 @@ class _Reader:
     def _punctuation(self, mark: str) -> None:
         if mark in ".!?;":
             self._flush(Link.SENTENCE)
-            if self.pending_link is not Link.OR or mark != ";":
-                self.pending_link = Link.SENTENCE
-            self.role, self.parenthesis = Role.ASSERTED, None
+            self.pending_link, self.role = Link.SENTENCE, Role.ASSERTED
             self.named = self.spoken = self.tentative = False
             self.sentence += 1
         elif mark == "(":
             self._flush(Link.SAME)
-            self.parenthesis = self.role
         elif mark == ")":
             self._flush(Link.LIST)
-            if self.parenthesis is not None:
-                self.role, self.parenthesis = self.parenthesis, None
         elif mark in "/|":
             self._flush(Link.OR)
         else:
@@ -249,10 +243,7 @@ class _Reader:
         self.tentative = self.tentative or lower in english.TENTATIVE
         if lower == "like" and before in english.SEEMS:
             return  # "it looks like a robin" asserts one
-        if (lower == "like" and after in english.ARTICLES) or (lower == "such" and after == "as"):
-            self._flush(Link.LIST)
-            self.role = max(self.role, Role.COMPARED)
-        elif lower in english.CLAUSE_STARTS:
+        if lower in english.CLAUSE_STARTS:
             self._flush(Link.LIST)
             self.role = Role.ASSERTED
         elif lower in english.REFUSAL:
@@ -262,7 +253,7 @@ class _Reader:
         elif lower in english.NEGATION:
             self._flush(Link.LIST)
             self.role, self.denied = Role.DENIED, True
-        elif lower in english.COMPARISON:
+        elif lower in english.COMPARISON or (lower == "like" and after in english.ARTICLES):
             self._flush(Link.LIST)
             self.role = max(self.role, Role.COMPARED)
         elif lower in english.ALTERNATIVE:
