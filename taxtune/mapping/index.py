@@ -31,14 +31,13 @@ __all__ = [
     "NameTails",
     "folded_names",
     "has_digit",
-    "latin_stem",
     "letters_of",
     "stored",
     "without_article",
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 17
+_VERSION = 18
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -47,7 +46,7 @@ MAX_HEAD = 3
 _SHARED_HEADS = 0.5
 #: A shorter word is no word that another one misspells.
 _MIN_MENDED = 4
-_TABLES = ["exact", "heads", "shortened", "clipped", "series", "genera", "epithets"]
+_TABLES = ["exact", "heads", "shortened", "clipped", "series", "genera"]
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
@@ -77,9 +76,8 @@ class NameIndex:
     clipped: Multimap
     #: What comes before a number: "DC" of "DC-3".
     series: Multimap
-    #: Latin genera, and stems of the epithets of species.
+    #: Latin genera.
     genera: Multimap
-    epithets: Multimap
     #: Every word; its number there; the number of nodes that have it; those of each first letter and length; and the
     #: letters in each (`letters_of`).
     vocabulary: list[str]
@@ -226,8 +224,6 @@ class _Learner:
             if is_label and self._latin:
                 if rank == "genus":
                     self._tables["genera"].add(words[0], place)
-                if rank == "species" and len(words) > 1:
-                    self._tables["epithets"].add(latin_stem("".join(words[1:])), place)
                 if len(names) > 1 or rank not in (None, "species"):
                     continue
             for head in _heads(name, words):
@@ -288,11 +284,6 @@ def letters_of(word: str) -> int:
     for letter in word:
         bits |= 1 << (ord(letter) % 32)
     return bits
-
-
-def latin_stem(epithet: str) -> str:
-    """Returns a Latin epithet without the ending that follows the genus' gender: -us, -a, -um; -is, -e."""
-    return re.sub(r"(?<=\w{3})(?:us|a|um|is|e|er|ra|rum)$", "", epithet)
 
 
 def has_digit(word: str) -> bool:

@@ -141,10 +141,6 @@ class Kinds:
                 sense = above[0]
                 if sense.name in self._nodes:
                     return self._nodes[sense.name]
-        for sense in self._senses(text)[:1]:  # who or what does it: a surfer, of surfing
-            for related in self.wordnet.related(sense):
-                if related.name in self._nodes:
-                    return self._nodes[related.name]
         return None
 
     def _noun_uncached(self, text: str) -> Sequence[Synset]:

@@ -21,7 +21,7 @@ from rapidfuzz.distance import OSA
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
-from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit, latin_stem, letters_of
+from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit, letters_of
 from taxtune.mapping.kinds import Kinds
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet
@@ -122,20 +122,11 @@ class Lexicon:
         return tuple(sorted(self.taxonomy.walk[places].tolist()))
 
     def _distinct(self, names: NDArray[np.int32], key: str) -> tuple[int, ...]:
-        """Drops senses that say the same: of a node and its ancestor with one name, one stays."""
+        """Drops minor senses."""
         named = self.index.named[names].tolist()
         if len(named) == 1:
             return (named[0],)
-        kept: dict[int, None] = {}
-        for node in sorted(set(named), key=lambda v: int(self.taxonomy.depth[v])):
-            above = next((v for v in self.taxonomy.ancestors(node)[:-1].tolist() if v in kept), None)
-            if above is not None:
-                if not self.is_leaf(node):
-                    continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
-                del kept[above]
-            kept[node] = None
-        if len(kept) == 1:
-            return tuple(kept)
+        kept = sorted(set(named))
         # Of "forget-me-not", the genus of many and one butterfly, the genus is meant.
         start = self.taxonomy.places[[*kept]]
         weights = _between(self.index.heads.find(key), start, start + self.taxonomy.sizes[[*kept]])
@@ -200,10 +191,6 @@ class Lexicon:
     def genus(self, word: str) -> tuple[int, ...]:
         """Returns the genera with this folded Latin label."""
         return self._nodes(self.index.genera.find(word))
-
-    def epithet(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the species with this folded epithet, whatever its gender's ending."""
-        return self._nodes(self.index.epithets.find(latin_stem("".join(words))))
 
     # -- for the reader ------------------------------------------------------------------------------------------------
 

@@ -191,8 +191,6 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     """Returns the mention of the words from `start` on as the noun of the phrase."""
     keys = [word.key for word in words]
     suffix, modifiers = keys[start:], keys[:start]
-    if all(key in english.DESCRIBING for key in suffix):
-        return None
     if len(suffix) > 1 and lexicon.exact(suffix[-1:]) and not lexicon.exact(suffix, respelled=False):
         return None  # "a black bird" need not be a blackbird
     if words[start].glued and (len(suffix) > 1 or suffix[0].isdigit()):
@@ -270,18 +268,15 @@ def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Menti
 
 
 def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads "Digitalis lutea" (unknown epithet), "V. cornuta", "Rosa-sinensis"."""
+    """Reads "Digitalis lutea" (unknown epithet), "Quercus alba L."."""
     if not lexicon.latin:
         return None
     keys = [word.key for word in words]
     if len(keys) < 2:
         return None
     named = lexicon.exact(keys[:2], respelled=False) if len(keys) > 2 else ()
-    if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author: "Quercus alba L."
+    if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author
         return Mention(named, Strength.WHOLE, "".join(keys[:2]), binomial=True, evidence=text_of(words[:2]))
-    species = lexicon.epithet(keys)
-    if len(species) == 1:
-        return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
     if not lexicon.knows(keys[0]) and _looks_binomial(words) and (kind := lexicon.kinds.above(keys[:1])):
         return Mention(kind, Strength.PART, keys[0], broad=True, inferred=True)
@@ -312,8 +307,6 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads the phrase with unknown words spelt as the nearest known ones."""
     last = words[-1].key
-    if last in english.SAYS_NOTHING or lexicon.knows(last):
-        return None
     corrected = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
     if corrected[-1].key != last and (mention := _suffix(lexicon, corrected)):
         return replace(mention, strength=Strength.PART if len(words) > 1 else mention.strength)

@@ -188,7 +188,7 @@ class _Reader:
     # -- phrases -------------------------------------------------------------------------------------------------------
 
     def _flush(self, next_link: Link) -> None:
-        """Ends the phrase. A link that no phrase has taken up yet gives way only to one that says more."""
+        """Ends the phrase; a link that no phrase has taken up yet stays."""
         if self.current:
             opens = not self.phrases or self.phrases[-1].sentence != self.sentence
             said = (self.tentative, self.turn)
@@ -198,8 +198,6 @@ class _Reader:
                 self.spoken = True
                 self.named = self.named or self.names.mentions(phrase.keys)
             self.current = []
-            self.pending_link = next_link
-        elif next_link in (Link.OR, Link.SAME) or (self.pending_link is Link.LIST and next_link is not Link.LIST):
             self.pending_link = next_link
 
     def _context(self) -> None:
