@@ -114,8 +114,6 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
         stage = Stage.LIST if several else Stage.KIND if inferred else Stage.VERBATIM if whole else Stage.HEAD
         evidence = "; ".join(dict.fromkeys(mention.evidence for mention, _ in mentions))
         return Asserted(node, stage, evidence, {}, declined)
-    if whole_name:
-        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, block.lines[0], {}, declined)
     phrases = {keys: text for texts in unnamed.values() for keys, text in texts.items()}
     rootless = not refused and any(_denies_root(lexicon, phrase) for _, phrase in found)
     return Asserted(None, Stage.ABSTAINED, "", phrases, declined, rootless)
@@ -136,8 +134,6 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
             left = replace(phrase, words=words[:position])
             right = replace(phrase, words=words[position + 1 :], link=Link.OR, opens=False)
-            if words[position + 1].key in english.DESCRIBING and left.words[0].lower not in english.ARTICLES:
-                continue  # "sable and black dog"
             if all((named := name_phrase(lexicon, side)) and named.strength > Strength.PART for side in (left, right)):
                 return [left, *_conjuncts(lexicon, right)]
     return [phrase]
@@ -243,7 +239,12 @@ def _without_broader(taxonomy: Taxonomy, members: Sequence[tuple[int, Mention]])
         if node == below or not taxonomy.is_ancestor(node, below):
             return False
         # "warbler" is no broader term for a finch, though the node of all warblers holds finches too
-        return other.key.endswith(mention.key) or mention.described or other.described or not mention.broad
+        wide = taxonomy.ranks[node] not in ("order", "family", "genus")
+        exact = not mention.broad and (wide or is_label(node, mention) or is_label(below, other))
+        return exact or mention.described or other.described or other.key.endswith(mention.key)
+
+    def is_label(node: int, mention: Mention) -> bool:
+        return mention.key == "".join(fold_words(taxonomy.labels[node]))
 
     return [(v, m) for v, m in members if not any(is_broader(v, m, w, other) for w, other in members)]
 

@@ -199,6 +199,8 @@ class _Reader:
                 self.named = self.named or self.names.mentions(phrase.keys)
             self.current = []
             self.pending_link = next_link
+        elif next_link in (Link.OR, Link.SAME):
+            self.pending_link = next_link
 
     def _context(self) -> None:
         self._flush(Link.LIST)
