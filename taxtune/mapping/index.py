@@ -28,16 +28,15 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = [
     "MAX_HEAD",
     "NameIndex",
-    "NameTails",
     "folded_names",
     "has_digit",
-    "letters_of",
+    "name_tails",
     "stored",
     "without_article",
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 18
+_VERSION = 19
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -78,13 +77,11 @@ class NameIndex:
     series: Multimap
     #: Latin genera.
     genera: Multimap
-    #: Every word; its number there; the number of nodes that have it; those of each first letter and length; and the
-    #: letters in each (`letters_of`).
+    #: Every word; its number there; the number of nodes that have it; those of each first letter and length.
     vocabulary: list[str]
     words: Multimap
     counts: NDArray[np.int32]
     shapes: Multimap
-    letters: NDArray[np.uint32]
     #: Whether siblings' names mostly end in the same noun, as those of sister species do.
     shares_heads: bool
     #: Whether the tree has genera.
@@ -118,64 +115,57 @@ def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[]
     return cached(cache_folder(folder, "names") / f"{key}.npz", make)
 
 
-class NameTails:
-    """Walks down a tree and yields what its nodes' names say in other words than their own: shortened, clipped, ...
+def name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[int, str, str]]:
+    """Yields what names say in other words than their own, down the tree: a node, the table, the words with spaces.
 
     Args:
         taxonomy: The tree.
         names: The folded names of each node.
     """
+    #: By depth: the names of what is above, parts of listed names among them, and all their beginnings.
+    above: list[tuple[frozenset[Words], frozenset[Words]]] = [(frozenset(), frozenset())]
+    for node in taxonomy.walk.tolist():
+        depth = int(taxonomy.depth[node])
+        known, begun = above[depth]
+        parts = _parts_of(taxonomy.labels[node])
+        for table, words in (*(("shortened", part) for part in parts), *_said(taxonomy, names, node, known, begun)):
+            yield node, table, " ".join(words)
+        if taxonomy.sizes[node] > 1:
+            own = [*names[node], *parts]
+            below = (known.union(own), begun.union(words[:n] for words in own for n in range(1, len(words))))
+            above[depth + 1 :] = [below]
 
-    def __init__(self, taxonomy: Taxonomy, names: list[list[Words]]) -> None:
-        self.taxonomy, self._names = taxonomy, names
-        self._latin = "genus" in taxonomy.ranks
 
-    def walk(self) -> Iterator[tuple[int, str, str]]:
-        """Yields a node, the table that something belongs in, and its words joined by spaces."""
-        #: By depth: the names of what is above, parts of listed names among them, and all their beginnings.
-        above: list[tuple[frozenset[Words], frozenset[Words]]] = [(frozenset(), frozenset())]
-        internal = self.taxonomy.sizes > 1
-        for node in self.taxonomy.walk.tolist():
-            depth = int(self.taxonomy.depth[node])
-            known, begun = above[depth]
-            for table, words in self._said(node, known, begun):
-                yield node, table, " ".join(words)
-            if internal[node]:
-                own = [*self._names[node], *self._parts_of(node)]
-                below = (known.union(own), begun.union(words[:n] for words in own for n in range(1, len(words))))
-                above[depth + 1 :] = [below]
+def _said(
+    taxonomy: Taxonomy, names: list[list[Words]], node: int, known: frozenset[Words], begun: frozenset[Words]
+) -> Iterator[tuple[str, Words]]:
+    latin = "genus" in taxonomy.ranks
+    label = names[int(taxonomy.parents[node])][0] if node else ()
+    of_root = {words for words in names[0] if len(words) == 1} if node else set()
+    for words in names[node]:
+        for stop in range(1, len(words)):
+            if has_digit(words[stop]):
+                yield "series", words[:stop]
+        fronted = [
+            n
+            for n in range(1, len(words))
+            if words[:n] in known or (words[:n] in begun and any(map(has_digit, words[n:])))  # "Nikon" + "D90"
+        ]
+        if fronted and not (latin and taxonomy.ranks[node] == "species"):
+            yield "shortened", words[fronted[-1] :]
+        if not fronted and not latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
+            for name in sorted(known.difference(names[0])):
+                yield "shortened", (*name, *words)
+        if len(words) > 1 and words[-1:] in of_root:
+            yield "shortened", words[:-1]
+        elif (len(words) > 2 and words[-1:] in known) or (len(words) > 1 < len(label) and words[-1] == label[-1]):
+            yield "clipped", words[:-1]
 
-    def _said(self, node: int, known: frozenset[Words], begun: frozenset[Words]) -> Iterator[tuple[str, Words]]:
-        label = self._names[int(self.taxonomy.parents[node])][0] if node else ()
-        of_root = {words for words in self._names[0] if len(words) == 1} if node else set()
-        for words in self._parts_of(node):
-            yield "shortened", words
-        for words in self._names[node]:
-            for stop in range(1, len(words)):
-                if has_digit(words[stop]):
-                    yield "series", words[:stop]
-            fronted = [
-                n
-                for n in range(1, len(words))
-                if words[:n] in known or (words[:n] in begun and any(map(has_digit, words[n:])))  # "Nikon" + "D90"
-            ]
-            if fronted and not (self._latin and self.taxonomy.ranks[node] == "species"):
-                rest = words[fronted[-1] :]
-                yield "shortened", rest
-            if not fronted and not self._latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
-                for name in sorted(known.difference(self._names[0])):
-                    yield "shortened", (*name, *words)
-            if len(words) > 1 and words[-1:] in of_root:
-                yield "shortened", words[:-1]
-            elif (len(words) > 2 and words[-1:] in known) or (len(words) > 1 < len(label) and words[-1] == label[-1]):
-                yield "clipped", words[:-1]
 
-    def _parts_of(self, node: int) -> list[Words]:
-        """Returns the items of a label that lists several: "houses, cabins, and farms", "bar / pub"."""
-        if not _LISTED.search(self.taxonomy.labels[node]):
-            return []
-        parts = [fold_words(part) for part in _PARTS.split(self.taxonomy.labels[node])]
-        return [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
+def _parts_of(label: str) -> list[Words]:
+    """Returns the items of a label that lists several: "houses, cabins, and farms", "bar / pub"."""
+    parts = [fold_words(part) for part in _PARTS.split(label)] if _LISTED.search(label) else []
+    return [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
 
 
 class _Learner:
@@ -193,7 +183,7 @@ class _Learner:
         """Returns all tables."""
         for node in range(len(self.taxonomy)):
             self._add_node(node)
-        for node, table, text in NameTails(self.taxonomy, self._names).walk():
+        for node, table, text in name_tails(self.taxonomy, self._names):
             self._tables[table].add(text, self._places[node])
         tables = {name: self._tables[name].build(repeats=name == "heads") for name in _TABLES}
         return {
@@ -214,7 +204,7 @@ class _Learner:
                 continue
             is_label = position == 0
             latin = is_label and self._latin and rank != "species" and len(words) == 1
-            for called in dict.fromkeys((words, without_article(name, words))):
+            for called in dict.fromkeys((words, without_article(name))):
                 if (key := "".join(called)) not in keys:
                     keys.add(key)
                     self._tables["exact"].add(key, len(self._named))
@@ -237,10 +227,9 @@ class _Learner:
             words.add(word, number)
             if len(word) >= _MIN_MENDED:
                 shapes.add(f"{word[0]}{len(word)}", number)
-        letters = np.array([letters_of(word) for word in known], dtype=np.uint32)
         counts = np.array([nodes[word] for word in known], dtype=np.int32)
         tables = {"words": words.build(), "shapes": shapes.build()}
-        return {"vocabulary": known, "counts": counts, "letters": letters, **tables}
+        return {"vocabulary": known, "counts": counts, **tables}
 
     def _share_of_shared_heads(self) -> float:
         """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""
@@ -278,25 +267,11 @@ def _heads(name: str, words: Words) -> Iterator[str]:
         yield "".join(words[start:stop])
 
 
-def letters_of(word: str) -> int:
-    """Returns which letters a word has, as bits; a slip of the pen changes two of them at most."""
-    bits = 0
-    for letter in word:
-        bits |= 1 << (ord(letter) % 32)
-    return bits
-
-
 def has_digit(word: str) -> bool:
     """Tells whether a word has a digit in it."""
     return not word.isalpha() and any(character.isdigit() for character in word)
 
 
-def without_article(name: str, words: Words | None = None) -> Words:
-    """Returns the folded words of a name without its article: "The Gem" is a gem, and an "An-12" no 12.
-
-    Args:
-        name: The name.
-        words: Its folded words, where they are known.
-    """
-    bare = _ARTICLE.sub("", name)
-    return words if words is not None and bare == name else fold_words(bare)
+def without_article(name: str) -> Words:
+    """Returns the folded words of a name without its article: "The Gem" is a gem, and an "An-12" no 12."""
+    return fold_words(_ARTICLE.sub("", name))

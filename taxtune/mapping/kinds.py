@@ -17,7 +17,7 @@ import numpy as np
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import Part
-from taxtune.mapping.index import MAX_HEAD, NameIndex, NameTails, folded_names, stored, without_article
+from taxtune.mapping.index import MAX_HEAD, NameIndex, folded_names, name_tails, stored, without_article
 from taxtune.mapping.normalize import fold_word
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
@@ -248,17 +248,15 @@ class Kinds:
     def _senses_of_names(self) -> dict[int, list[Synset]]:
         """Returns the senses of the names of each node but the root that has any, in the order of the names."""
         senses: dict[int, dict[Synset, None]] = {}
-        folded = folded_names(self.taxonomy)
-        for node, group in enumerate(folded[1:], start=1):
-            for name, words in zip(self.taxonomy.names(node), group, strict=True):
-                for text in dict.fromkeys((_written(name), " ".join(without_article(name, words)))):
-                    if found := self._noun(text):
-                        senses.setdefault(node, {}).update(dict.fromkeys(found))
-        for node, table, text in NameTails(self.taxonomy, folded).walk():
+        for node in range(1, len(self.taxonomy)):
+            for name in self.taxonomy.names(node):
+                for text in dict.fromkeys((_written(name), " ".join(without_article(name)))):
+                    senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
+        for node, table, text in name_tails(self.taxonomy, folded_names(self.taxonomy)):
             # Where several nodes can be shortened to a text, it is no name of any of them.
             if table == "shortened" and node and self._noun(text) and len(self._index.shortened.find(text)) == 1:
                 senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
-        return {node: [*found] for node, found in senses.items()}
+        return {node: [*found] for node, found in senses.items() if found}
 
 
 def _written(name: str) -> str:

@@ -1,16 +1,14 @@
 """The names of a taxonomy, indexed: whole names, what they can be shortened to, the words they end and begin in.
 
-Everything here is learnt from the tree. Three indexes say what a run of folded words means:
-
-- `exact`: it is a name; or a name without words that the tree makes redundant ("747" for "Boeing 747" below Boeing,
-  "noodle" for "noodle dish" where every node is a dish);
-- `head`: names end in it, as English names end in their noun ("woodpecker"): what these nodes have in common;
+Everything here is learnt from the tree. A run of folded words means something where it is a name, or one without words
+that the tree makes redundant ("747" for "Boeing 747" below Boeing), or where names end in it, as English names end in
+their noun ("woodpecker"): what these nodes have in common.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from rapidfuzz.distance import OSA
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
-from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit, letters_of
+from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit
 from taxtune.mapping.kinds import Kinds
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet
@@ -186,8 +184,6 @@ class Lexicon:
         covered = _between(places, start, start + self.taxonomy.sizes[above])
         return int(above[np.flatnonzero(covered >= self.coverage * len(places))[-1]])
 
-    # -- Latin ---------------------------------------------------------------------------------------------------------
-
     def genus(self, word: str) -> tuple[int, ...]:
         """Returns the genera with this folded Latin label."""
         return self._nodes(self.index.genera.find(word))
@@ -254,25 +250,11 @@ class Lexicon:
         limit = 2 if len(word) >= two else 1 if len(word) >= one else 0
         if limit == 0 or self.knows(word) or not word.isalpha() or word in english.SAYS_NOTHING:
             return None
-        hits = process.extract(word, self._like(word, limit), scorer=OSA.distance, score_cutoff=limit, limit=None)
+        shapes = (f"{word[0]}{length}" for length in range(len(word) - limit, len(word) + limit + 1))
+        like = [self.index.vocabulary[number] for shape in shapes for number in self.index.shapes.find(shape).tolist()]
+        hits = process.extract(word, like, scorer=OSA.distance, score_cutoff=limit, limit=None)
         nearest = [known for known, distance, _ in hits if distance == hits[0][1]]
         return nearest[0] if len(nearest) == 1 else None
-
-    def _like(self, word: str, slips: int) -> list[str]:
-        """Returns the known words with the same first letter that may be so many slips away, by length and letters."""
-        lengths = range(len(word) - slips, len(word) + slips + 1)
-        numbers = np.concatenate([self.index.shapes.find(f"{word[0]}{length}") for length in lengths])
-        differing = self.index.letters[numbers] ^ np.uint32(letters_of(word))
-        near = _bits()[differing & 0xFFFF] + _bits()[differing >> 16] <= 2 * slips
-        return [self.index.vocabulary[number] for number in numbers[near].tolist()]
-
-
-@cache
-def _bits() -> NDArray[np.uint8]:
-    """Returns the number of set bits of each number of 16 bits, shape (65536,)."""
-    numbers = np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
-    counts: NDArray[np.uint8] = np.unpackbits(numbers, axis=1).sum(axis=1, dtype=np.uint8)
-    return counts
 
 
 def _between(places: NDArray[Any], start: ArrayLike, stop: ArrayLike) -> NDArray[np.int64]:
