@@ -120,7 +120,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
 
 
 def _denies_root(lexicon: Lexicon, phrase: Phrase) -> bool:
-    words = [word for word in phrase.words if word.lower not in english.INDEFINITE]
+    words = [word for word in phrase.words if word.lower not in ("a", "an", "any")]
     named = lexicon.exact(tuple(word.key for word in words)) if phrase.role is Role.DENIED else ()
     return lexicon.taxonomy.root in named
 

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 19
+_VERSION = 20
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -124,11 +124,15 @@ def name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[i
     """
     #: By depth: the names of what is above, parts of listed names among them, and all their beginnings.
     above: list[tuple[frozenset[Words], frozenset[Words]]] = [(frozenset(), frozenset())]
+    latin = "genus" in taxonomy.ranks
     for node in taxonomy.walk.tolist():
         depth = int(taxonomy.depth[node])
         known, begun = above[depth]
         parts = _parts_of(taxonomy.labels[node])
-        for table, words in (*(("shortened", part) for part in parts), *_said(taxonomy, names, node, known, begun)):
+        for table, words in (
+            *(("shortened", part) for part in parts),
+            *_said(taxonomy, names, node, known, begun, latin),
+        ):
             yield node, table, " ".join(words)
         if taxonomy.sizes[node] > 1:
             own = [*names[node], *parts]
@@ -137,9 +141,13 @@ def name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[i
 
 
 def _said(
-    taxonomy: Taxonomy, names: list[list[Words]], node: int, known: frozenset[Words], begun: frozenset[Words]
+    taxonomy: Taxonomy,
+    names: list[list[Words]],
+    node: int,
+    known: frozenset[Words],
+    begun: frozenset[Words],
+    latin: bool,
 ) -> Iterator[tuple[str, Words]]:
-    latin = "genus" in taxonomy.ranks
     label = names[int(taxonomy.parents[node])][0] if node else ()
     of_root = {words for words in names[0] if len(words) == 1} if node else set()
     for words in names[node]:
@@ -216,7 +224,7 @@ class _Learner:
                     self._tables["genera"].add(words[0], place)
                 if len(names) > 1 or rank not in (None, "species"):
                     continue
-            for head in _heads(name, words):
+            for head in _heads(words):
                 self._tables["heads"].add(head, place)
 
     def _vocabulary(self) -> dict[str, Part]:
@@ -250,21 +258,13 @@ def folded_names(taxonomy: Taxonomy) -> list[list[Words]]:
     return [[fold_words(name) for name in taxonomy.names(node)] for node in range(len(taxonomy))]
 
 
-def _heads(name: str, words: Words) -> Iterator[str]:
+def _heads(words: Words) -> Iterator[str]:
     """Yields the last words of a name, joined: one, two and three of them."""
-    # "breasted grosbeak" is no noun: a head never starts inside a hyphenated compound unless it is the last word.
-    inside: list[bool] = []
-    for part in name.replace("–", "-").split():
-        count = 1 if part.isascii() and part.isalpha() else len(fold_words(part))
-        inside.extend(i > 0 for i in range(count))
     stop = len(words)
     while stop > 1 and has_digit(words[stop - 1]):
         stop -= 1  # a "Focus Sedan 2007" is a sedan
     for length in range(1, min(MAX_HEAD, stop) + 1):
-        start = stop - length
-        if length > 1 and start > 0 and (len(inside) != len(words) or inside[start]):
-            continue
-        yield "".join(words[start:stop])
+        yield "".join(words[stop - length : stop])
 
 
 def has_digit(word: str) -> bool:

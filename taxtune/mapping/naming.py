@@ -18,9 +18,8 @@ from taxtune.mapping.reading import Phrase, Word, text_of
 
 __all__ = ["Mention", "Strength", "is_participle", "name_phrase"]
 
-#: Shares of the names that end in a word which a species called just that must have to be meant by the word, alone or
-#: behind other words: "lion" is Panthera leo in spite of sea lions; "star" is not the one flower called Star.
-_BARE_SHARE, _MODIFIED_SHARE = 0.1, 0.3
+#: A species called by one word must have such a share of the names that end in it: "star" is no flower called Star.
+_LEAST_SHARE = 0.1
 #: Of a longer run of words without a break only the end is read.
 _MAX_PHRASE = 24
 _LATIN_ENDINGS = ("a", "us", "um", "is", "i", "ae", "ns", "or", "x", "ii", "on", "e", "es")
@@ -81,7 +80,7 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
 def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     keys = [word.key for word in words]
     nodes = lexicon.exact(keys)
-    if nodes and _is_trusted(lexicon, keys, nodes, bare=True):
+    if nodes and _is_trusted(lexicon, keys, nodes):
         return Mention(nodes, Strength.WHOLE, "".join(keys), binomial=_looks_binomial(words))
     return None
 
@@ -198,7 +197,7 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     bare = all(_describes(words, i) for i in range(start))
     alone = all(key in english.DESCRIBING or key in english.FILLER for key in modifiers)
     nodes = lexicon.exact(suffix)
-    if nodes and not _is_trusted(lexicon, suffix, nodes, bare=not modifiers):
+    if nodes and not _is_trusted(lexicon, suffix, nodes):
         nodes = ()
     if not nodes and (bare or len(suffix) > 1):
         nodes = lexicon.shortened(suffix)
@@ -230,12 +229,11 @@ def is_participle(word: Word) -> bool:
     return (len(lower) > 4 and lower.endswith("ed") and lower[-3] != "e") or (len(lower) > 5 and lower.endswith("ing"))
 
 
-def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int], *, bare: bool) -> bool:
+def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int]) -> bool:
     """Tells whether a one-word name of a species is meant, though names of others end in the same word."""
     if len(keys) > 1 or len(nodes) > 1 or not lexicon.is_leaf(nodes[0]):
         return True
-    parent = int(lexicon.taxonomy.parents[nodes[0]])
-    return lexicon.share(keys, parent) >= (_BARE_SHARE if bare else _MODIFIED_SHARE)
+    return lexicon.share(keys, int(lexicon.taxonomy.parents[nodes[0]])) >= _LEAST_SHARE
 
 
 def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:

@@ -273,7 +273,7 @@ class _Reader:
                 self._context()
         elif lower in english.BREAKS:
             self._flush(self.pending_link if not self.current else Link.LIST)
-            if lower in english.ASIDES and self.phrases:
+            if lower in ("which", "who", "that", "whose") and self.phrases:  # an aside, which may say more of the thing
                 self.pending_link = Link.SENTENCE
             elif lower in english.COPULAS and self.pending_link is Link.LIST:
                 self.pending_link = Link.PREDICATE
