@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 20
+_VERSION = 21
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -57,7 +57,7 @@ Words = tuple[str, ...]
 class NameIndex:
     """The tables of a tree's names; in all but `exact` and `words`, places of nodes in a walk down the tree."""
 
-    #: Names with their words joined, so that "sea gull" and "seagull" are one key; their numbers in the next three,
+    #: Names with their words joined, so that "sea gull" and "seagull" are one key; their numbers in the next four,
     #: where a node stands once for each key.
     exact: Multimap
     #: The node of each name.
@@ -66,6 +66,8 @@ class NameIndex:
     spelt: NDArray[np.uint64]
     #: Whether it is a Latin label above species: an English name spelt so, "nasturtium", is meant more often.
     in_latin: NDArray[np.bool_]
+    #: Whether it is the node's first.
+    preferred: NDArray[np.bool_]
     #: The last words of names, joined; a node stands as often as it has such a name.
     heads: Multimap
     #: Names without what their ancestors' names already say: "747" of "Boeing 747" below Boeing.
@@ -185,7 +187,7 @@ class _Learner:
         self._names = folded_names(taxonomy)
         self._places = taxonomy.places.tolist()
         self._tables: dict[str, MultimapBuilder] = defaultdict(MultimapBuilder)
-        self._named, self._spelt, self._in_latin = array("i"), array("Q"), array("b")
+        self._named, self._spelt, self._in_latin, self._preferred = array("i"), array("Q"), array("b"), array("b")
 
     def learnt(self) -> dict[str, Part]:
         """Returns all tables."""
@@ -200,6 +202,7 @@ class _Learner:
             "named": np.array(self._named, dtype=np.int32),
             "spelt": np.array(self._spelt, dtype=np.uint64),
             "in_latin": np.array(self._in_latin, dtype=bool),
+            "preferred": np.array(self._preferred, dtype=bool),
             "shares_heads": np.array(self._share_of_shared_heads() >= _SHARED_HEADS),
             "latin": np.array(self._latin),
         }
@@ -219,6 +222,7 @@ class _Learner:
                     self._named.append(node)
                     self._spelt.append(text_key(" ".join(called)))
                     self._in_latin.append(latin)
+                    self._preferred.append(is_label or (position == 1 and name != names[0]))
             if is_label and self._latin:
                 if rank == "genus":
                     self._tables["genera"].add(words[0], place)

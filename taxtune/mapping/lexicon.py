@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +121,18 @@ class Lexicon:
         return tuple(sorted(self.taxonomy.walk[places].tolist()))
 
     def _distinct(self, names: NDArray[np.int32], key: str) -> tuple[int, ...]:
-        """Drops minor senses."""
+        """Drops minor senses, and of a node and its ancestor with one name one: the leaf whose first name it is."""
         named = self.index.named[names].tolist()
         if len(named) == 1:
             return (named[0],)
-        kept = sorted(set(named))
+        preferred = {v for v, first in zip(named, self.index.preferred[names].tolist(), strict=True) if first}
+        kept: dict[int, None] = {}
+        for node in sorted(set(named), key=lambda v: int(self.taxonomy.depth[v])):
+            above = next((v for v in self.taxonomy.ancestors(node)[:-1].tolist() if v in kept), None)
+            if above is not None and not (node in preferred and self.is_leaf(node)):
+                continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
+            kept.pop(above, None)
+            kept[node] = None
         # Of "forget-me-not", the genus of many and one butterfly, the genus is meant.
         start = self.taxonomy.places[[*kept]]
         weights = _between(self.index.heads.find(key), start, start + self.taxonomy.sizes[[*kept]])
@@ -233,7 +241,7 @@ class Lexicon:
         """Returns the word of the names that an unknown word most likely misspells, or None.
 
         The first letter must be right, and no second word may be as near. One slip (a letter more, less, other, or two
-        swapped) is forgiven in words of seven letters and more, two in words of ten.
+        swapped) is forgiven in words of seven letters and more, two in words of ten, in shorter ones a double letter.
 
         Args:
             word: A folded word.
@@ -246,13 +254,15 @@ class Lexicon:
         return self._corrected(word, generous or (self.kinds.wordnet is not None and not self.latin))
 
     def _correct_uncached(self, word: str, generous: bool) -> str | None:
-        one, two = (5, 7) if generous else (7, 10)
+        one, two = (5, 7) if generous else (5, 10)
         limit = 2 if len(word) >= two else 1 if len(word) >= one else 0
         if limit == 0 or self.knows(word) or not word.isalpha() or word in english.SAYS_NOTHING:
             return None
         shapes = (f"{word[0]}{length}" for length in range(len(word) - limit, len(word) + limit + 1))
         like = [self.index.vocabulary[number] for shape in shapes for number in self.index.shapes.find(shape).tolist()]
         hits = process.extract(word, like, scorer=OSA.distance, score_cutoff=limit, limit=None)
+        if not generous and len(word) < 7:  # doubled letters only: "castle" is no "cattle"
+            hits = [hit for hit in hits if [c for c, _ in groupby(word)] == [c for c, _ in groupby(hit[0])]]
         nearest = [known for known, distance, _ in hits if distance == hits[0][1]]
         return nearest[0] if len(nearest) == 1 else None
 
