@@ -307,5 +307,5 @@ def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     last = words[-1].key
     corrected = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
     if corrected[-1].key != last and (mention := _suffix(lexicon, corrected)):
-        return replace(mention, strength=Strength.PART if len(words) > 1 else mention.strength)
+        return replace(mention, strength=Strength.PART if len(words) > 1 else Strength.WHOLE)
     return None
