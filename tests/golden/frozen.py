@@ -28,6 +28,7 @@ DROPPED: dict[str, str] = {
     "place-shared-without-wordnet": "the mapper reads some of the 5,695 answers otherwise, and each has a confidence",
     "place-domains-with-wordnet": "the mapper reads some of the 444 answers otherwise, and each has a confidence",
     "place-domains-without-wordnet": "the mapper reads some of the 444 answers otherwise, and each has a confidence",
+    "study-encoder": "one of 14 texts is placed otherwise by the default mapper, which has fewer rules",
     "study-ranking/printed-4.json": "tables that a paper prints are no longer ranked",
     "study-ranking/printed-5.json": "tables that a paper prints are no longer ranked",
     "study-judge/out--paper4-table1.csv": "a table of the paper as printed: it is in taxtune/studies/published",
