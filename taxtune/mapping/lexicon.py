@@ -131,7 +131,7 @@ class Lexicon:
             above = next((v for v in self.taxonomy.ancestors(node)[:-1].tolist() if v in kept), None)
             if above is not None and not (node in preferred and self.is_leaf(node)):
                 continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
-            kept.pop(above, None)
+            kept = {v: None for v in kept if v != above}
             kept[node] = None
         # Of "forget-me-not", the genus of many and one butterfly, the genus is meant.
         start = self.taxonomy.places[[*kept]]
