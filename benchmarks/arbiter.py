@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,23 +25,31 @@ from sklearn.preprocessing import StandardScaler
 from taxtune.mapping import Mapper
 from taxtune.mapping.arbiter import COEFFICIENTS
 from taxtune.metrics.confidence import COVERAGES, calibration_error, risk_at_coverage
-from taxtune.taxonomy import read_taxonomy
+from taxtune.taxonomy import Taxonomy, read_taxonomy
 
 DOMAINS = Path(__file__).parent / "domains"
 
 
-def placed_rows(files: list[Path], trees: list[Path]) -> pd.DataFrame:
-    """Returns a row per answer: its file, tree, whether its placement is acceptable, and the signals."""
+def cases(files: list[Path], trees: list[Path]) -> Iterator[tuple[str, Taxonomy, pd.DataFrame]]:
+    """Yields each tree's name, the tree, and its answers; the column `wanted` holds the nodes that are acceptable."""
     answers = pd.concat([pd.read_json(file, lines=True).assign(file=file.stem) for file in files], ignore_index=True)
-    rows = []
     for name, group in answers.groupby("tree", sort=False):
         taxonomy = read_taxonomy(next(folder / name for folder in trees if (folder / name).exists()))
         nodes = {taxonomy.path(v): v for v in range(len(taxonomy))}
+        wanted = []
+        for row in group.itertuples():
+            paths = [path.split("/") if isinstance(path, str) else path for path in (row.node, *row.also)]
+            wanted.append({nodes[tuple(path)] if isinstance(path, list) else taxonomy.root for path in paths})
+        yield name, taxonomy, group.assign(wanted=wanted)
+
+
+def placed_rows(files: list[Path], trees: list[Path]) -> pd.DataFrame:
+    """Returns a row per answer: its file, tree, whether its placement is acceptable, and the signals."""
+    rows = []
+    for name, taxonomy, group in cases(files, trees):
         mapper = Mapper(taxonomy)
         for row, placement in zip(group.itertuples(), mapper.place(list(group.answer)), strict=True):
-            wanted = [path.split("/") if isinstance(path, str) else path for path in (row.node, *row.also)]
-            acceptable = {nodes[tuple(path)] if isinstance(path, list) else taxonomy.root for path in wanted}
-            known = {"file": row.file, "tree": name, "acceptable": placement.node in acceptable}
+            known = {"file": row.file, "tree": name, "acceptable": placement.node in row.wanted}
             rows.append(known | mapper.signals(placement))
     return pd.DataFrame(rows).fillna(0.0)
 

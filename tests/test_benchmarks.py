@@ -19,6 +19,7 @@ import pytest
 from fieldguide.draw import make_dataset
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig, Stage, make_similarity
+from taxtune.mapping.arbiter import Arbiter
 from taxtune.metrics.registry import make_measure
 from taxtune.studies.scorers import MeasureSimilarity
 from taxtune.taxonomy import read_taxonomy
@@ -209,3 +210,18 @@ def test_the_throughput_of_a_local_model_is_measured_without_the_packages_that_o
     spent = found["shares"]["all"]
     assert all(spent[phase] > 0 for phase in ("encoding", "prefill", "decoding", "else"))
     assert sum(spent.values()) == pytest.approx(found["seconds"]["taxtune"]["all"], rel=0.05)
+
+
+def test_the_ablation_counts_the_answers_that_a_rule_gains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Arbiter, "confidence", Arbiter.confidence)  # which it sets
+    ablation = importlib.import_module("benchmarks.ablation")
+    (tmp_path / "pets.csv").write_text("path\npet/cat\npet/dog\n", encoding="utf-8")
+    rows = [("not a dog but a cat", "pet/cat"), ("a dog", "pet/dog")]
+    placed = [{"tree": "pets.csv", "answer": answer, "node": node, "also": []} for answer, node in rows]
+    (tmp_path / "placed.jsonl").write_text("\n".join(map(json.dumps, placed)), encoding="utf-8")
+    domains = ablation.Domains([tmp_path / "placed.jsonl"], [tmp_path])
+    assert domains.base == [[True, True]]
+    rules = {f"{rule.room}.{rule.name}": rule for rule in ablation.rules(False)}
+    gains = [domains.gains(rules[f"english.{name}"]).gain.tolist() for name in ("NEGATION", "LIKENESS")]
+    assert gains == [[1], [0]]
+    assert domains.acceptable(anew=True) == domains.base

@@ -29,7 +29,6 @@ _DOMINANT = 0.85
 
 #: How phrases of later sentences hang together, which are asides.
 _IN_ASIDE = {Link.OR: Link.ELSE}
-#: How the lines of a block hang together.
 _LINKS = {"list": Link.LIST, "same": Link.SAME}
 #: What a phrase names, and the phrase.
 _Found = tuple[Mention, Phrase]
@@ -67,13 +66,12 @@ def asserted_node(lexicon: Lexicon, blocks: Sequence[Block]) -> Asserted:
     What is only compared with ("similar to a thrush") counts where nothing is asserted, what is only context ("on an
     oak") where nothing is compared either, and what is denied never.
     """
-    first: Asserted | None = None
+    read: list[Asserted] = []
     for block in blocks:
-        asserted = _asserted_by(lexicon, _listed(lexicon, block))
-        if asserted.node is not None:
-            return asserted
-        first = first or asserted
-    return first or Asserted(None, Stage.ABSTAINED, "", {}, False)
+        read.append(_asserted_by(lexicon, block))
+        if read[-1].node is not None:
+            return read[-1]
+    return read[0] if read else Asserted(None, Stage.ABSTAINED, "", {}, False)
 
 
 def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
@@ -94,7 +92,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
         parts = [part for phrase in reading.phrases for part in _conjuncts(lexicon, phrase)]
         for position, part in enumerate(parts):
             sentence = 0 if block.link else before + part.sentence
-            mention = name_phrase(lexicon, part) or _with_next_head(lexicon, part, parts[position + 1 : position + 2])
+            mention = name_phrase(lexicon, part)
             if mention is not None:
                 link = _LINKS[block.link] if position == 0 and block.link else part.link
                 person = mention.inferred and lexicon.kinds.is_person(part.keys)
@@ -108,9 +106,9 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
     context = bool(chosen) and chosen[0][1].role is Role.CONTEXT
     faint = all(mention.strength is Strength.PART for mention, _ in chosen)
     if chosen and not (declined and context) and not (refused and faint):
-        mentions = [(_undenied(lexicon, mention, denied), phrase.link) for mention, phrase in chosen]
-        context = [mention.nodes for mention, phrase in found if phrase.role is Role.CONTEXT]
-        node, several = _resolve(lexicon.taxonomy, mentions, context)
+        mentions = [(mention, phrase.link) for mention, phrase in chosen]
+        beside = [mention.nodes for mention, phrase in found if phrase.role is Role.CONTEXT]
+        node, several = _resolve(lexicon.taxonomy, mentions, beside)
         if chosen[0][1].role is Role.ASSERTED:
             asides = [(m, p) for m, p in found if p.role is Role.CONTEXT and p.sentence == chosen[0][1].sentence]
             node = _with_aside(lexicon.taxonomy, node, asides)
@@ -127,20 +125,9 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
 
 
 def _denies_root(lexicon: Lexicon, phrase: Phrase) -> bool:
-    words = [word for word in phrase.words if word.lower not in english.INDEFINITE]
+    words = [word for word in phrase.words if word.lower not in ("a", "an", "any")]
     named = lexicon.exact(tuple(word.key for word in words)) if phrase.role is Role.DENIED else ()
     return lexicon.taxonomy.root in named
-
-
-def _listed(lexicon: Lexicon, block: Block) -> Block:
-    """Takes bare names on lines of their own, or between semicolons, for the items of a list; prose stays prose."""
-
-    def is_name(text: str) -> bool:
-        words = fold_words(text)
-        return bool(lexicon.exact(words[1:] if len(words) > 1 and words[0] in english.ARTICLES else words))
-
-    parts = tuple(part.strip() for line in block.lines for part in line.split(";") if part.strip())
-    return Block(parts, "list") if not block.link and len(parts) > 1 and all(map(is_name, parts)) else block
 
 
 def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
@@ -152,30 +139,15 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
             left = replace(phrase, words=words[:position])
             right = replace(phrase, words=words[position + 1 :], link=Link.OR, opens=False)
-            if words[position + 1].key in english.DESCRIBING and left.words[0].lower not in english.ARTICLES:
-                continue  # "sable and black dog"
             if all((named := name_phrase(lexicon, side)) and named.strength > Strength.PART for side in (left, right)):
                 return [left, *_conjuncts(lexicon, right)]
     return [phrase]
 
 
-def _with_next_head(lexicon: Lexicon, phrase: Phrase, following: list[Phrase]) -> Mention | None:
-    """Reads "downy" in "downy or hairy woodpecker" with the noun of the phrase behind it, if that is a whole name."""
-    if not following or following[0].link is not Link.OR or len(phrase.words) > 3:
-        return None
-    mention = name_phrase(lexicon, replace(phrase, words=(*phrase.words, following[0].words[-1])))
-    return mention if mention is not None and mention.strength is Strength.WHOLE else None
-
-
 def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
-    """Tells whether a phrase that names nothing on the tree speaks of a thing, and not just of "a man sitting".
-
-    The whole of an answer does, unless it has only words about pictures.
-    """
-    one = phrase.words[0].lower in english.ONE
-    for position, word in enumerate(phrase.words):
-        verb = is_participle(word) or (one and position == len(phrase.words) - 1 > 0 and word.key != word.lower)
-        if (whole or not verb) and word.key not in english.SAYS_NOTHING and not word.text.isdigit():
+    """Tells whether a phrase that names nothing speaks of a thing; the whole of an answer also of "a man sitting"."""
+    for word in phrase.words:
+        if (whole or not is_participle(word)) and word.key not in english.SAYS_NOTHING and not word.text.isdigit():
             return whole or not lexicon.kinds.is_person(phrase.keys)
     return False
 
@@ -183,8 +155,7 @@ def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
 def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
     """Returns the mentions of the first sentence that has any that count, and what later ones assert.
 
-    Comparisons count where a sentence asserts nothing that is on the tree, and context where it asserts nothing at all;
-    but before the answer is off the tree, a name in the context counts: "two fried eggs in a cast-iron skillet".
+    Context counts where a sentence asserts nothing, or else, by its first whole name, where no sentence has any.
     """
     for sentence in sorted({phrase.sentence for _, phrase in found}):
         for role in (Role.ASSERTED, Role.COMPARED, Role.CONTEXT):
@@ -213,24 +184,14 @@ def _below_root(lexicon: Lexicon, found: list[_Found]) -> list[_Found]:
     return [(m, p) for m, p in found if m.nodes != root or p.role is Role.DENIED or p.sentence not in more]
 
 
-def _undenied(lexicon: Lexicon, mention: Mention, denied: set[int]) -> Mention:
-    """Drops the senses of a name that the answer denies: "not a plant but an anemone" speaks of the animal."""
-    kept = tuple(v for v in mention.nodes if not any(lexicon.taxonomy.is_ancestor(w, v) for w in denied))
-    return replace(mention, nodes=kept or lexicon.elsewhere(mention.key, denied) or mention.nodes)
-
-
 def _resolve(
-    taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]], context: Sequence[tuple[int, ...]] = ()
+    taxonomy: Taxonomy, mentions: Sequence[tuple[Mention, Link]], beside: Sequence[tuple[int, ...]]
 ) -> tuple[int, bool]:
     """Returns the node that mentions in reading order assert together, and whether it generalises over several.
 
-    Other names of the same thing ("Common Crow (Corvus brachyrhynchos)") are joined first; then each ambiguous name
-    takes the sense that agrees best with the rest; then the names in a row are placed on their common ancestor, in
-    which a name that another one makes more exact ("a bird, a robin") has no say unless "or" stands between them.
-
-    Args:
-        taxonomy: The tree.
-        mentions: At least one mention, each with its link to the one before.
+    Other names of the same thing are joined first; then each ambiguous name takes the sense that agrees best with the
+    rest and with what is `beside` them; then the names in a row are placed on their common ancestor, in which a name that another one makes more exact
+    ("a bird, a robin") has no say unless "or" stands between them.
     """
     groups: list[tuple[Mention, Link]] = []
     for mention, link in mentions:
@@ -239,7 +200,7 @@ def _resolve(
         else:
             groups.append((mention, link))
     groups = _without_stray(taxonomy, groups)
-    nodes = _senses(taxonomy, [*(mention.nodes for mention, _ in groups), *context])[: len(groups)]
+    nodes = _senses(taxonomy, [*(mention.nodes for mention, _ in groups), *beside])[: len(groups)]
 
     node, members = nodes[0], [(nodes[0], groups[0][0])]
     strict = aside = closer = False
@@ -252,7 +213,7 @@ def _resolve(
         if aside or link is Link.PREDICATE:
             # An aside or a later sentence may say more of the thing; what else it speaks of is not what is asserted.
             # What the thing is said to be is asserted, whatever was said before: "the dish is a soup".
-            closer = taxonomy.is_ancestor(node, other) or (not aside and not taxonomy.is_ancestor(other, node))
+            closer = bool(taxonomy.is_ancestor(node, other) or not (aside or taxonomy.is_ancestor(other, node)))
             if closer:
                 node, members = other, [(other, mention)]
             continue
@@ -301,12 +262,10 @@ def _without_broader(taxonomy: Taxonomy, members: Sequence[tuple[int, Mention]])
     def is_broader(node: int, mention: Mention, below: int, other: Mention) -> bool:
         if node == below or not taxonomy.is_ancestor(node, below):
             return False
-        if other.key.endswith(mention.key) or mention.described or other.described:
-            return True
-        if mention.broad:  # "warbler" is no broader term for a finch, though the node of all warblers holds finches too
-            return False
-        wide = taxonomy.ranks[node] is None or taxonomy.ranks[node] in english.WIDE_RANKS
-        return wide or is_label(node, mention) or is_label(below, other)
+        # "warbler" is no broader term for a finch, though the node of all warblers holds finches too
+        wide = taxonomy.ranks[node] not in ("order", "family", "genus")
+        exact = not mention.broad and (wide or is_label(node, mention) or is_label(below, other))
+        return exact or mention.described or other.described or other.key.endswith(mention.key)
 
     def is_label(node: int, mention: Mention) -> bool:
         return mention.key == "".join(fold_words(taxonomy.labels[node]))

@@ -23,12 +23,6 @@ def _nouns(text: str) -> frozenset[str]:
 #: Words that begin a noun phrase.
 ARTICLES = _words("a an the some any another his her its their my our your")
 
-#: "Not a bird" denies that there is one; "not the bird" speaks of one that is there.
-INDEFINITE = _words("a an any")
-
-#: After these the noun is singular, so that a word in -s behind it is a verb: "a skua flies".
-ONE = _words("a an one this that each every another")
-
 #: Between two names these say that either may be meant.
 ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise vs versus")
 
@@ -38,16 +32,10 @@ NEGATION = _words(
     "instead non"
 )
 
-#: After a negation these turn it into mere doubt: "not sure if it is a robin", "no doubt a robin", "not only".
-CERTAINTY = _words("sure certain clear confident entirely completely fully exactly doubt only definitive 100")
-
-#: These decline to answer; the clause asserts nothing, unless only precision is refused (`PRECISION`).
+#: These decline to answer; the clause asserts nothing.
 REFUSAL = _words(
     "sorry unable cannot cant couldnt unclear impossible insufficient unfortunately decline hard difficult"
 )
-
-#: A refusal with one of these still says something: "I cannot tell the exact species of this gull".
-PRECISION = _words("exact exactly specific specifically precise precisely particular definitively certainty")
 
 #: What follows is only compared with what is seen; it counts where nothing is asserted outright.
 COMPARISON = _words(
@@ -66,13 +54,12 @@ PREPOSITIONS = _words(
 
 #: Verbs and words by which the main clause goes on: what follows them is said of the subject.
 VERBS = _words(
-    "is are was were be been being am appear appears appeared appearing seem seems seemed look looks belong "
-    "belongs belonging depict depicts depicted depicting show shows showing shown showcase showcases showcasing "
-    "display displays displaying featured present presents portray portrays portraying capture captures capturing "
-    "illustrate illustrates represent represents representing indicate indicates suggest suggests reveal reveals fit "
-    "fits points called named known identified classified considered recognized labeled described likely probably "
-    "definitely certainly clearly therefore thus hence so specifically namely it this these those that there here i "
-    "or which who"
+    "is are was were be been being am appear appears appeared appearing seem seems seemed look looks belong belongs "
+    "belonging depict depicts depicted depicting show shows showing shown showcase showcases showcasing display "
+    "displays displaying featured present presents portray portrays portraying capture captures capturing illustrate "
+    "illustrates represent represents representing indicate indicates suggest suggests reveal reveals fit fits points "
+    "called named known identified classified considered recognized labeled described likely probably definitely "
+    "certainly clearly therefore thus hence so specifically namely it this these those that there here i or which who"
 )
 
 #: Of these, the ones by which the subject is said to be something else or more: "the dish is a soup".
@@ -93,30 +80,23 @@ HAVING = _words(
     "has have had having contain contains containing include includes including feature features featuring wear wears"
 )
 
-#: These begin an aside, which may say more of the thing.
-ASIDES = _words("which who that whose")
-
-#: "Could", "might" and "may" after a sentence offer one more guess.
-HEDGES = _words("could might may")
-
 #: After these, what is said is a first guess, which what follows "but", "actually", ... can take back.
-TENTATIVE = HEDGES | _words("or perhaps possibly maybe considered thought glance initially")
+TENTATIVE = _words("could might may or perhaps possibly maybe considered thought glance initially")
 
 #: These begin what is said after all.
 TURNS = _words("but however yet actually")
 
 #: More of the words that end a noun phrase and belong to none.
-AUXILIARIES = HEDGES | _words("can will must would should do does did")
+AUXILIARIES = _words("could might may can will must would should do does did")
 
 #: The rest of them: pronouns, adverbs, verbs of thinking.
 BREAKS = (
     VERBS
     | AUXILIARIES
     | _words(
-        "as whose im we you they them he she me if but however although though yet then also just even most more "
-        "less better best very quite rather about think believe guess say help see seen visible what how why to "
-        "let tell identify determine distinguish both characterized recognizable distinguished currently still "
-        "while"
+        "as whose im we you they them he she me if but however although though yet then also just even most more less "
+        "better best very quite rather about think believe guess say help see seen visible what how why to let tell "
+        "identify determine distinguish both characterized recognizable distinguished currently still while"
     )
 )
 
@@ -135,9 +115,9 @@ FILLER = ARTICLES | _nouns(
 #: Words at the end of a noun phrase that add nothing to the name before them.
 TAIL = _nouns(
     "species variety varietal breed mix cross crossbreed hybrid cultivar strain specimen individual type kind sort "
-    "form photo photograph image picture shot view portrait kingdom phylum class order family tribe genus group "
-    "name names sp spp cf aff complex pair flock male female adult juvenile immature young one here etc "
-    "itself too head face category model"
+    "form photo photograph image picture shot view portrait kingdom phylum class order family tribe genus group name "
+    "names sp spp cf aff complex pair flock male female adult juvenile immature young one here etc itself too head "
+    "face category model"
 )
 
 #: The word before these, or glued to them, is a likeness and not the thing: "fern-like", "lily-shape orchid".
@@ -145,9 +125,9 @@ LIKENESS = _nouns("like shaped shape leaved looking type style colored scented i
 
 #: Words that describe, and that are no head of a name when nothing else stands beside them.
 DESCRIBING = _nouns(
-    "black white gray brown red orange yellow green blue purple pink golden gold silver crimson scarlet small "
-    "large big little tiny tall short long dark light pale bright common colorful beautiful wild fresh old new "
-    "spotted striped and with american european african asian north south east west northern southern eastern western"
+    "black white gray brown red orange yellow green blue purple pink golden gold silver crimson scarlet small large "
+    "big little tiny tall short long dark light pale bright common colorful beautiful wild fresh old new spotted "
+    "striped and with american european african asian north south east west northern southern eastern western"
 )
 
 #: What answers say of pictures, of whoever stands in them, and of their own uncertainty.
@@ -157,9 +137,9 @@ PICTURE = _nouns(
     "quality resolution blurry unclear visible center middle left right top bottom front back side edge part feature "
     "object subject thing item else something anything nothing someone person people human man woman men women boy "
     "girl child hand individual question answer label category content information possible general specific certain "
-    "different various several similar typical "
-    "main appearance presence number lot bunch pair set piece group body case kind type sort example instance amount "
-    "sign evidence rear end location place area environment nature name model"
+    "different various several similar typical main appearance presence number lot bunch pair set piece group body "
+    "case kind type sort example instance amount sign evidence rear end location place area environment nature name "
+    "model"
 )
 
 #: Words that tell nothing of what a thing is.
@@ -177,6 +157,3 @@ OTHER_KEYS = _words(
     "colour rationale justification evidence features characteristics size distribution range behavior behaviour "
     "question prompt details comment thought thoughts"
 )
-
-#: Ranks of what is so wide that a term for it fits beside a closer one: "bird, robin".
-WIDE_RANKS = frozenset(("kingdom", "phylum", "class"))

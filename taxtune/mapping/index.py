@@ -12,13 +12,11 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import snowballstemmer
 from numpy.typing import NDArray
 
 from taxtune.mapping import english
@@ -30,33 +28,27 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = [
     "MAX_HEAD",
     "NameIndex",
-    "NameTails",
     "folded_names",
     "has_digit",
-    "latin_stem",
-    "letters_of",
-    "stem",
+    "name_tails",
     "stored",
     "without_article",
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 20
+_VERSION = 23
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 MAX_HEAD = 3
-#: Where at least this share of a tree's names has digits in it, model codes and years are at home on the tree.
-_CODED_SHARE = 0.01
 #: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
 _SHARED_HEADS = 0.5
 #: A shorter word is no word that another one misspells.
 _MIN_MENDED = 4
-_TABLES = ["exact", "heads", "shortened", "clipped", "fronts", "series", "stems", "genera", "epithets", "initials"]
+_TABLES = ["exact", "heads", "shortened", "clipped", "series", "genera"]
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
-_STEMMER = snowballstemmer.stemmer("english")
 
 Words = tuple[str, ...]
 
@@ -83,25 +75,15 @@ class NameIndex:
     #: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of "Gothic
     #: architecture" below "medieval architecture".
     clipped: Multimap
-    #: The beginnings of names that start with an ancestor's: "BMW Z4" of "BMW Z4 Convertible 2012".
-    fronts: Multimap
     #: What comes before a number: "DC" of "DC-3".
     series: Multimap
-    #: The stems of names.
-    stems: Multimap
-    #: Latin genera, stems of the epithets of species, and "T merula" of two-word names.
+    #: Latin genera.
     genera: Multimap
-    epithets: Multimap
-    initials: Multimap
-    #: Every word; its number there; the number of nodes that have it; those of each first letter and length; and the
-    #: letters in each (`letters_of`).
+    #: Every word; its number there; the number of nodes that have it; those of each first letter and length.
     vocabulary: list[str]
     words: Multimap
     counts: NDArray[np.int32]
     shapes: Multimap
-    letters: NDArray[np.uint32]
-    #: Whether codes or years are common in the names.
-    coded: bool
     #: Whether siblings' names mostly end in the same noun, as those of sister species do.
     shares_heads: bool
     #: Whether the tree has genera.
@@ -111,7 +93,7 @@ class NameIndex:
     def of(cls, taxonomy: Taxonomy, folder: Path | None = None) -> Self:
         """Returns the index of a tree, read from `folder` (None: the user's cache folder) if it is there."""
         parts: dict[str, Any] = stored(taxonomy, "names", folder, lambda: _Learner(taxonomy).learnt())
-        parts |= {name: bool(parts[name]) for name in ("coded", "shares_heads", "latin")}
+        parts |= {name: bool(parts[name]) for name in ("shares_heads", "latin")}
         return cls(**parts)
 
     def count(self, word: str) -> int:
@@ -135,80 +117,69 @@ def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[]
     return cached(cache_folder(folder, "names") / f"{key}.npz", make)
 
 
-class NameTails:
-    """Walks down a tree and yields what its nodes' names say in other words than their own: shortened, clipped, ...
+def name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[int, str, str]]:
+    """Yields what names say in other words than their own, down the tree: a node, the table, the words with spaces.
 
     Args:
         taxonomy: The tree.
         names: The folded names of each node.
     """
+    #: By depth: the names of what is above, parts of listed names among them, and all their beginnings.
+    above: list[tuple[frozenset[Words], frozenset[Words]]] = [(frozenset(), frozenset())]
+    latin = "genus" in taxonomy.ranks
+    for node in taxonomy.walk.tolist():
+        depth = int(taxonomy.depth[node])
+        known, begun = above[depth]
+        parts = _parts_of(taxonomy, node)
+        for table, words in (
+            *(("shortened", part) for part in parts),
+            *_said(taxonomy, names, node, known, begun, latin),
+        ):
+            yield node, table, " ".join(words)
+        if taxonomy.sizes[node] > 1:
+            own = [*names[node], *parts]
+            below = (known.union(own), begun.union(words[:n] for words in own for n in range(1, len(words))))
+            above[depth + 1 :] = [below]
 
-    def __init__(self, taxonomy: Taxonomy, names: list[list[Words]]) -> None:
-        self.taxonomy, self._names = taxonomy, names
-        self._latin = "genus" in taxonomy.ranks
-        #: The parent of the nodes whose names hold a word, or None where they have several.
-        self._parent_of: dict[str, int | None] = {}
-        for node, parent in enumerate(taxonomy.parents.tolist()):
-            for word in {word for words in names[node] for word in words}:
-                known = self._parent_of.setdefault(word, parent)
-                self._parent_of[word] = parent if known == parent else None
 
-    def walk(self) -> Iterator[tuple[int, str, str]]:
-        """Yields a node, the table that something belongs in, and its words joined by spaces."""
-        #: By depth: the names of what is above, parts of listed names among them, and all their beginnings.
-        above: list[tuple[frozenset[Words], frozenset[Words]]] = [(frozenset(), frozenset())]
-        internal = self.taxonomy.sizes > 1
-        for node in self.taxonomy.walk.tolist():
-            depth = int(self.taxonomy.depth[node])
-            known, begun = above[depth]
-            for table, words in self._said(node, known, begun):
-                yield node, table, " ".join(words)
-            if internal[node]:
-                own = [*self._names[node], *self._parts_of(node)]
-                below = (known.union(own), begun.union(words[:n] for words in own for n in range(1, len(words))))
-                above[depth + 1 :] = [below]
+def _said(
+    taxonomy: Taxonomy,
+    names: list[list[Words]],
+    node: int,
+    known: frozenset[Words],
+    begun: frozenset[Words],
+    latin: bool,
+) -> Iterator[tuple[str, Words]]:
+    label = names[int(taxonomy.parents[node])][0] if node else ()
+    of_root = {words for words in names[0] if len(words) == 1} if node else set()
+    for words in names[node]:
+        for stop in range(1, len(words)):
+            if has_digit(words[stop]):
+                yield "series", words[:stop]
+        fronted = [
+            n
+            for n in range(1, len(words))
+            if words[:n] in known or (words[:n] in begun and any(map(has_digit, words[n:])))  # "Nikon" + "D90"
+        ]
+        if fronted and not (latin and taxonomy.ranks[node] == "species"):
+            yield "shortened", words[fronted[-1] :]
+        if not fronted and not latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
+            for name in sorted(known.difference(names[0])):
+                yield "shortened", (*name, *words)
+        if len(words) > 1 and words[-1:] in of_root:
+            yield "shortened", words[:-1]
+        elif (len(words) > 2 and words[-1:] in known) or (len(words) > 1 < len(label) and words[-1] == label[-1]):
+            yield "clipped", words[:-1]
 
-    def _said(self, node: int, known: frozenset[Words], begun: frozenset[Words]) -> Iterator[tuple[str, Words]]:
-        label = self._names[int(self.taxonomy.parents[node])][0] if node else ()
-        of_root = {words for words in self._names[0] if len(words) == 1} if node else set()
-        for words in self._parts_of(node):
-            yield "shortened", words
-        for words in self._names[node]:
-            for stop in range(1, len(words)):
-                if has_digit(words[stop]):
-                    yield "series", words[:stop]
-            fronted = [
-                n
-                for n in range(1, len(words))
-                if words[:n] in known or (words[:n] in begun and any(map(has_digit, words[n:])))  # "Nikon" + "D90"
-            ]
-            if fronted and not (self._latin and self.taxonomy.ranks[node] == "species"):
-                rest = words[fronted[-1] :]
-                yield "shortened", rest
-                for stop in range(1, len(rest)):
-                    yield "fronts", rest[:stop]
-                for stop in range(fronted[-1] + 1, len(words)):
-                    yield "fronts", words[:stop]
-            if not fronted and not self._latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
-                # What things elsewhere are called too is no short name: an "apple leaf" need not have leaf rust.
-                own = next((i for i, word in enumerate(words, 1) if self._parent_of[word] is not None), len(words))
-                for name in sorted(known.difference(self._names[0])):
-                    yield "shortened", (*name, *words)
-                    for stop in range(own, len(words)):
-                        yield "fronts", (*name, *words[:stop])
-            if len(words) > 1 and words[-1:] in of_root:
-                yield "shortened", words[:-1]
-            elif (len(words) > 2 and words[-1:] in known) or (len(words) > 1 < len(label) and words[-1] == label[-1]):
-                yield "clipped", words[:-1]
 
-    def _parts_of(self, node: int) -> list[Words]:
-        """Returns the items of a label that lists several: "bar / pub", and "rays and skates" of what has kinds."""
-        label = self.taxonomy.labels[node]
-        parts = [fold_words(part) for part in _PARTS.split(label)]
-        if not _LISTED.search(label) and (self.taxonomy.sizes[node] == 1 or self._latin or max(map(len, parts)) > 1):
-            return []
-        parts = [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
-        return parts if len(parts) > 1 else []
+def _parts_of(taxonomy: Taxonomy, node: int) -> list[Words]:
+    """Returns the items of a label that lists several: "bar / pub", and "rays and skates" of what has kinds."""
+    label = taxonomy.labels[node]
+    parts = [fold_words(part) for part in _PARTS.split(label)]
+    if not _LISTED.search(label) and (taxonomy.sizes[node] == 1 or max(map(len, parts)) > 1):
+        return []
+    parts = [part for part in parts if part and not english.SAYS_NOTHING.issuperset(part)]
+    return parts if len(parts) > 1 else []
 
 
 class _Learner:
@@ -221,13 +192,12 @@ class _Learner:
         self._places = taxonomy.places.tolist()
         self._tables: dict[str, MultimapBuilder] = defaultdict(MultimapBuilder)
         self._named, self._spelt, self._in_latin, self._preferred = array("i"), array("Q"), array("b"), array("b")
-        self._stems: dict[str, str] = {}
 
     def learnt(self) -> dict[str, Part]:
         """Returns all tables."""
         for node in range(len(self.taxonomy)):
             self._add_node(node)
-        for node, table, text in NameTails(self.taxonomy, self._names).walk():
+        for node, table, text in name_tails(self.taxonomy, self._names):
             self._tables[table].add(text, self._places[node])
         tables = {name: self._tables[name].build(repeats=name == "heads") for name in _TABLES}
         return {
@@ -237,7 +207,6 @@ class _Learner:
             "spelt": np.array(self._spelt, dtype=np.uint64),
             "in_latin": np.array(self._in_latin, dtype=bool),
             "preferred": np.array(self._preferred, dtype=bool),
-            "coded": np.array(self._is_coded()),
             "shares_heads": np.array(self._share_of_shared_heads() >= _SHARED_HEADS),
             "latin": np.array(self._latin),
         }
@@ -250,33 +219,21 @@ class _Learner:
                 continue
             is_label = position == 0
             latin = is_label and self._latin and rank != "species" and len(words) == 1
-            preferred = is_label or (position == 1 and name != names[0])
-            for called in dict.fromkeys((words, without_article(name, words))):
+            for called in dict.fromkeys((words, without_article(name))):
                 if (key := "".join(called)) not in keys:
                     keys.add(key)
                     self._tables["exact"].add(key, len(self._named))
                     self._named.append(node)
                     self._spelt.append(text_key(" ".join(called)))
                     self._in_latin.append(latin)
-                    self._preferred.append(preferred)
-            if not (is_label and self._latin):
-                self._tables["stems"].add(" ".join(map(self._stem, words)), place)
-            if len(words) == 2:
-                self._tables["initials"].add(f"{words[0][0]} {words[1]}", place)
+                    self._preferred.append(is_label or (position == 1 and name != names[0]))
             if is_label and self._latin:
                 if rank == "genus":
                     self._tables["genera"].add(words[0], place)
-                if rank == "species" and len(words) > 1:
-                    self._tables["epithets"].add(latin_stem("".join(words[1:])), place)
                 if len(names) > 1 or rank not in (None, "species"):
                     continue
-            for head in _heads(name, words):
+            for head in _heads(words):
                 self._tables["heads"].add(head, place)
-
-    def _stem(self, word: str) -> str:
-        if word not in self._stems:
-            self._stems[word] = stem(word)
-        return self._stems[word]
 
     def _vocabulary(self) -> dict[str, Part]:
         nodes = Counter(word for group in self._names for word in {word for words in group for word in words})
@@ -286,14 +243,9 @@ class _Learner:
             words.add(word, number)
             if len(word) >= _MIN_MENDED:
                 shapes.add(f"{word[0]}{len(word)}", number)
-        letters = np.array([letters_of(word) for word in known], dtype=np.uint32)
         counts = np.array([nodes[word] for word in known], dtype=np.int32)
         tables = {"words": words.build(), "shapes": shapes.build()}
-        return {"vocabulary": known, "counts": counts, "letters": letters, **tables}
-
-    def _is_coded(self) -> bool:
-        names = [words for group in self._names for words in group]
-        return sum(any(map(has_digit, words)) for words in names) >= _CODED_SHARE * len(names)
+        return {"vocabulary": known, "counts": counts, **tables}
 
     def _share_of_shared_heads(self) -> float:
         """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""
@@ -314,40 +266,13 @@ def folded_names(taxonomy: Taxonomy) -> list[list[Words]]:
     return [[fold_words(name) for name in taxonomy.names(node)] for node in range(len(taxonomy))]
 
 
-def _heads(name: str, words: Words) -> Iterator[str]:
+def _heads(words: Words) -> Iterator[str]:
     """Yields the last words of a name, joined: one, two and three of them."""
-    # "breasted grosbeak" is no noun: a head never starts inside a hyphenated compound unless it is the last word.
-    inside: list[bool] = []
-    for part in name.replace("–", "-").split():
-        count = 1 if part.isascii() and part.isalpha() else len(fold_words(part))
-        inside.extend(i > 0 for i in range(count))
     stop = len(words)
     while stop > 1 and has_digit(words[stop - 1]):
         stop -= 1  # a "Focus Sedan 2007" is a sedan
     for length in range(1, min(MAX_HEAD, stop) + 1):
-        start = stop - length
-        if length > 1 and start > 0 and (len(inside) != len(words) or inside[start]):
-            continue
-        yield "".join(words[start:stop])
-
-
-def letters_of(word: str) -> int:
-    """Returns which letters a word has, as bits; a slip of the pen changes two of them at most."""
-    bits = 0
-    for letter in word:
-        bits |= 1 << (ord(letter) % 32)
-    return bits
-
-
-@lru_cache(maxsize=100_000)
-def stem(word: str) -> str:
-    """Returns the stem of an English word (Porter2)."""
-    return str(_STEMMER.stemWord(word))
-
-
-def latin_stem(epithet: str) -> str:
-    """Returns a Latin epithet without the ending that follows the genus' gender: -us, -a, -um; -is, -e."""
-    return re.sub(r"(?<=\w{3})(?:us|a|um|is|e|er|ra|rum)$", "", epithet)
+        yield "".join(words[stop - length : stop])
 
 
 def has_digit(word: str) -> bool:
@@ -355,12 +280,6 @@ def has_digit(word: str) -> bool:
     return not word.isalpha() and any(character.isdigit() for character in word)
 
 
-def without_article(name: str, words: Words | None = None) -> Words:
-    """Returns the folded words of a name without its article: "The Gem" is a gem, and an "An-12" no 12.
-
-    Args:
-        name: The name.
-        words: Its folded words, where they are known.
-    """
-    bare = _ARTICLE.sub("", name)
-    return words if words is not None and bare == name else fold_words(bare)
+def without_article(name: str) -> Words:
+    """Returns the folded words of a name without its article: "The Gem" is a gem, and an "An-12" no 12."""
+    return fold_words(_ARTICLE.sub("", name))

@@ -17,7 +17,7 @@ import numpy as np
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import Part
-from taxtune.mapping.index import MAX_HEAD, NameIndex, NameTails, folded_names, stored, without_article
+from taxtune.mapping.index import MAX_HEAD, NameIndex, folded_names, name_tails, stored, without_article
 from taxtune.mapping.normalize import fold_word
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
@@ -30,10 +30,6 @@ _MAX_SENSES = 2
 _OTHER_SENSES = 2
 #: What such a share of the nodes, and at least so many, are kinds of is what the tree is about.
 _ROOT_SHARE, _MIN_COVERED = 0.85, 5
-#: A plate is a dish in its fourth sense.
-_MAX_CONTAINER_SENSES = 4
-#: Words of one stem begin with the same letters, as many as this.
-_SAME_STEM = 4
 #: The parts of a closed compound have at least so many letters.
 _MIN_PART = 3
 #: A part of WordNet with less than this share of the tree's names is not what the tree is about.
@@ -96,6 +92,10 @@ class Kinds:
             return False
         return words[-1] not in {fold_word(lemma.split()[-1]) for synset in above for lemma in synset.lemmas}
 
+    def is_compound(self, words: Sequence[str]) -> bool:
+        """Tells whether the last two words are one noun: a "jigsaw puzzle"."""
+        return len(words) > 1 and self.knows(" ".join(words[-2:]), "n")
+
     def is_elsewhere(self, words: Sequence[str]) -> bool:
         """Tells whether words are a noun that is a kind of nothing on the tree: "a dog" among dishes.
 
@@ -120,17 +120,6 @@ class Kinds:
         return bool(senses) and not any(
             sense in above_root or not self._root.isdisjoint(self.wordnet.ancestors(sense)) for sense in senses
         )
-
-    def ends_in_noun(self, words: Sequence[str]) -> bool:
-        """Tells whether several last words are one noun: a "jigsaw puzzle" is nothing that a jigsaw is."""
-        starts = range(max(0, len(words) - MAX_HEAD), len(words) - 1)
-        return any(self.knows(" ".join(words[start:]), "n") for start in starts)
-
-    def is_container(self, word: str) -> bool:
-        """Tells whether one of the first senses of a noun is a container."""
-        senses = self._noun(word)[:_MAX_CONTAINER_SENSES]
-        assert self.wordnet is not None or not senses
-        return any(s.name == "container.n.01" for sense in senses for s in self.wordnet.ancestors(sense))  # type: ignore[union-attr]
 
     def is_person(self, words: Sequence[str]) -> bool:
         """Tells whether the last noun of a phrase is first of all a person: "an elderly musician standing".
@@ -158,11 +147,6 @@ class Kinds:
                 sense = above[0]
                 if sense.name in self._nodes:
                     return self._nodes[sense.name]
-        for sense in self._senses(text)[:1]:  # who or what does it: a surfer, of surfing
-            stems = {lemma[:_SAME_STEM] for lemma in sense.lemmas}
-            for related in self.wordnet.related(sense):
-                if related.name in self._nodes and not stems.isdisjoint(lemma[:_SAME_STEM] for lemma in related.lemmas):
-                    return self._nodes[related.name]
         return None
 
     def _noun_uncached(self, text: str) -> Sequence[Synset]:
@@ -270,17 +254,15 @@ class Kinds:
     def _senses_of_names(self) -> dict[int, list[Synset]]:
         """Returns the senses of the names of each node but the root that has any, in the order of the names."""
         senses: dict[int, dict[Synset, None]] = {}
-        folded = folded_names(self.taxonomy)
-        for node, group in enumerate(folded[1:], start=1):
-            for name, words in zip(self.taxonomy.names(node), group, strict=True):
-                for text in dict.fromkeys((_written(name), " ".join(without_article(name, words)))):
-                    if found := self._noun(text):
-                        senses.setdefault(node, {}).update(dict.fromkeys(found))
-        for node, table, text in NameTails(self.taxonomy, folded).walk():
+        for node in range(1, len(self.taxonomy)):
+            for name in self.taxonomy.names(node):
+                for text in dict.fromkeys((_written(name), " ".join(without_article(name)))):
+                    senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
+        for node, table, text in name_tails(self.taxonomy, folded_names(self.taxonomy)):
             # Where several nodes can be shortened to a text, it is no name of any of them.
             if table == "shortened" and node and self._noun(text) and len(self._index.shortened.find(text)) == 1:
                 senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
-        return {node: [*found] for node, found in senses.items()}
+        return {node: [*found] for node, found in senses.items() if found}
 
 
 def _written(name: str) -> str:

@@ -1,17 +1,14 @@
 """The names of a taxonomy, indexed: whole names, what they can be shortened to, the words they end and begin in.
 
-Everything here is learnt from the tree. Three indexes say what a run of folded words means:
-
-- `exact`: it is a name; or a name without words that the tree makes redundant ("747" for "Boeing 747" below Boeing,
-  "noodle" for "noodle dish" where every node is a dish);
-- `head`: names end in it, as English names end in their noun ("woodpecker"): what these nodes have in common;
-- `front`: names that begin with their parent's go on with it ("BMW Z4" for "BMW Z4 Convertible 2012").
+Everything here is learnt from the tree. A run of folded words means something where it is a name, or one without words
+that the tree makes redundant ("747" for "Boeing 747" below Boeing), or where names end in it, as English names end in
+their noun ("woodpecker"): what these nodes have in common.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,7 @@ from rapidfuzz.distance import OSA
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
-from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit, latin_stem, letters_of, stem
+from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit
 from taxtune.mapping.kinds import Kinds
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet
@@ -38,8 +35,6 @@ _MINOR_SENSE = 0.34
 _MAX_SENSES = 3
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
 _MIN_BREEDS = 20
-#: An epithet of at most this many species is rare.
-_RARE_EPITHET = 3
 
 
 class Lexicon:
@@ -65,8 +60,7 @@ class Lexicon:
         self.taxonomy = taxonomy
         self.coverage = coverage
         self.index = NameIndex.of(taxonomy, cache_dir)
-        self.coded, self.shares_heads, self.latin = self.index.coded, self.index.shares_heads, self.index.latin
-        self.ranks = frozenset(taxonomy.ranks)
+        self.shares_heads, self.latin = self.index.shares_heads, self.index.latin
         self.kinds = Kinds(taxonomy, self.index, wordnet, cache_dir)
         # Phrases of an answer are looked at from several sides, and answers repeat each other's words.
         self._exact = lru_cache(maxsize=100_000)(self._exact_uncached)
@@ -102,16 +96,13 @@ class Lexicon:
         return self._common_of("shortened", tuple(words))
 
     def called(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the nodes that the words name in full, shortened, or as the beginning of longer names."""
-        return self.exact(words) or self.shortened(words) or self.front(words)
+        """Returns the nodes that the words name in full or shortened."""
+        return self.exact(words) or self.shortened(words)
 
     def clipped(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the one node whose name the words are without its parent's: "grilled cheese" of sandwiches."""
-        return _only(self._nodes(self.index.clipped.find(" ".join(words))))
-
-    def front(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the common ancestor of the nodes whose names continue their parents' with the words."""
-        return self._common_of("fronts", tuple(words))
+        nodes = self._nodes(self.index.clipped.find(" ".join(words)))
+        return nodes if len(nodes) == 1 else ()
 
     def series(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the common ancestor of the nodes whose names are the words and a number: "DC" of DC-3 and DC-6."""
@@ -125,21 +116,12 @@ class Lexicon:
         common = self._common(np.union1d(places, self.index.heads.find("".join(words))))
         return (common,) if common else self._nodes(places) if len(places) <= _MAX_SENSES else ()
 
-    def inflected(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the one node with a name of the same word stems: "cobwebbed" for "cobweb"."""
-        return _only(self._nodes(self.index.stems.find(" ".join(map(stem, words)))))
-
-    def is_latin(self, words: Sequence[str]) -> bool:
-        """Tells whether the words are known as a Latin label only."""
-        names = self.index.exact.find("".join(words))
-        return bool(len(names)) and bool(self.index.in_latin[names].all())
-
     def _nodes(self, places: NDArray[np.int32]) -> tuple[int, ...]:
         """Returns the nodes at places, by number."""
         return tuple(sorted(self.taxonomy.walk[places].tolist()))
 
     def _distinct(self, names: NDArray[np.int32], key: str) -> tuple[int, ...]:
-        """Drops senses that say the same: of a node and its ancestor with one name, one stays."""
+        """Drops minor senses, and of a node and its ancestor with one name one: the leaf whose first name it is."""
         named = self.index.named[names].tolist()
         if len(named) == 1:
             return (named[0],)
@@ -147,23 +129,15 @@ class Lexicon:
         kept: dict[int, None] = {}
         for node in sorted(set(named), key=lambda v: int(self.taxonomy.depth[v])):
             above = next((v for v in self.taxonomy.ancestors(node)[:-1].tolist() if v in kept), None)
-            if above is not None:
-                if not (node in preferred and self.is_leaf(node)) and not self._covers(node, key):
-                    continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
-                del kept[above]
+            if above is not None and not (node in preferred and self.is_leaf(node)):
+                continue  # "cormorant" names a family and a genus of it; cormorants stand in its other genera too
+            kept = {v: None for v in kept if v != above}
             kept[node] = None
-        if len(kept) == 1:
-            return tuple(kept)
         # Of "forget-me-not", the genus of many and one butterfly, the genus is meant.
         start = self.taxonomy.places[[*kept]]
         weights = _between(self.index.heads.find(key), start, start + self.taxonomy.sizes[[*kept]])
         least = _MINOR_SENSE * int(weights.max())
         return tuple(v for v, weight in zip(kept, weights.tolist(), strict=True) if weight >= least)
-
-    def _covers(self, node: int, key: str) -> bool:
-        places = np.unique(self.index.heads.find(key))
-        others = places[~np.isin(places, self.taxonomy.places[self.taxonomy.ancestors(node)])]
-        return not self.is_leaf(node) and bool(_between(others, *self._range(node)) >= self.coverage * len(others))
 
     def _range(self, node: int) -> tuple[int, int]:
         """Returns the places of what is at and below a node: the first, and the one behind the last."""
@@ -185,15 +159,6 @@ class Lexicon:
     def _head_uncached(self, key: str) -> int | None:
         places = self.index.heads.find(key)
         return self.lifted(self._common(np.unique(places))) if len(places) else None
-
-    def elsewhere(self, key: str, denied: Iterable[int]) -> tuple[int, ...]:
-        """Returns the common ancestor of the names that end in a word, but for the nodes that are denied."""
-        places = self.index.heads.find(key)
-        for node in denied:
-            start, stop = self._range(node)
-            places = places[(places < start) | (places >= stop)]
-        common = self._common(places) if len(places) else 0
-        return (common,) if common else ()
 
     def is_shared(self, words: Sequence[str]) -> bool:
         """Tells whether several nodes have names that end in the words."""
@@ -227,38 +192,9 @@ class Lexicon:
         covered = _between(places, start, start + self.taxonomy.sizes[above])
         return int(above[np.flatnonzero(covered >= self.coverage * len(places))[-1]])
 
-    def compound(self, word: str) -> int | None:
-        """Returns the meaning of an unknown closed compound of two known words: a "supercar" is a car."""
-        for length in range(len(word) - 3, 2, -1):
-            first, last = word[:-length], word[-length:]
-            if (self.knows(first) or self.kinds.knows(first)) and (named := self.exact((last,))):
-                return self.common(named)
-        return None
-
-    # -- Latin ---------------------------------------------------------------------------------------------------------
-
     def genus(self, word: str) -> tuple[int, ...]:
         """Returns the genera with this folded Latin label."""
         return self._nodes(self.index.genera.find(word))
-
-    def epithet(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the species with this folded epithet, whatever its gender's ending."""
-        return self._nodes(self.index.epithets.find(latin_stem("".join(words))))
-
-    def moved(self, genus: int, epithet: str) -> tuple[int, ...]:
-        """Returns the species that an unknown binomial most likely is: Mareca strepera for "Anas strepera".
-
-        That is the one species with this epithet in the genus' family, where the epithet is rare; an epithet as common
-        as "purpurea" says nothing.
-        """
-        species = self.epithet((epithet,))
-        family = self.taxonomy.parents[genus]
-        near = tuple(v for v in species if self.taxonomy.is_ancestor(family, v))
-        return near if len(near) == 1 and len(species) <= _RARE_EPITHET else ()
-
-    def abbreviated(self, initial: str, epithet: str) -> tuple[int, ...]:
-        """Returns the nodes with a two-word name of this initial and second word: "t. merula"."""
-        return self._nodes(self.index.initials.find(f"{initial} {epithet}"))
 
     # -- for the reader ------------------------------------------------------------------------------------------------
 
@@ -284,15 +220,7 @@ class Lexicon:
                 return True
         return bool(self.locate(words))
 
-    def is_container(self, words: Sequence[str]) -> bool:
-        """Tells whether the last of the folded words is something that holds things: a plate."""
-        return self.kinds.is_container(words[-1])
-
     # -- spelling ------------------------------------------------------------------------------------------------------
-
-    def knows_english(self, word: str) -> bool:
-        """Tells whether a folded word is a name by itself or the head of an English one."""
-        return word in self.index.heads or word in self.index.exact
 
     def _knows(self, word: str) -> bool:
         """Tells whether a folded word occurs in any name."""
@@ -305,23 +233,15 @@ class Lexicon:
         telling = [word for word in words if word not in english.SAYS_NOTHING]
         return 2 * sum(self.knows(word) or self.kinds.knows(word) for word in telling) < len(telling)
 
-    def code(self, word: str) -> str | None:
-        """Returns the known code that an unknown one begins with, "a320" for "a320neo", or None."""
-        for stop in range(len(word) - 1, 1, -1):
-            if has_digit(word[:stop]) and self.knows(word[:stop]):
-                return word[:stop]
-        return None
-
     def is_foreign(self, words: Sequence[str]) -> bool:
         """Tells whether words have a model code or a year, on a tree of living things: "Jaguar XF 2005"."""
-        return self.latin and not self.coded and any(map(has_digit, words))
+        return self.latin and any(map(has_digit, words))
 
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.
 
         The first letter must be right, and no second word may be as near. One slip (a letter more, less, other, or two
-        swapped) is forgiven in words of seven letters and more, two in words of ten; shorter words may only double a
-        letter or lose a double: "castle" is no "cattle".
+        swapped) is forgiven in words of seven letters and more, two in words of ten, in shorter ones a double letter.
 
         Args:
             word: A folded word.
@@ -338,38 +258,15 @@ class Lexicon:
         limit = 2 if len(word) >= two else 1 if len(word) >= one else 0
         if limit == 0 or self.knows(word) or not word.isalpha() or word in english.SAYS_NOTHING:
             return None
-        hits = process.extract(word, self._like(word, limit), scorer=OSA.distance, score_cutoff=limit, limit=None)
-        if not generous and len(word) < 7:
-            hits = [hit for hit in hits if _is_slip_of_hand(word, hit[0])]
+        shapes = (f"{word[0]}{length}" for length in range(len(word) - limit, len(word) + limit + 1))
+        like = [self.index.vocabulary[number] for shape in shapes for number in self.index.shapes.find(shape).tolist()]
+        hits = process.extract(word, like, scorer=OSA.distance, score_cutoff=limit, limit=None)
+        if not generous and len(word) < 7:  # doubled letters only: "castle" is no "cattle"
+            hits = [hit for hit in hits if [c for c, _ in groupby(word)] == [c for c, _ in groupby(hit[0])]]
         nearest = [known for known, distance, _ in hits if distance == hits[0][1]]
         return nearest[0] if len(nearest) == 1 else None
-
-    def _like(self, word: str, slips: int) -> list[str]:
-        """Returns the known words with the same first letter that may be so many slips away, by length and letters."""
-        lengths = range(len(word) - slips, len(word) + slips + 1)
-        numbers = np.concatenate([self.index.shapes.find(f"{word[0]}{length}") for length in lengths])
-        differing = self.index.letters[numbers] ^ np.uint32(letters_of(word))
-        near = _bits()[differing & 0xFFFF] + _bits()[differing >> 16] <= 2 * slips
-        return [self.index.vocabulary[number] for number in numbers[near].tolist()]
-
-
-@cache
-def _bits() -> NDArray[np.uint8]:
-    """Returns the number of set bits of each number of 16 bits, shape (65536,)."""
-    numbers = np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
-    counts: NDArray[np.uint8] = np.unpackbits(numbers, axis=1).sum(axis=1, dtype=np.uint8)
-    return counts
-
-
-def _is_slip_of_hand(word: str, known: str) -> bool:
-    """Tells whether two words differ only by doubled letters."""
-    return [letter for letter, _ in groupby(word)] == [letter for letter, _ in groupby(known)]
 
 
 def _between(places: NDArray[Any], start: ArrayLike, stop: ArrayLike) -> NDArray[np.int64]:
     """Returns the number of ascending positions within ranges, elementwise."""
     return np.searchsorted(places, stop) - np.searchsorted(places, start)
-
-
-def _only(nodes: tuple[int, ...]) -> tuple[int, ...]:
-    return nodes if len(nodes) == 1 else ()

@@ -18,9 +18,8 @@ from taxtune.mapping.reading import Phrase, Word, text_of
 
 __all__ = ["Mention", "Strength", "is_participle", "name_phrase"]
 
-#: Shares of the names that end in a word which a species called just that must have to be meant by the word, alone or
-#: behind other words: "lion" is Panthera leo in spite of sea lions; "star" is not the one flower called Star.
-_BARE_SHARE, _MODIFIED_SHARE = 0.1, 0.3
+#: A species called by one word must have such a share of the names that end in it: "star" is no flower called Star.
+_LEAST_SHARE = 0.1
 #: Of a longer run of words without a break only the end is read.
 _MAX_PHRASE = 24
 _LATIN_ENDINGS = ("a", "us", "um", "is", "i", "ae", "ns", "or", "x", "ii", "on", "e", "es")
@@ -64,53 +63,34 @@ class Mention:
 
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     """Returns the mention of a phrase, or None where it names nothing on the tree."""
-    given = tuple(part for word in phrase.words[-_MAX_PHRASE:] for part in _codes(lexicon, word))
-    words, after = _trim(lexicon, given)
+    words = _trim(lexicon, phrase.words[-_MAX_PHRASE:])
     keys = [word.key for word in words]
-    describes = all(key in english.DESCRIBING or key in english.FILLER for key in keys)
-    if describes and (len(keys) < 2 or not lexicon.exact(keys, respelled=False)):
-        return None
-    mention = _whole(lexicon, words) or _read(lexicon, words, one=phrase.words[0].lower in english.ONE)
+    mention = _whole(lexicon, words) or _read(lexicon, words)
     if mention is None and (node := lexicon.kinds.general(keys)) is not None:
         strength = Strength.HEAD if node else Strength.PART  # what holds for all of the tree says little
         mention = Mention((node,), strength, keys[-1], broad=True, inferred=True)
     if mention is None:
         return None
-    nodes = _at_rank(lexicon, mention.nodes, after[:1])
     strength = Strength.PART if english.SAYS_NOTHING.issuperset(keys) else mention.strength  # a person, a pattern
     described = phrase.words[0].lower in english.ARTICLES
     evidence = mention.evidence or text_of(words)
-    return replace(mention, nodes=nodes, strength=strength, described=described, evidence=evidence)
-
-
-def _codes(lexicon: Lexicon, word: Word) -> list[Word]:
-    """Returns an unknown model code as what is known of it: "A320neo" as A320, "S22" as S and 22."""
-    if word.key.isalpha() or lexicon.knows(word.key):
-        return [word]
-    if known := lexicon.code(word.key):
-        return [replace(word, key=known)]
-    letters = word.lower.rstrip("0123456789")
-    if letters and letters != word.lower and lexicon.knows(letters):
-        size = len(letters)
-        number = Word(word.text[size:], word.lower[size:], word.key[size:], glued=True)
-        return [Word(word.text[:size], letters, letters, word.glued), number]
-    return [word]
+    return replace(mention, strength=strength, described=described, evidence=evidence)
 
 
 def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     keys = [word.key for word in words]
     nodes = lexicon.exact(keys)
-    if nodes and _is_trusted(lexicon, keys, nodes, bare=True) and not _is_odd_split(lexicon, keys, whole=True):
+    if nodes and _is_trusted(lexicon, keys, nodes):
         return Mention(nodes, Strength.WHOLE, "".join(keys), binomial=_looks_binomial(words))
     return None
 
 
-def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | None:
+def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Returns the first reading that names something: of the whole phrase, or else of what stands before its end."""
     keys = [word.key for word in words]
     if lexicon.is_foreign(keys):
         return None
-    if lexicon.kinds.is_apart(keys) and lexicon.head(keys) is None and not lexicon.inflected(keys):
+    if lexicon.kinds.is_apart(keys) and lexicon.head(keys) is None:
         kind = _kind(lexicon, words, len(words))
         # The noun of a living thing's name says more than WordNet does, if that is what WordNet speaks of at all.
         if not lexicon.latin or (kind is None and lexicon.kinds.is_elsewhere(keys)):
@@ -119,10 +99,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
         if mention := read(lexicon, words):
             return mention
     last = len(words)
-    if one and last > 1 and "of" not in keys and words[-1].key != words[-1].lower and _suffix(lexicon, words[:-1]):
-        last -= 1  # "a skua flies": behind "a" the noun is singular
-    first = last if lexicon.kinds.ends_in_noun(keys[:last]) else 1
-    for stop in range(last, first - 1, -1):
+    for stop in range(last, 0, -1):
         cut = True
         if stop < last and words[stop - 1].key in english.LIKENESS:
             continue  # a "plum-coloured dress" is no plum
@@ -133,7 +110,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
             mention = _suffix(lexicon, words[:stop])
             if mention is not None and mention.broad and lexicon.kinds.is_elsewhere(keys[:stop]):
                 # "A dog" where one dish is a hot dog, or "a baseball cap" where many things are caps.
-                compound = lexicon.kinds.ends_in_noun(keys[:stop]) and lexicon.head(keys[:stop]) is None
+                compound = lexicon.kinds.is_compound(keys[:stop]) and lexicon.head(keys[:stop]) is None
                 mention = mention if lexicon.is_shared([mention.key]) and not compound else None
             if not cut and (mention is None or (mention.nodes == (lexicon.taxonomy.root,) and stop > 1)):
                 mention = _kind(lexicon, words[:stop], 1 if mention is None else 2) or mention
@@ -141,7 +118,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word], *, one: bool) -> Mention | No
                 mention = _mended(lexicon, words)
         if mention is not None:
             empty = english.SAYS_NOTHING.issuperset(keys[:stop])  # a person, a pattern
-            strength = Strength.PART if cut or empty else mention.strength
+            strength = Strength.PART if empty else mention.strength
             return replace(mention, strength=strength, evidence=text_of(words[:stop]))
     return None
 
@@ -165,21 +142,8 @@ def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | 
     return Mention(nodes, Strength.PART, last[0], broad=not named) if nodes else None
 
 
-def _at_rank(lexicon: Lexicon, nodes: tuple[int, ...], after: Sequence[Word]) -> tuple[int, ...]:
-    """Lifts nodes to the rank that the word after their name gives: the "crow family" is no genus."""
-    if not after or after[0].key not in lexicon.ranks:
-        return nodes
-    ranks = lexicon.taxonomy.ranks
-    lineages = [lexicon.taxonomy.ancestors(node).tolist() for node in nodes]
-    return tuple(dict.fromkeys(next((v for v in line if ranks[v] == after[0].key), line[-1]) for line in lineages))
-
-
-def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
-    """Takes filler off the front and words such as "species" off the end, unless a whole name would break.
-
-    Returns:
-        The remaining words, and those taken off the end.
-    """
+def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Takes filler off the front and words such as "species" off the end, unless a whole name would break."""
     start, stop = 0, len(words)
     while stop - start > 1 and not lexicon.exact([word.key for word in words[start:stop]], respelled=False):
         if words[stop - 1].key in english.TAIL:
@@ -188,17 +152,7 @@ def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[tuple[Word, ...], 
             start += 1
         else:
             break
-    return words[start:stop], words[stop:]
-
-
-def _is_odd_split(lexicon: Lexicon, keys: Sequence[str], *, whole: bool) -> bool:
-    """Tells whether words that join to a name are better read apart: a "black bird" need not be a blackbird."""
-    if len(keys) < 2 or lexicon.exact(keys, respelled=False):
-        return False
-    last = lexicon.exact(keys[-1:])
-    if not whole:
-        return bool(last)
-    return keys[0] in english.DESCRIBING and any(lexicon.taxonomy.ranks[v] in english.WIDE_RANKS for v in last)
+    return words[start:stop]
 
 
 # -- from the end ------------------------------------------------------------------------------------------------------
@@ -213,7 +167,7 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         root = before is not None and before.nodes == (lexicon.taxonomy.root,)
         if before is not None and before.strength is not Strength.PART and not root:
             return before
-        words, _ = _trim(lexicon, tuple(words[of + 1 :]))  # "photo of a robin"
+        words = _trim(lexicon, tuple(words[of + 1 :]))  # "photo of a robin"
         return _whole(lexicon, words) or _suffix(lexicon, words) or before
     keys = [word.key for word in words]
     if not keys:
@@ -221,8 +175,6 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if keys[-1] in english.LIKENESS:
         like = _suffix(lexicon, words[:-1]) if words[-1].glued else None
         return like and replace(like, strength=Strength.PART)
-    if _is_unknown_binomial(lexicon, words) and lexicon.genus(keys[-1]):
-        return None  # "Ailuroedus melanotis" is no Melanotis
     found: list[tuple[int, Mention]] = []
     for start in range(max(0, len(keys) - MAX_WORDS), len(keys)):
         mention = _named(lexicon, words, start)
@@ -245,27 +197,25 @@ def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | Non
     """Returns the mention of the words from `start` on as the noun of the phrase."""
     keys = [word.key for word in words]
     suffix, modifiers = keys[start:], keys[:start]
-    if all(key in english.DESCRIBING for key in suffix) or _is_odd_split(lexicon, suffix, whole=False):
-        return None
+    if len(suffix) > 1 and lexicon.exact(suffix[-1:]) and not lexicon.exact(suffix, respelled=False):
+        return None  # "a black bird" need not be a blackbird
     if words[start].glued and (len(suffix) > 1 or suffix[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
     bare = all(_describes(words, i) for i in range(start))
     alone = all(key in english.DESCRIBING or key in english.FILLER for key in modifiers)
     nodes = lexicon.exact(suffix)
-    if nodes and not _is_trusted(lexicon, suffix, nodes, bare=not modifiers):
+    if nodes and not _is_trusted(lexicon, suffix, nodes):
         nodes = ()
     if not nodes and (bare or len(suffix) > 1):
-        nodes = lexicon.shortened(suffix) or lexicon.front(suffix)
-    strength = Strength.WHOLE if nodes and alone else Strength.HEAD
+        nodes = lexicon.shortened(suffix)
     if len(nodes) == 1 and not alone and _has_sisters(lexicon, suffix, nodes[0]):
         nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
     if nodes:
-        return Mention(nodes, strength, "".join(suffix))
-    participle = is_participle(words[-1])  # what is "parked" is no park
-    if bare and (nodes := lexicon.clipped(suffix) or (() if participle else lexicon.inflected(suffix))):
+        return Mention(nodes, Strength.HEAD, "".join(suffix))
+    if bare and (nodes := lexicon.clipped(suffix)):
         return Mention(nodes, Strength.HEAD, "".join(suffix), broad=True)
-    if participle and (words[-1].lower.endswith("ed") or lexicon.mentions(modifiers)):
-        return None
+    if words[-1].lower.endswith("ed") and is_participle(words[-1]):
+        return None  # what is "parked" is no park
     shared = lexicon.is_shared(suffix)
     if not (shared or bare or len(suffix) > 1 or lexicon.shares_heads):
         return None  # the noun of one name says little of an "owl-shaped holder" where sisters do not share their nouns
@@ -286,12 +236,11 @@ def is_participle(word: Word) -> bool:
     return (len(lower) > 4 and lower.endswith("ed") and lower[-3] != "e") or (len(lower) > 5 and lower.endswith("ing"))
 
 
-def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int], *, bare: bool) -> bool:
+def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int]) -> bool:
     """Tells whether a one-word name of a species is meant, though names of others end in the same word."""
     if len(keys) > 1 or len(nodes) > 1 or not lexicon.is_leaf(nodes[0]):
         return True
-    parent = int(lexicon.taxonomy.parents[nodes[0]])
-    return lexicon.share(keys, parent) >= (_BARE_SHARE if bare else _MODIFIED_SHARE)
+    return lexicon.share(keys, int(lexicon.taxonomy.parents[nodes[0]])) >= _LEAST_SHARE
 
 
 def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
@@ -324,44 +273,28 @@ def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Menti
 
 
 def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads "Digitalis lutea" (unknown epithet), "V. cornuta", "Rosa-sinensis"."""
+    """Reads "Digitalis lutea" (unknown epithet), "Quercus alba L."."""
     if not lexicon.latin:
         return None
     keys = [word.key for word in words]
-    if len(keys) == 2 and len(words[0].text) == 1:
-        found = lexicon.abbreviated(keys[0], keys[1])
-        return Mention(found, Strength.WHOLE, "".join(keys)) if found else None
     if len(keys) < 2:
         return None
     named = lexicon.exact(keys[:2], respelled=False) if len(keys) > 2 else ()
-    if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author: "Quercus alba L."
+    if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author
         return Mention(named, Strength.WHOLE, "".join(keys[:2]), binomial=True, evidence=text_of(words[:2]))
-    species = lexicon.epithet(keys)
-    if len(species) == 1:
-        return Mention(species, Strength.PART, "".join(keys))
     genera = lexicon.genus(keys[0])
     if not lexicon.knows(keys[0]) and _looks_binomial(words) and (kind := lexicon.kinds.above(keys[:1])):
         return Mention(kind[1:], Strength.PART, keys[0], broad=True, inferred=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):
         return None
-    if not (binomial and capital) and lexicon.knows_english(keys[-1]) and not lexicon.is_latin(keys[-1:]):
-        return None
-    moved = [v for genus in genera for v in lexicon.moved(genus, keys[1])] if len(keys) == 2 else []
-    return Mention(tuple(moved) or genera, Strength.PART, "".join(keys) if moved else keys[0])
+    return Mention(genera, Strength.PART, keys[0])
 
 
 def _looks_binomial(words: Sequence[Word]) -> bool:
     return len(words) in (2, 3) and all(
         w.text.islower() and w.lower.endswith(_LATIN_ENDINGS) and w.key not in english.DESCRIBING for w in words[1:]
     )
-
-
-def _is_unknown_binomial(lexicon: Lexicon, words: Sequence[Word]) -> bool:
-    """Tells whether a phrase is a species of a genus that the tree lacks, and no "gorgeous clematis"."""
-    first = words[0].lower
-    shaped = first.endswith(("a", "us", "um", "is", "es", "ops", "yx")) and not first.endswith("ous")
-    return shaped and _looks_binomial(words) and not lexicon.knows(words[0].key)
 
 
 def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
@@ -377,13 +310,9 @@ def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 
 
 def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads the last word as a closed compound, or the phrase with unknown words spelt as the nearest known ones."""
+    """Reads the phrase with unknown words spelt as the nearest known ones."""
     last = words[-1].key
-    if _is_unknown_binomial(lexicon, words) or last in english.SAYS_NOTHING or lexicon.knows(last):
-        return None
-    if node := lexicon.compound(last):
-        return Mention((node,), Strength.PART, last, broad=True)
     corrected = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
     if corrected[-1].key != last and (mention := _suffix(lexicon, corrected)):
-        return replace(mention, strength=Strength.PART if len(words) > 1 else mention.strength)
+        return replace(mention, strength=Strength.PART if len(words) > 1 else Strength.WHOLE)
     return None

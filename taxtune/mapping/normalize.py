@@ -22,6 +22,8 @@ _IRREGULAR = {
     "wives": "wife", "cacti": "cactus", "fungi": "fungus", "octopi": "octopus", "hippopotami": "hippopotamus",
     "larvae": "larva", "pupae": "pupa", "algae": "alga", "antennae": "antenna", "gladioli": "gladiolus",
     "croci": "crocus", "hibisci": "hibiscus", "narcissi": "narcissus", "nuclei": "nucleus", "bacteria": "bacterium",
+    "magpies": "magpie", "cookies": "cookie", "brownies": "brownie", "smoothies": "smoothie", "collies": "collie",
+    "hoodies": "hoodie", "beanies": "beanie", "prairies": "prairie", "movies": "movie",
     "mantids": "mantis", "species": "species", "series": "series", "lens": "lens", "st": "saint", "mt": "mount",
 }  # fmt: skip
 

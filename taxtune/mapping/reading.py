@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import groupby
-from typing import Protocol
 
 from taxtune.mapping import english
+from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.normalize import fold_word, strip_accents
 
-__all__ = ["Link", "Names", "Phrase", "Reading", "Role", "Word", "read_line", "text_of"]
+__all__ = ["Link", "Phrase", "Reading", "Role", "Word", "read_line", "text_of"]
 
 # An apostrophe is inside a word where little stands on one side of it: "Bewick's", "d'Arnaud"; "iris'sunshine" is two.
 _TOKEN = re.compile(
@@ -25,13 +25,8 @@ _TOKEN = re.compile(
 )
 _WITHOUT_APOSTROPHES = str.maketrans("", "", "'’ʼ`´")
 _ABBREVIATIONS = frozenset(["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"])
-#: "in the family Corvidae" asserts; "in the garden" does not.
-_RANKS = frozenset(["kingdom", "phylum", "class", "order", "suborder", "family", "subfamily", "tribe", "genus"])
-#: "It could also be a jay" is one more guess.
-_ALSO = frozenset(["also", "even", "equally", "alternatively", "possibly", "just"])
 #: "It's a robin" asserts; "its wings" does not.
 _CONTRACTED = re.compile(r"(it|that|this|there|here|he|she)['’ʼ`´]s", re.I)
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)?\s*%|\b[01]?\.\d+\b")
 
 
 class Role(IntEnum):
@@ -109,23 +104,7 @@ class Reading:
     denied: bool
 
 
-class Names(Protocol):
-    """What the reader asks of the tree."""
-
-    def locate(self, words: Sequence[str]) -> Sequence[tuple[int, int]]:
-        """Returns where names of several words stand among folded words, as (start, stop)."""
-        ...
-
-    def mentions(self, words: Sequence[str]) -> bool:
-        """Tells whether one of the folded words, or a run of them, names something on the tree."""
-        ...
-
-    def is_container(self, words: Sequence[str]) -> bool:
-        """Tells whether the last of the folded words is something that holds things: a plate."""
-        ...
-
-
-def read_line(line: str, names: Names) -> Reading:
+def read_line(line: str, names: Lexicon) -> Reading:
     """Parts a line into phrases.
 
     Args:
@@ -137,7 +116,7 @@ def read_line(line: str, names: Names) -> Reading:
 
 def _tokenize(line: str) -> list[Word | str]:
     """Returns words, and punctuation as plain strings."""
-    line = _NUMBER.sub(" ", strip_accents(line))
+    line = strip_accents(line)
     tokens: list[Word | str] = []
     glue = False
     last_end = -1
@@ -172,7 +151,7 @@ def _abbreviates(token: Word | str) -> bool:
 class _Reader:
     """Walks over the tokens once and keeps the state of the clause."""
 
-    def __init__(self, tokens: list[Word | str], names: Names) -> None:
+    def __init__(self, tokens: list[Word | str], names: Lexicon) -> None:
         self.tokens = tokens
         self.names = names
         self.locked = self._lock()
@@ -182,7 +161,6 @@ class _Reader:
         self.pending_link = Link.SENTENCE
         self.sentence = 0
         self.refused = self.denied = False
-        self.parenthesis: Role | None = None
         #: Whether this sentence has said something that is on the tree, and whether it has said anything.
         self.named = self.spoken = False
         self.tentative, self.turn = False, 0
@@ -212,7 +190,7 @@ class _Reader:
     # -- phrases -------------------------------------------------------------------------------------------------------
 
     def _flush(self, next_link: Link) -> None:
-        """Ends the phrase. A link that no phrase has taken up yet gives way only to one that says more."""
+        """Ends the phrase; a link that no phrase has taken up yet stays."""
         if self.current:
             opens = not self.phrases or self.phrases[-1].sentence != self.sentence
             said = (self.tentative, self.turn)
@@ -223,7 +201,7 @@ class _Reader:
                 self.named = self.named or self.names.mentions(phrase.keys)
             self.current = []
             self.pending_link = next_link
-        elif next_link in (Link.OR, Link.SAME) or (self.pending_link is Link.LIST and next_link is not Link.LIST):
+        elif next_link in (Link.OR, Link.SAME):
             self.pending_link = next_link
 
     def _context(self) -> None:
@@ -232,8 +210,8 @@ class _Reader:
             self.role = Role.CONTEXT
 
     def _main_clause(self, before: str) -> None:
-        """Goes on with the main clause, but not within "with carrots (likely raw) and possibly chicken"."""
-        if self.role is Role.CONTEXT and self.parenthesis is not Role.CONTEXT and before != "and":
+        """Goes on with the main clause, but not within "with carrots and possibly chicken"."""
+        if self.role is Role.CONTEXT and before != "and":
             self.role = Role.ASSERTED
 
     # -- punctuation ---------------------------------------------------------------------------------------------------
@@ -241,18 +219,13 @@ class _Reader:
     def _punctuation(self, mark: str) -> None:
         if mark in ".!?;":
             self._flush(Link.SENTENCE)
-            if self.pending_link is not Link.OR or mark != ";":
-                self.pending_link = Link.SENTENCE
-            self.role, self.parenthesis = Role.ASSERTED, None
+            self.pending_link, self.role = Link.SENTENCE, Role.ASSERTED
             self.named = self.spoken = self.tentative = False
             self.sentence += 1
         elif mark == "(":
             self._flush(Link.SAME)
-            self.parenthesis = self.role
         elif mark == ")":
             self._flush(Link.LIST)
-            if self.parenthesis is not None:
-                self.role, self.parenthesis = self.parenthesis, None
         elif mark in "/|":
             self._flush(Link.OR)
         else:
@@ -272,22 +245,17 @@ class _Reader:
         self.tentative = self.tentative or lower in english.TENTATIVE
         if lower == "like" and before in english.SEEMS:
             return  # "it looks like a robin" asserts one
-        if (lower == "like" and after in english.ARTICLES) or (lower == "such" and after == "as"):
-            self._flush(Link.LIST)
-            self.role = max(self.role, Role.COMPARED)
-        elif lower in english.CLAUSE_STARTS:
+        if lower in english.CLAUSE_STARTS:
             self._flush(Link.LIST)
             self.role = Role.ASSERTED
         elif lower in english.REFUSAL:
             self._flush(Link.LIST)
             self.refused = True
-            if not self._precise(position):
-                self.role = Role.DENIED
+            self.role = Role.DENIED
         elif lower in english.NEGATION:
             self._flush(Link.LIST)
-            if not self._doubts(position):
-                self.role, self.denied = Role.DENIED, True
-        elif lower in english.COMPARISON:
+            self.role, self.denied = Role.DENIED, True
+        elif lower in english.COMPARISON or (lower == "like" and after in english.ARTICLES):
             self._flush(Link.LIST)
             self.role = max(self.role, Role.COMPARED)
         elif lower in english.ALTERNATIVE:
@@ -296,24 +264,18 @@ class _Reader:
                 self._main_clause(before)
         elif lower == "aka" or (lower == "known" and after == "as"):
             self._flush(Link.SAME)
-        elif lower in english.PREPOSITIONS and (
-            before in english.TELLING
-            or (lower == "with" and self.current and self.names.is_container([w.key for w in self.current]))
-        ):
+        elif lower in english.PREPOSITIONS and before in english.TELLING:
             self.current.append(replace(word, lower="of", key="of"))
         elif lower in english.PREPOSITIONS:
             self._flush(Link.LIST)
-            if not {after, self._lower(position + 2)} & _RANKS:
-                self._context()
+            self._context()
         elif lower in english.HAVING and before not in english.COPULAS:
             self._flush(Link.LIST)
             if self.named:
                 self._context()
         elif lower in english.BREAKS:
-            if lower in english.HEDGES and after in _ALSO and self.phrases and not self.current:
-                self.pending_link = Link.OR
             self._flush(self.pending_link if not self.current else Link.LIST)
-            if lower in english.ASIDES and self.phrases:
+            if lower in ("which", "who", "that", "whose") and self.phrases:  # an aside, which may say more of the thing
                 self.pending_link = Link.SENTENCE
             elif lower in english.COPULAS and self.pending_link is Link.LIST:
                 self.pending_link = Link.PREDICATE
@@ -343,18 +305,6 @@ class _Reader:
         if self.current:
             return self.names.mentions([w.key for w in self.current])
         return self.named and self._lower(position - 1) not in english.ARTICLES
-
-    def _doubts(self, position: int) -> bool:
-        following = [token.lower for token in self.tokens[position + 1 : position + 4] if isinstance(token, Word)]
-        return not english.CERTAINTY.isdisjoint(following[:2])
-
-    def _precise(self, position: int) -> bool:
-        for token in self.tokens[position:]:
-            if isinstance(token, str) and token in ".!?;":
-                break
-            if isinstance(token, Word) and token.lower in english.PRECISION:
-                return True
-        return False
 
     def _lower(self, position: int) -> str:
         token = self.tokens[position] if 0 <= position < len(self.tokens) else ""

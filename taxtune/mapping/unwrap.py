@@ -38,7 +38,6 @@ _MARKER = re.compile(
 _BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s,;]))\(?\d{1,2}[.)]\s+")
 _HEADING = re.compile(r"^[A-Za-z][A-Za-z ?'/()-]{0,60}:$")
-_HEADING_MARK = re.compile(r"^[ \t]*#{1,6}[ \t]+(.+?)[ \t:]*$|^[ \t]*\*\*([^*\n:]+)\*\*[ \t]*(?=\n\s*[-*+•])", re.M)
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent\b)")
 _CANDIDATES = re.compile(r"[,;]\s|\bor\b")
 #: Percentages that add up to more than all are no candidates' shares.
@@ -66,9 +65,8 @@ def unwrap(answer: str) -> tuple[Block, ...]:
 
     JSON objects give the values of their answer-like keys ("species", "label"), or else all their texts; a marker such
     as "A:" or "Final answer:" gives what follows the last one; of candidates with percentages the likeliest one is
-    kept; of "key: value" lines the values of answer-like keys, or else the first; headings, markdown, quotes, tags and
-    list numbers go. What stands before a list comes before it, and what introduces it ("My guesses:") after all else,
-    as does what stands under headings such as "Reasoning".
+    kept; of "key: value" lines the values of answer-like keys, or else the first; markdown, quotes, tags and list
+    numbers go, and lines that introduce others ("My guesses:") come after all else.
     """
     text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", _THINKING.sub(" ", answer)))
     fenced = _FENCE.search(text)
@@ -78,31 +76,15 @@ def unwrap(answer: str) -> tuple[Block, ...]:
     if values:
         lines = [line.strip() for value in values for line in _clean(value).splitlines()]
         return _blocks([Block(tuple(lines), link if len(values) > 1 else "")])
-    lines = [
-        line
-        for line in _after_marker(_clean(_HEADING_MARK.sub(lambda m: f"{m[1] or m[2]}:", text))).splitlines()
-        if line.strip()
-    ]
+    lines = [line for line in _after_marker(_clean(text)).splitlines() if line.strip()]
     if len(lines) == 1 and len(_INLINE_NUMBER.findall(lines[0])) > 1:
         lines = ["- " + part for part in _INLINE_NUMBER.split(lines[0]) if part.strip()]
     answers: list[Block] = []
-    rest: list[Block] = []  # below headings such as "Reasoning"
-    introductions: list[Block] = []
-    aside = False
     for bulleted, group in groupby(_likeliest(lines), lambda line: bool(_BULLET.match(line))):
         part = [_BULLET.sub("", line).strip(" \t.;,") for line in group]
-        if bulleted:
-            block = Block(tuple(_values_of_keys(part)), "list" if len(part) > 1 else "")
-            (rest if aside else answers).append(block)
-            continue
-        for is_heading, lines_of in groupby(part, lambda line: bool(_HEADING.match(line))):
-            under = tuple(lines_of)
-            if is_heading:
-                aside = not english.OTHER_KEYS.isdisjoint(re.findall(r"[a-z]+", under[-1].lower()))
-                introductions.append(Block(under))
-            else:
-                (rest if aside else answers).append(Block(tuple(_values_of_keys(list(under)))))
-    return _blocks([*answers, *rest, *introductions])
+        body = [line for line in part if bulleted or not _HEADING.match(line)]
+        answers.append(Block(tuple(_values_of_keys(body)), "list" if bulleted and len(body) > 1 else ""))
+    return _blocks([*answers, Block(tuple(line for line in lines if _HEADING.match(line)))])
 
 
 def _blocks(blocks: list[Block]) -> tuple[Block, ...]:

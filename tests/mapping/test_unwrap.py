@@ -54,9 +54,7 @@ def test_lists(answer: str) -> None:
         "Basset Hound (20%), Beagle (70%)",
         "**Item:** Beagle\n**Brand:** none\n**Parts visible:**\n- ears of a Basset Hound",
         "- Name: Beagle\n- Coat: of a Basset Hound\n- Also in the photo: a cat",
-        "## Answer\nBeagle\n\n## Reasoning\n- ears of a Basset Hound",
         "**Breed:** Beagle\n\n**Key features**\n- a tail like a Basset Hound's\n- Ears: long",
-        "### What is it?\nBeagle\n### Similar breeds\n* Basset Hound",
     ],
 )
 def test_the_part_that_answers_comes_first(answer: str) -> None:

@@ -71,8 +71,8 @@ _ARTICLE = re.compile(r"\b(?:an?|the) (?=\[(?:a wrong|the right|more specific) )
 _LONGEST_NAME = 12  # words
 # Colours, sizes and continents are left out of these: they are halves of names ("American [the right family]").
 _GRAMMAR = (
-    *(english.ARTICLES, english.ONE, english.ALTERNATIVE, english.NEGATION, english.CERTAINTY, english.REFUSAL),
-    *(english.PRECISION, english.COMPARISON, english.SEEMS, english.PREPOSITIONS, english.BREAKS, english.HAVING),
+    *(english.ARTICLES, english.ALTERNATIVE, english.NEGATION, english.REFUSAL, english.COMPARISON),
+    *(english.SEEMS, english.PREPOSITIONS, english.BREAKS, english.HAVING),
     *(english.TELLING, english.ANSWER_KEYS, english.OTHER_KEYS, english.FILLER, english.TAIL, english.PICTURE),
 )
 _COMMON = frozenset(folded for words in _GRAMMAR for word in words for folded in fold_words(word))
