@@ -41,6 +41,7 @@ class Arbiter:
         self._lexicon, self._taxonomy = lexicon, lexicon.taxonomy
         self._weight = lru_cache(maxsize=50_000)(self._weight_of)
         self._words = lru_cache(maxsize=20_000)(self._words_of)
+        self._path = lru_cache(maxsize=20_000)(self._path_of)
 
     def confidence(self, blocks: Sequence[Block], node: int, stage: Stage) -> float:
         """Returns the probability in (0, 1) that an answer was placed acceptably, to three decimals."""
@@ -60,9 +61,9 @@ class Arbiter:
         said = dict.fromkeys(word for block in blocks for line in block.lines for word in fold_words(line))
         weights = {word: self._weight(word) for word in said if word not in english.SAYS_NOTHING}
         total = sum(weights.values())
-        path = {word for v in self._taxonomy.ancestors(node).tolist() for name in self._words(v) for word in name}
+        path = self._path(node)
         explained = sum(weight for word, weight in weights.items() if word in path)
-        whole = any(name and said.keys() >= set(name) for name in self._words(node))
+        whole = any(name and all(map(said.__contains__, name)) for name in self._words(node))
         unknown = sum(not weight and len(word) >= _MIN_UNKNOWN for word, weight in weights.items())
         return {
             "guess" if stage in GUESSED else str(stage): 1.0,
@@ -76,6 +77,10 @@ class Arbiter:
     def _words_of(self, node: int) -> list[tuple[str, ...]]:
         names = map(fold_words, self._taxonomy.names(node))
         return [tuple(dict.fromkeys(w for w in words if w not in english.SAYS_NOTHING)) for words in names]
+
+    def _path_of(self, node: int) -> frozenset[str]:
+        ancestors = self._taxonomy.ancestors(node).tolist()
+        return frozenset(word for v in ancestors for name in self._words(v) for word in name)
 
     def _weight_of(self, word: str) -> float:
         """The weight of a word: the logarithm of how rare it is among the nodes' names, 0 where unknown."""

@@ -7,7 +7,7 @@ their noun ("woodpecker"): what these nodes have in common.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -66,6 +66,8 @@ class Lexicon:
         self._exact = lru_cache(maxsize=100_000)(self._exact_uncached)
         self._head = lru_cache(maxsize=50_000)(self._head_uncached)
         self._common_of = lru_cache(maxsize=50_000)(self._common_of_uncached)
+        #: Calls a function of the lexicon and of words, and remembers what it returns.
+        self.remember: Callable[..., Any] = lru_cache(maxsize=20_000)(lambda function, words: function(self, words))
         self.knows = lru_cache(maxsize=100_000)(self._knows)
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 

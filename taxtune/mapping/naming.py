@@ -63,7 +63,11 @@ class Mention:
 
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     """Returns the mention of a phrase, or None where it names nothing on the tree."""
-    words = _trim(lexicon, phrase.words[-_MAX_PHRASE:])
+    return lexicon.remember(_name, phrase.words)
+
+
+def _name(lexicon: Lexicon, phrase: tuple[Word, ...]) -> Mention | None:
+    words = _trim(lexicon, phrase[-_MAX_PHRASE:])
     keys = [word.key for word in words]
     mention = _whole(lexicon, words) or _read(lexicon, words)
     if mention is None and (node := lexicon.kinds.general(keys)) is not None:
@@ -72,7 +76,7 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     if mention is None:
         return None
     strength = Strength.PART if english.SAYS_NOTHING.issuperset(keys) else mention.strength  # a person, a pattern
-    described = phrase.words[0].lower in english.ARTICLES
+    described = phrase[0].lower in english.ARTICLES
     evidence = mention.evidence or text_of(words)
     return replace(mention, strength=strength, described=described, evidence=evidence)
 
