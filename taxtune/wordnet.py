@@ -157,14 +157,6 @@ class WordNet:
         above = [*_in_order(found, "hypernyms"), *_in_order(found, "instance_hypernyms")]
         return tuple(dict.fromkeys(map(self._wrapped, above)))
 
-    def related(self, synset: Synset) -> tuple[Synset, ...]:
-        """The nouns that a sense's words are derived from or with, by a verb too: "surfing" for "surfer"."""
-        lemmas = self.reader.synset(synset.name).lemmas()
-        found = [form.synset() for lemma in lemmas for form in lemma.derivationally_related_forms()]
-        verbs = [lemma for other in found if other.pos() == "v" for lemma in other.lemmas()]
-        found += [form.synset() for lemma in verbs for form in lemma.derivationally_related_forms()]
-        return tuple(dict.fromkeys(self._wrapped(other) for other in found if other.pos() == "n"))
-
     def member_of(self, synset: Synset) -> tuple[Synset, ...]:
         """The groups that a sense is a member of, as a genus is of its family."""
         return tuple(map(self._wrapped, _in_order(self.reader.synset(synset.name), "member_holonyms")))

@@ -190,8 +190,8 @@ def _resolve(
     """Returns the node that mentions in reading order assert together, and whether it generalises over several.
 
     Other names of the same thing are joined first; then each ambiguous name takes the sense that agrees best with the
-    rest and with what is `beside` them; then the names in a row are placed on their common ancestor, in which a name that another one makes more exact
-    ("a bird, a robin") has no say unless "or" stands between them.
+    rest and with what is `beside` them; then the names in a row are placed on their common ancestor, in which a name
+    that another one makes more exact ("a bird, a robin") has no say unless "or" stands between them.
     """
     groups: list[tuple[Mention, Link]] = []
     for mention, link in mentions:

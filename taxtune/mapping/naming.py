@@ -63,7 +63,8 @@ class Mention:
 
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     """Returns the mention of a phrase, or None where it names nothing on the tree."""
-    return lexicon.remember(_name, phrase.words)
+    mention: Mention | None = lexicon.remember(_name, phrase.words)
+    return mention
 
 
 def _name(lexicon: Lexicon, phrase: tuple[Word, ...]) -> Mention | None:
