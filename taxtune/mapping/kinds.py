@@ -58,7 +58,7 @@ class Kinds:
         return self.wordnet is not None and self.wordnet.has(word, pos)
 
     def above(self, words: Sequence[str], least: int = 1) -> tuple[int, int] | None:
-        """Returns where the longest run of last words starts, of so many at least, that is a kind of a node; the node."""
+        """Returns where the longest run of `least` last words or more that is a kind of a node starts, and the node."""
         if self.wordnet is None or words[-1] in english.SAYS_NOTHING:
             return None
         for start in range(max(0, len(words) - MAX_HEAD), len(words) - least + 1):
