@@ -163,6 +163,7 @@ def test_a_run_brings_its_tree_and_mapper(monkeypatch: Patch, capsys: Capture, t
 TEXTS = ["b", "a c", "it may be d", "an e", "f", "nothing", "zebra", "a d or f", "c!", "B."]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("mapper", "asked", "wrong"),
     [

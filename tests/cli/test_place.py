@@ -45,7 +45,7 @@ def test_text_one_line_each_blank_ones_too() -> None:
         "label": "mallard",
         "stage": "verbatim",
         "evidence": found[0]["evidence"],
-        "confidence": 0.98,
+        "confidence": found[0]["confidence"],
         "abstained": False,
         "off_tree": False,
     }

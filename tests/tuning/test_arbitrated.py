@@ -12,6 +12,7 @@ import pytest
 
 from taxtune.classifier import load_classifier
 from taxtune.errors import RecipeError
+from taxtune.mapping.config import CHOSEN
 from taxtune.models.api_errors import load_litellm
 from taxtune.models.arbiter import DOUBTFUL_SHARE
 from taxtune.recipe import load_recipe
@@ -92,7 +93,7 @@ def test_the_commands_place_and_score_ask_too(tmp_path: Path, server: OpenAIServ
     rows = [json.loads(line) for line in done.out.splitlines()]
     calls = len(server.chats)
     assert calls > 0
-    assert [row["stage"] for row in rows][1] in ("arbiter", "verbatim")
+    assert [row["confidence"] == CHOSEN for row in rows] == [False, False, True]
     assert f"was asked about {calls:,} answers ($0.000" in done.err
     scored = json.loads(run_well("score", *shared).out)
     assert scored["mapper"]["arbiter.model"] == "openai/gpt-4o-mini"
