@@ -14,6 +14,7 @@ from taxtune.progress import note
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
+    from taxtune.models.arbiter import ChatArbiter
     from taxtune.taxonomy import Taxonomy
 
 __all__ = ["audit"]
@@ -61,13 +62,17 @@ def audit(
     from taxtune.report.output import publish
     from taxtune.tables import csv_text
 
-    folder, tree, make_mapper = _placing(source, taxonomy, similarity)
+    folder, tree, make_mapper, arbiter = _placing(source, taxonomy, similarity)
     read = read_answers(source, AnswerSchema(id=None, missing="keep"))
     answers = [row.answer for row in read.rows if row.answer is not None]
     if not answers:
         raise DataError("The file contains no answers.", file=source)
     out = out or folder
-    sample = draw_sample(answers, make_mapper(tree), n, seed)
+    mapper = make_mapper(tree)
+    mapper.arbiter = arbiter
+    sample = draw_sample(answers, mapper, n, seed)
+    if arbiter is not None:
+        arbiter.note_spent()
     by_hand, reopened = merge_verdicts(sample, out / "audit.csv", tree)
     stem, notes = "audit", list(read.notes)
     atomic.make_folder(out)
@@ -108,13 +113,13 @@ def audit(
 
 def _placing(
     source: str, taxonomy: str | None, similarity: str | None
-) -> tuple[Path, Taxonomy, Callable[[Taxonomy], Mapper]]:
-    """The folder for the results, the tree, and what makes the mapper for a tree."""
+) -> tuple[Path, Taxonomy, Callable[[Taxonomy], Mapper], ChatArbiter | None]:
+    """The folder for the results, the tree, what makes the mapper for a tree, and the run's arbiter."""
     from taxtune.answers.records import split_run
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.taxonomy.domain import read_part
 
-    run = split_run(source)
+    run, arbiter = split_run(source), None
     if run is None:
         if taxonomy is None:
             raise DataError("A file of answers needs a taxonomy.", file=source, remedy="Give it with -t TREE.")
@@ -127,13 +132,12 @@ def _placing(
 
         folder = run[0]
         recipe = recipe_of(finished_run(folder), given={"data", "vlm"})
-        tree = read_part(
-            Experiment(recipe, folder).full_taxonomy if taxonomy is None else taxonomy, root=recipe.taxonomy.root
-        )[0]
-        recorded = recipe.mapper.similarity
+        experiment = Experiment(recipe, folder)
+        tree = read_part(experiment.full_taxonomy if taxonomy is None else taxonomy, root=recipe.taxonomy.root)[0]
+        recorded, arbiter = recipe.mapper.similarity, experiment.arbiter
         config = MapperConfig(preset=recipe.mapper.preset, off_tree=recipe.mapper.off_tree)
     chosen = similarity or recorded
     if chosen.startswith("clip-i2t:"):
         remedy = "Give another --similarity, such as lexical."
         raise DataError("The mapper uses the images.", value=chosen, remedy=remedy)
-    return folder, tree, lambda changed: Mapper(changed, chosen, config)
+    return folder, tree, lambda changed: Mapper(changed, chosen, config), arbiter

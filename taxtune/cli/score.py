@@ -63,9 +63,7 @@ def place(
     counted = f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed"
     looked_up = f"; words were looked up in {mapper.wordnet.source}" if mapper.wordnet is not None else ""
     if chat is not None:
-        spent = chat.spent()
-        price = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:,.4f}"
-        note(f"{arbiter} was asked about {spent.calls:,} answers ({price}); {spent.from_store:,} are from the store")
+        chat.note_spent()
     print(f"taxtune: {counted}, {abstained:,} of them abstentions, {off:,} off the tree{looked_up}", file=sys.stderr)
 
 
@@ -147,4 +145,6 @@ def score(
         resamples=resamples,
         seed=seed,
     )
+    if chat is not None:
+        chat.note_spent()
     publish(report, out=None, as_json=as_json)

@@ -78,7 +78,9 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
     # The whole answer as a name, however little it looks like a name: a tree of shades may have the node "scarlet".
     words = fold_words(block.lines[0]) if len(block.lines) == 1 else ()
     whole_name = lexicon.exact(words, respelled=False)
-    if whole_name and (len(words) > 1 or len(whole_name) == 1):  # before it is read as a list ("F-16A/B") or a description
+    if whole_name and (
+        len(words) > 1 or len(whole_name) == 1
+    ):  # before it is read as a list ("F-16A/B") or a description
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, block.lines[0], {}, False)
     found: list[_Found] = []
     persons: list[_Found] = []

@@ -88,6 +88,14 @@ class ChatArbiter:
         spent, self._spent = self._spent, ModelUsage()
         return spent
 
+    def note_spent(self) -> None:
+        """Notes, for whoever runs a command, how many answers were asked about and what it cost."""
+        spent = self.spent()
+        price = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:,.4f}"
+        note(
+            f"{self._model} was asked about {spent.calls:,} answers ({price}); {spent.from_store:,} are from the store"
+        )
+
     def prompt(self, taxonomy: Taxonomy, question: Question) -> str:
         """Returns the text of a question: the answer, and its candidates as a numbered, indented tree."""
         labels, names, depth = taxonomy.labels, taxonomy.common_name, taxonomy.depth.tolist()

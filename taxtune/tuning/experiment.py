@@ -46,6 +46,7 @@ from taxtune.tuning.template import check_template, labels_said, render
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
     from taxtune.models import AnswerStore, Model
+    from taxtune.models.arbiter import ChatArbiter
 
 __all__ = ["AnyObjective", "Experiment", "temperature_of", "template_variables"]
 
@@ -312,14 +313,19 @@ class Experiment:
         from taxtune.mapping import Mapper, MapperConfig
         from taxtune.mapping.similarity import make_similarity
 
-        s, arbiter = self.recipe.mapper, None
+        s = self.recipe.mapper
         config = MapperConfig(preset=s.preset, off_tree=s.off_tree)
-        if s.arbiter is not None:
-            from taxtune.models.arbiter import ChatArbiter
+        return Mapper(self.taxonomy, make_similarity(s.similarity), config, arbiter=self.arbiter)
 
-            self.recipe.access("mapper")
-            arbiter = ChatArbiter(str(self._llm(s.arbiter)))
-        return Mapper(self.taxonomy, make_similarity(s.similarity), config, arbiter=arbiter)
+    @cached_property
+    def arbiter(self) -> ChatArbiter | None:
+        """The chat model that is asked about doubtful placements, if any."""
+        if self.recipe.mapper.arbiter is None:
+            return None
+        from taxtune.models.arbiter import ChatArbiter
+
+        self.recipe.access("mapper")
+        return ChatArbiter(str(self._llm(self.recipe.mapper.arbiter)))
 
     @cached_property
     def proposer(self) -> Proposer:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from taxtune.classifier import load_classifier
@@ -112,3 +113,14 @@ def test_the_commands_place_and_score_ask_too(tmp_path: Path, server: OpenAIServ
 def test_an_arbiter_that_cannot_be_asked_is_refused_when_the_recipe_is_read(tmp_path, given, said) -> None:
     with pytest.raises(RecipeError, match=re.escape(said)):
         load_recipe(make_files(tmp_path), given)
+
+
+def test_an_audit_of_a_run_judges_what_the_arbiter_placed_and_asks_nothing_again(
+    tmp_path: Path, server: OpenAIServer
+) -> None:
+    tuned(make_parts(tmp_path / "in", tmp_path / "out", Cyclist(), (ARBITER,)))
+    calls = len(server.chats)
+    run_well("audit", tmp_path / "out", "--n", "30")
+    rows = pd.read_csv(tmp_path / "out" / "audit.csv")
+    assert "arbiter" in set(rows["stage"])
+    assert len(server.chats) == calls

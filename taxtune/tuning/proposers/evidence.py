@@ -75,10 +75,11 @@ _GRAMMAR = (
     *(english.SEEMS, english.PREPOSITIONS, english.BREAKS, english.HAVING),
     *(english.TELLING, english.ANSWER_KEYS, english.OTHER_KEYS, english.FILLER, english.TAIL, english.PICTURE),
 )
-_DOUBT = (  # "I cannot tell the exact species", "not sure if this one is"
-    "this that sure certain clear confident entirely completely fully doubt only definitive exact exactly specific "
-    "specifically precise precisely particular definitively certainty"
-).split()
+# "I cannot tell the exact species", "not sure if this one is a jay".
+_DOUBT = (
+    "this that sure certain clear confident entirely completely fully doubt only definitive exact exactly specific",
+    "specifically precise precisely particular definitively certainty",
+)
 _COMMON = frozenset(folded for words in (*_GRAMMAR, _DOUBT) for word in words for folded in fold_words(word))
 
 
