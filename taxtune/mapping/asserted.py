@@ -173,10 +173,10 @@ def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
 
 
 def _after_all(found: list[_Found]) -> list[_Found]:
-    """Drops first guesses that the answer takes back: "maybe a Havanese? Actually no, it is a Japanese Chin"."""
+    """Drops guesses beside a firm word: "maybe a pug? Actually no, a boxer", "a mallard, but it could be a gadwall"."""
     firm = [p for m, p in found if p.role is Role.ASSERTED and m.strength is Strength.WHOLE and not p.tentative]
-    last = max((phrase.turn for phrase in firm), default=0)
-    return [(m, p) for m, p in found if not p.tentative or p.turn >= last]
+    last = {max(phrase.turn for phrase in firm)} if firm else {phrase.turn for _, phrase in found}
+    return [(m, p) for m, p in found if not p.tentative or p.turn in last]
 
 
 def _below_root(lexicon: Lexicon, found: list[_Found]) -> list[_Found]:

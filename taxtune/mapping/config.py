@@ -40,8 +40,8 @@ OFF_TREE = ("child", "root")
 
 #: Below this confidence a placement is doubtful: of 260 such ones two in five were not acceptable (benchmarks/domains).
 DOUBTFUL = 0.75
-#: The confidence where an arbiter chose. Of 96 choices of a language model that saw the requests alone 87 were acceptable,
-#: 55 of 59 that agreed with reading and 32 of 37 that differed (benchmarks/chat_arbiter.py).
+#: The confidence where an arbiter chose. Of 96 choices of a language model that saw the requests alone 87 were
+#: acceptable, 55 of 59 that agreed with reading and 32 of 37 that differed (benchmarks/chat_arbiter.py).
 CHOSEN = 0.9
 #: What an arbiter chooses where an answer asserts none of the candidates.
 NONE_OF_THESE = -1

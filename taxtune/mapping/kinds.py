@@ -71,9 +71,10 @@ class Kinds:
         if self.wordnet is None or words[-1] in english.SAYS_NOTHING:
             return None
         for start in range(max(0, len(words) - MAX_HEAD), len(words)):
-            for sense in self._senses(" ".join(words[start:]))[:_MAX_SENSES]:
-                if sense.name in self._general:
-                    return self._general[sense.name]
+            if senses := self._senses(" ".join(words[start:]))[:_MAX_SENSES]:  # a "hot dog" is no dog
+                if nodes := [self._general[sense.name] for sense in senses if sense.name in self._general]:
+                    return nodes[0]
+                break
         return self.taxonomy.root if any(self._ends_in(words[-1], name) for name in self._root_words) else None
 
     def _ends_in(self, word: str, noun: str) -> bool:
