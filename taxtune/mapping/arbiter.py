@@ -84,7 +84,7 @@ class Arbiter:
 
     def _weight_of(self, word: str) -> float:
         """The weight of a word: the logarithm of how rare it is among the nodes' names, 0 where unknown."""
-        count = self._lexicon.index.count(word)
+        count = self._lexicon.index.nodes_with.get(word, 0)
         return math.log((len(self._taxonomy) + 1) / count) + 0.3 if count else 0.0
 
 

@@ -35,6 +35,8 @@ _MINOR_SENSE = 0.34
 _MAX_SENSES = 3
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
 _MIN_BREEDS = 20
+#: A shorter word is no word that another one misspells.
+_MIN_MENDED = 4
 
 
 class Lexicon:
@@ -68,7 +70,6 @@ class Lexicon:
         self._common_of = lru_cache(maxsize=50_000)(self._common_of_uncached)
         #: Calls a function of the lexicon and of words, and remembers what it returns.
         self.remember: Callable[..., Any] = lru_cache(maxsize=20_000)(lambda function, words: function(self, words))
-        self.knows = lru_cache(maxsize=100_000)(self._knows)
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 
     # -- whole names ---------------------------------------------------------------------------------------------------
@@ -224,9 +225,9 @@ class Lexicon:
 
     # -- spelling ------------------------------------------------------------------------------------------------------
 
-    def _knows(self, word: str) -> bool:
+    def knows(self, word: str) -> bool:
         """Tells whether a folded word occurs in any name."""
-        return word in self.index.words
+        return word in self.index.nodes_with
 
     def is_gibberish(self, words: Sequence[str]) -> bool:
         """Tells whether neither the tree nor WordNet knows most of the words: misspelt, or another language."""
@@ -260,8 +261,8 @@ class Lexicon:
         limit = 2 if len(word) >= two else 1 if len(word) >= one else 0
         if limit == 0 or self.knows(word) or not word.isalpha() or word in english.SAYS_NOTHING:
             return None
-        shapes = (f"{word[0]}{length}" for length in range(len(word) - limit, len(word) + limit + 1))
-        like = [self.index.vocabulary[number] for shape in shapes for number in self.index.shapes.find(shape).tolist()]
+        lengths = range(max(_MIN_MENDED, len(word) - limit), len(word) + limit + 1)
+        like = [known for length in lengths for known in self.index.of_shape.get((word[0], length), ())]
         hits = process.extract(word, like, scorer=OSA.distance, score_cutoff=limit, limit=None)
         if not generous and len(word) < 7:  # doubled letters only: "castle" is no "cattle"
             hits = [hit for hit in hits if [c for c, _ in groupby(word)] == [c for c, _ in groupby(hit[0])]]
