@@ -44,7 +44,7 @@ _MIN_STORED = 2000
 MAX_HEAD = 3
 #: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
 _SHARED_HEADS = 0.5
-_TABLES = ["exact", "heads", "shortened", "clipped", "series", "genera"]
+_TABLES = ["exact", "heads", "shortened", "clipped", "genera"]
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
@@ -74,8 +74,6 @@ class NameIndex:
     #: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of "Gothic
     #: architecture" below "medieval architecture".
     clipped: Multimap
-    #: What comes before a number: "DC" of "DC-3".
-    series: Multimap
     #: Latin genera.
     genera: Multimap
     #: Every word, and the number of nodes that have it.
@@ -158,9 +156,6 @@ def _said(
     label = names[int(taxonomy.parents[node])][0] if node else ()
     of_root = {words for words in names[0] if len(words) == 1} if node else set()
     for words in names[node]:
-        for stop in range(1, len(words)):
-            if has_digit(words[stop]):
-                yield "series", words[:stop]
         fronted = [
             n
             for n in range(1, len(words))

@@ -108,9 +108,7 @@ def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         cut = True
         if stop < last and words[stop - 1].key in english.LIKENESS:
             continue  # a "plum-coloured dress" is no plum
-        if stop < len(words) and words[stop].glued:
-            mention = _series(lexicon, words[:stop], words[stop])
-        else:
+        if stop == len(words) or not words[stop].glued:
             cut = not all(word.key in english.SAYS_NOTHING or is_participle(word) for word in words[stop:last])
             mention = _suffix(lexicon, words[:stop])
             if mention is not None and mention.broad and lexicon.kinds.is_elsewhere(keys[:stop]):
@@ -135,16 +133,6 @@ def _kind(lexicon: Lexicon, words: Sequence[Word], least: int = 1) -> Mention | 
         return None
     start, node = found
     return _closest(lexicon, words, start, Mention((node,), Strength.HEAD, words[-1].key, broad=True, inferred=True))[1]
-
-
-def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | None:
-    """Reads "DC-2" where DC-3 and DC-6 are known, and "747-800" where the 747 is."""
-    if not number.text[:1].isdigit():
-        return None
-    last = [words[-1].key]
-    named = lexicon.exact(last) or lexicon.shortened(last) if last[0].isdigit() else ()
-    nodes = named or lexicon.series(last)
-    return Mention(nodes, Strength.PART, last[0], broad=not named) if nodes else None
 
 
 def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
