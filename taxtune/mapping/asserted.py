@@ -78,7 +78,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
     # The whole answer as a name, however little it looks like a name: a tree of shades may have the node "scarlet".
     words = fold_words(block.lines[0]) if len(block.lines) == 1 else ()
     whole_name = lexicon.exact(words, respelled=False)
-    if len(words) > 1 and whole_name:  # before it is read as a list ("F-16A/B") or a description
+    if whole_name:  # before it is read as a list ("F-16A/B") or a description
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, block.lines[0], {}, False)
     found: list[_Found] = []
     persons: list[_Found] = []
@@ -101,11 +101,9 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
                 unnamed.setdefault(sentence, {})[part.keys] = part.text
         before += 1 + max((part.sentence for part in parts), default=0)
     found = _below_root(lexicon, _after_all(found or persons))  # who does something is seldom the answer
-    denied = {v for mention, phrase in found if phrase.role is Role.DENIED for v in mention.nodes}
-    chosen = [item for item in _chosen(found, unnamed)[:_MAX_MENTIONS] if not denied.issuperset(item[0].nodes)]
+    chosen = _chosen(found, unnamed)[:_MAX_MENTIONS]
     context = bool(chosen) and chosen[0][1].role is Role.CONTEXT
-    faint = all(mention.strength is Strength.PART for mention, _ in chosen)
-    if chosen and not (declined and context) and not (refused and faint):
+    if chosen and not (declined and context):
         mentions = [(mention, phrase.link) for mention, phrase in chosen]
         beside = [mention.nodes for mention, phrase in found if phrase.role is Role.CONTEXT]
         node, several = _resolve(lexicon.taxonomy, mentions, beside)
@@ -117,8 +115,6 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
         stage = Stage.LIST if several else Stage.KIND if inferred else Stage.VERBATIM if whole else Stage.HEAD
         evidence = "; ".join(dict.fromkeys(mention.evidence for mention, _ in mentions))
         return Asserted(node, stage, evidence, {}, declined)
-    if whole_name:
-        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, block.lines[0], {}, declined)
     phrases = {keys: text for texts in unnamed.values() for keys, text in texts.items()}
     rootless = not refused and any(_denies_root(lexicon, phrase) for _, phrase in found)
     return Asserted(None, Stage.ABSTAINED, "", phrases, declined, rootless)
@@ -138,7 +134,7 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
     for position, word in enumerate(words):
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
             left = replace(phrase, words=words[:position])
-            right = replace(phrase, words=words[position + 1 :], link=Link.OR, opens=False)
+            right = replace(phrase, words=words[position + 1 :], link=Link.OR)
             if all((named := name_phrase(lexicon, side)) and named.strength > Strength.PART for side in (left, right)):
                 return [left, *_conjuncts(lexicon, right)]
     return [phrase]
@@ -155,25 +151,21 @@ def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
 def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
     """Returns the mentions of the first sentence that has any that count, and what later ones assert.
 
-    Context counts where a sentence asserts nothing, or else, by its first whole name, where no sentence has any.
+    Context counts where a sentence asserts nothing, or else, by its first name, where no sentence has any.
     """
     for sentence in sorted({phrase.sentence for _, phrase in found}):
         for role in (Role.ASSERTED, Role.COMPARED, Role.CONTEXT):
             chosen = [item for item in found if item[1].sentence == sentence and item[1].role is role]
             if chosen and not (role is Role.CONTEXT and sentence in unnamed):
                 later = [item for item in found if item[1].sentence > sentence and item[1].role is Role.ASSERTED]
-                # "It could also be a jay" adds to the thing before; within a later sentence, "or" adds to that.
-                return chosen + [
-                    (m, p if p.opens else replace(p, link=_IN_ASIDE.get(p.link, Link.SENTENCE))) for m, p in later
-                ]
-    context = [(m, p) for m, p in found if p.role is Role.CONTEXT and m.strength > Strength.PART and not m.broad]
+                return chosen + [(m, replace(p, link=_IN_ASIDE.get(p.link, Link.SENTENCE))) for m, p in later]
+    context = [(m, p) for m, p in found if p.role is not Role.DENIED]
     return context[:1] + list(takewhile(lambda item: item[1].link is Link.OR, context[1:]))
 
 
 def _after_all(found: list[_Found]) -> list[_Found]:
     """Drops first guesses that the answer takes back: "maybe a Havanese? Actually no, it is a Japanese Chin"."""
-    firm = [p for m, p in found if p.role is Role.ASSERTED and m.strength is Strength.WHOLE and not p.tentative]
-    last = max((phrase.turn for phrase in firm), default=0)
+    last = max((phrase.turn for _, phrase in found), default=0)
     return [(m, p) for m, p in found if not p.tentative or p.turn >= last]
 
 
@@ -230,30 +222,22 @@ def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[_Found]) -> int:
     closer: list[int] = []
     for mention, phrase in asides:
         below = [v for v in mention.nodes if v != node and taxonomy.is_ancestor(node, v)]
-        if closer and phrase.link is not Link.OR:
-            break
         if below and mention.strength > Strength.PART and not mention.broad:
             closer += below
     return taxonomy.common_ancestor(closer or [node])
 
 
 def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> list[tuple[Mention, Link]]:
-    """Drops what rests on a part of a phrase only and agrees with nothing better founded."""
-    listed = all(link is not Link.OR for _, link in groups[1:])
-    whole = [v for mention, _ in groups if mention.strength is Strength.WHOLE for v in mention.nodes]
+    """Drops from a list with a whole name what is none, and no kind of what else is named."""
+    if all(mention.strength is not Strength.WHOLE for mention, _ in groups):
+        return groups
+    known = {v for mention, _ in groups for v in mention.nodes}
 
     def says_more(mention: Mention) -> bool:
-        return any(v != w and taxonomy.is_ancestor(w, v) for v in mention.nodes for w in whole)
+        return any(not known.isdisjoint(taxonomy.ancestors(v)[:-1].tolist()) for v in mention.nodes)
 
-    if listed and whole:
-        is_kept = [m.strength is Strength.WHOLE or link is not Link.LIST or says_more(m) for m, link in groups[1:]]
-        groups = groups[:1] + [g for g, kept in zip(groups[1:], is_kept, strict=True) if kept]
-    firm = [v for mention, _ in groups if mention.strength is not Strength.PART for v in mention.nodes]
-
-    def agrees(mention: Mention) -> bool:
-        return any(taxonomy.is_ancestor(v, w) or taxonomy.is_ancestor(w, v) for v in mention.nodes for w in firm)
-
-    return [g for g in groups if not firm or g[0].strength is not Strength.PART or agrees(g[0])]
+    firm = (m.strength is Strength.WHOLE or link is not Link.LIST or says_more(m) for m, link in groups[1:])
+    return groups[:1] + [group for group, kept in zip(groups[1:], firm, strict=True) if kept]
 
 
 def _without_broader(taxonomy: Taxonomy, members: Sequence[tuple[int, Mention]]) -> list[tuple[int, Mention]]:

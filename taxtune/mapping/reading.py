@@ -77,9 +77,8 @@ class Phrase:
     words: tuple[Word, ...]
     role: Role
     link: Link
-    #: The number of the sentence it stands in, and whether it is the first there.
+    #: The number of the sentence it stands in.
     sentence: int = 0
-    opens: bool = True
     #: Whether it is only a first guess, and how often the answer has changed its mind before it ("Actually no, ...").
     tentative: bool = False
     turn: int = 0
@@ -192,9 +191,8 @@ class _Reader:
     def _flush(self, next_link: Link) -> None:
         """Ends the phrase; a link that no phrase has taken up yet stays."""
         if self.current:
-            opens = not self.phrases or self.phrases[-1].sentence != self.sentence
-            said = (self.tentative, self.turn)
-            phrase = Phrase(tuple(self.current), self.role, self.pending_link, self.sentence, opens, *said)
+            said = (self.sentence, self.tentative, self.turn)
+            phrase = Phrase(tuple(self.current), self.role, self.pending_link, *said)
             self.phrases.append(phrase)
             if self.role is Role.ASSERTED:
                 self.spoken = True
