@@ -81,32 +81,6 @@ class Kinds:
         first = word.removesuffix(noun)
         return word == noun or (first != word and len(first) >= _MIN_PART and self.knows(first))
 
-    def is_apart(self, words: Sequence[str]) -> bool:
-        """Tells whether words together are a noun that is no kind of its last word: a "hot dog" is no dog."""
-        text = " ".join(words)
-        if self.wordnet is None or len(words) == 1 or not self.wordnet.has(text, "n"):
-            return False
-        senses = self.wordnet.synsets(text)
-        above = {s for sense in senses for s in self.wordnet.ancestors(sense)}.difference(senses)
-        if not set(senses).isdisjoint(self._noun(words[-1])[:_MAX_SENSES]):
-            return False
-        return words[-1] not in {fold_word(lemma.split()[-1]) for synset in above for lemma in synset.lemmas}
-
-    def is_compound(self, words: Sequence[str]) -> bool:
-        """Tells whether the last two words are one noun: a "jigsaw puzzle"."""
-        return len(words) > 1 and self.knows(" ".join(words[-2:]), "n")
-
-    def is_elsewhere(self, words: Sequence[str]) -> bool:
-        """Tells whether words are a noun that is a kind of nothing on the tree: "a dog" among dishes.
-
-        On a tree of living things its first senses must also be in parts of WordNet that the tree is not about.
-        """
-        text = " ".join(words)
-        senses = self._noun(text)[:_MAX_SENSES]
-        if not senses or self.of(text) is not None:
-            return False
-        return not self._index.latin or not any(sense.lexname in self._about for sense in senses)
-
     def is_outside(self, words: Sequence[str]) -> bool:
         """Tells whether words end in a noun that is another thing than the root: "a dog" on a tree of birds.
 
@@ -191,11 +165,6 @@ class Kinds:
         return frozenset(sense for name in self._learnt["root"] if (sense := self.wordnet.synset(name)))
 
     @cached_property
-    def _about(self) -> frozenset[str]:
-        """The parts of WordNet that the tree is about."""
-        return frozenset(self._learnt["about"])
-
-    @cached_property
     def _learnt(self) -> dict[str, Any]:
         assert self.wordnet is not None
         return stored(self.taxonomy, f"{self.wordnet.place} {self.wordnet.source}", self._cache_dir, self._learn)
@@ -221,7 +190,6 @@ class Kinds:
         return {
             "senses": [sense.name for sense in kept],
             "nodes": np.fromiter(kept.values(), dtype=np.int32, count=len(kept)),
-            "about": sorted(about),
             "general": list(general),
             "general_nodes": np.fromiter(general.values(), dtype=np.int32, count=len(general)),
             "root": sorted(sense.name for sense in self._senses_of_root(below)),

@@ -20,7 +20,7 @@ from rapidfuzz.distance import OSA
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
-from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit
+from taxtune.mapping.index import MAX_HEAD, NameIndex
 from taxtune.mapping.kinds import Kinds
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet
@@ -223,17 +223,6 @@ class Lexicon:
     def knows(self, word: str) -> bool:
         """Tells whether a folded word occurs in any name."""
         return word in self.index.nodes_with
-
-    def is_gibberish(self, words: Sequence[str]) -> bool:
-        """Tells whether neither the tree nor WordNet knows most of the words: misspelt, or another language."""
-        if self.kinds.wordnet is None:
-            return False
-        telling = [word for word in words if word not in english.SAYS_NOTHING]
-        return 2 * sum(self.knows(word) or self.kinds.knows(word) for word in telling) < len(telling)
-
-    def is_foreign(self, words: Sequence[str]) -> bool:
-        """Tells whether words have a model code or a year, on a tree of living things: "Jaguar XF 2005"."""
-        return self.latin and any(map(has_digit, words))
 
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.

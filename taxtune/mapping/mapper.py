@@ -289,8 +289,7 @@ class Mapper:
     def _by_ngram(self, phrases: Iterable[tuple[str, ...]]) -> int | None:
         """Returns the common ancestor of the nodes that share the longest run of words with a phrase."""
         lexicon = self._lexicon
-        telling = [phrase for phrase in phrases if not lexicon.is_gibberish(phrase)]
-        telling = [phrase for phrase in telling if sum(word not in english.SAYS_NOTHING for word in phrase) >= 2]
+        telling = [phrase for phrase in phrases if sum(word not in english.SAYS_NOTHING for word in phrase) >= 2]
         for n in range(_LONGEST_GRAM, self._shortest_gram - 1, -1):
             grams = [gram for phrase in telling for gram in _telling_grams(phrase, n)]
             found = [nodes for gram in grams if len(nodes := self._nodes_by_gram.find(" ".join(gram)))]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from taxtune.mapping import english
+from taxtune.mapping.index import has_digit
 from taxtune.mapping.lexicon import MAX_WORDS, Lexicon
 from taxtune.mapping.reading import Phrase, Word, text_of
 
@@ -93,13 +94,8 @@ def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Returns the first reading that names something: of the whole phrase, or else of what stands before its end."""
     keys = [word.key for word in words]
-    if lexicon.is_foreign(keys):
+    if lexicon.latin and any(map(has_digit, keys)):  # a model code or a year: "Jaguar XF 2005"
         return None
-    if lexicon.kinds.is_apart(keys) and lexicon.head(keys) is None:
-        kind = _kind(lexicon, words, len(words))
-        # The noun of a living thing's name says more than WordNet does, if that is what WordNet speaks of at all.
-        if not lexicon.latin or (kind is None and lexicon.kinds.is_elsewhere(keys)):
-            return kind
     for read in (_mended_name, _latin):
         if mention := read(lexicon, words):
             return mention
@@ -111,18 +107,12 @@ def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         if stop == len(words) or not words[stop].glued:
             cut = not all(word.key in english.SAYS_NOTHING or is_participle(word) for word in words[stop:last])
             mention = _suffix(lexicon, words[:stop])
-            if mention is not None and mention.broad and lexicon.kinds.is_elsewhere(keys[:stop]):
-                # "A dog" where one dish is a hot dog, or "a baseball cap" where many things are caps.
-                compound = lexicon.kinds.is_compound(keys[:stop]) and lexicon.head(keys[:stop]) is None
-                mention = mention if lexicon.is_shared([mention.key]) and not compound else None
             if not cut and (mention is None or (mention.nodes == (lexicon.taxonomy.root,) and stop > 1)):
                 mention = _kind(lexicon, words[:stop], 1 if mention is None else 2) or mention
             if mention is None and stop == len(words):
                 mention = _mended(lexicon, words)
         if mention is not None:
-            empty = english.SAYS_NOTHING.issuperset(keys[:stop])  # a person, a pattern
-            strength = Strength.PART if empty else mention.strength
-            return replace(mention, strength=strength, evidence=text_of(words[:stop]))
+            return replace(mention, evidence=text_of(words[:stop]))
     return None
 
 
@@ -155,13 +145,8 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads the last words of a phrase, the longest that name something."""
     of = next((i for i, word in enumerate(words) if word.key == "of" and i), 0)
     if of:
-        stop = of - (of > 1 and is_participle(words[of - 1]))  # "a parking lot filled with cars"
-        before = _suffix(lexicon, words[:stop])  # "robin of Europe", "vase of sunflowers"
-        root = before is not None and before.nodes == (lexicon.taxonomy.root,)
-        if before is not None and before.strength is not Strength.PART and not root:
-            return before
-        words = _trim(lexicon, tuple(words[of + 1 :]))  # "photo of a robin"
-        return _whole(lexicon, words) or _suffix(lexicon, words) or before
+        rest = _trim(lexicon, tuple(words[of + 1 :]))  # "a photo of a robin", "a vase of sunflowers"
+        return _whole(lexicon, rest) or _suffix(lexicon, rest) or _suffix(lexicon, words[:of])  # "robin of Europe"
     keys = [word.key for word in words]
     if not keys:
         return None
@@ -178,8 +163,6 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     # The reading that leaves the fewest words out: "White Peacock" + "butterfly", not "Peacock butterfly".
     covered, best = max(found, key=lambda item: item[0])
     for start, stop in lexicon.locate(keys[:-1]):
-        if words[start].glued or words[stop].glued or english.SAYS_NOTHING.issuperset(keys[start:stop]):
-            continue
         if stop - start > covered:
             nodes = lexicon.exact(keys[start:stop])
             covered, best = stop - start, Mention(nodes, Strength.HEAD, "".join(keys[start:stop]))
