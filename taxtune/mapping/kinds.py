@@ -74,12 +74,7 @@ class Kinds:
             for sense in self._senses(" ".join(words[start:]))[:_MAX_SENSES]:
                 if sense.name in self._general:
                     return self._general[sense.name]
-        return self.taxonomy.root if any(self._ends_in(words[-1], name) for name in self._root_words) else None
-
-    def _ends_in(self, word: str, noun: str) -> bool:
-        """Tells whether a word is a noun or a closed compound of it: a "seabird" is a bird, a "cart" no art."""
-        first = word.removesuffix(noun)
-        return word == noun or (first != word and len(first) >= _MIN_PART and self.knows(first))
+        return None
 
     def is_outside(self, words: Sequence[str]) -> bool:
         """Tells whether words end in a noun that is another thing than the root: "a dog" on a tree of birds.
@@ -139,12 +134,6 @@ class Kinds:
             if found := self._noun(f"{text[:i]} {text[i:]}"):
                 return found
         return ()
-
-    @cached_property
-    def _root_words(self) -> tuple[str, ...]:
-        """The last words of the root's names, by WordNet too."""
-        lemmas = [lemma for sense in self._root for lemma in sense.lemmas]
-        return tuple({fold_word(name.split()[-1]) for name in lemmas})
 
     # What is learnt from the names.
 

@@ -73,7 +73,7 @@ _LONGEST_NAME = 12  # words
 _GRAMMAR = (
     *(english.ARTICLES, english.ALTERNATIVE, english.NEGATION, english.REFUSAL, english.COMPARISON),
     *(english.SEEMS, english.PREPOSITIONS, english.BREAKS, english.HAVING),
-    *(english.TELLING, english.ANSWER_KEYS, english.OTHER_KEYS, english.FILLER, english.TAIL, english.PICTURE),
+    *(english.TELLING, english.OTHER_KEYS, english.FILLER, english.TAIL, english.PICTURE),
 )
 _COMMON = frozenset(folded for words in _GRAMMAR for word in words for folded in fold_words(word))
 
