@@ -228,16 +228,20 @@ def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[_Found]) -> int:
 
 
 def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> list[tuple[Mention, Link]]:
-    """Drops from a list with a whole name what is none, and no kind of what else is named."""
-    if all(mention.strength is not Strength.WHOLE for mention, _ in groups):
-        return groups
-    known = {v for mention, _ in groups for v in mention.nodes}
+    """Drops what rests on a part of a phrase only and agrees with nothing better founded."""
 
-    def says_more(mention: Mention) -> bool:
-        return any(not known.isdisjoint(taxonomy.ancestors(v)[:-1].tolist()) for v in mention.nodes)
+    def agrees(mention: Mention, others: Collection[int]) -> bool:
+        return any(taxonomy.is_ancestor(v, w) or taxonomy.is_ancestor(w, v) for v in mention.nodes for w in others)
 
-    firm = (m.strength is Strength.WHOLE or link is not Link.LIST or says_more(m) for m, link in groups[1:])
-    return groups[:1] + [group for group, kept in zip(groups[1:], firm, strict=True) if kept]
+    if any(mention.strength is Strength.WHOLE for mention, _ in groups):
+        known = {v for mention, _ in groups for v in mention.nodes}
+        groups = groups[:1] + [
+            (mention, link)
+            for mention, link in groups[1:]
+            if mention.strength is Strength.WHOLE or link is not Link.LIST or agrees(mention, known - {*mention.nodes})
+        ]
+    firm = {v for mention, _ in groups if mention.strength is not Strength.PART for v in mention.nodes}
+    return [g for g in groups if not firm or g[0].strength is not Strength.PART or agrees(g[0], firm)]
 
 
 def _without_broader(taxonomy: Taxonomy, members: Sequence[tuple[int, Mention]]) -> list[tuple[int, Mention]]:

@@ -112,7 +112,9 @@ def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
             if mention is None and stop == len(words):
                 mention = _mended(lexicon, words)
         if mention is not None:
-            return replace(mention, evidence=text_of(words[:stop]))
+            empty = english.SAYS_NOTHING.issuperset(keys[:stop])  # a person, a pattern
+            strength = Strength.PART if empty else mention.strength
+            return replace(mention, strength=strength, evidence=text_of(words[:stop]))
     return None
 
 
@@ -163,7 +165,7 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     # The reading that leaves the fewest words out: "White Peacock" + "butterfly", not "Peacock butterfly".
     covered, best = max(found, key=lambda item: item[0])
     for start, stop in lexicon.locate(keys[:-1]):
-        if stop - start > covered:
+        if stop - start > covered and not english.SAYS_NOTHING.issuperset(keys[start:stop]):
             nodes = lexicon.exact(keys[start:stop])
             covered, best = stop - start, Mention(nodes, Strength.HEAD, "".join(keys[start:stop]))
     return best
