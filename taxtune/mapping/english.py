@@ -87,13 +87,10 @@ TENTATIVE = _words("could might may or perhaps possibly maybe considered thought
 TURNS = _words("but however yet actually")
 
 #: All words that end a noun phrase and belong to none: pronouns, adverbs, verbs of thinking.
-BREAKS = (
-    VERBS
-    | _words(
-        "as whose im we you they them he she me if but however although though yet then also just even most more less "
-        "better best very quite rather about think believe guess say help see seen visible what how why to let tell "
-        "identify determine distinguish both characterized recognizable distinguished currently still while"
-    )
+BREAKS = VERBS | _words(
+    "as whose im we you they them he she me if but however although though yet then also just even most more less "
+    "better best very quite rather about think believe guess say help see seen visible what how why to let tell "
+    "identify determine distinguish both characterized recognizable distinguished currently still while"
 )
 
 #: Words after which a denied, refused or compared clause is over.

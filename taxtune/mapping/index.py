@@ -106,14 +106,7 @@ class NameIndex:
 
 
 def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
-    """Returns the arrays derived from a large tree, from disk where they are there and whole.
-
-    Args:
-        taxonomy: The tree; a small one is learnt anew faster than it is read.
-        what: Names the parts, and whatever but the tree changes them.
-        folder: Where they are kept; None is the user's cache folder.
-        make: Makes them.
-    """
+    """Returns the arrays derived from a large tree, from disk where they are there and whole."""
     if len(taxonomy) < _MIN_STORED:
         return make()
     key = blake2b(f"{_VERSION} {what} {taxonomy.digest}".encode(), digest_size=16).hexdigest()
@@ -121,12 +114,7 @@ def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[]
 
 
 def name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[int, str, str]]:
-    """Yields what names say in other words than their own, down the tree: a node, the table, the words with spaces.
-
-    Args:
-        taxonomy: The tree.
-        names: The folded names of each node.
-    """
+    """Yields what names say in other words than their own, down the tree: a node, the table, the words with spaces."""
     #: By depth: the names of what is above, parts of listed names among them, and all their beginnings.
     above: list[tuple[frozenset[Words], frozenset[Words]]] = [(frozenset(), frozenset())]
     latin = "genus" in taxonomy.ranks

@@ -37,14 +37,7 @@ _MIN_SHARE = 0.05
 
 
 class Kinds:
-    """Places words by what they are kinds of.
-
-    Args:
-        taxonomy: The tree.
-        index: What the tree's names say.
-        wordnet: Where words are looked up; without one, nothing is known of any word.
-        cache_dir: Where the senses of a large tree are kept; None is the user's cache folder.
-    """
+    """Places words by what they are kinds of."""
 
     def __init__(self, taxonomy: Taxonomy, index: NameIndex, wordnet: WordNet | None, cache_dir: Path | None) -> None:
         self.taxonomy, self.wordnet = taxonomy, wordnet

@@ -43,12 +43,6 @@ class Lexicon:
     """Every label and alias of a taxonomy, findable by its folded words.
 
     Keys are folded words joined without spaces, so that "sea gull", "sea-gull" and "seagull" are one key.
-
-    Args:
-        taxonomy: The tree whose names are indexed.
-        coverage: Share of the nodes with a head noun that a common ancestor must cover to stand for the noun.
-        wordnet: Says what words that the tree lacks are kinds of, if given.
-        cache_dir: Where indexes of large trees are kept; None is the user's cache folder.
     """
 
     def __init__(
@@ -75,12 +69,7 @@ class Lexicon:
     # -- whole names ---------------------------------------------------------------------------------------------------
 
     def exact(self, words: Sequence[str], *, respelled: bool = True) -> tuple[int, ...]:
-        """Returns the nodes that the words name, the senses of the name.
-
-        Args:
-            words: Folded words.
-            respelled: Whether the words may part otherwise than in the name ("sea gull" for "seagull").
-        """
+        """Returns the nodes that the words name, the senses of the name."""
         return self._exact(tuple(words), respelled) if 0 < len(words) <= MAX_WORDS else ()
 
     def _exact_uncached(self, words: tuple[str, ...], respelled: bool) -> tuple[int, ...]:
@@ -229,12 +218,6 @@ class Lexicon:
 
         The first letter must be right, and no second word may be as near. One slip (a letter more, less, other, or two
         swapped) is forgiven in words of seven letters and more, two in words of ten, in shorter ones a double letter.
-
-        Args:
-            word: A folded word.
-            generous: Forgive one slip from five letters and two from seven, where more than this word speaks for the
-                name. Where WordNet is installed, what it knows is no misspelling, and on a tree without Latin all else
-                is taken for one.
         """
         if self.kinds.knows(word):
             return None

@@ -104,12 +104,7 @@ class Reading:
 
 
 def read_line(line: str, names: Lexicon) -> Reading:
-    """Parts a line into phrases.
-
-    Args:
-        line: One line of an unwrapped answer.
-        names: The names on the tree. Grammatical words inside a name ("Jack-in-the-pulpit") part nothing.
-    """
+    """Parts a line into phrases."""
     return _Reader(_tokenize(line), names).read()
 
 
