@@ -27,8 +27,6 @@ _MAX_COORDINATED_WORDS = 40
 _DOMINANT = 0.85
 
 
-#: How phrases of later sentences hang together, which are asides.
-_IN_ASIDE = {Link.OR: Link.ELSE}
 _LINKS = {"list": Link.LIST, "same": Link.SAME}
 #: What a phrase names, and the phrase.
 _Found = tuple[Mention, Phrase]
@@ -158,7 +156,7 @@ def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
             chosen = [item for item in found if item[1].sentence == sentence and item[1].role is role]
             if chosen and not (role is Role.CONTEXT and sentence in unnamed):
                 later = [item for item in found if item[1].sentence > sentence and item[1].role is Role.ASSERTED]
-                return chosen + [(m, replace(p, link=_IN_ASIDE.get(p.link, Link.SENTENCE))) for m, p in later]
+                return chosen + [(m, replace(p, link=Link.SENTENCE)) for m, p in later]
     context = [(m, p) for m, p in found if p.role is not Role.DENIED]
     return context[:1] + list(takewhile(lambda item: item[1].link is Link.OR, context[1:]))
 
@@ -195,18 +193,12 @@ def _resolve(
     nodes = _senses(taxonomy, [*(mention.nodes for mention, _ in groups), *beside])[: len(groups)]
 
     node, members = nodes[0], [(nodes[0], groups[0][0])]
-    strict = aside = closer = False
+    strict = False
     for (mention, link), other in zip(groups[1:], nodes[1:], strict=True):
-        if link is Link.ELSE and closer:  # "It is a vehicle. It could be a car or a bus"
-            members.append((other, mention))
-            node = taxonomy.common_ancestor(v for v, _ in members)
-            continue
-        aside = link in (Link.SENTENCE, Link.ELSE) or (aside and link is not Link.OR)
-        if aside or link is Link.PREDICATE:
+        if link in (Link.SENTENCE, Link.PREDICATE):
             # An aside or a later sentence may say more of the thing; what else it speaks of is not what is asserted.
             # What the thing is said to be is asserted, whatever was said before: "the dish is a soup".
-            closer = bool(taxonomy.is_ancestor(node, other) or not (aside or taxonomy.is_ancestor(other, node)))
-            if closer:
+            if taxonomy.is_ancestor(node, other) or (link is Link.PREDICATE and not taxonomy.is_ancestor(other, node)):
                 node, members = other, [(other, mention)]
             continue
         strict = strict or link is Link.OR

@@ -46,9 +46,6 @@ class Multimap:
     starts: NDArray[np.int64]
     values: NDArray[np.int32]
 
-    def __contains__(self, text: str) -> bool:
-        return len(self.find(text)) > 0
-
     def find(self, text: str) -> NDArray[np.int32]:
         """The numbers of a text, ascending, shape (numbers,); none where it is not there."""
         key = text_key(text)

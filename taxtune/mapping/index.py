@@ -44,7 +44,7 @@ _MIN_STORED = 2000
 MAX_HEAD = 3
 #: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
 _SHARED_HEADS = 0.5
-_TABLES = ["exact", "heads", "shortened", "clipped", "genera"]
+_TABLES = ["exact", "heads", "shortened", "clipped", "series"]
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
@@ -74,8 +74,8 @@ class NameIndex:
     #: Names without their parent's at the end: "grilled cheese" of "grilled cheese sandwich", "Gothic" of "Gothic
     #: architecture" below "medieval architecture".
     clipped: Multimap
-    #: Latin genera.
-    genera: Multimap
+    #: What comes before a number: "DC" of "DC-3".
+    series: Multimap
     #: Every word, and the number of nodes that have it.
     vocabulary: list[str]
     counts: NDArray[np.int32]
@@ -144,6 +144,9 @@ def _said(
     label = names[int(taxonomy.parents[node])][0] if node else ()
     of_root = {words for words in names[0] if len(words) == 1} if node else set()
     for words in names[node]:
+        for stop in range(1, len(words)):
+            if has_digit(words[stop]):
+                yield "series", words[:stop]
         fronted = [
             n
             for n in range(1, len(words))
@@ -217,11 +220,8 @@ class _Learner:
                     self._spelt.append(text_key(" ".join(called)))
                     self._in_latin.append(latin)
                     self._preferred.append(is_label or (position == 1 and name != names[0]))
-            if is_label and self._latin:
-                if rank == "genus":
-                    self._tables["genera"].add(words[0], place)
-                if len(names) > 1 or rank not in (None, "species"):
-                    continue
+            if is_label and self._latin and (len(names) > 1 or rank not in (None, "species")):
+                continue
             for head in _heads(words):
                 self._tables["heads"].add(head, place)
 

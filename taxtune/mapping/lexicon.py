@@ -61,7 +61,7 @@ class Lexicon:
         # Phrases of an answer are looked at from several sides, and answers repeat each other's words.
         self._exact = lru_cache(maxsize=100_000)(self._exact_uncached)
         self._head = lru_cache(maxsize=50_000)(self._head_uncached)
-        self._shortened = lru_cache(maxsize=50_000)(self._shortened_uncached)
+        self._common_of = lru_cache(maxsize=50_000)(self._common_of_uncached)
         #: Calls a function of the lexicon and of words, and remembers what it returns.
         self.remember: Callable[..., Any] = lru_cache(maxsize=20_000)(lambda function, words: function(self, words))
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
@@ -85,7 +85,7 @@ class Lexicon:
 
     def shortened(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the nodes with a name that adds just these words to their ancestors' names."""
-        return self._shortened(tuple(words))
+        return self._common_of("shortened", tuple(words))
 
     def called(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the nodes that the words name in full or shortened."""
@@ -96,8 +96,12 @@ class Lexicon:
         nodes = self._nodes(self.index.clipped.find(" ".join(words)))
         return nodes if len(nodes) == 1 else ()
 
-    def _shortened_uncached(self, words: tuple[str, ...]) -> tuple[int, ...]:
-        places = self.index.shortened.find(" ".join(words))
+    def series(self, word: str) -> tuple[int, ...]:
+        """Returns the common ancestor of the nodes whose names are the word and a number: "DC" of DC-3 and DC-6."""
+        return tuple(v for v in map(self.lifted, self._common_of("series", (word,))) if v)
+
+    def _common_of_uncached(self, table: str, words: tuple[str, ...]) -> tuple[int, ...]:
+        places = getattr(self.index, table).find(" ".join(words))
         if not len(places) or (len(words) == 1 and words[0] in english.SAYS_NOTHING):
             return ()
         common = self._common(np.union1d(places, self.index.heads.find("".join(words))))
@@ -181,7 +185,9 @@ class Lexicon:
 
     def genus(self, word: str) -> tuple[int, ...]:
         """Returns the genera with this folded Latin label."""
-        return self._nodes(self.index.genera.find(word))
+        names = self.index.exact.find(word)
+        nodes = self.index.named[names[self.index.in_latin[names]]].tolist()
+        return tuple(v for v in nodes if self.taxonomy.ranks[v] == "genus")
 
     # -- for the reader ------------------------------------------------------------------------------------------------
 

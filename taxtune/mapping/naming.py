@@ -104,7 +104,9 @@ def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         cut = True
         if stop < last and words[stop - 1].key in english.LIKENESS:
             continue  # a "plum-coloured dress" is no plum
-        if stop == len(words) or not words[stop].glued:
+        if stop < len(words) and words[stop].glued:
+            mention = _series(lexicon, words[stop - 1].key, words[stop].text)
+        else:
             cut = not all(word.key in english.SAYS_NOTHING or is_participle(word) for word in words[stop:last])
             mention = _suffix(lexicon, words[:stop])
             if not cut and (mention is None or (mention.nodes == (lexicon.taxonomy.root,) and stop > 1)):
@@ -125,6 +127,12 @@ def _kind(lexicon: Lexicon, words: Sequence[Word], least: int = 1) -> Mention | 
         return None
     start, node = found
     return _closest(lexicon, words, start, Mention((node,), Strength.HEAD, words[-1].key, broad=True, inferred=True))[1]
+
+
+def _series(lexicon: Lexicon, last: str, number: str) -> Mention | None:
+    """Reads "DC-2" where DC-3 and DC-6 are known, and "747-800" where the 747 is."""
+    nodes = lexicon.called([last]) if last[0].isdigit() else lexicon.series(last)
+    return Mention(nodes, Strength.PART, last, broad=True) if nodes and number[0].isdigit() else None
 
 
 def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -252,8 +260,6 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author
         return Mention(named, Strength.WHOLE, "".join(keys[:2]), binomial=True, evidence=text_of(words[:2]))
     genera = lexicon.genus(keys[0])
-    if not lexicon.knows(keys[0]) and _looks_binomial(words) and (kind := lexicon.kinds.above(keys[:1])):
-        return Mention(kind[1:], Strength.PART, keys[0], broad=True, inferred=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):
         return None

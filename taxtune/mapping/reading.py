@@ -51,8 +51,6 @@ class Link(IntEnum):
     PREDICATE = 3
     #: A new sentence or an aside, which may say more of the same thing or of other things.
     SENTENCE = 4
-    #: Either, or both, within an aside.
-    ELSE = 5
 
 
 @dataclass(frozen=True, slots=True)

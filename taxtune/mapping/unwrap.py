@@ -37,8 +37,6 @@ _MARKER = re.compile(
 _BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent\b)")
 _CANDIDATES = re.compile(r"[,;]\s|\bor\b")
-#: Percentages that add up to more than all are no candidates' shares.
-_MAX_PERCENT = 105.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ def _likeliest(lines: list[str]) -> list[str]:
     parts = lines if apart else [part for line in lines for part in _CANDIDATES.split(line) if part.strip()]
     shares = [max(map(float, _PERCENT.findall(part)), default=0.0) for part in parts]
     best = [part for part, share in zip(parts, shares, strict=True) if share == max(shares)]
-    several = sum(share > 0 for share in shares) > 1 and sum(shares) <= _MAX_PERCENT
+    several = sum(share > 0 for share in shares) > 1
     return best if several and len(best) == 1 else lines
 
 
