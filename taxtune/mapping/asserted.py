@@ -25,8 +25,6 @@ _MAX_MENTIONS = 40
 _MAX_COORDINATED_WORDS = 40
 #: A sense with this share of all species that a name may mean is the one that is meant.
 _DOMINANT = 0.85
-
-
 _LINKS = {"list": Link.LIST, "same": Link.SAME}
 #: What a phrase names, and the phrase.
 _Found = tuple[Mention, Phrase]
@@ -101,7 +99,8 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
     found = _below_root(lexicon, _after_all(found or persons))  # who does something is seldom the answer
     chosen = _chosen(found, unnamed)[:_MAX_MENTIONS]
     context = bool(chosen) and chosen[0][1].role is Role.CONTEXT
-    if chosen and not (declined and context):
+    faint = all(mention.strength is Strength.PART for mention, _ in chosen)
+    if chosen and not (declined and context) and not (refused and faint):
         mentions = [(mention, phrase.link) for mention, phrase in chosen]
         beside = [mention.nodes for mention, phrase in found if phrase.role is Role.CONTEXT]
         node, several = _resolve(lexicon.taxonomy, mentions, beside)
@@ -212,7 +211,7 @@ def _resolve(
 def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[_Found]) -> int:
     """Returns the closer node that a thing of the subject names: a "tomato leaf infected with late blight"."""
     closer: list[int] = []
-    for mention, phrase in asides:
+    for mention, _ in asides:
         below = [v for v in mention.nodes if v != node and taxonomy.is_ancestor(node, v)]
         if below and mention.strength > Strength.PART and not mention.broad:
             closer += below
@@ -267,8 +266,6 @@ def _same(taxonomy: Taxonomy, first: Mention, second: Mention) -> Mention:
         return Mention(nodes, max(first.strength, second.strength), first.key, first.broad and second.broad)
     if first.strength != second.strength and Strength.WHOLE in (first.strength, second.strength):
         return first if first.strength > second.strength else second
-    if first.strength is Strength.WHOLE and first.binomial != second.binomial:
-        return first if first.binomial else second  # English names have homonyms: the "common gull" is a butterfly too
     a, b = _senses(taxonomy, [first.nodes, second.nodes])
     return Mention((taxonomy.common_ancestor([a, b]),), min(first.strength, second.strength), first.key, broad=True)
 
@@ -289,8 +286,6 @@ def _senses(taxonomy: Taxonomy, senses: Sequence[tuple[int, ...]]) -> list[int]:
 
 def _dominant(taxonomy: Taxonomy, senses: Sequence[int]) -> int:
     """Returns the sense that holds nearly all leaves of all senses, or else what the senses have in common."""
-    if len(senses) > 1:
-        sizes: list[int] = taxonomy.leaves_below(senses).tolist()
-        if max(sizes) >= _DOMINANT * sum(sizes):
-            return senses[sizes.index(max(sizes))]
-    return taxonomy.common_ancestor(senses)
+    sizes: list[int] = taxonomy.leaves_below(senses).tolist()
+    largest = max(sizes)
+    return senses[sizes.index(largest)] if largest >= _DOMINANT * sum(sizes) else taxonomy.common_ancestor(senses)

@@ -18,7 +18,6 @@ import numpy as np
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import Part
 from taxtune.mapping.index import MAX_HEAD, NameIndex, folded_names, name_tails, stored, without_article
-from taxtune.mapping.normalize import fold_word
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
@@ -51,7 +50,7 @@ class Kinds:
         return self.wordnet is not None and self.wordnet.has(word, pos)
 
     def above(self, words: Sequence[str], least: int = 1) -> tuple[int, int] | None:
-        """Returns where the longest run of last words starts, of so many at least, that is a kind of a node; the node."""
+        """Returns where the longest run of last words that is a kind of a node starts, and the node."""
         if self.wordnet is None or words[-1] in english.SAYS_NOTHING:
             return None
         for start in range(max(0, len(words) - MAX_HEAD), len(words) - least + 1):

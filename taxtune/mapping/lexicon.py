@@ -66,8 +66,6 @@ class Lexicon:
         self.remember: Callable[..., Any] = lru_cache(maxsize=20_000)(lambda function, words: function(self, words))
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 
-    # -- whole names ---------------------------------------------------------------------------------------------------
-
     def exact(self, words: Sequence[str], *, respelled: bool = True) -> tuple[int, ...]:
         """Returns the nodes that the words name, the senses of the name."""
         return self._exact(tuple(words), respelled) if 0 < len(words) <= MAX_WORDS else ()
@@ -135,8 +133,6 @@ class Lexicon:
         start = int(self.taxonomy.places[node])
         return start, start + int(self.taxonomy.sizes[node])
 
-    # -- parts of names ------------------------------------------------------------------------------------------------
-
     def head(self, words: Sequence[str]) -> int | None:
         """Returns the node that covers `coverage` of the nodes whose names end in these words, or None.
 
@@ -189,8 +185,6 @@ class Lexicon:
         nodes = self.index.named[names[self.index.in_latin[names]]].tolist()
         return tuple(v for v in nodes if self.taxonomy.ranks[v] == "genus")
 
-    # -- for the reader ------------------------------------------------------------------------------------------------
-
     def locate(self, words: Sequence[str]) -> list[tuple[int, int]]:
         """Returns where names of several words stand in a run of folded words, the longest first from the left."""
         found: list[tuple[int, int]] = []
@@ -212,8 +206,6 @@ class Lexicon:
             if word not in english.SAYS_NOTHING and (any(self.called((word,))) or self.is_shared((word,))):
                 return True
         return bool(self.locate(words))
-
-    # -- spelling ------------------------------------------------------------------------------------------------------
 
     def knows(self, word: str) -> bool:
         """Tells whether a folded word occurs in any name."""

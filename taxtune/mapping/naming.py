@@ -47,7 +47,6 @@ class Mention:
         key: The folded words that decided, joined.
         broad: Whether the node is only what several things of that name have in common.
         described: Whether the phrase has an article: "a songbird", where "Songbird" would be one more guess.
-        binomial: Whether the phrase looks like a Latin species name.
         evidence: The words that decided, as they stand in the answer.
         inferred: Whether the tree lacks the word, and WordNet says what it is a kind of.
     """
@@ -57,7 +56,6 @@ class Mention:
     key: str
     broad: bool = False
     described: bool = False
-    binomial: bool = False
     evidence: str = ""
     inferred: bool = False
 
@@ -87,7 +85,7 @@ def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     keys = [word.key for word in words]
     nodes = lexicon.exact(keys)
     if nodes and _is_trusted(lexicon, keys, nodes):
-        return Mention(nodes, Strength.WHOLE, "".join(keys), binomial=_looks_binomial(words))
+        return Mention(nodes, Strength.WHOLE, "".join(keys))
     return None
 
 
@@ -146,9 +144,6 @@ def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
         else:
             break
     return words[start:stop]
-
-
-# -- from the end ------------------------------------------------------------------------------------------------------
 
 
 def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
@@ -246,9 +241,6 @@ def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Menti
     return covered, mention
 
 
-# -- Latin, and slips of the pen ---------------------------------------------------------------------------------------
-
-
 def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads "Digitalis lutea" (unknown epithet), "Quercus alba L."."""
     if not lexicon.latin:
@@ -258,7 +250,7 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         return None
     named = lexicon.exact(keys[:2], respelled=False) if len(keys) > 2 else ()
     if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author
-        return Mention(named, Strength.WHOLE, "".join(keys[:2]), binomial=True, evidence=text_of(words[:2]))
+        return Mention(named, Strength.WHOLE, "".join(keys[:2]), evidence=text_of(words[:2]))
     genera = lexicon.genus(keys[0])
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):

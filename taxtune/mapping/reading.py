@@ -179,8 +179,6 @@ class _Reader:
         self._flush(Link.SENTENCE)
         return Reading(tuple(self.phrases), self.refused, self.denied)
 
-    # -- phrases -------------------------------------------------------------------------------------------------------
-
     def _flush(self, next_link: Link) -> None:
         """Ends the phrase; a link that no phrase has taken up yet stays."""
         if self.current:
@@ -205,8 +203,6 @@ class _Reader:
         if self.role is Role.CONTEXT and before != "and":
             self.role = Role.ASSERTED
 
-    # -- punctuation ---------------------------------------------------------------------------------------------------
-
     def _punctuation(self, mark: str) -> None:
         if mark in ".!?;":
             self._flush(Link.SENTENCE)
@@ -224,8 +220,6 @@ class _Reader:
             # A comma ends a comparison, a denial and what stands before the main clause: "In the image, a crow ..."
             if mark in ":=—–-" or self.role is not Role.CONTEXT or not self.spoken:
                 self.role = Role.ASSERTED
-
-    # -- words ---------------------------------------------------------------------------------------------------------
 
     def _word(self, position: int, word: Word) -> None:
         lower = word.lower
