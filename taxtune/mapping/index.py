@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 24
+_VERSION = 25
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".

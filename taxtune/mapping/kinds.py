@@ -200,14 +200,12 @@ class Kinds:
         senses: dict[int, dict[Synset, None]] = {}
         for node in range(1, len(self.taxonomy)):
             for name in self.taxonomy.names(node):
-                for text in dict.fromkeys((_written(name), " ".join(without_article(name)))):
+                for text in dict.fromkeys(
+                    (" ".join(name.lower().replace("_", " ").split()), " ".join(without_article(name)))
+                ):
                     senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
         for node, table, text in name_tails(self.taxonomy, folded_names(self.taxonomy)):
             # Where several nodes can be shortened to a text, it is no name of any of them.
             if table == "shortened" and node and self._noun(text) and len(self._index.shortened.find(text)) == 1:
                 senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
         return {node: [*found] for node, found in senses.items() if found}
-
-
-def _written(name: str) -> str:
-    return " ".join(name.lower().replace("_", " ").split())

@@ -215,7 +215,8 @@ class Lexicon:
         """Returns the word of the names that an unknown word most likely misspells, or None.
 
         The first letter must be right, and no second word may be as near. One slip (a letter more, less, other, or two
-        swapped) is forgiven in words of seven letters and more, two in words of ten, in shorter ones a double letter.
+        swapped) is forgiven in words of seven letters and more, two in words of ten, in shorter ones a double letter;
+        `generous` forgives one from five letters and two from seven. What WordNet knows is no misspelling.
         """
         if self.kinds.knows(word):
             return None
