@@ -103,6 +103,11 @@ class Kinds:
                     return common
                 level = [above for synset in level for above in self.wordnet.hypernyms(synset) if above not in seen]
                 seen.update(level)
+        for sense in self._senses(text)[:1]:  # a genus is a member of a family, and a kind of nothing in particular
+            while above := self.wordnet.member_of(sense):
+                sense = above[0]
+                if sense.name in self._nodes:
+                    return self._nodes[sense.name]
         return None
 
     def _noun_uncached(self, text: str) -> Sequence[Synset]:

@@ -252,6 +252,8 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author
         return Mention(named, Strength.WHOLE, "".join(keys[:2]), evidence=text_of(words[:2]))
     genera = lexicon.genus(keys[0])
+    if not lexicon.knows(keys[0]) and _looks_binomial(words) and (kind := lexicon.kinds.above(keys[:1])):
+        return Mention(kind[1:], Strength.PART, keys[0], broad=True, inferred=True)
     binomial, capital = _looks_binomial(words), words[0].text[:1].isupper()
     if not genera or words[1].glued or not (binomial or capital):
         return None
