@@ -31,11 +31,7 @@ _MIN_UNKNOWN = 4
 
 
 class Arbiter:
-    """Judges placements on one tree.
-
-    Args:
-        lexicon: The names of the tree.
-    """
+    """Judges placements on one tree."""
 
     def __init__(self, lexicon: Lexicon) -> None:
         self._lexicon, self._taxonomy = lexicon, lexicon.taxonomy
@@ -51,13 +47,7 @@ class Arbiter:
         return round(1 / (1 + math.exp(-logit)), 3)
 
     def signals(self, blocks: Sequence[Block], node: int, stage: Stage) -> dict[str, float]:
-        """The signals for and against a placement, each at least 0.
-
-        Args:
-            blocks: The answer, unwrapped.
-            node: Where it was placed.
-            stage: What decided.
-        """
+        """The signals for and against a placement, each at least 0."""
         said = dict.fromkeys(word for block in blocks for line in block.lines for word in fold_words(line))
         weights = {word: self._weight(word) for word in said if word not in english.SAYS_NOTHING}
         total = sum(weights.values())
@@ -84,7 +74,7 @@ class Arbiter:
 
     def _weight_of(self, word: str) -> float:
         """The weight of a word: the logarithm of how rare it is among the nodes' names, 0 where unknown."""
-        count = self._lexicon.index.count(word)
+        count = self._lexicon.index.nodes_with.get(word, 0)
         return math.log((len(self._taxonomy) + 1) / count) + 0.3 if count else 0.0
 
 

@@ -25,10 +25,6 @@ _MAX_MENTIONS = 40
 _MAX_COORDINATED_WORDS = 40
 #: A sense with this share of all species that a name may mean is the one that is meant.
 _DOMINANT = 0.85
-
-
-#: How phrases of later sentences hang together, which are asides.
-_IN_ASIDE = {Link.OR: Link.ELSE}
 _LINKS = {"list": Link.LIST, "same": Link.SAME}
 #: What a phrase names, and the phrase.
 _Found = tuple[Mention, Phrase]
@@ -78,9 +74,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
     # The whole answer as a name, however little it looks like a name: a tree of shades may have the node "scarlet".
     words = fold_words(block.lines[0]) if len(block.lines) == 1 else ()
     whole_name = lexicon.exact(words, respelled=False)
-    if whole_name and (
-        len(words) > 1 or len(whole_name) == 1
-    ):  # before it is read as a list ("F-16A/B") or a description
+    if len(whole_name) == 1 or (len(words) > 1 and whole_name):  # before it is read as a list ("F-16A/B")
         return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, block.lines[0], {}, False)
     found: list[_Found] = []
     persons: list[_Found] = []
@@ -103,8 +97,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
                 unnamed.setdefault(sentence, {})[part.keys] = part.text
         before += 1 + max((part.sentence for part in parts), default=0)
     found = _below_root(lexicon, _after_all(found or persons))  # who does something is seldom the answer
-    denied = {v for mention, phrase in found if phrase.role is Role.DENIED for v in mention.nodes}
-    chosen = [item for item in _chosen(found, unnamed)[:_MAX_MENTIONS] if not denied.issuperset(item[0].nodes)]
+    chosen = _chosen(found, unnamed)[:_MAX_MENTIONS]
     context = bool(chosen) and chosen[0][1].role is Role.CONTEXT
     faint = all(mention.strength is Strength.PART for mention, _ in chosen)
     if chosen and not (declined and context) and not (refused and faint):
@@ -119,8 +112,6 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
         stage = Stage.LIST if several else Stage.KIND if inferred else Stage.VERBATIM if whole else Stage.HEAD
         evidence = "; ".join(dict.fromkeys(mention.evidence for mention, _ in mentions))
         return Asserted(node, stage, evidence, {}, declined)
-    if whole_name:
-        return Asserted(lexicon.taxonomy.common_ancestor(whole_name), Stage.VERBATIM, block.lines[0], {}, declined)
     phrases = {keys: text for texts in unnamed.values() for keys, text in texts.items()}
     rootless = not refused and any(_denies_root(lexicon, phrase) for _, phrase in found)
     return Asserted(None, Stage.ABSTAINED, "", phrases, declined, rootless)
@@ -140,7 +131,7 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
     for position, word in enumerate(words):
         if word.lower == "and" and not word.glued and 0 < position < len(words) - 1 and not words[position + 1].glued:
             left = replace(phrase, words=words[:position])
-            right = replace(phrase, words=words[position + 1 :], link=Link.OR, opens=False)
+            right = replace(phrase, words=words[position + 1 :], link=Link.OR)
             if all((named := name_phrase(lexicon, side)) and named.strength > Strength.PART for side in (left, right)):
                 return [left, *_conjuncts(lexicon, right)]
     return [phrase]
@@ -157,18 +148,15 @@ def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:
 def _chosen(found: Sequence[_Found], unnamed: Collection[int]) -> list[_Found]:
     """Returns the mentions of the first sentence that has any that count, and what later ones assert.
 
-    Context counts where a sentence asserts nothing, or else, by its first whole name, where no sentence has any.
+    Context counts where a sentence asserts nothing, or else, by its first name, where no sentence has any.
     """
     for sentence in sorted({phrase.sentence for _, phrase in found}):
         for role in (Role.ASSERTED, Role.COMPARED, Role.CONTEXT):
             chosen = [item for item in found if item[1].sentence == sentence and item[1].role is role]
             if chosen and not (role is Role.CONTEXT and sentence in unnamed):
                 later = [item for item in found if item[1].sentence > sentence and item[1].role is Role.ASSERTED]
-                # "It could also be a jay" adds to the thing before; within a later sentence, "or" adds to that.
-                return chosen + [
-                    (m, p if p.opens else replace(p, link=_IN_ASIDE.get(p.link, Link.SENTENCE))) for m, p in later
-                ]
-    context = [(m, p) for m, p in found if p.role is Role.CONTEXT and m.strength > Strength.PART and not m.broad]
+                return chosen + [(m, replace(p, link=Link.SENTENCE)) for m, p in later]
+    context = [(m, p) for m, p in found if p.role is not Role.DENIED]
     return context[:1] + list(takewhile(lambda item: item[1].link is Link.OR, context[1:]))
 
 
@@ -205,18 +193,12 @@ def _resolve(
     nodes = _senses(taxonomy, [*(mention.nodes for mention, _ in groups), *beside])[: len(groups)]
 
     node, members = nodes[0], [(nodes[0], groups[0][0])]
-    strict = aside = closer = False
+    strict = False
     for (mention, link), other in zip(groups[1:], nodes[1:], strict=True):
-        if link is Link.ELSE and closer:  # "It is a vehicle. It could be a car or a bus"
-            members.append((other, mention))
-            node = taxonomy.common_ancestor(v for v, _ in members)
-            continue
-        aside = link in (Link.SENTENCE, Link.ELSE) or (aside and link is not Link.OR)
-        if aside or link is Link.PREDICATE:
+        if link in (Link.SENTENCE, Link.PREDICATE):
             # An aside or a later sentence may say more of the thing; what else it speaks of is not what is asserted.
             # What the thing is said to be is asserted, whatever was said before: "the dish is a soup".
-            closer = bool(taxonomy.is_ancestor(node, other) or not (aside or taxonomy.is_ancestor(other, node)))
-            if closer:
+            if taxonomy.is_ancestor(node, other) or (link is Link.PREDICATE and not taxonomy.is_ancestor(other, node)):
                 node, members = other, [(other, mention)]
             continue
         strict = strict or link is Link.OR
@@ -230,10 +212,8 @@ def _resolve(
 def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[_Found]) -> int:
     """Returns the closer node that a thing of the subject names: a "tomato leaf infected with late blight"."""
     closer: list[int] = []
-    for mention, phrase in asides:
+    for mention, _ in asides:
         below = [v for v in mention.nodes if v != node and taxonomy.is_ancestor(node, v)]
-        if closer and phrase.link is not Link.OR:
-            break
         if below and mention.strength > Strength.PART and not mention.broad:
             closer += below
     return taxonomy.common_ancestor(closer or [node])
@@ -241,21 +221,19 @@ def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[_Found]) -> int:
 
 def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> list[tuple[Mention, Link]]:
     """Drops what rests on a part of a phrase only and agrees with nothing better founded."""
-    listed = all(link is not Link.OR for _, link in groups[1:])
-    whole = [v for mention, _ in groups if mention.strength is Strength.WHOLE for v in mention.nodes]
 
-    def says_more(mention: Mention) -> bool:
-        return any(v != w and taxonomy.is_ancestor(w, v) for v in mention.nodes for w in whole)
+    def agrees(mention: Mention, others: Collection[int]) -> bool:
+        return any(taxonomy.is_ancestor(v, w) or taxonomy.is_ancestor(w, v) for v in mention.nodes for w in others)
 
-    if listed and whole:
-        is_kept = [m.strength is Strength.WHOLE or link is not Link.LIST or says_more(m) for m, link in groups[1:]]
-        groups = groups[:1] + [g for g, kept in zip(groups[1:], is_kept, strict=True) if kept]
-    firm = [v for mention, _ in groups if mention.strength is not Strength.PART for v in mention.nodes]
-
-    def agrees(mention: Mention) -> bool:
-        return any(taxonomy.is_ancestor(v, w) or taxonomy.is_ancestor(w, v) for v in mention.nodes for w in firm)
-
-    return [g for g in groups if not firm or g[0].strength is not Strength.PART or agrees(g[0])]
+    if any(mention.strength is Strength.WHOLE for mention, _ in groups):
+        known = {v for mention, _ in groups for v in mention.nodes}
+        groups = groups[:1] + [
+            (mention, link)
+            for mention, link in groups[1:]
+            if mention.strength is Strength.WHOLE or link is not Link.LIST or agrees(mention, known - {*mention.nodes})
+        ]
+    firm = {v for mention, _ in groups if mention.strength is not Strength.PART for v in mention.nodes}
+    return [g for g in groups if not firm or g[0].strength is not Strength.PART or agrees(g[0], firm)]
 
 
 def _without_broader(taxonomy: Taxonomy, members: Sequence[tuple[int, Mention]]) -> list[tuple[int, Mention]]:
@@ -289,8 +267,6 @@ def _same(taxonomy: Taxonomy, first: Mention, second: Mention) -> Mention:
         return Mention(nodes, max(first.strength, second.strength), first.key, first.broad and second.broad)
     if first.strength != second.strength and Strength.WHOLE in (first.strength, second.strength):
         return first if first.strength > second.strength else second
-    if first.strength is Strength.WHOLE and first.binomial != second.binomial:
-        return first if first.binomial else second  # English names have homonyms: the "common gull" is a butterfly too
     a, b = _senses(taxonomy, [first.nodes, second.nodes])
     return Mention((taxonomy.common_ancestor([a, b]),), min(first.strength, second.strength), first.key, broad=True)
 
@@ -311,8 +287,6 @@ def _senses(taxonomy: Taxonomy, senses: Sequence[tuple[int, ...]]) -> list[int]:
 
 def _dominant(taxonomy: Taxonomy, senses: Sequence[int]) -> int:
     """Returns the sense that holds nearly all leaves of all senses, or else what the senses have in common."""
-    if len(senses) > 1:
-        sizes: list[int] = taxonomy.leaves_below(senses).tolist()
-        if max(sizes) >= _DOMINANT * sum(sizes):
-            return senses[sizes.index(max(sizes))]
-    return taxonomy.common_ancestor(senses)
+    sizes: list[int] = taxonomy.leaves_below(senses).tolist()
+    largest = max(sizes)
+    return senses[sizes.index(largest)] if largest >= _DOMINANT * sum(sizes) else taxonomy.common_ancestor(senses)

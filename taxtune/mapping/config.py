@@ -137,11 +137,8 @@ class MapperConfig:
     off_tree: str = "child"
 
     def __post_init__(self) -> None:
-        if self.preset not in PRESETS:
-            raise MapperError(
-                "The mapper has no such preset.", value=self.preset, remedy=f"Use one of {', '.join(PRESETS)}."
-            )
         checks = {
+            "preset": (self.preset in PRESETS, f"must be one of {', '.join(PRESETS)}"),
             "k": (self.k >= 2, "must be at least 2"),
             "coverage": (0.5 < self.coverage <= 1, "must be above 0.5 and at most 1"),
             "max_characters": (self.max_characters >= 1, "must be positive"),
@@ -192,9 +189,6 @@ class Placement:
     def off_tree(self) -> bool:
         """Whether the answer asserts something that the tree does not have, or that cannot be read."""
         return self.stage in OFF_TREE_STAGES
-
-    def _repr_html_(self) -> str:
-        return Placements([self])._repr_html_()
 
 
 class Placements(list[Placement]):

@@ -86,18 +86,11 @@ TENTATIVE = _words("could might may or perhaps possibly maybe considered thought
 #: These begin what is said after all.
 TURNS = _words("but however yet actually")
 
-#: More of the words that end a noun phrase and belong to none.
-AUXILIARIES = _words("could might may can will must would should do does did")
-
-#: The rest of them: pronouns, adverbs, verbs of thinking.
-BREAKS = (
-    VERBS
-    | AUXILIARIES
-    | _words(
-        "as whose im we you they them he she me if but however although though yet then also just even most more less "
-        "better best very quite rather about think believe guess say help see seen visible what how why to let tell "
-        "identify determine distinguish both characterized recognizable distinguished currently still while"
-    )
+#: All words that end a noun phrase and belong to none: pronouns, adverbs, verbs of thinking.
+BREAKS = VERBS | _words(
+    "as whose im we you they them he she me if but however although though yet then also just even most more less "
+    "better best very quite rather about think believe guess say help see seen visible what how why to let tell "
+    "identify determine distinguish both characterized recognizable distinguished currently still while"
 )
 
 #: Words after which a denied, refused or compared clause is over.
@@ -145,13 +138,7 @@ PICTURE = _nouns(
 #: Words that tell nothing of what a thing is.
 SAYS_NOTHING = FILLER | TAIL | LIKENESS | DESCRIBING | PICTURE
 
-#: Keys of JSON objects and "key: value" lines whose values answer "what is this?".
-ANSWER_KEYS = _words(
-    "answer ans prediction predicted label class classification species name common scientific latin binomial genus "
-    "family order taxon category object identification guess response output result type main primary"
-)
-
-#: Keys whose values do not.
+#: Keys of JSON objects whose values do not answer "what is this?".
 OTHER_KEYS = _words(
     "confidence reason reasoning explanation description habitat diet location probability score note notes color "
     "colour rationale justification evidence features characteristics size distribution range behavior behaviour "

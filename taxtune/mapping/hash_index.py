@@ -46,9 +46,6 @@ class Multimap:
     starts: NDArray[np.int64]
     values: NDArray[np.int32]
 
-    def __contains__(self, text: str) -> bool:
-        return len(self.find(text)) > 0
-
     def find(self, text: str) -> NDArray[np.int32]:
         """The numbers of a text, ascending, shape (numbers,); none where it is not there."""
         key = text_key(text)
@@ -80,11 +77,7 @@ class MultimapBuilder:
         self._values.append(value)
 
     def build(self, *, repeats: bool = False) -> Multimap:
-        """The table.
-
-        Args:
-            repeats: Whether a number stands as often as it was added, or else once.
-        """
+        """The table."""
         keys = np.frombuffer(self._digests, dtype="<u8").astype(np.uint64)
         values = np.frombuffer(self._values, dtype=np.int32)
         order = np.lexsort((values, keys))
@@ -108,12 +101,7 @@ Part = NDArray[Any] | Multimap | list[str]
 
 
 def cached(path: Path, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
-    """The parts in an `.npz` file, or makes them and writes the file; a damaged file is made again.
-
-    Args:
-        path: The file, whose name has to say everything that the parts follow from.
-        make: Makes the parts.
-    """
+    """The parts in an `.npz` file, or makes them and writes the file; a damaged file is made again."""
     try:
         with np.load(path) as file:
             return _parts(file)

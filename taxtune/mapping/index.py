@@ -12,6 +12,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
@@ -36,16 +37,14 @@ __all__ = [
 ]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 23
+_VERSION = 30
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 MAX_HEAD = 3
 #: Where siblings' names end in the same nouns at least this often, a noun that one node has stands for its parent.
 _SHARED_HEADS = 0.5
-#: A shorter word is no word that another one misspells.
-_MIN_MENDED = 4
-_TABLES = ["exact", "heads", "shortened", "clipped", "series", "genera"]
+_TABLES = ["exact", "heads", "shortened", "clipped", "series"]
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
@@ -55,7 +54,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True)
 class NameIndex:
-    """The tables of a tree's names; in all but `exact` and `words`, places of nodes in a walk down the tree."""
+    """The tables of a tree's names; in all but `exact`, places of nodes in a walk down the tree."""
 
     #: Names with their words joined, so that "sea gull" and "seagull" are one key; their numbers in the next four,
     #: where a node stands once for each key.
@@ -77,13 +76,9 @@ class NameIndex:
     clipped: Multimap
     #: What comes before a number: "DC" of "DC-3".
     series: Multimap
-    #: Latin genera.
-    genera: Multimap
-    #: Every word; its number there; the number of nodes that have it; those of each first letter and length.
+    #: Every word, and the number of nodes that have it.
     vocabulary: list[str]
-    words: Multimap
     counts: NDArray[np.int32]
-    shapes: Multimap
     #: Whether siblings' names mostly end in the same noun, as those of sister species do.
     shares_heads: bool
     #: Whether the tree has genera.
@@ -96,21 +91,22 @@ class NameIndex:
         parts |= {name: bool(parts[name]) for name in ("shares_heads", "latin")}
         return cls(**parts)
 
-    def count(self, word: str) -> int:
-        """Returns the number of nodes with a folded word in their names."""
-        numbers = self.words.find(word)
-        return int(self.counts[numbers[0]]) if len(numbers) else 0
+    @cached_property
+    def nodes_with(self) -> dict[str, int]:
+        """The number of nodes that have a folded word in their names."""
+        return dict(zip(self.vocabulary, self.counts.tolist(), strict=True))
+
+    @cached_property
+    def of_shape(self) -> dict[tuple[str, int], list[str]]:
+        """The words by first letter and length."""
+        words: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for word in self.vocabulary:
+            words[word[0], len(word)].append(word)
+        return dict(words)
 
 
 def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[], dict[str, Part]]) -> dict[str, Part]:
-    """Returns the arrays derived from a large tree, from disk where they are there and whole.
-
-    Args:
-        taxonomy: The tree; a small one is learnt anew faster than it is read.
-        what: Names the parts, and whatever but the tree changes them.
-        folder: Where they are kept; None is the user's cache folder.
-        make: Makes them.
-    """
+    """Returns the arrays derived from a large tree, from disk where they are there and whole."""
     if len(taxonomy) < _MIN_STORED:
         return make()
     key = blake2b(f"{_VERSION} {what} {taxonomy.digest}".encode(), digest_size=16).hexdigest()
@@ -118,12 +114,7 @@ def stored(taxonomy: Taxonomy, what: str, folder: Path | None, make: Callable[[]
 
 
 def name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[int, str, str]]:
-    """Yields what names say in other words than their own, down the tree: a node, the table, the words with spaces.
-
-    Args:
-        taxonomy: The tree.
-        names: The folded names of each node.
-    """
+    """Yields what names say in other words than their own, down the tree: a node, the table, the words with spaces."""
     #: By depth: the names of what is above, parts of listed names among them, and all their beginnings.
     above: list[tuple[frozenset[Words], frozenset[Words]]] = [(frozenset(), frozenset())]
     latin = "genus" in taxonomy.ranks
@@ -200,9 +191,11 @@ class _Learner:
         for node, table, text in name_tails(self.taxonomy, self._names):
             self._tables[table].add(text, self._places[node])
         tables = {name: self._tables[name].build(repeats=name == "heads") for name in _TABLES}
+        nodes = Counter(word for group in self._names for word in {word for words in group for word in words})
         return {
             **tables,
-            **self._vocabulary(),
+            "vocabulary": list(nodes),
+            "counts": np.array([*nodes.values()], dtype=np.int32),
             "named": np.array(self._named, dtype=np.int32),
             "spelt": np.array(self._spelt, dtype=np.uint64),
             "in_latin": np.array(self._in_latin, dtype=bool),
@@ -227,25 +220,10 @@ class _Learner:
                     self._spelt.append(text_key(" ".join(called)))
                     self._in_latin.append(latin)
                     self._preferred.append(is_label or (position == 1 and name != names[0]))
-            if is_label and self._latin:
-                if rank == "genus":
-                    self._tables["genera"].add(words[0], place)
-                if len(names) > 1 or rank not in (None, "species"):
-                    continue
+            if is_label and self._latin and (len(names) > 1 or rank not in (None, "species")):
+                continue
             for head in _heads(words):
                 self._tables["heads"].add(head, place)
-
-    def _vocabulary(self) -> dict[str, Part]:
-        nodes = Counter(word for group in self._names for word in {word for words in group for word in words})
-        known = sorted(nodes)
-        words, shapes = MultimapBuilder(), MultimapBuilder()
-        for number, word in enumerate(known):
-            words.add(word, number)
-            if len(word) >= _MIN_MENDED:
-                shapes.add(f"{word[0]}{len(word)}", number)
-        counts = np.array([nodes[word] for word in known], dtype=np.int32)
-        tables = {"words": words.build(), "shapes": shapes.build()}
-        return {"vocabulary": known, "counts": counts, **tables}
 
     def _share_of_shared_heads(self) -> float:
         """Returns the share of the leaves with sisters that have a name which ends in a sister's noun."""

@@ -18,7 +18,6 @@ import numpy as np
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import Part
 from taxtune.mapping.index import MAX_HEAD, NameIndex, folded_names, name_tails, stored, without_article
-from taxtune.mapping.normalize import fold_word
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import Synset, WordNet
 
@@ -37,14 +36,7 @@ _MIN_SHARE = 0.05
 
 
 class Kinds:
-    """Places words by what they are kinds of.
-
-    Args:
-        taxonomy: The tree.
-        index: What the tree's names say.
-        wordnet: Where words are looked up; without one, nothing is known of any word.
-        cache_dir: Where the senses of a large tree are kept; None is the user's cache folder.
-    """
+    """Places words by what they are kinds of."""
 
     def __init__(self, taxonomy: Taxonomy, index: NameIndex, wordnet: WordNet | None, cache_dir: Path | None) -> None:
         self.taxonomy, self.wordnet = taxonomy, wordnet
@@ -58,7 +50,7 @@ class Kinds:
         return self.wordnet is not None and self.wordnet.has(word, pos)
 
     def above(self, words: Sequence[str], least: int = 1) -> tuple[int, int] | None:
-        """Returns where the longest run of `least` last words or more that is a kind of a node starts, and the node."""
+        """Returns where the longest run of last words that is a kind of a node starts, and the node."""
         if self.wordnet is None or words[-1] in english.SAYS_NOTHING:
             return None
         for start in range(max(0, len(words) - MAX_HEAD), len(words) - least + 1):
@@ -72,41 +64,8 @@ class Kinds:
             return None
         for start in range(max(0, len(words) - MAX_HEAD), len(words)):
             if senses := self._senses(" ".join(words[start:]))[:_MAX_SENSES]:  # a "hot dog" is no dog
-                if nodes := [self._general[sense.name] for sense in senses if sense.name in self._general]:
-                    return nodes[0]
-                break
-        return self.taxonomy.root if any(self._ends_in(words[-1], name) for name in self._root_words) else None
-
-    def _ends_in(self, word: str, noun: str) -> bool:
-        """Tells whether a word is a noun or a closed compound of it: a "seabird" is a bird, a "cart" no art."""
-        first = word.removesuffix(noun)
-        return word == noun or (first != word and len(first) >= _MIN_PART and self.knows(first))
-
-    def is_apart(self, words: Sequence[str]) -> bool:
-        """Tells whether words together are a noun that is no kind of its last word: a "hot dog" is no dog."""
-        text = " ".join(words)
-        if self.wordnet is None or len(words) == 1 or not self.wordnet.has(text, "n"):
-            return False
-        senses = self.wordnet.synsets(text)
-        above = {s for sense in senses for s in self.wordnet.ancestors(sense)}.difference(senses)
-        if not set(senses).isdisjoint(self._noun(words[-1])[:_MAX_SENSES]):
-            return False
-        return words[-1] not in {fold_word(lemma.split()[-1]) for synset in above for lemma in synset.lemmas}
-
-    def is_compound(self, words: Sequence[str]) -> bool:
-        """Tells whether the last two words are one noun: a "jigsaw puzzle"."""
-        return len(words) > 1 and self.knows(" ".join(words[-2:]), "n")
-
-    def is_elsewhere(self, words: Sequence[str]) -> bool:
-        """Tells whether words are a noun that is a kind of nothing on the tree: "a dog" among dishes.
-
-        On a tree of living things its first senses must also be in parts of WordNet that the tree is not about.
-        """
-        text = " ".join(words)
-        senses = self._noun(text)[:_MAX_SENSES]
-        if not senses or self.of(text) is not None:
-            return False
-        return not self._index.latin or not any(sense.lexname in self._about for sense in senses)
+                return next((self._general[sense.name] for sense in senses if sense.name in self._general), None)
+        return None
 
     def is_outside(self, words: Sequence[str]) -> bool:
         """Tells whether words end in a noun that is another thing than the root: "a dog" on a tree of birds.
@@ -167,12 +126,6 @@ class Kinds:
                 return found
         return ()
 
-    @cached_property
-    def _root_words(self) -> tuple[str, ...]:
-        """The last words of the root's names, by WordNet too."""
-        lemmas = [lemma for sense in self._root for lemma in sense.lemmas]
-        return tuple({fold_word(name.split()[-1]) for name in lemmas})
-
     # What is learnt from the names.
 
     @cached_property
@@ -190,11 +143,6 @@ class Kinds:
         """What the tree is about."""
         assert self.wordnet is not None
         return frozenset(sense for name in self._learnt["root"] if (sense := self.wordnet.synset(name)))
-
-    @cached_property
-    def _about(self) -> frozenset[str]:
-        """The parts of WordNet that the tree is about."""
-        return frozenset(self._learnt["about"])
 
     @cached_property
     def _learnt(self) -> dict[str, Any]:
@@ -222,7 +170,6 @@ class Kinds:
         return {
             "senses": [sense.name for sense in kept],
             "nodes": np.fromiter(kept.values(), dtype=np.int32, count=len(kept)),
-            "about": sorted(about),
             "general": list(general),
             "general_nodes": np.fromiter(general.values(), dtype=np.int32, count=len(general)),
             "root": sorted(sense.name for sense in self._senses_of_root(below)),
@@ -257,14 +204,12 @@ class Kinds:
         senses: dict[int, dict[Synset, None]] = {}
         for node in range(1, len(self.taxonomy)):
             for name in self.taxonomy.names(node):
-                for text in dict.fromkeys((_written(name), " ".join(without_article(name)))):
+                for text in dict.fromkeys(
+                    (" ".join(name.lower().replace("_", " ").split()), " ".join(without_article(name)))
+                ):
                     senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
         for node, table, text in name_tails(self.taxonomy, folded_names(self.taxonomy)):
             # Where several nodes can be shortened to a text, it is no name of any of them.
             if table == "shortened" and node and self._noun(text) and len(self._index.shortened.find(text)) == 1:
                 senses.setdefault(node, {}).update(dict.fromkeys(self._noun(text)))
         return {node: [*found] for node, found in senses.items() if found}
-
-
-def _written(name: str) -> str:
-    return " ".join(name.lower().replace("_", " ").split())

@@ -19,11 +19,7 @@ _SURE = 0.6
 
 @lru_cache(maxsize=10_000)
 def foreign_language(text: str) -> str | None:
-    """Returns the ISO 639 code of the language of a text, None where that is English or cannot be told.
-
-    Args:
-        text: The text. One of which most letters are not Latin is foreign for certain.
-    """
+    """Returns the ISO 639 code of the language of a text, None where that is English or cannot be told."""
     letters = [letter for letter in text if letter.isalpha()]
     latin = sum(unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
     if not letters:

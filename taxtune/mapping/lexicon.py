@@ -20,7 +20,7 @@ from rapidfuzz.distance import OSA
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
-from taxtune.mapping.index import MAX_HEAD, NameIndex, has_digit
+from taxtune.mapping.index import MAX_HEAD, NameIndex
 from taxtune.mapping.kinds import Kinds
 from taxtune.taxonomy.tree import Taxonomy
 from taxtune.wordnet import WordNet
@@ -35,18 +35,14 @@ _MINOR_SENSE = 0.34
 _MAX_SENSES = 3
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
 _MIN_BREEDS = 20
+#: A shorter word is no word that another one misspells.
+_MIN_MENDED = 4
 
 
 class Lexicon:
     """Every label and alias of a taxonomy, findable by its folded words.
 
     Keys are folded words joined without spaces, so that "sea gull", "sea-gull" and "seagull" are one key.
-
-    Args:
-        taxonomy: The tree whose names are indexed.
-        coverage: Share of the nodes with a head noun that a common ancestor must cover to stand for the noun.
-        wordnet: Says what words that the tree lacks are kinds of, if given.
-        cache_dir: Where indexes of large trees are kept; None is the user's cache folder.
     """
 
     def __init__(
@@ -68,18 +64,10 @@ class Lexicon:
         self._common_of = lru_cache(maxsize=50_000)(self._common_of_uncached)
         #: Calls a function of the lexicon and of words, and remembers what it returns.
         self.remember: Callable[..., Any] = lru_cache(maxsize=20_000)(lambda function, words: function(self, words))
-        self.knows = lru_cache(maxsize=100_000)(self._knows)
         self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
 
-    # -- whole names ---------------------------------------------------------------------------------------------------
-
     def exact(self, words: Sequence[str], *, respelled: bool = True) -> tuple[int, ...]:
-        """Returns the nodes that the words name, the senses of the name.
-
-        Args:
-            words: Folded words.
-            respelled: Whether the words may part otherwise than in the name ("sea gull" for "seagull").
-        """
+        """Returns the nodes that the words name, the senses of the name."""
         return self._exact(tuple(words), respelled) if 0 < len(words) <= MAX_WORDS else ()
 
     def _exact_uncached(self, words: tuple[str, ...], respelled: bool) -> tuple[int, ...]:
@@ -106,10 +94,9 @@ class Lexicon:
         nodes = self._nodes(self.index.clipped.find(" ".join(words)))
         return nodes if len(nodes) == 1 else ()
 
-    def series(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Returns the common ancestor of the nodes whose names are the words and a number: "DC" of DC-3 and DC-6."""
-        common = self._common_of("series", tuple(words))
-        return tuple(v for v in map(self.lifted, common) if v)
+    def series(self, word: str) -> tuple[int, ...]:
+        """Returns the common ancestor of the nodes whose names are the word and a number: "DC" of DC-3 and DC-6."""
+        return tuple(v for v in map(self.lifted, self._common_of("series", (word,))) if v)
 
     def _common_of_uncached(self, table: str, words: tuple[str, ...]) -> tuple[int, ...]:
         places = getattr(self.index, table).find(" ".join(words))
@@ -145,8 +132,6 @@ class Lexicon:
         """Returns the places of what is at and below a node: the first, and the one behind the last."""
         start = int(self.taxonomy.places[node])
         return start, start + int(self.taxonomy.sizes[node])
-
-    # -- parts of names ------------------------------------------------------------------------------------------------
 
     def head(self, words: Sequence[str]) -> int | None:
         """Returns the node that covers `coverage` of the nodes whose names end in these words, or None.
@@ -196,9 +181,9 @@ class Lexicon:
 
     def genus(self, word: str) -> tuple[int, ...]:
         """Returns the genera with this folded Latin label."""
-        return self._nodes(self.index.genera.find(word))
-
-    # -- for the reader ------------------------------------------------------------------------------------------------
+        names = self.index.exact.find(word)
+        nodes = self.index.named[names[self.index.in_latin[names]]].tolist()
+        return tuple(v for v in nodes if self.taxonomy.ranks[v] == "genus")
 
     def locate(self, words: Sequence[str]) -> list[tuple[int, int]]:
         """Returns where names of several words stand in a run of folded words, the longest first from the left."""
@@ -222,34 +207,16 @@ class Lexicon:
                 return True
         return bool(self.locate(words))
 
-    # -- spelling ------------------------------------------------------------------------------------------------------
-
-    def _knows(self, word: str) -> bool:
+    def knows(self, word: str) -> bool:
         """Tells whether a folded word occurs in any name."""
-        return word in self.index.words
-
-    def is_gibberish(self, words: Sequence[str]) -> bool:
-        """Tells whether neither the tree nor WordNet knows most of the words: misspelt, or another language."""
-        if self.kinds.wordnet is None:
-            return False
-        telling = [word for word in words if word not in english.SAYS_NOTHING]
-        return 2 * sum(self.knows(word) or self.kinds.knows(word) for word in telling) < len(telling)
-
-    def is_foreign(self, words: Sequence[str]) -> bool:
-        """Tells whether words have a model code or a year, on a tree of living things: "Jaguar XF 2005"."""
-        return self.latin and any(map(has_digit, words))
+        return word in self.index.nodes_with
 
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.
 
         The first letter must be right, and no second word may be as near. One slip (a letter more, less, other, or two
-        swapped) is forgiven in words of seven letters and more, two in words of ten, in shorter ones a double letter.
-
-        Args:
-            word: A folded word.
-            generous: Forgive one slip from five letters and two from seven, where more than this word speaks for the
-                name. Where WordNet is installed, what it knows is no misspelling, and on a tree without Latin all else
-                is taken for one.
+        swapped) is forgiven in words of seven letters and more, two in words of ten, in shorter ones a double letter;
+        `generous` forgives one from five letters and two from seven. What WordNet knows is no misspelling.
         """
         if self.kinds.knows(word):
             return None
@@ -260,8 +227,8 @@ class Lexicon:
         limit = 2 if len(word) >= two else 1 if len(word) >= one else 0
         if limit == 0 or self.knows(word) or not word.isalpha() or word in english.SAYS_NOTHING:
             return None
-        shapes = (f"{word[0]}{length}" for length in range(len(word) - limit, len(word) + limit + 1))
-        like = [self.index.vocabulary[number] for shape in shapes for number in self.index.shapes.find(shape).tolist()]
+        lengths = range(max(_MIN_MENDED, len(word) - limit), len(word) + limit + 1)
+        like = [known for length in lengths for known in self.index.of_shape.get((word[0], length), ())]
         hits = process.extract(word, like, scorer=OSA.distance, score_cutoff=limit, limit=None)
         if not generous and len(word) < 7:  # doubled letters only: "castle" is no "cattle"
             hits = [hit for hit in hits if [c for c, _ in groupby(word)] == [c for c, _ in groupby(hit[0])]]

@@ -19,7 +19,7 @@ blank answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -105,7 +105,11 @@ class Mapper:
         if isinstance(similarity, str):
             similarity = make_similarity(similarity, device=device, cache_dir=cache_dir)
         self.similarity: Similarity = similarity
+        #: The similarity above which the most similar node is believed; None for never.
+        self._least = similarity.confident if self.config.min_similarity is None else self.config.min_similarity
         self._paper = self.config.preset in PAPER_PRESETS
+        #: A text as the similarity sees it.
+        self._compared: Callable[[str], str] = plain_or_raw if self._paper else str
         if arbiter is not None and (self._paper or similarity.needs_images):
             raise MapperError(
                 "An arbiter reads answers alone, where the default preset is in doubt.",
@@ -289,8 +293,7 @@ class Mapper:
     def _by_ngram(self, phrases: Iterable[tuple[str, ...]]) -> int | None:
         """Returns the common ancestor of the nodes that share the longest run of words with a phrase."""
         lexicon = self._lexicon
-        telling = [phrase for phrase in phrases if not lexicon.is_gibberish(phrase)]
-        telling = [phrase for phrase in telling if sum(word not in english.SAYS_NOTHING for word in phrase) >= 2]
+        telling = [phrase for phrase in phrases if sum(word not in english.SAYS_NOTHING for word in phrase) >= 2]
         for n in range(_LONGEST_GRAM, self._shortest_gram - 1, -1):
             grams = [gram for phrase in telling for gram in _telling_grams(phrase, n)]
             found = [nodes for gram in grams if len(nodes := self._nodes_by_gram.find(" ".join(gram)))]
@@ -305,16 +308,6 @@ class Mapper:
             return answer
         kept = answer[: self.config.max_characters]
         return kept.rsplit(maxsplit=1)[0] if kept.strip() else ""
-
-    def _compared(self, text: str) -> str:
-        """Returns a text as the similarity sees it."""
-        return plain_or_raw(text) if self._paper else text
-
-    @property
-    def _least(self) -> float | None:
-        """The similarity above which the most similar node is believed; None for never."""
-        least = self.config.min_similarity
-        return self.similarity.confident if least is None else least
 
     # Indexes, built when first needed.
 
@@ -363,9 +356,6 @@ class Mapper:
 
 def _telling_grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
     """Returns the word n-grams of which at least two words, or one alone, tell something: not "black and", nor "de"."""
-    grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-    return [gram for gram in grams if sum(map(_tells, gram)) >= min(n, 2)]
-
-
-def _tells(word: str) -> bool:
-    return word not in english.SAYS_NOTHING and (len(word) > 2 or not word.isalpha())
+    tells = [word not in english.SAYS_NOTHING and (len(word) > 2 or not word.isalpha()) for word in words]
+    starts = (i for i in range(len(words) - n + 1) if sum(tells[i : i + n]) >= min(n, 2))
+    return [tuple(words[i : i + n]) for i in starts]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from taxtune.mapping import english
+from taxtune.mapping.index import has_digit
 from taxtune.mapping.lexicon import MAX_WORDS, Lexicon
 from taxtune.mapping.reading import Phrase, Word, text_of
 
@@ -46,7 +47,6 @@ class Mention:
         key: The folded words that decided, joined.
         broad: Whether the node is only what several things of that name have in common.
         described: Whether the phrase has an article: "a songbird", where "Songbird" would be one more guess.
-        binomial: Whether the phrase looks like a Latin species name.
         evidence: The words that decided, as they stand in the answer.
         inferred: Whether the tree lacks the word, and WordNet says what it is a kind of.
     """
@@ -56,7 +56,6 @@ class Mention:
     key: str
     broad: bool = False
     described: bool = False
-    binomial: bool = False
     evidence: str = ""
     inferred: bool = False
 
@@ -86,20 +85,15 @@ def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     keys = [word.key for word in words]
     nodes = lexicon.exact(keys)
     if nodes and _is_trusted(lexicon, keys, nodes):
-        return Mention(nodes, Strength.WHOLE, "".join(keys), binomial=_looks_binomial(words))
+        return Mention(nodes, Strength.WHOLE, "".join(keys))
     return None
 
 
 def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Returns the first reading that names something: of the whole phrase, or else of what stands before its end."""
     keys = [word.key for word in words]
-    if lexicon.is_foreign(keys):
+    if lexicon.latin and any(map(has_digit, keys)):  # a model code or a year: "Jaguar XF 2005"
         return None
-    if lexicon.kinds.is_apart(keys) and lexicon.head(keys) is None:
-        kind = _kind(lexicon, words, len(words))
-        # The noun of a living thing's name says more than WordNet does, if that is what WordNet speaks of at all.
-        if not lexicon.latin or (kind is None and lexicon.kinds.is_elsewhere(keys)):
-            return kind
     for read in (_mended_name, _latin):
         if mention := read(lexicon, words):
             return mention
@@ -109,14 +103,10 @@ def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         if stop < last and words[stop - 1].key in english.LIKENESS:
             continue  # a "plum-coloured dress" is no plum
         if stop < len(words) and words[stop].glued:
-            mention = _series(lexicon, words[:stop], words[stop])
+            mention = _series(lexicon, words[stop - 1].key, words[stop].text)
         else:
             cut = not all(word.key in english.SAYS_NOTHING or is_participle(word) for word in words[stop:last])
             mention = _suffix(lexicon, words[:stop])
-            if mention is not None and mention.broad and lexicon.kinds.is_elsewhere(keys[:stop]):
-                # "A dog" where one dish is a hot dog, or "a baseball cap" where many things are caps.
-                compound = lexicon.kinds.is_compound(keys[:stop]) and lexicon.head(keys[:stop]) is None
-                mention = mention if lexicon.is_shared([mention.key]) and not compound else None
             if not cut and (mention is None or (mention.nodes == (lexicon.taxonomy.root,) and stop > 1)):
                 mention = _kind(lexicon, words[:stop], 1 if mention is None else 2) or mention
             if mention is None and stop == len(words):
@@ -137,14 +127,10 @@ def _kind(lexicon: Lexicon, words: Sequence[Word], least: int = 1) -> Mention | 
     return _closest(lexicon, words, start, Mention((node,), Strength.HEAD, words[-1].key, broad=True, inferred=True))[1]
 
 
-def _series(lexicon: Lexicon, words: Sequence[Word], number: Word) -> Mention | None:
+def _series(lexicon: Lexicon, last: str, number: str) -> Mention | None:
     """Reads "DC-2" where DC-3 and DC-6 are known, and "747-800" where the 747 is."""
-    if not number.text[:1].isdigit():
-        return None
-    last = [words[-1].key]
-    named = lexicon.exact(last) or lexicon.shortened(last) if last[0].isdigit() else ()
-    nodes = named or lexicon.series(last)
-    return Mention(nodes, Strength.PART, last[0], broad=not named) if nodes else None
+    nodes = lexicon.called([last]) if last[0].isdigit() else lexicon.series(last)
+    return Mention(nodes, Strength.PART, last, broad=True) if nodes and number[0].isdigit() else None
 
 
 def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -160,20 +146,12 @@ def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
     return words[start:stop]
 
 
-# -- from the end ------------------------------------------------------------------------------------------------------
-
-
 def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads the last words of a phrase, the longest that name something."""
     of = next((i for i, word in enumerate(words) if word.key == "of" and i), 0)
     if of:
-        stop = of - (of > 1 and is_participle(words[of - 1]))  # "a parking lot filled with cars"
-        before = _suffix(lexicon, words[:stop])  # "robin of Europe", "vase of sunflowers"
-        root = before is not None and before.nodes == (lexicon.taxonomy.root,)
-        if before is not None and before.strength is not Strength.PART and not root:
-            return before
-        words = _trim(lexicon, tuple(words[of + 1 :]))  # "photo of a robin"
-        return _whole(lexicon, words) or _suffix(lexicon, words) or before
+        rest = _trim(lexicon, tuple(words[of + 1 :]))  # "a photo of a robin", "a vase of sunflowers"
+        return _whole(lexicon, rest) or _suffix(lexicon, rest) or _suffix(lexicon, words[:of])  # "robin of Europe"
     keys = [word.key for word in words]
     if not keys:
         return None
@@ -190,9 +168,7 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     # The reading that leaves the fewest words out: "White Peacock" + "butterfly", not "Peacock butterfly".
     covered, best = max(found, key=lambda item: item[0])
     for start, stop in lexicon.locate(keys[:-1]):
-        if words[start].glued or words[stop].glued or english.SAYS_NOTHING.issuperset(keys[start:stop]):
-            continue
-        if stop - start > covered:
+        if stop - start > covered and not english.SAYS_NOTHING.issuperset(keys[start:stop]):
             nodes = lexicon.exact(keys[start:stop])
             covered, best = stop - start, Mention(nodes, Strength.HEAD, "".join(keys[start:stop]))
     return best
@@ -201,20 +177,17 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | None:
     """Returns the mention of the words from `start` on as the noun of the phrase."""
     keys = [word.key for word in words]
-    suffix, modifiers = keys[start:], keys[:start]
+    suffix = keys[start:]
     if len(suffix) > 1 and lexicon.exact(suffix[-1:]) and not lexicon.exact(suffix, respelled=False):
         return None  # "a black bird" need not be a blackbird
     if words[start].glued and (len(suffix) > 1 or suffix[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
     bare = all(_describes(words, i) for i in range(start))
-    alone = all(key in english.DESCRIBING or key in english.FILLER for key in modifiers)
     nodes = lexicon.exact(suffix)
     if nodes and not _is_trusted(lexicon, suffix, nodes):
         nodes = ()
     if not nodes and (bare or len(suffix) > 1):
         nodes = lexicon.shortened(suffix)
-    if len(nodes) == 1 and not alone and _has_sisters(lexicon, suffix, nodes[0]):
-        nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
     if nodes:
         return Mention(nodes, Strength.HEAD, "".join(suffix))
     if bare and (nodes := lexicon.clipped(suffix)):
@@ -248,12 +221,6 @@ def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int]) -> 
     return lexicon.share(keys, int(lexicon.taxonomy.parents[nodes[0]])) >= _LEAST_SHARE
 
 
-def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
-    """Tells whether a species' sisters share its name as their head: an "alpine sunflower" may be any of them."""
-    parent = int(lexicon.taxonomy.parents[node])
-    return lexicon.is_leaf(node) and node > 0 and lexicon.share(keys, parent) > 2 * lexicon.share(keys, node)
-
-
 def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Mention) -> tuple[int, Mention]:
     """Returns the number of words that the noun and a fitting name before it cover, and their joint mention."""
     taxonomy = lexicon.taxonomy
@@ -274,9 +241,6 @@ def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Menti
     return covered, mention
 
 
-# -- Latin, and slips of the pen ---------------------------------------------------------------------------------------
-
-
 def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
     """Reads "Digitalis lutea" (unknown epithet), "Quercus alba L."."""
     if not lexicon.latin:
@@ -286,7 +250,7 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
         return None
     named = lexicon.exact(keys[:2], respelled=False) if len(keys) > 2 else ()
     if named and lexicon.genus(keys[0]):  # the rest is a subspecies or an author
-        return Mention(named, Strength.WHOLE, "".join(keys[:2]), binomial=True, evidence=text_of(words[:2]))
+        return Mention(named, Strength.WHOLE, "".join(keys[:2]), evidence=text_of(words[:2]))
     genera = lexicon.genus(keys[0])
     if not lexicon.knows(keys[0]) and _looks_binomial(words) and (kind := lexicon.kinds.above(keys[:1])):
         return Mention(kind[1:], Strength.PART, keys[0], broad=True, inferred=True)

@@ -26,12 +26,7 @@ _BLOCK = 64
 
 
 class PaperAlgorithm:
-    """Places answers as the paper does.
-
-    Args:
-        taxonomy: The tree; a node matches when any of its names does (paper §11 compares with English and Latin).
-        config: The preset, k and the thresholds.
-    """
+    """Places answers as the paper does."""
 
     def __init__(self, taxonomy: Taxonomy, config: MapperConfig) -> None:
         self.taxonomy, self.config = taxonomy, config
@@ -51,13 +46,7 @@ class PaperAlgorithm:
         self._by_gram = dict(by_gram)
 
     def place(self, answer: str, row: NDArray[np.float32], top: IntArray) -> tuple[int, Stage]:
-        """Returns the node of an answer and what decided.
-
-        Args:
-            answer: The answer.
-            row: Its similarity to every node, shape (nodes,).
-            top: The k most similar nodes, best first.
-        """
+        """Returns the node of an answer and what decided."""
         text = plain(answer)
         contained = {node for _, nodes in self._automaton.iter(text) for node in nodes} if text else set()
         if contained:
@@ -84,12 +73,6 @@ def elect(taxonomy: Taxonomy, row: NDArray[np.float32], top: IntArray, config: M
     most similar, then the one with the smallest number. The listing counts the ancestors at each distance from the
     voters separately, takes the farthest distance first, and asks for more than `thr_vote` votes. It elects the root or
     nothing, whatever the tree: the farthest distance always has the root with at least as many votes.
-
-    Args:
-        taxonomy: The tree.
-        row: The similarity of the answer to every node, shape (nodes,).
-        top: The k most similar nodes, best first.
-        config: The preset and the thresholds, which are for the softmax of the k scores, as in the listing.
     """
     if not _is_close(row[top], config):
         return None

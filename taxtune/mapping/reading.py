@@ -51,8 +51,6 @@ class Link(IntEnum):
     PREDICATE = 3
     #: A new sentence or an aside, which may say more of the same thing or of other things.
     SENTENCE = 4
-    #: Either, or both, within an aside.
-    ELSE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +75,8 @@ class Phrase:
     words: tuple[Word, ...]
     role: Role
     link: Link
-    #: The number of the sentence it stands in, and whether it is the first there.
+    #: The number of the sentence it stands in.
     sentence: int = 0
-    opens: bool = True
     #: Whether it is only a first guess, and how often the answer has changed its mind before it ("Actually no, ...").
     tentative: bool = False
     turn: int = 0
@@ -105,12 +102,7 @@ class Reading:
 
 
 def read_line(line: str, names: Lexicon) -> Reading:
-    """Parts a line into phrases.
-
-    Args:
-        line: One line of an unwrapped answer.
-        names: The names on the tree. Grammatical words inside a name ("Jack-in-the-pulpit") part nothing.
-    """
+    """Parts a line into phrases."""
     return _Reader(_tokenize(line), names).read()
 
 
@@ -187,14 +179,11 @@ class _Reader:
         self._flush(Link.SENTENCE)
         return Reading(tuple(self.phrases), self.refused, self.denied)
 
-    # -- phrases -------------------------------------------------------------------------------------------------------
-
     def _flush(self, next_link: Link) -> None:
         """Ends the phrase; a link that no phrase has taken up yet stays."""
         if self.current:
-            opens = not self.phrases or self.phrases[-1].sentence != self.sentence
-            said = (self.tentative, self.turn)
-            phrase = Phrase(tuple(self.current), self.role, self.pending_link, self.sentence, opens, *said)
+            said = (self.sentence, self.tentative, self.turn)
+            phrase = Phrase(tuple(self.current), self.role, self.pending_link, *said)
             self.phrases.append(phrase)
             if self.role is Role.ASSERTED:
                 self.spoken = True
@@ -214,8 +203,6 @@ class _Reader:
         if self.role is Role.CONTEXT and before != "and":
             self.role = Role.ASSERTED
 
-    # -- punctuation ---------------------------------------------------------------------------------------------------
-
     def _punctuation(self, mark: str) -> None:
         if mark in ".!?;":
             self._flush(Link.SENTENCE)
@@ -233,8 +220,6 @@ class _Reader:
             # A comma ends a comparison, a denial and what stands before the main clause: "In the image, a crow ..."
             if mark in ":=—–-" or self.role is not Role.CONTEXT or not self.spoken:
                 self.role = Role.ASSERTED
-
-    # -- words ---------------------------------------------------------------------------------------------------------
 
     def _word(self, position: int, word: Word) -> None:
         lower = word.lower

@@ -81,19 +81,14 @@ def make_similarity(spec: str, *, device: str = "auto", cache_dir: Path | None =
 
 
 class LexicalSimilarity:
-    """Cosine of TF-IDF vectors over character n-grams inside folded words: the default, which needs no model.
-
-    Args:
-        ngram_range: Shortest and longest character n-gram.
-    """
+    """Cosine of TF-IDF vectors over two to four characters inside folded words: the default, which needs no model."""
 
     name = "lexical"
     needs_images = False
     #: Anything spelt like a name has been read as that name before a similarity is computed.
     confident = None
 
-    def __init__(self, ngram_range: tuple[int, int] = (2, 4)) -> None:
-        self.ngram_range = ngram_range
+    def __init__(self) -> None:
         self._vectorizer: Any = None
         self._names: Any = None
 
@@ -102,7 +97,7 @@ class LexicalSimilarity:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self._vectorizer = TfidfVectorizer(
-            analyzer="char_wb", ngram_range=self.ngram_range, lowercase=False, sublinear_tf=True, dtype=np.float32
+            analyzer="char_wb", ngram_range=(2, 4), lowercase=False, sublinear_tf=True, dtype=np.float32
         )
         self._names = self._vectorizer.fit_transform([_folded(name) for name in names]).T.tocsr()
 

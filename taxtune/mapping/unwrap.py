@@ -23,7 +23,6 @@ _URL = re.compile(r"\b(?:https?://|www\.)\S+")
 _TAG = re.compile(
     r"</?(?:answer|a|b|br|code|div|em|final|h\d|i|label|li|ol|p|pre|s|span|strong|u|ul)(?:\s[^<>\n]{0,80})?/?>", re.I
 )
-_BRACKETS = re.compile(r"[<>]")
 _LATEX = re.compile(r"\\(?:boxed|text|textit|textbf|emph)\s*\{([^{}]*)\}")
 _STAR = re.compile(r"^\s*\*\s+", re.M)
 _MARKUP = re.compile(r"\*+|`+|~~|^\s*#+\s*|^\s*>+\s*|(?<!\w)_+|_+(?!\w)", re.M)
@@ -36,13 +35,8 @@ _MARKER = re.compile(
     re.I,
 )
 _BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)
-_INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s,;]))\(?\d{1,2}[.)]\s+")
-_HEADING = re.compile(r"^[A-Za-z][A-Za-z ?'/()-]{0,60}:$")
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent\b)")
 _CANDIDATES = re.compile(r"[,;]\s|\bor\b")
-#: Percentages that add up to more than all are no candidates' shares.
-_MAX_PERCENT = 105.0
-_KEY = re.compile(r"^\s*([A-Za-z][A-Za-z /()-]{0,40}?)\s*[:：=]\s*(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +57,8 @@ class Block:
 def unwrap(answer: str) -> tuple[Block, ...]:
     """Returns the content of an answer without its format, in the order in which its parts answer "what is this?".
 
-    JSON objects give the values of their answer-like keys ("species", "label"), or else all their texts; a marker such
-    as "A:" or "Final answer:" gives what follows the last one; of candidates with percentages the likeliest one is
-    kept; of "key: value" lines the values of answer-like keys, or else the first; markdown, quotes, tags and list
-    numbers go, and lines that introduce others ("My guesses:") come after all else.
+    JSON gives its texts but those of keys such as "reason"; a marker such as "A:" or "Final answer:" gives what follows
+    the last one; of candidates with percentages the likeliest one is kept; markdown, quotes, tags and list numbers go.
     """
     text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", _THINKING.sub(" ", answer)))
     fenced = _FENCE.search(text)
@@ -77,14 +69,11 @@ def unwrap(answer: str) -> tuple[Block, ...]:
         lines = [line.strip() for value in values for line in _clean(value).splitlines()]
         return _blocks([Block(tuple(lines), link if len(values) > 1 else "")])
     lines = [line for line in _after_marker(_clean(text)).splitlines() if line.strip()]
-    if len(lines) == 1 and len(_INLINE_NUMBER.findall(lines[0])) > 1:
-        lines = ["- " + part for part in _INLINE_NUMBER.split(lines[0]) if part.strip()]
     answers: list[Block] = []
     for bulleted, group in groupby(_likeliest(lines), lambda line: bool(_BULLET.match(line))):
-        part = [_BULLET.sub("", line).strip(" \t.;,") for line in group]
-        body = [line for line in part if bulleted or not _HEADING.match(line)]
-        answers.append(Block(tuple(_values_of_keys(body)), "list" if bulleted and len(body) > 1 else ""))
-    return _blocks([*answers, Block(tuple(line for line in lines if _HEADING.match(line)))])
+        body = tuple(_BULLET.sub("", line) for line in group)
+        answers.append(Block(body, "list" if bulleted and len(body) > 1 else ""))
+    return _blocks(answers)
 
 
 def _blocks(blocks: list[Block]) -> tuple[Block, ...]:
@@ -99,14 +88,14 @@ def _likeliest(lines: list[str]) -> list[str]:
     parts = lines if apart else [part for line in lines for part in _CANDIDATES.split(line) if part.strip()]
     shares = [max(map(float, _PERCENT.findall(part)), default=0.0) for part in parts]
     best = [part for part, share in zip(parts, shares, strict=True) if share == max(shares)]
-    several = sum(share > 0 for share in shares) > 1 and sum(shares) <= _MAX_PERCENT
+    several = sum(share > 0 for share in shares) > 1
     return best if several and len(best) == 1 else lines
 
 
 def _clean(text: str) -> str:
     text = html.unescape(text)
     text = _LATEX.sub(r"\1", _LINK.sub(r"\1", text))
-    text = _BRACKETS.sub("", _TAG.sub(" ", _URL.sub(" ", text)))
+    text = _TAG.sub(" ", _URL.sub(" ", text))
     text = _SNAKE.sub(" ", _MARKUP.sub("", _STAR.sub("- ", text)))
     if not re.search(r"\s", text.strip()):
         text = _CAMEL.sub(" ", text)
@@ -124,24 +113,6 @@ def _after_marker(text: str) -> str:
         items = next((i for i, line in enumerate(rest) if not _BULLET.match(line)), len(rest))
         return "\n".join(rest[:items])
     return text
-
-
-def _values_of_keys(lines: list[str]) -> list[str]:
-    """Returns the values of answer-like keys and the lines without a key; without such keys, the first key's value."""
-
-    def kind(line: str) -> str:
-        match = _KEY.match(line)
-        words = set(re.findall(r"[a-z]+", match[1].lower())) if match else set()
-        if words & english.OTHER_KEYS:
-            return "other"
-        return "" if not words else "answer" if words & english.ANSWER_KEYS and len(words) <= 3 else "key"
-
-    kinds = [kind(line) for line in lines]
-    if "answer" not in kinds and kinds.count("key") + kinds.count("other") > 1 and "key" in kinds:
-        kinds[kinds.index("key")] = "answer"
-    if "answer" not in kinds:
-        return lines
-    return [_KEY.sub("", line) for line, kind in zip(lines, kinds, strict=True) if kind in ("answer", "")]
 
 
 def _json_values(text: str) -> tuple[list[str], Literal["list", "same"]]:

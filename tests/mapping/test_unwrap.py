@@ -18,7 +18,6 @@ from taxtune.mapping.unwrap import Block, unwrap
         ("possible_dog_breeds", ("possible dog breeds",)),
         ("BlueJay", ("Blue Jay",)),
         ("[Blue Jay](https://example.org/a_crow)", ("Blue Jay",)),
-        ("Species: Blue Jay\nConfidence: high as a crow", ("Blue Jay",)),
         ('{"label": "Blue Jay", "confidence": 0.4}', ("Blue Jay",)),
         ('```json\n{"prediction": {"species": "Blue Jay"}}\n```', ("Blue Jay",)),
         ('{"x": "Blue Jay", "reason": "no crow"}', ("Blue Jay",)),
@@ -35,8 +34,6 @@ def test_formats(answer: str, lines: tuple[str, ...]) -> None:
     "answer",
     [
         "1. Beagle\n2. Basset Hound",
-        "Here are my guesses:\n- Beagle\n- Basset Hound",
-        "1) Beagle 2) Basset Hound",
         '["Beagle", "Basset Hound"]',
         '{"guesses": ["Beagle", "Basset Hound"]}',
         "Answer:\n* Beagle\n* Basset Hound\n\nI hope this helps.",
@@ -50,7 +47,6 @@ def test_lists(answer: str) -> None:
     "answer",
     [
         "Top guesses:\n1. Beagle - 81%\n2. Basset Hound - 12%",
-        "1) Beagle, 64 % 2) Basset Hound, 21 %",
         "Basset Hound (20%), Beagle (70%)",
         "**Item:** Beagle\n**Brand:** none\n**Parts visible:**\n- ears of a Basset Hound",
         "- Name: Beagle\n- Coat: of a Basset Hound\n- Also in the photo: a cat",

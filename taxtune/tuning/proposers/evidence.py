@@ -73,7 +73,7 @@ _LONGEST_NAME = 12  # words
 _GRAMMAR = (
     *(english.ARTICLES, english.ALTERNATIVE, english.NEGATION, english.REFUSAL, english.COMPARISON),
     *(english.SEEMS, english.PREPOSITIONS, english.BREAKS, english.HAVING),
-    *(english.TELLING, english.ANSWER_KEYS, english.OTHER_KEYS, english.FILLER, english.TAIL, english.PICTURE),
+    *(english.TELLING, english.OTHER_KEYS, english.FILLER, english.TAIL, english.PICTURE),
 )
 # "I cannot tell the exact species", "not sure if this one is a jay".
 _DOUBT = (
