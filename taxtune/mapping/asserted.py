@@ -220,20 +220,24 @@ def _with_aside(taxonomy: Taxonomy, node: int, asides: Sequence[_Found]) -> int:
 
 
 def _without_stray(taxonomy: Taxonomy, groups: list[tuple[Mention, Link]]) -> list[tuple[Mention, Link]]:
-    """Drops what rests on a part of a phrase only and agrees with nothing better founded."""
+    """Drops of a list what is no whole name and says no more than one; and a part that agrees with nothing firmer."""
 
-    def agrees(mention: Mention, others: Collection[int]) -> bool:
-        return any(taxonomy.is_ancestor(v, w) or taxonomy.is_ancestor(w, v) for v in mention.nodes for w in others)
+    def is_below(mention: Mention, others: Collection[int]) -> bool:
+        return any(v != w and taxonomy.is_ancestor(w, v) for v in mention.nodes for w in others)
 
-    if any(mention.strength is Strength.WHOLE for mention, _ in groups):
-        known = {v for mention, _ in groups for v in mention.nodes}
+    whole = {v for mention, _ in groups if mention.strength is Strength.WHOLE for v in mention.nodes}
+    if whole and all(link is not Link.OR for _, link in groups[1:]):
         groups = groups[:1] + [
             (mention, link)
             for mention, link in groups[1:]
-            if mention.strength is Strength.WHOLE or link is not Link.LIST or agrees(mention, known - {*mention.nodes})
+            if mention.strength is Strength.WHOLE or link is not Link.LIST or is_below(mention, whole)
         ]
     firm = {v for mention, _ in groups if mention.strength is not Strength.PART for v in mention.nodes}
-    return [g for g in groups if not firm or g[0].strength is not Strength.PART or agrees(g[0], firm)]
+
+    def agrees(mention: Mention) -> bool:
+        return any(taxonomy.is_ancestor(v, w) or taxonomy.is_ancestor(w, v) for v in mention.nodes for w in firm)
+
+    return [g for g in groups if not firm or g[0].strength is not Strength.PART or agrees(g[0])]
 
 
 def _without_broader(taxonomy: Taxonomy, members: Sequence[tuple[int, Mention]]) -> list[tuple[int, Mention]]:
