@@ -177,17 +177,20 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
 def _named(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | None:
     """Returns the mention of the words from `start` on as the noun of the phrase."""
     keys = [word.key for word in words]
-    suffix = keys[start:]
+    suffix, modifiers = keys[start:], keys[:start]
     if len(suffix) > 1 and lexicon.exact(suffix[-1:]) and not lexicon.exact(suffix, respelled=False):
         return None  # "a black bird" need not be a blackbird
     if words[start].glued and (len(suffix) > 1 or suffix[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
     bare = all(_describes(words, i) for i in range(start))
+    alone = all(key in english.DESCRIBING or key in english.FILLER for key in modifiers)
     nodes = lexicon.exact(suffix)
     if nodes and not _is_trusted(lexicon, suffix, nodes):
         nodes = ()
     if not nodes and (bare or len(suffix) > 1):
         nodes = lexicon.shortened(suffix)
+    if len(nodes) == 1 and not alone and _has_sisters(lexicon, suffix, nodes[0]):
+        nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
     if nodes:
         return Mention(nodes, Strength.HEAD, "".join(suffix))
     if bare and (nodes := lexicon.clipped(suffix)):
@@ -219,6 +222,12 @@ def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int]) -> 
     if len(keys) > 1 or len(nodes) > 1 or not lexicon.is_leaf(nodes[0]):
         return True
     return lexicon.share(keys, int(lexicon.taxonomy.parents[nodes[0]])) >= _LEAST_SHARE
+
+
+def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
+    """Tells whether a species' sisters share its name as their head: an "alpine sunflower" may be any of them."""
+    parent = int(lexicon.taxonomy.parents[node])
+    return lexicon.is_leaf(node) and node > 0 and lexicon.share(keys, parent) > 2 * lexicon.share(keys, node)
 
 
 def _closest(lexicon: Lexicon, words: Sequence[Word], start: int, mention: Mention) -> tuple[int, Mention]:
