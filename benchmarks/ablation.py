@@ -10,7 +10,7 @@ stay. A rule that the mapper cannot run without is left out. TAXTUNE_WORDNET=non
 
 The gain of a rule is the number of placements that are acceptable with it only, less those that are without it only;
 a domain is a tree. A rule earns its place in domains that were not looked at when it was written: `first` and `second`
-were, `third` after it had been scored once, `fourth` never.
+were, the others by their README after they had been scored once, or never.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def _print_plan(plan: Plan) -> None:
 def _arbiter_calls(plan: Plan) -> str:
     usd = plan.arbiter_usd
     price = "price unknown" if usd is None else f"${usd:,.2f}" if usd >= 0.01 or not usd else "less than $0.01"
-    return f"about {plan.arbiter_calls:,} ({price}), if a quarter of the answers is doubtful and all differ"
+    return f"about {plan.arbiter_calls:,} ({price}), if three in ten answers are doubtful and all differ"
 
 
 def _print_json(value: object) -> None:

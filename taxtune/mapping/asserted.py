@@ -88,7 +88,7 @@ def _asserted_by(lexicon: Lexicon, block: Block) -> Asserted:
         parts = [part for phrase in reading.phrases for part in _conjuncts(lexicon, phrase)]
         for position, part in enumerate(parts):
             sentence = 0 if block.link else before + part.sentence
-            mention = name_phrase(lexicon, part)
+            mention = name_phrase(lexicon, part) or _with_next_noun(lexicon, part, parts[position + 1 : position + 2])
             if mention is not None:
                 link = _LINKS[block.link] if position == 0 and block.link else part.link
                 person = mention.inferred and lexicon.kinds.is_person(part.keys)
@@ -135,6 +135,14 @@ def _conjuncts(lexicon: Lexicon, phrase: Phrase) -> list[Phrase]:
             if all((named := name_phrase(lexicon, side)) and named.strength > Strength.PART for side in (left, right)):
                 return [left, *_conjuncts(lexicon, right)]
     return [phrase]
+
+
+def _with_next_noun(lexicon: Lexicon, phrase: Phrase, following: list[Phrase]) -> Mention | None:
+    """Reads "downy" in "downy or hairy woodpecker" with the noun of the phrase behind it, if that is a whole name."""
+    if not following or following[0].link is not Link.OR:
+        return None
+    mention = name_phrase(lexicon, replace(phrase, words=(*phrase.words, following[0].words[-1])))
+    return mention if mention is not None and mention.strength is Strength.WHOLE else None
 
 
 def _says_something(lexicon: Lexicon, phrase: Phrase, *, whole: bool) -> bool:

@@ -23,8 +23,8 @@ from taxtune.taxonomy import Taxonomy
 
 __all__ = ["DOUBTFUL_SHARE", "ChatArbiter", "read_choice"]
 
-#: The share of answers that are doubtful: 260 of the 1,044 in benchmarks/domains.
-DOUBTFUL_SHARE = 0.25
+#: The share of answers that are doubtful: 502 of the 1,668 in benchmarks/domains.
+DOUBTFUL_SHARE = 0.3
 #: Tokens of a question and of its reply, for estimates: about the mean of 147 answers (benchmarks/chat_arbiter.py).
 _QUESTION_TOKENS = (350, 3)
 #: A number takes few; a model that thinks aloud before it is cut off and counted.

@@ -75,3 +75,8 @@ def test_an_answer_in_another_language_is_not_guessed(mapper: Mapper, answer: st
         assert (placed.node, placed.evidence, placed.off_tree) == (0, language, True)
         assert placed.confidence is not None
         assert placed.confidence < DOUBTFUL
+
+
+def test_alternatives_share_the_noun_behind_them(mapper: Mapper) -> None:
+    placed = mapper.place_one("It looks like a barn or snowy owl.")
+    assert (TREE.labels[placed.node], placed.stage) == ("owl", Stage.LIST)

@@ -78,7 +78,7 @@ def test_a_dry_run_counts_and_prices_the_questions_and_asks_none(tmp_path: Path,
     assert plan.arbiter_usd == pytest.approx(plan.arbiter_calls * (350 * 0.15e-6 + 3 * 0.6e-6))
     told = run_well("tune", tmp_path / "in" / "recipe.yaml", "--set", ARBITER, "--out", tmp_path / "dry", "--dry-run")
     assert (
-        f"arbiter calls   about {plan.arbiter_calls} (less than $0.01), if a quarter of the answers is doubtful"
+        f"arbiter calls   about {plan.arbiter_calls} (less than $0.01), if three in ten answers are doubtful"
         in told.out
     )
     without = make_plan(make_parts(tmp_path / "in", tmp_path / "out", Cyclist()))
