@@ -83,7 +83,7 @@ def test_settings_of_trees_mappers_and_measures(birds: Taxonomy) -> None:
     assert (len(tree), len(part.full)) == (3, len(birds))
     assert TreeSettings(taxonomy=birds).read_tree() == (birds, None)
     assert TreeSettings(taxonomy=birds).record()["taxonomy"] is None
-    with pytest.raises(MapperError, match="no such preset"):
+    with pytest.raises(MapperError, match="preset must be one of"):
         RankingSettings(taxonomy=birds, preset="mine")
     check_inputs(["rouge-1"], "labels")
     check_inputs(["lave:no/such"], "answers", questions=True)
