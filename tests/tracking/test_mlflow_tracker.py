@@ -167,7 +167,9 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     assert rejected[0] == {"template": "{{ ''.__class__ }}", "reason": "attribute access is refused"}
 
     rows = table(uri, first.info.run_id, "examples.json")
-    assert list(rows[0])[:8] == ["picture", "image", "answer", "placement", "truth", "stage", "hP", "hR"]
+    assert list(rows[0])[:9] == [
+        *("picture", "image", "answer", "placement", "truth", "stage", "confidence", "hP", "hR"),
+    ]
     assert len(rows) == 20
     assert rows[0]["answer"] is None, "what failed comes first, and then what is worst"
     worth = [row["hP"] + row["hR"] for row in rows[1:]]
