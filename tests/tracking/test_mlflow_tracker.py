@@ -167,9 +167,8 @@ def test_a_run_can_be_read_back(uri: str, tmp_path: Path, notes: list[str]) -> N
     assert rejected[0] == {"template": "{{ ''.__class__ }}", "reason": "attribute access is refused"}
 
     rows = table(uri, first.info.run_id, "examples.json")
-    assert list(rows[0])[:9] == [
-        *("picture", "image", "answer", "placement", "truth", "stage", "confidence", "hP", "hR"),
-    ]
+    beside = ["stage", "confidence", "doubtful", "hP", "hR"]
+    assert list(rows[0])[:10] == ["picture", "image", "answer", "placement", "truth", *beside]
     assert len(rows) == 20
     assert rows[0]["answer"] is None, "what failed comes first, and then what is worst"
     worth = [row["hP"] + row["hR"] for row in rows[1:]]
