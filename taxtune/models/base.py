@@ -20,7 +20,9 @@ from pydantic import Field
 from taxtune.store import Identity
 
 __all__ = [
+    "OTHERWISE",
     "Answer",
+    "Candidates",
     "Failure",
     "Fault",
     "Identity",
@@ -42,6 +44,31 @@ Task = Literal["image-text-to-text", "text-generation"]
 Count = Annotated[int, Field(ge=1)] | Literal["auto"]
 
 
+#: Ends an outcome that begins like a name, and is the outcome of everything that is no name.
+OTHERWISE = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Names that a model is asked to weigh, besides the answer that it gives.
+
+    Attributes:
+        names: The most specific names, one or more of each leaf.
+        broader: Names of inner nodes, the deepest first. Where an answer holds none of `names`, the first of these that
+            it holds tells where in it a name stands.
+        weigh_broader: Whether these get probabilities as well.
+    """
+
+    names: tuple[str, ...]
+    broader: tuple[str, ...] = ()
+    weigh_broader: bool = False
+
+    @property
+    def weighed(self) -> tuple[str, ...]:
+        """The names that get probabilities, each once."""
+        return tuple(dict.fromkeys((*self.names, *self.broader) if self.weigh_broader else self.names))
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One prompt, about an image or about none.
@@ -53,12 +80,14 @@ class Request:
             refuses it. None where it is not known, or there is no image.
         sample: Which of several answers to the same question is wanted, counted from 0. A model that samples draws
             each anew; one that decodes greedily, or takes no seed, may give the same answer again.
+        candidates: Names whose probabilities are wanted with the answer, which is then the greedy one; None for none.
     """
 
     prompt: str
     image: Path | None = None
     image_sha256: str | None = None
     sample: int = 0
+    candidates: Candidates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +103,9 @@ class Answer:
         seconds: Wall-clock seconds that the answer took (of a batch, an equal share).
         batch: Number of requests computed together; in bfloat16 and float16 an answer may depend on it. None where it
             is not known: behind an API, and of an answer out of the store.
+        outcomes: Natural logarithms of the probabilities of what the model might have named where its answer has a
+            name, as far as it tells: by name; by how names begin, with `OTHERWISE` at the end, for those that were not
+            told apart; and by `OTHERWISE` alone for all that is no name. They sum to 1. None where there are none.
     """
 
     text: str
@@ -83,6 +115,7 @@ class Answer:
     cost_usd: float | None = None
     seconds: float = 0.0
     batch: int | None = None
+    outcomes: Mapping[str, float] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
