@@ -206,6 +206,10 @@ class Posterior:
         if self.share is not None:
             _check_share(self.share)
 
+    def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
+        """Returns the request about an image (its file and SHA-256), with the first prompt and still without names."""
+        return [Request(prompts[0], image, sha256)]
+
     def identity(self) -> Mapping[str, str | int | float | None]:
         """Returns the settings that play a part."""
         return {"kind": "posterior", "names": self.names, "share": self.share}
