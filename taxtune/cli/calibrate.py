@@ -46,9 +46,10 @@ def calibrate(
     """Make the run's winner back off by evidence, with a guarantee: the mean of 1 - hP is at most the risk.
 
     Each calibration image goes to the deepest node that a share holds: of several answers, or with
-    --policy posterior of the probability that the model gives to the tree's names. The smallest share that keeps the risk on new images of the same kind is
-    chosen and written to calibration.json in the run's folder. Answers are kept there too, so the
-    same command continues after an interruption.
+    --policy posterior of the probability that the model gives to the tree's names. The smallest
+    share that keeps the risk on new images of the same kind is chosen and written to
+    calibration.json in the run's folder. Answers are kept there too, so the same command continues
+    after an interruption.
     """
     from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
