@@ -362,14 +362,14 @@ class PolicySettings(Settings):
         samples: Answers per image of a vote, each a call of the VLM, at a temperature of at least 1.
         share: Share of the answers, or of the probability, that a node needs. Default: 0.7 for a vote; for posterior
             chosen on the tuning images for what the run is tuned for.
-        names: What posterior weighs: species (label and preferred common name of each leaf), all (those of inner nodes
-            as well) or aliases (all, with every alias).
+        names: What posterior weighs: all (label and preferred common name of each node; what inner nodes get goes to
+            the leaves below them), aliases (every alias as well) or species (leaves alone).
     """
 
     kind: Literal["vote", "posterior"] = "vote"
     samples: StrictInt = Field(1, ge=1, le=100)
     share: Number | None = Field(None, gt=0, le=1)
-    names: Literal["species", "all", "aliases"] = "species"
+    names: Literal["species", "all", "aliases"] = "all"
 
     @model_validator(mode="after")
     def _asks_once(self) -> PolicySettings:

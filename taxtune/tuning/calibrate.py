@@ -16,6 +16,7 @@ from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import (
+    DIRECT,
     SHARES,
     Posterior,
     ShareLevel,
@@ -30,16 +31,18 @@ from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment, temperature_of
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
+from taxtune.tuning.selection import TOLERANCE
 from taxtune.tuning.shares import paths_of
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from taxtune.data.sources import Source
 
-__all__ = ["CALIBRATION", "Calibration", "CalibrationRun", "read_calibration"]
+__all__ = ["CALIBRATION", "Calibration", "CalibrationRun", "posterior_offer", "read_calibration"]
 
 #: The file of a run's folder that holds its calibration.
 CALIBRATION = "calibration.json"
+_OFFERED = 200  # images on which an offer rests, at most
 _SAMPLES, _TEMPERATURE = 8, 1.0  # where the run itself asks once
 
 
@@ -272,6 +275,29 @@ class CalibrationRun:
         )
         write_json(self.folder / CALIBRATION, asdict(calibration))
         return calibration
+
+
+def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneResult) -> dict[str, str]:
+    """Returns what the model's own probabilities would bring a finished run, with the command; empty where nothing.
+
+    The winner's hR on the first tuning images, each placed by the share that is best on the others, is compared with
+    that of its answers. Only models on this machine are asked, for runs that hold hP and take one answer per image.
+    """
+    winner = result.best
+    held = next((each for each in result.constraints if each.measure == "hp" and each.of is None), None)
+    rows = [row for row in winner.rows[:_OFFERED] if row.hr is not None]
+    if experiment.vlm.identity.get("kind") != "local" or experiment.policy != DIRECT or held is None or not rows:
+        return {}
+    try:
+        examples = experiment.splits.tuning[: len(winner.rows)][:_OFFERED]
+        found = evaluator.by(Posterior()).evaluate(str(winner.template), examples).scores
+    except TaxtuneError:  # a network that cannot be read so has nothing to offer
+        return {}
+    now = sum(row.hr or 0.0 for row in rows) / len(rows)
+    if found is None or not held.least <= found.hp + TOLERANCE or found.hr <= now:
+        return {}
+    what = f"hR {found.hr:.3f}, not {now:.3f}, at hP {held.least:g}, by the model's own probabilities (tuning images)"
+    return {what: command("calibrate", result.folder, "--policy", "posterior", "--risk", f"{1 - held.least:.4g}")}
 
 
 def read_calibration(folder: str | Path) -> Calibration:

@@ -16,6 +16,7 @@ from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError
 from taxtune.models import AnswerStore, count_faults
 from taxtune.policies import Posterior
 from taxtune.progress import note, track
+from taxtune.tuning.calibrate import posterior_offer
 from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import Claim, History, best, is_begun
@@ -229,6 +230,7 @@ class Tuner:
             spec=objective.spec,
             seconds=seconds,
         )
+        result = replace(result, where=result.where | posterior_offer(experiment, evaluator, result))
         write_result(result)
         with track("recording the result"):
             self.callbacks.tell("on_result", result)
