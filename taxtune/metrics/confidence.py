@@ -21,15 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from taxtune.metrics.hierarchical import flags, precision_recall
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = [
-    "COVERAGES",
-    "Doubt",
-    "aurc",
-    "aurc_parts",
-    "calibration_error",
-    "influence_of_doubt",
-    "risk_at_coverage",
-]
+__all__ = ["COVERAGES", "Doubt", "aurc_parts", "calibration_error", "influence_of_doubt", "risk_at_coverage"]
 
 #: The coverages at which studies and benchmarks show the risk.
 COVERAGES = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -56,32 +48,23 @@ def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike, coverages: Seque
     return [float(risk) for risk in wrong / kept]
 
 
-def aurc(confidence: ArrayLike, correct: ArrayLike) -> float:
-    """Returns the area under the risk–coverage curve, in [0, 1], smaller is better; arguments and errors as above.
-
-    An answer that says nothing has hP 1 and so no risk: where `correct` is hP, hR has to be looked at too.
-    """
-    _, right = _ranked(confidence, correct)
-    return float((np.cumsum(1 - right) / np.arange(1, len(right) + 1)).mean())
-
-
 def aurc_parts(confidence: ArrayLike, correct: ArrayLike) -> FloatArray:
-    """Returns each placement's contribution to the AURC, shape (n,): the AURC plus its influence; their mean is the AURC.
+    """Returns each placement's contribution to the AURC, shape (n,); their mean is the AURC, in [0, 1].
 
     With R(k) the risk of the k most confident, the placement of rank r and loss l contributes
-    R(r) + Σ (l - R(k)) / k over k ≥ r (the influence function of the AURC: Hampel 1974, "The influence curve and its
-    role in robust estimation", JASA). So the AURC has the noise of a mean, and intervals and differences like one.
+    R(r) + Σ (l - R(k)) / k over k ≥ r, the AURC plus its influence (Hampel 1974, "The influence curve and its role in
+    robust estimation", JASA), so that the AURC has the noise of a mean. Arguments and errors are those above. Where
+    `correct` is hP, an answer that says nothing has no risk: look at hR too.
     """
-    lost = 1 - np.asarray(correct, dtype=np.float64)
     _, right = _ranked(confidence, correct)
     rank = np.arange(1, len(right) + 1)
     risk = np.cumsum(1 - right) / rank
     # What follows each rank, and of placements with the same confidence the mean over their ranks.
-    columns = np.stack([risk, *(np.cumsum((each / rank)[::-1])[::-1] for each in (np.ones_like(risk), risk))])
-    _, group, size = np.unique(-np.asarray(confidence, dtype=np.float64), return_inverse=True, return_counts=True)
+    tails = (np.cumsum((each / rank)[::-1])[::-1] for each in (np.ones_like(risk), risk))
+    _, group, size = np.unique(-np.asarray(confidence), return_inverse=True, return_counts=True)
     starts = np.cumsum(size) - size
-    own, weight, others = (np.add.reduceat(columns, starts, axis=1) / size)[:, group]
-    parts: FloatArray = own + lost * weight - others
+    own, weight, others = (np.add.reduceat(np.stack([risk, *tails]), starts, axis=1) / size)[:, group]
+    parts: FloatArray = own + (1 - np.asarray(correct, dtype=np.float64)) * weight - others
     return parts
 
 
