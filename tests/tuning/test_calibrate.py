@@ -56,7 +56,11 @@ def test_the_policy_of_a_run_is_told(tmp_path: Path) -> None:
     console = Console(file=StringIO(), width=200)
     print_result(console, result)
     assert "Placed by vote (samples 4, share 0.75)." in console.file.getvalue()  # type: ignore[attr-defined]
-    assert "Placed by vote (samples 4, share 0.75)." in render_report(result)
+    page = render_report(result)
+    assert "Placed by vote (samples 4, share 0.75)." in page
+    assert "tuned, confidence: AURC" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Precision against coverage" in page
+    assert "<summary>Confidence</summary>" in page
     loaded = taxtune.load_run(result.folder)
     assert isinstance(loaded, TuneResult)
     assert loaded.selection == result.selection
