@@ -177,7 +177,7 @@ def _bars(held: HeldoutResult, metric: str) -> list[list[float]]:
 def selective_figure(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], points: Mapping[str, tuple[float, float]]
 ) -> Figure:
-    """Draws coverage against precision: what is left of hP the more is said.
+    """Draws coverage against precision: how hP falls the more is said.
 
     Args:
         curves: By name, hR and hP along a threshold.
