@@ -17,6 +17,7 @@ from taxtune.errors import command
 from taxtune.metrics.bounds import ASSUMED_LOSS
 from taxtune.metrics.confidence import Doubt
 from taxtune.metrics.names import meaning, metric_name
+from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.report.output import Table
 from taxtune.report.scores import Result, difference, number, paired, score_of, template_name
@@ -75,6 +76,7 @@ class Column:
         scores: The scores that matter, by key; None where there is none.
         changes: Their paired differences from the template's own baseline; empty for a baseline.
         doubt: What hangs on doubtful placements; None where the mapper gives no probability.
+        selective: The worth of the answers' confidence; None where one has none.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Column:
     scores: dict[str, float | None]
     changes: dict[str, PairedDifference] = field(default_factory=dict)
     doubt: Doubt | None = None
+    selective: Selective | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,7 @@ def summarise(result: Result) -> Summary:
                 {key: score_of(held.scores, key) for key in keys},
                 _changes(result, held, keys),
                 held.doubt,
+                held.selective,
             )
             for held in result.heldout
         ),
@@ -240,9 +244,18 @@ def doubt_in_words(doubt: Doubt) -> str:
 
 
 def doubt_lines(summary: Summary) -> list[str]:
-    """Returns the influence of doubtful placements, a line for each template of `summary_table` that has some."""
-    columns = [(column.title, column.doubt) for column in shown_columns(summary)]
-    return [f"{name}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}" for name, doubt in columns if doubt and doubt.n]
+    """Returns the influence of doubtful placements, a line for each template of `summary_table` that has some.
+
+    Where the confidence is known at each node, the worth of it follows.
+    """
+    lines = []
+    for column in shown_columns(summary):
+        if (doubt := column.doubt) and doubt.n:
+            lines.append(f"{column.title}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}")
+        if (one := column.selective) and one.calibration_error is not None:
+            worth = f"AURC {number(one.aurc)}, calibration error {number(one.calibration_error)}"
+            lines.append(f"{column.title}, confidence: {worth}")
+    return lines
 
 
 def _heading(result: Result, run: TuneResult) -> str:
