@@ -175,9 +175,14 @@ class Store(ABC, Generic[Item, Value]):
             db.execute("PRAGMA synchronous = FULL")
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
-            if version > self.version or (columns and columns != set(self.columns)):
+            lacking = [name for name in self.columns if columns and name not in columns]
+            known = columns <= self.columns.keys() and not any("NOT NULL" in self.columns[name] for name in lacking)
+            if version > self.version or not known:
                 raise ValueError("another program, or another version of taxtune, wrote the file")
-            if not columns:
+            for name in lacking:  # an earlier version's file, whose values stay as they are
+                with contextlib.suppress(sqlite3.OperationalError):  # another process may have added it
+                    db.execute(f"ALTER TABLE {self.table} ADD COLUMN {name} {self.columns[name]}")
+            if not columns or lacking:
                 body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
                 db.execute(f"PRAGMA user_version = {self.version}")
