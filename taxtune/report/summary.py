@@ -117,11 +117,15 @@ class Winner:
 
     @property
     def placed_by(self) -> str:
-        """The policy that makes one placement of several answers; empty where there is one."""
+        """The policy that places its answers, or what the model's own probabilities would bring; else empty."""
         policy = {} if self.run.selection is None else self.run.selection.policy
         if policy.get("kind", "direct") == "direct":
-            return ""
-        settings = ", ".join(f"{key} {value}" for key, value in policy.items() if key != "kind")
+            return self.run.where.get("probabilities", "")
+        settings = ", ".join(
+            f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}"
+            for key, value in policy.items()
+            if key != "kind"
+        )
         return f"Placed by {policy['kind']}{f' ({settings})' if settings else ''}."
 
 
@@ -278,6 +282,8 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec, records: Sequen
         records: Every iteration, the baseline first.
     """
     images = _tuning_images(selection.images)
+    if selection.policy.get("kind") == "posterior" and selection.status == "estimate":
+        return f"Best estimate, not certified: its share was chosen on the {images}; taxtune calibrate makes a promise."
     winner = next(finalist for finalist in selection.finalists if finalist.iteration == selection.winner)
     proven = " and ".join(
         f"{metric_name(held.measure)} is at least {number(winner.bounds[held.measure], held.measure)} with "
