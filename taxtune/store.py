@@ -175,9 +175,9 @@ class Store(ABC, Generic[Item, Value]):
             db.execute("PRAGMA synchronous = FULL")
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             columns = {str(row[1]) for row in db.execute(f"PRAGMA table_info({self.table})")}
-            lacking = [name for name in self.columns if columns and name not in columns]
-            known = columns <= self.columns.keys() and not any("NOT NULL" in self.columns[name] for name in lacking)
-            if version > self.version or not known:
+            missing = {name: kind for name, kind in self.columns.items() if name not in columns}
+            is_other = bool(columns) and any("NOT NULL" in kind for kind in missing.values())
+            if version > self.version or columns - set(self.columns) or is_other:
                 raise ValueError("another program, or another version of taxtune, wrote the file")
             for name in lacking:  # an earlier version's file, whose values stay as they are
                 with contextlib.suppress(sqlite3.OperationalError):  # another process may have added it
@@ -185,6 +185,13 @@ class Store(ABC, Generic[Item, Value]):
             if not columns or lacking:
                 body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
+            for name, kind in missing.items() if columns else ():  # an earlier version of taxtune wrote the file
+                try:
+                    db.execute(f"ALTER TABLE {self.table} ADD COLUMN {name} {kind}")
+                except sqlite3.OperationalError as error:
+                    if "duplicate column" not in str(error):  # another process was quicker
+                        raise
+            if missing:
                 db.execute(f"PRAGMA user_version = {self.version}")
         except BaseException:
             db.close()

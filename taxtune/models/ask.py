@@ -24,7 +24,7 @@ from taxtune.store import Store, cache_folder
 __all__ = ["AnswerStore", "answer_key", "ask", "check_model", "open_replies"]
 
 _DEFAULT_BATCH = 8
-_Key = tuple[str, str | None, int, Candidates | None]
+_Key = tuple[str, str | None, int, str]
 
 
 def check_model(model: Model) -> list[str]:
@@ -72,14 +72,14 @@ def ask(
     replies: dict[_Key, Reply] = {}
     distinct: dict[_Key, Request] = {}
     for request in requests:
-        content, sample = request.image_sha256, request.sample
+        content, further = request.image_sha256, (request.sample, _digest(request.candidates))
         if request.image is not None and not content:
             try:
                 content = content_hash(request.image)
             except ImageError as error:
                 content = f"lost: {request.image}"
-                replies[request.prompt, content, sample, request.candidates] = Failure(str(error), retryable=False)
-        keys.append((request.prompt, content, sample, request.candidates))
+                replies[request.prompt, content, *further] = Failure(str(error), retryable=False)
+        keys.append((request.prompt, content, *further))
         distinct.setdefault(keys[-1], replace(request, image_sha256=content))
     copies = Counter(keys)
     identity = dict(model.identity)
@@ -198,7 +198,7 @@ class AnswerStore(Store[Request, Answer]):
         "created": "TEXT NOT NULL",
         "outcomes": "TEXT",
     }
-    version = 2  # 1 had no outcomes
+    version = 2
     precious = True
 
     def keys(self, identity: Identity, items: Sequence[Request]) -> list[str]:
@@ -224,9 +224,9 @@ class AnswerStore(Store[Request, Answer]):
 
     def value(self, row: Sequence[Any]) -> Answer:
         """Returns the answer of a row."""
-        text, prompt_tokens, completion_tokens, cost_usd, seconds, _, outcomes = row[5:12]
-        known = None if outcomes is None else json.loads(outcomes)
-        return Answer(text, True, prompt_tokens, completion_tokens, cost_usd, seconds, outcomes=known)
+        text, prompt_tokens, completion_tokens, cost_usd, seconds = row[5:10]
+        outcomes = None if row[11] is None else json.loads(row[11])
+        return Answer(text, True, prompt_tokens, completion_tokens, cost_usd, seconds, outcomes=outcomes)
 
 
 def open_replies(folder: Path | None) -> AnswerStore:
@@ -244,6 +244,11 @@ def open_replies(folder: Path | None) -> AnswerStore:
 def _asked(identity: Identity, request: Request) -> Identity:
     # A model that is asked with and without images must not give an answer of the one kind for one of the other.
     return identity if request.image is not None else {**identity, "asked": "text"}
+
+
+@lru_cache(maxsize=8)
+def _digest(candidates: Candidates | None) -> str:
+    return "" if candidates is None else hashlib.sha256(_canonical(asdict(candidates)).encode("ascii")).hexdigest()
 
 
 def _canonical(value: object) -> str:

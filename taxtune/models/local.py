@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -42,6 +42,15 @@ class _Ready(NamedTuple):
     place: int
     length: int
     prepared: Any
+
+
+class Row(NamedTuple):
+    """What was generated for one row of a batch: its text, tokens read, tokens written, and logits by their places."""
+
+    text: str
+    read: int
+    tokens: list[int]
+    logits: Callable[[int], Any] | None
 
 
 class Unanswerable(Exception):  # noqa: N818 - it becomes a failure of one request
@@ -113,11 +122,9 @@ class LocalModel(ABC):
         """Makes a reply of an answer that was generated."""
         return answer
 
-    def _outcomes(
-        self, written: Sequence[tuple[Any, Sequence[int], Candidates]]
-    ) -> Sequence[Mapping[str, float] | None]:
-        """Weighs names for prepared requests and the tokens that were written; see `Answer.outcomes`."""
-        return [None] * len(written)
+    def _outcomes(self, batch: Sequence[tuple[Any, Row, Candidates]]) -> Sequence[Mapping[str, float] | None]:
+        """Weighs names for prepared requests and what was generated for them; see `Answer.outcomes`."""
+        return [None] * len(batch)
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
@@ -219,6 +226,15 @@ class LocalModel(ABC):
             config.eos_token_id = self._tokenizer.eos_token_id
         return config
 
+    @cached_property
+    def _recording(self) -> Any:
+        """The same settings, where logits are wanted besides the tokens."""
+        from copy import deepcopy
+
+        config = deepcopy(self._generation)
+        config.update(return_dict_in_generate=True, output_logits=True)
+        return config
+
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answers requests, in the same order and number; see `stream`."""
         replies = dict(self.stream(requests))
@@ -292,7 +308,7 @@ class LocalModel(ABC):
         try:
             rows = self._generate(inputs, [requests[one.place] for one in batch])
             wanted = {i: names for i, one in enumerate(batch) if (names := requests[one.place].candidates) is not None}
-            weighed = self._outcomes([(batch[i].prepared, rows[i][2], names) for i, names in wanted.items()])
+            weighed = self._outcomes([(batch[i].prepared, rows[i], names) for i, names in wanted.items()])
         except Exception as error:
             if isinstance(error, ModelError) or is_out_of_memory(error):
                 raise
@@ -301,11 +317,11 @@ class LocalModel(ABC):
         seconds = (time.perf_counter() - started) / len(batch)
         return [
             (one.place, self._finish(Answer(text, False, read, len(new), 0.0, seconds, len(batch), outcomes.get(i))))
-            for i, (one, (text, read, new)) in enumerate(zip(batch, rows, strict=True))
+            for i, (one, (text, read, new, _)) in enumerate(zip(batch, rows, strict=True))
         ]
 
-    def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[tuple[str, int, list[int]]]:
-        """Returns text, tokens read and the tokens written of each row; a want of memory goes through to `answer`."""
+    def _generate(self, inputs: Any, requests: Sequence[Request]) -> list[Row]:
+        """Returns what was generated for each row; a want of memory goes through to `answer`."""
         import torch
 
         network = self._network
@@ -317,10 +333,16 @@ class LocalModel(ABC):
             # Names are weighed after the greedy answer.
             seeds = [None if one.candidates else _seed_of(one, self.settings.seed) for one in requests]
             more["logits_processor"] = [_Draw(self.temperature, seeds)]
+        weighs = any(one.candidates for one in requests) and self._generation.num_beams in (None, 1)
         with torch.inference_mode():
-            output = network.generate(**inputs, **more, generation_config=self._generation)
+            config = self._recording if weighs else self._generation
+            output = network.generate(**inputs, **more, generation_config=config)
+        new, steps = (output, None) if torch.is_tensor(output) else (output.sequences, output.logits)
         read = inputs["attention_mask"].sum(dim=1).tolist()
-        return [(text, int(n), new) for (text, new), n in zip(self._written(output[:, start:]), read, strict=True)]
+        return [
+            Row(text, int(n), tokens, steps and (lambda at, row=row: steps[at][row].float().cpu().numpy()))
+            for row, ((text, tokens), n) in enumerate(zip(self._written(new[:, start:]), read, strict=True))
+        ]
 
     def _written(self, new: Any) -> list[tuple[str, list[int]]]:
         """Returns text and tokens of each row of new tokens."""

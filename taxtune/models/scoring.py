@@ -9,8 +9,7 @@ often, would write.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from itertools import groupby
+from functools import cached_property, lru_cache
 from os.path import commonprefix
 from re import search
 from typing import NamedTuple
@@ -25,6 +24,7 @@ __all__ = ["EPSILON", "MOST_READS", "Scorer", "Written"]
 
 FloatArray = NDArray[np.float64]
 Tokens = tuple[int, ...]
+Logits = NDArray[np.float32]
 
 #: Least probability of a node of the prefix tree that is read: names below it are not told apart.
 EPSILON = 1e-3
@@ -32,8 +32,8 @@ EPSILON = 1e-3
 MOST_READS = 40
 # Branches less probable than this are one outcome with their likes: ten thousand names have thousands of them.
 _LEAST = 1e-9
-# Prefix trees that are kept: all answers with the same word before the name share one.
-_TREES = 8
+# Frames and prefix trees that are kept: answers with the same word before the name share a tree.
+_FRAMES, _TREES = 256, 8
 
 
 class Written(NamedTuple):
@@ -42,12 +42,24 @@ class Written(NamedTuple):
     Attributes:
         context: The end of what it read, from the last control token on.
         tokens: The tokens that it wrote.
+        logits: From a place among these to the logits of the token there, of shape (vocabulary,); None if not known.
         candidates: The names to weigh.
     """
 
     context: str
     tokens: Sequence[int]
+    logits: Callable[[int], Logits] | None
     candidates: Candidates
+
+    def has_read(self, tokens: Tokens) -> bool:
+        """Tells whether the logits after these are known, since they were read on the way."""
+        begun = len(tokens) < len(self.tokens) and tokens == tuple(self.tokens[: len(tokens)])
+        return begun and self.logits is not None
+
+    def logits_after(self, tokens: Tokens) -> Logits:
+        """Returns the logits after tokens that were read on the way."""
+        assert self.logits is not None
+        return self.logits(len(tokens))
 
 
 class _Node:
@@ -107,66 +119,83 @@ class Scorer:
         self, tokenize: Callable[[Sequence[str]], list[list[int]]], decode: Callable[[Sequence[int]], str]
     ) -> None:
         self._tokenize, self._decode = tokenize, decode
-        self._trees: dict[tuple[str, tuple[str, ...], bool, Candidates], _Tree] = {}
+        self._context = lru_cache(maxsize=_FRAMES)(self._read_context)
+        self._frame = lru_cache(maxsize=_FRAMES)(self._read_frame)
+        self._tree = lru_cache(maxsize=_TREES)(self._plant)
 
     def outcomes(
         self,
         answers: Sequence[Written],
-        read: Callable[[Sequence[int], Sequence[Tokens]], Iterator[NDArray[np.float32]]],
+        read: Callable[[Sequence[int], Sequence[Tokens]], Iterator[Logits]],
         epsilon: float = EPSILON,
     ) -> list[dict[str, float]]:
         """Returns the log-probabilities of each answer's outcomes; see `Answer.outcomes`.
 
         Args:
             answers: The answers.
-            read: From numbers of answers, and tokens (as many for each) that follow what was asked, to the logits of
-                the next token, each of shape (vocabulary,).
+            read: From numbers of answers, and tokens that follow what was asked, the fewest first, to the logits of the
+                next token, each of shape (vocabulary,).
             epsilon: Nodes of a lower probability are not read.
         """
         parts: list[list[tuple[str, float]]] = [[] for _ in answers]
-        wanted: list[_Reach] = []
+        room = [MOST_READS] * len(answers)
+        reached: list[_Reach] = []
+        queue: list[_Reach] = []
         for number, answer in enumerate(answers):
-            begun = self._begin(answer)
-            if begun is None:
+            start = self._start(answer)
+            if start is None:
                 parts[number].append((OTHERWISE, 0.0))
             else:
-                wanted.append(_Reach(number, *begun, 0.0))
-        room = [MOST_READS] * len(answers)
-        while wanted:
-            reached: list[_Reach] = []
-            for _, group in groupby(sorted(wanted, key=_length), _length):
-                some = list(group)
-                rows = read([one.answer for one in some], [one.tokens for one in some])
-                for one, row in zip(some, rows, strict=True):
-                    reached += _settle(one, _log_softmax(row), parts[one.answer])
-            wanted = []
+                reached.append(_Reach(number, *start, 0.0))
+        while reached or queue:
             for one in sorted(reached, key=lambda one: -one.log):
-                if one.log >= np.log(epsilon) and room[one.answer] > 1:  # one was read at the root
-                    room[one.answer] -= 1
-                    wanted.append(one)
+                free = answers[one.answer].has_read(one.tokens)
+                if one.log >= np.log(epsilon) and (free or room[one.answer]):
+                    room[one.answer] -= not free
+                    queue.append(one)
                 else:
                     parts[one.answer].append((one.node.unsettled, one.log))
+            # What was read while the answer was written comes first.
+            known = [one for one in queue if answers[one.answer].has_read(one.tokens)]
+            if known:
+                queue = [one for one in queue if not answers[one.answer].has_read(one.tokens)]
+                rows = iter([answers[one.answer].logits_after(one.tokens) for one in known])
+            else:
+                known, queue = sorted(queue, key=lambda one: len(one.tokens)), []
+                rows = read([one.answer for one in known], [one.tokens for one in known])
+            reached = []
+            for one, row in zip(known, rows, strict=True):
+                reached += _settle(one, _log_softmax(row), parts[one.answer])
         return [summed(some) for some in parts]
 
-    def _begin(self, answer: Written) -> tuple[Tokens, _Node] | None:
+    def _start(self, answer: Written) -> tuple[Tokens, _Node] | None:
         """Returns the tokens of an answer's frame and the root of the names after it; None without a name."""
-        [context] = self._tokenize([answer.context])
-        before, all_of_it = self._decode(context), self._decode([*context, *answer.tokens])
+        context, before = self._context(answer.context)
+        text = self._decode([*context, *answer.tokens])
         # What a token says may depend on those before it: some tokenizers drop the space at the beginning of a text.
-        text = all_of_it.removeprefix(before) if all_of_it.startswith(before) else self._decode(answer.tokens)
+        text = text.removeprefix(before) if text.startswith(before) else self._decode(answer.tokens)
         found = find_name(text, answer.candidates)
         if found is None:
             return None
         frame, leads = frame_of(text, found[0])
-        [tokens] = self._tokenize([answer.context + frame])
-        if tokens[: len(context)] != context:  # the end of what was read cannot merge with what was written
-            tokens = [*context, *self._tokenize([frame])[0]]
-        anchor = self._anchor(answer.context + frame, tokens)
-        written = tuple(tokens[len(context) :])
+        written, anchor = self._frame(answer.context, frame)
         tree = self._tree(anchor, leads, bool(written), answer.candidates)
         if tree.back > len(written):
             tree = self._tree(anchor, leads, False, answer.candidates)
         return written[: len(written) - tree.back], tree.root
+
+    def _read_context(self, context: str) -> tuple[list[int], str]:
+        """Returns the tokens of the end of what was read, and what they say."""
+        [tokens] = self._tokenize([context])
+        return tokens, self._decode(tokens)
+
+    def _read_frame(self, context: str, frame: str) -> tuple[Tokens, str]:
+        """Returns the tokens of a frame, and the end of the text that a name may merge with."""
+        before, _ = self._context(context)
+        [tokens] = self._tokenize([context + frame])
+        if tokens[: len(before)] != before:  # what was written cannot merge with the end of what was read
+            tokens = [*before, *self._tokenize([frame])[0]]
+        return tuple(tokens[len(before) :]), self._anchor(context + frame, tokens)
 
     def _anchor(self, text: str, tokens: Sequence[int]) -> str:
         """Returns the end of a text that a next word may merge with: its last word, if it has the same tokens alone."""
@@ -177,17 +206,6 @@ class Scorer:
             if alone and [*tokens[-len(alone) :]] == alone:
                 return end
         return ""
-
-    def _tree(self, anchor: str, leads: tuple[str, ...], merges: bool, candidates: Candidates) -> _Tree:
-        """Returns the prefix tree of names after an anchor; `merges` allows for names that merge with its tokens."""
-        key = anchor, leads, merges, candidates
-        if key not in self._trees:
-            while len(self._trees) >= _TREES:
-                del self._trees[next(iter(self._trees))]
-            self._trees[key] = self._plant(*key)
-        else:
-            self._trees[key] = self._trees.pop(key)  # the least recently used goes first
-        return self._trees[key]
 
     def _plant(self, anchor: str, leads: tuple[str, ...], merges: bool, candidates: Candidates) -> _Tree:
         names = candidates.weighed
@@ -204,10 +222,6 @@ class Scorer:
             whole = row[:shared] == base[:shared]
             members.setdefault(tuple(row[shared:] if whole else self._tokenize([text])[0]), name)
         return _Tree(_Node([*members.items()]), len(base) - shared)
-
-
-def _length(one: _Reach) -> int:
-    return len(one.tokens)
 
 
 def _settle(at: _Reach, logs: FloatArray, parts: list[tuple[str, float]]) -> Iterator[_Reach]:
@@ -228,7 +242,7 @@ def _settle(at: _Reach, logs: FloatArray, parts: list[tuple[str, float]]) -> Ite
             parts.append((node.name, log))
 
 
-def _log_softmax(logits: NDArray[np.float32]) -> FloatArray:
+def _log_softmax(logits: Logits) -> FloatArray:
     wide = logits.astype(np.float64)
     return np.asarray(wide - _log_sum(wide))
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from taxtune.data.images import content_hash, load_image
@@ -18,7 +19,7 @@ from taxtune.errors import ImageError, ModelError
 from taxtune.hardware import is_out_of_memory, memory_of_this_machine
 from taxtune.loading import explain_load_error
 from taxtune.models.base import Candidates, Identity, Request
-from taxtune.models.local import LocalModel, Unanswerable
+from taxtune.models.local import LocalModel, Row, Unanswerable
 from taxtune.models.reuse import ImageFeatureCache, Reuse, State, Unsupported, followed, reuse_for
 from taxtune.models.scoring import Scorer, Written
 from taxtune.progress import note
@@ -273,24 +274,28 @@ class LocalVLM(LocalModel):
         if not apart <= _TOLERANCE.get(self.dtype, _ROUGH_TOLERANCE):
             raise Unsupported(f"the answers would not be those of the plain way (logits {apart:.1%} apart)")
 
-    def _first_logits(self, inputs: Any) -> Any:
+    @cached_property
+    def _first_token(self) -> Any:
         from copy import deepcopy
 
+        config = deepcopy(self._recording)
+        config.update(max_new_tokens=1, num_beams=1)
+        return config
+
+    def _first_logits(self, inputs: Any) -> Any:
         import torch
 
-        config = deepcopy(self._generation)
-        config.update(max_new_tokens=1, return_dict_in_generate=True, output_logits=True)
         with torch.inference_mode():
-            return self._network.generate(**inputs, generation_config=config).logits[0].float()
+            return self._network.generate(**inputs, generation_config=self._first_token).logits[0].float()
 
-    def _outcomes(self, written: Sequence[tuple[Question, Sequence[int], Candidates]]) -> Sequence[Mapping[str, float]]:
+    def _outcomes(self, batch: Sequence[tuple[Question, Row, Candidates]]) -> Sequence[Mapping[str, float]]:
         def read(rows: Sequence[int], more: Sequence[Sequence[int]]) -> Iterator[Any]:
-            for start in range(0, len(rows), self.batch_size):
-                part = slice(start, start + self.batch_size)
-                logits = self._first_logits(self._collate([written[i][0] for i in rows[part]], more[part]))
-                yield from logits.cpu().numpy()
+            for _, alike in groupby(zip(rows, more, strict=True), key=lambda pair: len(pair[1])):
+                while some := [*islice(alike, self.batch_size)]:
+                    inputs = self._collate([batch[row][0] for row, _ in some], [tokens for _, tokens in some])
+                    yield from self._first_logits(inputs).cpu().numpy()
 
-        answers = [Written(self._context(question.text), tokens, names) for question, tokens, names in written]
+        answers = [Written(self._context(q.text), row.tokens, row.logits, names) for q, row, names in batch]
         return self._scorer.outcomes(answers, read)
 
     @cached_property
