@@ -179,10 +179,7 @@ class Store(ABC, Generic[Item, Value]):
             is_other = bool(columns) and any("NOT NULL" in kind for kind in missing.values())
             if version > self.version or columns - set(self.columns) or is_other:
                 raise ValueError("another program, or another version of taxtune, wrote the file")
-            for name in lacking:  # an earlier version's file, whose values stay as they are
-                with contextlib.suppress(sqlite3.OperationalError):  # another process may have added it
-                    db.execute(f"ALTER TABLE {self.table} ADD COLUMN {name} {self.columns[name]}")
-            if not columns or lacking:
+            if not columns:
                 body = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({body})")
             for name, kind in missing.items() if columns else ():  # an earlier version of taxtune wrote the file

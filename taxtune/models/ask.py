@@ -174,11 +174,6 @@ def answer_key(identity: Identity, request: Request) -> str:
     return hashlib.sha256(_canonical(what).encode("ascii")).hexdigest()
 
 
-@lru_cache(maxsize=8)
-def _digest(candidates: Candidates) -> str:
-    return hashlib.sha256(_canonical(asdict(candidates)).encode("ascii")).hexdigest()
-
-
 class AnswerStore(Store[Request, Answer]):
     """Answers that were given, marked as cached when they are found; failures do not belong here."""
 
