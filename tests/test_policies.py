@@ -15,7 +15,7 @@ from taxtune.errors import TaxtuneError
 from taxtune.fieldguide import TAXONOMY_FILE
 from taxtune.metrics import p_value, precision_recall, score
 from taxtune.models import Request
-from taxtune.policies import DIRECT, Vote, control_risk, images_needed, vote_paths, worst_loss
+from taxtune.policies import DIRECT, Vote, control_risk, images_needed, weighted_paths, worst_loss
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.trees import trees
 
@@ -72,10 +72,11 @@ def test_places_nest_and_hp_never_rises_as_the_share_falls(tree: Taxonomy, data:
 @given(trees(), st.data())
 def test_the_order_of_the_answers_does_not_matter_and_shares_are_counts(tree: Taxonomy, data: st.DataObject) -> None:
     answers = data.draw(st.lists(st.integers(-1, len(tree) - 1), min_size=2, max_size=8))
-    path, shares = vote_paths(tree, np.array([answers]))
-    again = vote_paths(tree, np.array([data.draw(st.permutations(answers))]))
-    assert (path == again[0]).all()
-    assert (shares == again[1]).all()
+    found = weighted_paths(tree, np.array([answers]))
+    again = weighted_paths(tree, np.array([data.draw(st.permutations(answers))]))
+    path, shares = found.nodes, found.shares
+    assert (path == again.nodes).all()
+    assert (shares == again.shares).all()
     for depth, node in enumerate(path[0].tolist()):
         below = sum(a >= 0 and node in tree.ancestors(a) for a in answers) if depth else len(answers)
         assert shares[0, depth] == pytest.approx(0 if node < 0 else below / len(answers))

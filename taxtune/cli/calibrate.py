@@ -13,6 +13,7 @@ from taxtune.options import JsonOption, opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
+    from taxtune.policies import ShareLevel
     from taxtune.report.output import StudyReport
     from taxtune.tuning.calibrate import Calibration
 
@@ -68,7 +69,7 @@ def _report(found: Calibration) -> StudyReport:
     heads = ("votes", "share", "hP", "hR", "hR lost", "accuracy", "on the root", "1 - hP", f"at most, {limit}", "risk")
     rows = tuple(
         (
-            "always the root" if level.share is None else f"{level.votes} of {found.samples}",
+            "always the root" if level.share is None else f"{_votes(level, found)} of {found.samples}",
             *(level.share, level.hp, level.hr, level.hr - found.levels[-1].hr, level.accuracy, level.root),
             *(1 - level.hp, level.bound, ("chosen" if level.share == found.share else "kept") if level.kept else ""),
         )
@@ -83,13 +84,17 @@ def _report(found: Calibration) -> StudyReport:
     return StudyReport("calibrate", title, {}, (Table("calibration", title, heads, rows, notes=notes),))
 
 
+def _votes(level: ShareLevel, found: Calibration) -> int:
+    return round((level.share or 0.0) * found.samples)
+
+
 def _guarantee(found: Calibration) -> str:
     how = "in expectation" if found.confidence_level is None else f"with a confidence of {found.confidence_level:g}"
     if found.share is None:
         needed = "it takes more images, more answers per image, or a better template"
         return f"Only always answering the root keeps the risk of {found.risk:g} {how}: {needed}."
     return (
-        f"A node needs {found.chosen.votes} of {found.samples} answers: on new images of the same kind the mean of "
-        f"1 - hP is at most {found.risk:g} {how}, for {found.samples} VLM calls per image and an hR of "
+        f"A node needs {_votes(found.chosen, found)} of {found.samples} answers: on new images of the same kind the "
+        f"mean of 1 - hP is at most {found.risk:g} {how}, for {found.samples} VLM calls per image and an hR of "
         f"{found.chosen.hr:.3f}."
     )

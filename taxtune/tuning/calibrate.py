@@ -16,9 +16,8 @@ from taxtune.atomic import write_json
 from taxtune.data import Example, load_examples
 from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
-from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.models import AnswerStore, Model, make_model
-from taxtune.policies import Vote, control_risk, images_needed, worst_loss
+from taxtune.policies import ShareLevel, Vote, images_needed, share_levels, weighted_paths, worst_loss
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment, temperature_of
@@ -28,36 +27,12 @@ from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from taxtune.data.sources import Source
-    from taxtune.taxonomy import Taxonomy
 
-__all__ = ["CALIBRATION", "Calibration", "CalibrationRun", "ShareLevel", "read_calibration", "share_levels"]
+__all__ = ["CALIBRATION", "Calibration", "CalibrationRun", "read_calibration"]
 
 #: The file of a run's folder that holds its calibration.
 CALIBRATION = "calibration.json"
 _SAMPLES, _TEMPERATURE = 8, 1.0  # where the run itself asks once
-
-
-@dataclass(frozen=True, slots=True)
-class ShareLevel:
-    """What the calibration images say of one share of the votes.
-
-    Attributes:
-        votes: The number of answers that a node needs; one more than there are stands for always answering the root.
-        share: The same as a share of the answers; None for always the root.
-        hp: Mean hP on the calibration images, and `hr` mean hR.
-        accuracy: Share of the images that were placed on exactly the target, and `root` of those on the root.
-        bound: Upper bound of 1 - hP: in expectation, or with the confidence.
-        kept: Whether the guarantee holds at this share.
-    """
-
-    votes: int
-    share: float | None
-    hp: float
-    hr: float
-    accuracy: float
-    root: float
-    bound: float
-    kept: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +222,8 @@ class CalibrationRun:
             )
         votes = np.array([row.votes for row in rows], dtype=np.int64)
         target = np.array([row.target for row in rows], dtype=np.int64)
-        levels = share_levels(tree, votes, target, self.risk, self.confidence)
+        shares = [count / self.vote.samples for count in range(self.vote.samples, 0, -1)]
+        levels = share_levels(tree, weighted_paths(tree, votes), target, self.risk, self.confidence, shares)
         kept = [level for level in levels if level.kept]
         calibration = Calibration(
             run=self.result.name,
@@ -269,34 +245,6 @@ class CalibrationRun:
         )
         write_json(self.folder / CALIBRATION, asdict(calibration))
         return calibration
-
-
-def share_levels(
-    taxonomy: Taxonomy, votes: np.ndarray[Any, Any], target: np.ndarray[Any, Any], risk: float, confidence: float | None
-) -> tuple[ShareLevel, ...]:
-    """Returns the votes' nodes at every share that makes a difference, after answering the root always.
-
-    Args:
-        taxonomy: The label tree.
-        votes: The node of each answer, shape (images, answers); the root for one off the tree, -1 for one refused.
-        target: Node numbers, shape (images,).
-        risk: The mean of 1 - hP to keep.
-        confidence: With which confidence; None for in expectation.
-    """
-    n, samples = votes.shape
-    counts = [samples + 1, *range(samples, 0, -1)]
-    placed = [np.full(n, taxonomy.root)]
-    placed += [Vote(samples, count / samples).place(taxonomy, votes)[0] for count in counts[1:]]
-    losses = np.array([1 - precision_recall(taxonomy, nodes, target)[0] for nodes in placed])
-    # Of the root alone nothing needs to be tested: it has no loss on any image.
-    tested = control_risk(losses[1:], risk, confidence, worst=worst_loss(taxonomy))
-    bounds = [(0.0, True), *((level.bound, level.kept) for level in tested)]
-    levels = []
-    for count, nodes, (bound, kept) in zip(counts, placed, bounds, strict=True):
-        scores, share = score(taxonomy, nodes, target), None if count > samples else count / samples
-        root = float((nodes == taxonomy.root).mean())
-        levels.append(ShareLevel(count, share, scores.hp, scores.hr, scores.accuracy, root, bound, kept))
-    return tuple(levels)
 
 
 def read_calibration(folder: str | Path) -> Calibration:

@@ -102,7 +102,7 @@ def test_the_winner_is_calibrated_on_images_of_neither_split(run: Path) -> None:
     assert found.images == 10
     assert found.share is not None
     assert found.policy == Vote(4, found.share)
-    assert [level.votes for level in found.levels] == [5, 4, 3, 2, 1]
+    assert [level.share for level in found.levels] == [None, 1.0, 0.75, 0.5, 0.25]
     assert found.levels[0].hp == 1.0
     hps, hrs = [level.hp for level in found.levels], [level.hr for level in found.levels]
     assert hps == sorted(hps, reverse=True)
@@ -153,7 +153,6 @@ def test_nothing_but_the_root_may_keep_the_risk(run: Path) -> None:
     found = taxtune.calibrate(run, risk=0.1, samples=2, vlm=Wrong())
     assert found.share is None
     assert found.policy is None
-    assert found.chosen.votes == 3
     assert found.chosen.hp == 1.0
 
 
