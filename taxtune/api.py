@@ -352,6 +352,7 @@ def calibrate(
     *,
     risk: float,
     confidence_level: float | None = None,
+    policy: Literal["vote", "posterior"] | None = None,
     samples: int | None = None,
     data: Source | None = None,
     images: int = 500,
@@ -359,13 +360,15 @@ def calibrate(
     vlm: Model | Callable[..., Any] | None = None,
     progress: bool | None = None,
 ) -> Calibration:
-    """Chooses the share of votes at which a run's winner keeps a promised risk on new images of the same kind.
+    """Chooses the share at which a run's winner keeps a promised risk on new images of the same kind.
 
     Args:
         run: The run's folder. Answers are kept there, and so is `calibration.json`.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1); in expectation where left out.
-        samples: Answers per image; those of the run's policy, or 8, where left out.
+        policy: "vote" (several answers per image) or "posterior" (one, with the probabilities of the tree's names);
+            the run's own where left out, or a vote where it takes a single answer.
+        samples: Answers per image of a vote; those of the run's policy, or 8, where left out.
         data: Labelled images to calibrate on, as `tune` takes them; those of the run's data in neither split where left
             out. Images of the run's splits among them are passed over.
         images: Most images to ask about.
@@ -381,7 +384,7 @@ def calibrate(
     """
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(Path(run), risk, confidence_level, samples, data, images, recipe, vlm)
+    work = CalibrationRun(Path(run), risk, confidence_level, policy, samples, data, images, recipe, vlm)
     with _shown(progress):
         return work.run()
 

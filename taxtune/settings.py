@@ -354,15 +354,28 @@ class JudgeSettings(Settings):
 
 
 class PolicySettings(Settings):
-    """How many answers are taken per image: one, or several that vote; a vote samples at a temperature of at least 1.
+    """How an image is asked about, and what makes one node of what the model says.
 
     Attributes:
-        samples: Answers per image, each a call of the VLM. An image goes to the deepest node that a share of them has.
-        share: Share of the answers that a node needs.
+        kind: vote (an image goes to the deepest node that a share of the answers has; one answer is placed as it is) or
+            posterior (one call that gives the probabilities of the tree's names: the deepest node that holds a share).
+        samples: Answers per image of a vote, each a call of the VLM, at a temperature of at least 1.
+        share: Share of the answers, or of the probability, that a node needs. Default: 0.7 for a vote; for posterior
+            chosen on the tuning images for what the run is tuned for.
+        names: What posterior weighs: all (label and preferred common name of each node; what inner nodes get goes to
+            the leaves below them), aliases (every alias as well) or species (leaves alone).
     """
 
+    kind: Literal["vote", "posterior"] = "vote"
     samples: StrictInt = Field(1, ge=1, le=100)
-    share: Number = Field(0.7, gt=0, le=1)
+    share: Number | None = Field(None, gt=0, le=1)
+    names: Literal["species", "all", "aliases"] = "all"
+
+    @model_validator(mode="after")
+    def _asks_once(self) -> PolicySettings:
+        if self.kind == "posterior" and self.samples > 1:
+            raise ValueError("posterior takes one answer per image: leave out samples")
+        return self
 
     @property
     def votes(self) -> bool:

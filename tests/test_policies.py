@@ -15,7 +15,7 @@ from taxtune.errors import TaxtuneError
 from taxtune.fieldguide import TAXONOMY_FILE
 from taxtune.metrics import p_value, precision_recall, score
 from taxtune.models import Request
-from taxtune.policies import DIRECT, Vote, control_risk, images_needed, weighted_paths, worst_loss
+from taxtune.policies import DIRECT, NamedNodes, Vote, control_risk, images_needed, spread, weighted_paths, worst_loss
 from taxtune.taxonomy import Taxonomy, read_taxonomy
 from tests.trees import trees
 
@@ -196,3 +196,52 @@ def test_so_many_images_are_needed_at_best(risk: float, confidence: float | None
 def test_the_worst_loss_is_that_of_the_deepest_wrong_node(birds: Taxonomy) -> None:
     assert worst_loss(birds) == 0.75
     assert worst_loss(Taxonomy(["root"], [-1])) == 0.5
+
+
+@given(trees(), st.data())
+def test_weights_that_are_counts_are_as_many_answers(tree: Taxonomy, data: st.DataObject) -> None:
+    nodes = np.array(data.draw(st.lists(st.integers(-1, len(tree) - 1), min_size=1, max_size=5)))
+    counts = np.array([data.draw(st.integers(1, 4)) for _ in nodes])
+    weighted, counted = (
+        weighted_paths(tree, nodes, counts[np.newaxis]),
+        weighted_paths(tree, [np.repeat(nodes, counts)]),
+    )
+    for one, other in zip(weighted, counted, strict=True):
+        assert (one == other).all()
+
+
+@given(trees(), st.data())
+def test_an_inner_name_gives_its_probability_to_the_names_below(tree: Taxonomy, data: st.DataObject) -> None:
+    nodes = np.array([-1, *range(len(tree))])
+    weights = np.array([[data.draw(st.sampled_from([0.0, 0.25, 1.0, 3.0])) for _ in nodes]])
+    given = spread(tree, nodes, weights)
+    assert given.sum() == pytest.approx(weights.sum())
+    assert given[0, 0] == weights[0, 0]
+    for node in range(len(tree)):
+        below = [v + 1 for v in tree.descendants(node).tolist()]
+        if tree.depth[node] and weights[0, [v + 1 for v in tree.ancestors(node)[:-1].tolist()]].sum() == 0:
+            assert given[0, below].sum() == pytest.approx(weights[0, below].sum())  # nothing comes from above
+        if len(below) > 1 and weights[0, [v for v in below if v != node + 1]].sum() > 0:
+            assert given[0, node + 1] == 0
+
+
+def test_a_share_next_to_one_is_told_from_one() -> None:
+    weights = np.array([[1.0, 1e-12, 0.0], [1.0, 1e-20, 1e-20]])
+    paths = weighted_paths(BIRDS, [MALLARD, TEAL, HERRING], weights)
+    assert paths.depths(1 - 1e-11).tolist() == [2, 2]
+    assert paths.depths(1 - 1e-13).tolist() == [1, 2]
+    assert paths.outside[1, 1:].tolist() == [1e-20, 2e-20]
+
+
+def test_outcomes_are_the_nodes_that_they_may_stand_for() -> None:
+    tree = Taxonomy.from_paths(["bird/duck/mallard", "bird/duck/mandarin duck", "bird/gull/herring gull"])
+    named = NamedNodes(tree, "all")
+    assert named.candidates.names == ("mallard", "mandarin duck", "herring gull")
+    assert named.candidates.broader == ("duck", "gull", "bird")
+    found = {key: named.node(key) for key in ("mallard", "Ma…", "h…", "d…", "…", "x…")}
+    duck, root = tree.resolve("duck"), tree.root
+    assert found == {"mallard": 2, "Ma…": duck, "h…": tree.resolve("herring gull"), "d…": duck, "…": -1, "x…": -1}
+    nodes, weights = named.weigh([{"mallard": math.log(0.5), "duck": math.log(0.25), "…": math.log(0.25)}])
+    assert dict(zip(nodes.tolist(), weights[0].tolist(), strict=True)) == {-1: 0.25, 2: 0.75, duck: 0.0}
+    assert root == 0
+    assert NamedNodes(tree, "species").candidates.weighed == ("mallard", "mandarin duck", "herring gull")

@@ -25,7 +25,7 @@ from taxtune.atomic import make_folder, write_json
 from taxtune.data.images import content_hash, is_image_data, store_image
 from taxtune.errors import DataError, ImageError, TaxonomyError
 from taxtune.models import AnswerStore, Failure, Model, Request, ask
-from taxtune.policies import DIRECT, Reliability, RiskGuarantee, Vote
+from taxtune.policies import DIRECT, Posterior, Reliability, RiskGuarantee, Vote
 from taxtune.recipe import Recipe
 from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.taxonomy import Taxonomy
@@ -55,8 +55,9 @@ class Step:
         label: The node's label.
         rank: Its rank, where the tree has ranks.
         confidence: How sure it is that the image belongs there, between 0 and 1 and 1 at the root. Of several answers
-            the share that is at the node or below it; of a single one how often the run's own answers were right (see
-            `Reliability`), None where nothing is known of them.
+            the share that is at the node or below it; of a model's own probabilities the share that the names there
+            hold; of a single answer how often the run's own answers were right (see `Reliability`), None where nothing
+            is known of them.
     """
 
     label: str
@@ -127,7 +128,7 @@ class Classifier:
     taxonomy: Taxonomy
     model: Model
     mapper: Mapper
-    policy: Vote = DIRECT
+    policy: Vote | Posterior = DIRECT
     reliability: Reliability | None = None
     guarantee: RiskGuarantee | None = None
     recipe: Recipe | None = None
@@ -163,7 +164,7 @@ class Classifier:
             for i, image in enumerate(images):
                 try:
                     files[i] = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
-                    requests[i] = self.policy.requests(self.prompts, files[i], content_hash(files[i]))
+                    requests[i] = self._evaluator.questions(self.prompts, files[i], content_hash(files[i]))
                 except ImageError as error:
                     found[i] = Classification(names[i], failure=reason(i, str(error)))
             replies = iter(ask(self.model, [r for asked in requests.values() for r in asked], store, what="answers"))
@@ -186,6 +187,8 @@ class Classifier:
         if answer.votes:
             votes = tree.lineage[np.maximum(answer.votes, tree.root)][:, : depth + 1]
             sure = (votes == way).mean(axis=0).tolist()
+        elif answer.way:
+            sure = [*answer.shares[: depth + 1]]
         elif self.reliability is not None:
             sure = self.reliability.confidences(depth).tolist()
         steps = tuple(Step(tree.labels[v], tree.ranks[v], one) for v, one in zip(way.tolist(), sure, strict=True))
@@ -197,7 +200,7 @@ class Classifier:
             answer.off_tree,
             answer.not_subject,
             path=() if answer.off_tree or answer.not_subject else steps,
-            placement_confidence=None if answer.votes or answer.doubtful is None else answer.confidence,
+            placement_confidence=None if answer.votes or answer.way or answer.doubtful is None else answer.confidence,
             doubtful=bool(answer.doubtful),
         )
 

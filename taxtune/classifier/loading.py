@@ -11,7 +11,7 @@ from taxtune.classifier.classifier import FILE, Classifier, read_saved, read_tre
 from taxtune.errors import DataError
 from taxtune.models import Model, make_model
 from taxtune.models.names import parse_model
-from taxtune.policies import DIRECT, Reliability, RiskGuarantee, Vote
+from taxtune.policies import DIRECT, Posterior, Reliability, RiskGuarantee, Vote
 from taxtune.progress import note
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.settings import LocalVLMSettings
@@ -33,7 +33,7 @@ def load_classifier(
     run: str | PathLike[str] | TuneResult,
     *,
     calibrated: bool = False,
-    policy: Vote | None = None,
+    policy: Vote | Posterior | None = None,
     recipe: Recipe | str | Path | None = None,
     taxonomy: Taxonomy | str | Path | Mapping[str, Any] | None = None,
     vlm: Model | Callable[..., Any] | str | None = None,
@@ -120,8 +120,8 @@ def load_classifier(
 
 
 def _winner(
-    result: TuneResult, recipe: Recipe, calibrated: bool, policy: Vote | None, *, same_model: bool
-) -> tuple[Recipe, str, Vote, RiskGuarantee | None]:
+    result: TuneResult, recipe: Recipe, calibrated: bool, policy: Vote | Posterior | None, *, same_model: bool
+) -> tuple[Recipe, str, Vote | Posterior, RiskGuarantee | None]:
     """Returns the recipe with the commit that the run asked, and the winner's template, policy and guarantee."""
     folder = Path(result.folder)
     if isinstance(recipe.vlm, LocalVLMSettings) and same_model and recipe.vlm.revision is None:
@@ -136,14 +136,15 @@ def _winner(
     calibration = read_calibration(folder)
     if calibration.policy is None:
         raise DataError("The calibration found that only always answering the root keeps the risk.", file=folder)
-    if temperature := calibration.identity.get("vlm.temperature"):
+    temperature = calibration.identity.get("vlm.temperature")
+    if temperature and calibration.names is None:
         recipe = recipe.changed({"policy.samples": calibration.samples, "vlm.temperature": temperature})
     guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
     return recipe, calibration.template, calibration.policy, guarantee
 
 
 def _parts(
-    recipe: Recipe, folder: Path, policy: Vote, changes: list[dict[str, Any]], given: dict[str, Any]
+    recipe: Recipe, folder: Path, policy: Vote | Posterior, changes: list[dict[str, Any]], given: dict[str, Any]
 ) -> Experiment:
     """Makes the experiment of a recipe with its changes, whose model is asked at the temperature of the policy."""
     for some in changes:
@@ -158,9 +159,10 @@ def _parts(
     return Experiment(recipe, folder, **given)
 
 
-def _policy(identity: Mapping[str, Any], folder: Path) -> Vote:
+def _policy(identity: Mapping[str, Any], folder: Path) -> Vote | Posterior:
     """Makes the policy that a record names."""
-    kinds: dict[object, Callable[..., Vote]] = {"direct": lambda: DIRECT, "vote": Vote}
+    kinds: dict[object, Callable[..., Vote | Posterior]] = {"direct": lambda: DIRECT, "vote": Vote}
+    kinds["posterior"] = Posterior
     kind, settings = identity.get("kind"), {key: value for key, value in identity.items() if key != "kind"}
     try:
         return kinds[kind](**settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["calibrate"]
 
+_ROWS = 12  # of a table of levels
+
 
 def calibrate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run.")],
@@ -26,7 +28,13 @@ def calibrate(
     confidence_level: Annotated[
         float | None, opt("Confidence that the risk is kept, by learn-then-test.", shown="none: in expectation")
     ] = None,
-    samples: Annotated[int | None, opt("Answers per image.", shown="the run's, or 8", min=2, max=100)] = None,
+    policy: Annotated[
+        Literal["vote", "posterior"] | None,
+        opt(
+            "Several answers per image, or one with the probabilities of the tree's names.", shown="the run's, or vote"
+        ),
+    ] = None,
+    samples: Annotated[int | None, opt("Answers per image of a vote.", shown="the run's, or 8", min=2, max=100)] = None,
     data: Annotated[
         str | None, opt("Labelled images; those of the run's splits are left out.", shown="those in neither split")
     ] = None,
@@ -37,18 +45,20 @@ def calibrate(
 ) -> None:
     """Make the run's winner back off by evidence, with a guarantee: the mean of 1 - hP is at most the risk.
 
-    Each calibration image is asked about several times, and goes to the deepest node that a share of
-    the answers agree on. The smallest share that keeps the risk on new images of the same kind is
-    chosen and written to calibration.json in the run's folder. Answers are kept there too, so the
-    same command continues after an interruption.
+    Each calibration image goes to the deepest node that a share holds: of several answers, or with
+    --policy posterior of the probability that the model gives to the tree's names. The smallest
+    share that keeps the risk on new images of the same kind is chosen and written to
+    calibration.json in the run's folder. Answers are kept there too, so the same command continues
+    after an interruption.
     """
     from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(run, risk, confidence_level, samples, data, images, recipe)
+    work = CalibrationRun(run, risk, confidence_level, policy, samples, data, images, recipe)
     calls, stored = work.cost()
+    answers = f"{work.policy.samples} answer{'' if work.policy.samples == 1 else 's'}"
     note(
-        f"{len(work.examples):,} images ({work.described}) × {work.vote.samples} answers = {calls:,} VLM calls, "
+        f"{len(work.examples):,} images ({work.described}) × {answers} = {calls:,} VLM calls, "
         f"{stored:,} of them in the store; at least {work.needed:,} images are needed"
     )
     if dry_run:
@@ -66,26 +76,40 @@ def _report(found: Calibration) -> StudyReport:
     from taxtune.report.output import StudyReport, Table
 
     limit = "expected" if found.confidence_level is None else f"with {100 * found.confidence_level:g} %"
-    heads = ("votes", "share", "hP", "hR", "hR lost", "accuracy", "on the root", "1 - hP", f"at most, {limit}", "risk")
+    heads = ("needs", "share", "hP", "hR", "hR lost", "accuracy", "on the root", "1 - hP", f"at most, {limit}", "risk")
     rows = tuple(
         (
-            "always the root" if level.share is None else f"{_votes(level, found)} of {found.samples}",
+            "always the root" if level.share is None else _needs(level.share, found),
             *(level.share, level.hp, level.hr, level.hr - found.levels[-1].hr, level.accuracy, level.root),
             *(1 - level.hp, level.bound, ("chosen" if level.share == found.share else "kept") if level.kept else ""),
         )
-        for level in found.levels
+        for level in _shown(found)
     )
     missing = f"; {found.missing:,} more had no answer and were left out" if found.missing else ""
     notes = (
         f"{found.images:,} images: {found.source}{missing}.",
         "hR lost: against the smallest share. hR on these images is a little high, since the share was chosen on them.",
     )
-    title = f"{found.run}: a node needs so many of {found.samples} answers"
+    title = f"{found.run}: the share of {'the answers' if found.names is None else 'the probability'} that a node needs"
     return StudyReport("calibrate", title, {}, (Table("calibration", title, heads, rows, notes=notes),))
 
 
-def _votes(level: ShareLevel, found: Calibration) -> int:
-    return round((level.share or 0.0) * found.samples)
+def _shown(found: Calibration) -> list[ShareLevel]:
+    """Returns the levels that a table shows: of many a dozen that differ, and always the chosen one."""
+    if len(found.levels) <= _ROWS:
+        return [*found.levels]
+    levels, step = [found.levels[0]], found.levels[-1].hr / _ROWS
+    for level in found.levels:
+        if level is found.chosen or abs(level.hr - levels[-1].hr) >= step:
+            levels.append(level)
+    return levels
+
+
+def _needs(share: float, found: Calibration) -> str:
+    """Returns in words what a node needs."""
+    if found.names is not None:
+        return f"{100 * share:.6g} % of the probability"
+    return f"{round(share * found.samples)} of {found.samples} answers"
 
 
 def _guarantee(found: Calibration) -> str:
@@ -94,7 +118,7 @@ def _guarantee(found: Calibration) -> str:
         needed = "it takes more images, more answers per image, or a better template"
         return f"Only always answering the root keeps the risk of {found.risk:g} {how}: {needed}."
     return (
-        f"A node needs {_votes(found.chosen, found)} of {found.samples} answers: on new images of the same kind the "
-        f"mean of 1 - hP is at most {found.risk:g} {how}, for {found.samples} VLM calls per image and an hR of "
+        f"A node needs {_needs(found.share, found)}: on new images of the same kind the mean of 1 - hP is at most "
+        f"{found.risk:g} {how}, for {found.samples} VLM call{'' if found.samples == 1 else 's'} per image and an hR of "
         f"{found.chosen.hr:.3f}."
     )

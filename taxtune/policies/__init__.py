@@ -4,6 +4,7 @@
 `reliability.py` says how sure a single answer is.
 """
 
+from taxtune.policies.outcomes import NamedNodes
 from taxtune.policies.placing import DIRECT, Paths, Posterior, Vote, spread, weighted_paths
 from taxtune.policies.reliability import Reliability
 from taxtune.policies.risk import (
@@ -21,6 +22,7 @@ __all__ = [
     "DIRECT",
     "SHARES",
     "Level",
+    "NamedNodes",
     "Paths",
     "Posterior",
     "Reliability",

@@ -195,16 +195,20 @@ class Posterior:
         share: The share of the probability that a node needs, in (0, 1]; None where it is still to be chosen.
         names: Which names are weighed: "species" (label and preferred common name of each leaf), "all" (those of inner
             nodes as well, whose probability then goes to the leaves below them, see `spread`), or "aliases" (all, with
-            every further alias).
+            every further alias). With species alone, a model that says "finch" is taken to doubt even the order.
     """
 
     share: float | None = None
-    names: Literal["species", "all", "aliases"] = "species"
+    names: Literal["species", "all", "aliases"] = "all"
     samples: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
         if self.share is not None:
             _check_share(self.share)
+
+    def requests(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
+        """Returns the request about an image (its file and SHA-256), with the first prompt and still without names."""
+        return [Request(prompts[0], image, sha256)]
 
     def identity(self) -> Mapping[str, str | int | float | None]:
         """Returns the settings that play a part."""

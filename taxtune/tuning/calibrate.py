@@ -5,33 +5,44 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.atomic import write_json
 from taxtune.data import Example, load_examples
 from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
 from taxtune.models import AnswerStore, Model, make_model
-from taxtune.policies import ShareLevel, Vote, images_needed, share_levels, weighted_paths, worst_loss
+from taxtune.policies import (
+    DIRECT,
+    SHARES,
+    Posterior,
+    ShareLevel,
+    Vote,
+    images_needed,
+    share_levels,
+    weighted_paths,
+    worst_loss,
+)
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment, temperature_of
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import answers_of, finished_run, recipe_of
+from taxtune.tuning.selection import TOLERANCE
+from taxtune.tuning.shares import paths_of
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
     from taxtune.data.sources import Source
 
-__all__ = ["CALIBRATION", "Calibration", "CalibrationRun", "read_calibration"]
+__all__ = ["CALIBRATION", "Calibration", "CalibrationRun", "posterior_offer", "read_calibration"]
 
 #: The file of a run's folder that holds its calibration.
 CALIBRATION = "calibration.json"
+_OFFERED = 200  # images on which an offer rests, at most
 _SAMPLES, _TEMPERATURE = 8, 1.0  # where the run itself asks once
 
 
@@ -43,7 +54,8 @@ class Calibration:
         run: Name of the run.
         template: The Jinja source.
         samples: Number of answers to each image.
-        share: The share of the answers that a node needs; None where only always answering the root keeps the risk.
+        share: The share of the answers, or of the probability, that a node needs; None where only always answering the
+            root keeps the risk.
         risk: The mean of 1 - hP that is guaranteed.
         confidence_level: How often that holds; None for in expectation.
         images: How many images it was calibrated on.
@@ -52,6 +64,7 @@ class Calibration:
         needed: How many images it takes at best, if none of them had a loss.
         levels: What the images say of each share, the most cautious first.
         identity: The settings of questions and placement, by dotted key; it must be the same where this is used.
+        names: What the model's own probabilities are taken of, see `Posterior`; None where answers vote.
     """
 
     run: str
@@ -66,11 +79,14 @@ class Calibration:
     needed: int
     levels: tuple[ShareLevel, ...]
     identity: Mapping[str, str | int | float | None]
+    names: Literal["species", "all", "aliases"] | None = None
 
     @property
-    def policy(self) -> Vote | None:
+    def policy(self) -> Vote | Posterior | None:
         """The calibrated policy; None where only answering the root always keeps the guarantee."""
-        return None if self.share is None else Vote(self.samples, self.share)
+        if self.share is None:
+            return None
+        return Vote(self.samples, self.share) if self.names is None else Posterior(self.share, self.names)
 
     @property
     def chosen(self) -> ShareLevel:
@@ -86,7 +102,8 @@ class CalibrationRun:
         folder: The run's folder; answers are kept there, and so is the calibration.
         risk: The mean of 1 - hP to keep, in (0, 1).
         confidence: With which confidence, in (0, 1); None for in expectation.
-        samples: Answers to each image; those of the run's own policy, or 8, where left out.
+        kind: What is calibrated: "vote" or "posterior"; the run's own where left out, or a vote where it asks once.
+        samples: Answers to each image of a vote; those of the run's own policy, or 8, where left out.
         data: Calibration images in place of those that are in neither split of the run.
         images: Most images to ask about.
         recipe: The run's recipe, for a run that does not know where it was.
@@ -96,6 +113,7 @@ class CalibrationRun:
     folder: Path
     risk: float
     confidence: float | None = None
+    kind: Literal["vote", "posterior"] | None = None
     samples: int | None = None
     data: Source | None = None
     images: int = 500
@@ -109,6 +127,8 @@ class CalibrationRun:
             raise TaxtuneError("The confidence must be between 0 and 1.", value=self.confidence)
         if self.images < 1:
             raise TaxtuneError("There must be at least one image.", value=self.images)
+        if self.kind == "posterior" and self.samples is not None:
+            raise TaxtuneError("The model's own probabilities take one answer per image.", remedy="Leave out samples.")
 
     @cached_property
     def result(self) -> TuneResult:
@@ -123,18 +143,23 @@ class CalibrationRun:
         return recipe_of(self.result, given=() if self.vlm is None else ("vlm",))
 
     @cached_property
-    def vote(self) -> Vote:
+    def policy(self) -> Vote | Posterior:
         """The policy that asks; its share is chosen later."""
         own = self.settings.policy
+        if (self.kind or own.kind) == "posterior":
+            return Posterior(names=own.names)
         usual = own.samples if own.votes else _SAMPLES
         return Vote(usual if self.samples is None else self.samples)
 
     @cached_property
     def experiment(self) -> Experiment:
-        """What the run's recipe describes, with a temperature at which answers differ."""
-        temperature = temperature_of(self.settings) if self.settings.policy.votes else _TEMPERATURE
+        """What the run's recipe describes, for a vote with a temperature at which answers differ."""
+        recipe = self.settings
+        if isinstance(self.policy, Vote):
+            temperature = temperature_of(recipe) if recipe.policy.votes else _TEMPERATURE
+            recipe = recipe.changed({"vlm.temperature": temperature})
         model = None if self.vlm is None else make_model(self.vlm)
-        return Experiment(self.settings.changed({"vlm.temperature": temperature}), self.folder, vlm=model)
+        return Experiment(recipe, self.folder, vlm=model, policy=self.policy)
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:
@@ -179,8 +204,9 @@ class CalibrationRun:
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
-        prompt = render(str(self.result.best.template), self.experiment.variables)
-        wanted = [r for e in self.examples for r in self.vote.requests([prompt], e.image, e.sha256)]
+        prompt, evaluator = render(str(self.result.best.template), self.experiment.variables), self.experiment.evaluator
+        ask = evaluator(None).questions
+        wanted = [r for e in self.examples for r in ask([prompt], e.image, e.sha256)]
         answers = answers_of(self.folder)
         if not answers.exists():
             return len(wanted), 0
@@ -199,7 +225,7 @@ class CalibrationRun:
         experiment, examples, max_missing = self.experiment, self.examples, self.settings.max_missing
         vlm, mapper, tree, n = experiment.vlm, experiment.mapper, experiment.taxonomy, len(self.examples)
         template = str(self.result.best.template)
-        if vlm.identity.get("temperature") == 0:
+        if isinstance(self.policy, Vote) and vlm.identity.get("temperature") == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",
                 remedy="Give one that samples: vlm=.",
@@ -211,7 +237,8 @@ class CalibrationRun:
                 remedy="Add labelled images with --data, or allow more risk or less confidence.",
             )
         with AnswerStore(answers_of(self.folder)) as store:
-            evaluator = Evaluator(tree, vlm, mapper, store=store, variables=experiment.variables, policy=self.vote)
+            asks = replace(self.policy, share=0.5)  # any will do: rows tell what every share would come to
+            evaluator = Evaluator(tree, vlm, mapper, store=store, variables=experiment.variables, policy=asks)
             evaluation = evaluator.evaluate(template, examples)
         rows = [row for row in evaluation.rows if row.node is not None]
         if n - len(rows) > max_missing * n:
@@ -220,15 +247,18 @@ class CalibrationRun:
                 f"{evaluation.failures[0].rstrip('.')}.",
                 remedy="Run the same command again when the model answers; answers so far are saved.",
             )
-        votes = np.array([row.votes for row in rows], dtype=np.int64)
-        target = np.array([row.target for row in rows], dtype=np.int64)
-        shares = [count / self.vote.samples for count in range(self.vote.samples, 0, -1)]
-        levels = share_levels(tree, weighted_paths(tree, votes), target, self.risk, self.confidence, shares)
+        if isinstance(self.policy, Posterior):
+            paths, shares = paths_of(tree, rows), SHARES
+        else:
+            paths = weighted_paths(tree, [row.votes for row in rows])
+            shares = tuple(count / self.policy.samples for count in range(self.policy.samples, 0, -1))
+        levels = share_levels(tree, paths, [row.target for row in rows], self.risk, self.confidence, shares)
         kept = [level for level in levels if level.kept]
         calibration = Calibration(
             run=self.result.name,
             template=template,
-            samples=self.vote.samples,
+            samples=self.policy.samples,
+            names=self.policy.names if isinstance(self.policy, Posterior) else None,
             share=kept[-1].share if kept else None,
             risk=self.risk,
             confidence_level=self.confidence,
@@ -245,6 +275,29 @@ class CalibrationRun:
         )
         write_json(self.folder / CALIBRATION, asdict(calibration))
         return calibration
+
+
+def posterior_offer(experiment: Experiment, evaluator: Evaluator, result: TuneResult) -> dict[str, str]:
+    """Returns what the model's own probabilities would bring a finished run, with the command; empty where nothing.
+
+    The winner's hR on the first tuning images, each placed by the share that is best on the others, is compared with
+    that of its answers. Only models on this machine are asked, for runs that hold hP and take one answer per image.
+    """
+    winner = result.best
+    held = next((each for each in result.constraints if each.measure == "hp" and each.of is None), None)
+    rows = [row for row in winner.rows[:_OFFERED] if row.hr is not None]
+    if experiment.vlm.identity.get("kind") != "local" or experiment.policy != DIRECT or held is None or not rows:
+        return {}
+    try:
+        examples = experiment.splits.tuning[: len(winner.rows)][:_OFFERED]
+        found = evaluator.by(Posterior()).evaluate(str(winner.template), examples).scores
+    except TaxtuneError:  # a network that cannot be read so has nothing to offer
+        return {}
+    now = sum(row.hr or 0.0 for row in rows) / len(rows)
+    if found is None or not held.least <= found.hp + TOLERANCE or found.hr <= now:
+        return {}
+    what = f"hR {found.hr:.3f}, not {now:.3f}, at hP {held.least:g}, by the model's own probabilities (tuning images)"
+    return {what: command("calibrate", result.folder, "--policy", "posterior", "--risk", f"{1 - held.least:.4g}")}
 
 
 def read_calibration(folder: str | Path) -> Calibration:

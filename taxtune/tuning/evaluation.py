@@ -6,6 +6,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,11 +22,12 @@ from taxtune.metrics.hierarchical import precision_recall, score
 from taxtune.metrics.information import Information, information_scores, information_values, leaf_information
 from taxtune.metrics.ranks import bootstrap_ranks, rank_scores
 from taxtune.metrics.statistics import Sample, bootstrap, hierarchical_sample, information_sample, paired_bootstrap
-from taxtune.models import Answer, Failure, Model, Reply, ask, count_faults
-from taxtune.policies import DIRECT, Vote
-from taxtune.progress import track
+from taxtune.models import Answer, Failure, Model, Reply, Request, ask, count_faults
+from taxtune.policies import DIRECT, NamedNodes, Posterior, Vote, weighted_paths
+from taxtune.progress import note, track
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.records import Difference, HeldoutResult, ModelUsage, SampleResult, TemplateScores, Usage
+from taxtune.tuning.shares import cross_fitted
 from taxtune.tuning.template import render
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ __all__ = [
     "why_unanswered",
 ]
 
+_NAMED = 0.5  # share of the probability that the names should hold
 _IMAGES_AT_ONCE = 16  # in memory, where the mapper looks at them: a photo takes some 50 MB
 
 
@@ -82,6 +85,9 @@ class PlacedAnswer:
     votes: tuple[int, ...] = ()
     doubtful: bool | None = None
     not_subject: bool = False
+    way: tuple[int, ...] = ()
+    shares: tuple[float, ...] = ()
+    named: float | None = None
 
 
 class Evaluator:
@@ -98,6 +104,7 @@ class Evaluator:
         off_tree: How answers off the tree are scored: "child" (of the root, never right) or "root".
         information: Weights of the nodes; by their share of leaves where left out.
         policy: How often an image is asked about, and how the answers make one place.
+        value: What a share is chosen for where the policy leaves it open: from scores to a number, larger is better.
     """
 
     def __init__(
@@ -112,11 +119,27 @@ class Evaluator:
         needs: Sequence[str] = (),
         off_tree: str = "child",
         information: Information | None = None,
-        policy: Vote = DIRECT,
+        policy: Vote | Posterior = DIRECT,
+        value: Callable[[TemplateScores], float] | None = None,
     ) -> None:
         self.taxonomy, self.vlm, self.mapper, self.store, self.variables = taxonomy, vlm, mapper, store, variables
         self.metrics, self.needs, self.off_tree, self.policy = tuple(metrics), tuple(needs), off_tree, policy
-        self.information = information or leaf_information(taxonomy)
+        self.information, self.value = information or leaf_information(taxonomy), value
+        self.named = NamedNodes(taxonomy, policy.names) if isinstance(policy, Posterior) else None
+        self._warned = False
+
+    def by(self, policy: Vote | Posterior) -> Evaluator:
+        """Returns an evaluator that places by another policy."""
+        other = copy(self)
+        other.policy = policy
+        other.named = NamedNodes(self.taxonomy, policy.names) if isinstance(policy, Posterior) else None
+        return other
+
+    def questions(self, prompts: Sequence[str], image: Path, sha256: str) -> list[Request]:
+        """Returns what the policy asks about an image (its file and SHA-256), with rendered prompts."""
+        requests = self.policy.requests(prompts, image, sha256)
+        candidates = None if self.named is None else self.named.candidates
+        return [replace(request, candidates=candidates) for request in requests]
 
     def evaluate(self, template: str, examples: Sequence[Example]) -> Evaluation:
         """Returns the rows and scores of `template` on `examples`.
@@ -129,7 +152,7 @@ class Evaluator:
         """
         prompts = [render(template, self.variables)]
         calls = self.policy.samples
-        questions = [request for e in examples for request in self.policy.requests(prompts, e.image, e.sha256)]
+        questions = [request for e in examples for request in self.questions(prompts, e.image, e.sha256)]
 
         with count_faults() as faults:
             replies = ask(self.vlm, questions, self.store, what="asking")
@@ -139,7 +162,8 @@ class Evaluator:
         spent = getattr(getattr(self.mapper, "arbiter", None), "spent", ModelUsage)
         spent()
         with track("placing"):
-            placed = self.settle(by_image, [example.image for example in examples])
+            images, targets = [example.image for example in examples], [example.target for example in examples]
+            placed = self.settle(by_image, images, targets)
         rows = self._rows(examples, by_image, placed)
         with track("scoring"):
             rows, taken = self._measure(rows, examples)
@@ -209,12 +233,14 @@ class Evaluator:
             rows[i] = replace(rows[i], measures=values, remarks=remarks, unrated=reasons[0] if reasons else None)
         return rows, taken
 
-    def settle(self, by_image: Sequence[Sequence[Reply]], images: Sequence[Path]) -> dict[int, PlacedAnswer]:
+    def settle(
+        self, by_image: Sequence[Sequence[Reply]], images: Sequence[Path], targets: Sequence[int] = ()
+    ) -> dict[int, PlacedAnswer]:
         """Returns where the policy puts each image that was answered, by the image's place in the list.
 
         An image is not answered where a call failed that may yet succeed, or all failed. What a model refuses to say is
         no vote, and so speaks for no node below the root. A vote is doubtful where it comes out elsewhere once its
-        answers with a doubtful placement vote for nothing.
+        answers with a doubtful placement vote for nothing. The targets are for choosing a share, each by the others.
         """
         answered = [
             i
@@ -230,6 +256,10 @@ class Evaluator:
         }
         placements = self._place(list(texts.values()), [images[answered[row]] for row, _ in texts])
         doubtful = find_doubtful(self.mapper, placements)
+        if self.named is not None:
+            some = [reply for i in answered for reply in by_image[i] if isinstance(reply, Answer)]
+            return dict(zip(answered, self._by_outcomes(some, placements, [*targets][: len(images)]), strict=True))
+        assert isinstance(self.policy, Vote)
         if self.policy.samples == 1:
             unsure = [None] * len(texts) if doubtful is None else doubtful.tolist()
             return {
@@ -267,6 +297,48 @@ class Evaluator:
                 not_subject=node == self.taxonomy.root and 2 * int(outside[row].sum()) > self.policy.samples,
             )
         return placed
+
+    def _by_outcomes(
+        self, replies: Sequence[Answer], placements: Sequence[Placement], targets: Sequence[int]
+    ) -> list[PlacedAnswer]:
+        """Returns where a model's own probabilities lead; an answer that names nothing is placed by what it says."""
+        assert self.named is not None
+        outcomes = [reply.outcomes for reply in replies if reply.outcomes is not None]
+        if len(outcomes) < len(replies):
+            raise ModelError(
+                "The model gives no probabilities of its answers.",
+                remedy="Set policy.kind to vote and policy.samples to 8, for shares of several answers.",
+            )
+        nodes, weights = self.named.weigh(outcomes)
+        paths, held = weighted_paths(self.taxonomy, nodes, weights), 1 - weights[:, nodes < 0].sum(axis=1)
+        if not self._warned and held.mean() < _NAMED:
+            self._warned = True
+            note(
+                f"the tree's names hold only {held.mean():.0%} of the probability of what the model says: ask for "
+                "names as the tree has them, or set policy.names to aliases"
+            )
+        off = np.array([at.off_tree for at in placements]) & (held == 0)
+        if self.policy.share is not None:
+            depths = paths.depths(self.policy.share)
+        else:
+            assert self.value is not None
+            counts = off & (self.off_tree == "child")
+            depths = cross_fitted(self.taxonomy, self.information, paths, targets, self.value, off_tree=counts)
+        (placed, sure), shares = paths.at(depths), paths.shares
+        found = []
+        for i, (reply, at) in enumerate(zip(replies, placements, strict=True)):
+            long = int((paths.nodes[i] >= 0).sum())
+            found.append(
+                PlacedAnswer(
+                    *(reply.text, int(placed[i]), bool(off[i]), bool(placed[i] == self.taxonomy.root and not off[i])),
+                    *("posterior", float(sure[i])),
+                    not_subject=bool(held[i] == 0 and at.not_subject),
+                    way=tuple(paths.nodes[i, :long].tolist()),
+                    shares=tuple(shares[i, :long].tolist()),
+                    named=float(held[i]),
+                )
+            )
+        return found
 
     def _place(self, texts: Sequence[str], files: Sequence[Path]) -> list[Placement]:
         if not self.mapper.similarity.needs_images:

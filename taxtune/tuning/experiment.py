@@ -20,7 +20,7 @@ from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import Information, information_scores
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.plugins import plugin_names
-from taxtune.policies import Vote
+from taxtune.policies import Posterior, Vote
 from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import (
@@ -31,6 +31,7 @@ from taxtune.settings import (
     INat21Data,
     LocalVLMSettings,
     ManifestData,
+    PolicySettings,
     PromptSettings,
 )
 from taxtune.taxonomy import Domain, Taxonomy, read_taxonomy, restrict
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from taxtune.models import AnswerStore, Model
     from taxtune.models.arbiter import ChatArbiter
 
-__all__ = ["AnyObjective", "Experiment", "temperature_of", "template_variables"]
+__all__ = ["AnyObjective", "Experiment", "policy_of", "temperature_of", "template_variables"]
 
 AnyObjective = Objective | Callable[..., float] | str
 
@@ -64,6 +65,13 @@ def template_variables(prompt: PromptSettings) -> dict[str, object]:
         "ranks": list(prompt.ranks),
         "examples": list(prompt.examples),
     }
+
+
+def policy_of(settings: PolicySettings) -> Vote | Posterior:
+    """Returns the policy of a recipe."""
+    if settings.kind == "posterior":
+        return Posterior(settings.share, settings.names)
+    return Vote(settings.samples) if settings.share is None else Vote(settings.samples, settings.share)
 
 
 def temperature_of(recipe: Recipe) -> float | None:
@@ -94,7 +102,7 @@ class Experiment:
         *,
         vlm: Model | None = None,
         mapper: Mapper | None = None,
-        policy: Vote | None = None,
+        policy: Vote | Posterior | None = None,
         proposer: Proposer | None = None,
         taxonomy: Taxonomy | None = None,
         examples: Source | None = None,
@@ -102,8 +110,7 @@ class Experiment:
     ) -> None:
         self.recipe, self.folder, self.own_metrics = recipe, folder, dict(metrics or {})
         self._objective: AnyObjective | None = None
-        s = recipe.policy
-        self.policy: Vote = policy or Vote(s.samples, s.share)
+        self.policy: Vote | Posterior = policy or policy_of(recipe.policy)
         # The most templates after the baseline, and what the run may spend.
         self.iterations, self.budget = recipe.limits(self.policy.samples)
         objects = {"taxonomy": taxonomy, "data": examples, "vlm": vlm, "mapper": mapper, "proposer": proposer}
@@ -359,6 +366,7 @@ class Experiment:
             metrics=tuple(self.metrics.values()),
             needs=self.objective.needs,
             policy=self.policy,
+            value=self.objective.value,
         )
 
     @cached_property
@@ -442,10 +450,16 @@ class Experiment:
                 remedy="Set vlm.temperature to 1.",
             )
         measured = [name for name, metric in self.metrics.items() if isinstance(metric, MeasureMetric)]
-        if calls > 1 and measured:
+        if (calls > 1 or isinstance(self.policy, Posterior)) and measured:
             raise TaxtuneError(
-                f"{policy} makes one node of {calls} answers, which leaves no text for {' and '.join(measured)}.",
-                remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or set policy.samples to 1.",
+                f"{policy} makes a node of more than one answer, which leaves no text for {' and '.join(measured)}.",
+                remedy="Tune for hp, hr_at_hp, accuracy or another score of nodes, or leave out the policy.",
+            )
+        if isinstance(self.policy, Posterior) and self.policy.share is None and self.objective.held_to_baseline:
+            raise TaxtuneError(
+                "A share cannot be chosen for an objective that is held to the baseline's scores.",
+                value=self.objective.name,
+                remedy="Set policy.share, such as 0.9, or objective.hr_floor to a number.",
             )
         for each in (self.vlm, self.proposer, getattr(self.mapper, "arbiter", None), *self.metrics.values()):
             for text in getattr(each, "check", tuple)() or ():  # an object of the user's need not have it

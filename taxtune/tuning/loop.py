@@ -14,7 +14,9 @@ from pydantic import TypeAdapter
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, ResumeError, TaxonomyError, TaxtuneError
 from taxtune.models import AnswerStore, count_faults
+from taxtune.policies import Posterior
 from taxtune.progress import note, track
+from taxtune.tuning.calibrate import posterior_offer
 from taxtune.tuning.evaluation import Evaluation, Evaluator, check_images_there, compare_templates
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import Claim, History, best, is_begun
@@ -31,6 +33,7 @@ from taxtune.tuning.records import (
 )
 from taxtune.tuning.run_folder import check_run_folder, describe, files_shown, identity_of, write_result
 from taxtune.tuning.selection import choose, next_steps
+from taxtune.tuning.shares import final_share
 from taxtune.tuning.template import render
 
 __all__ = ["Callback", "Callbacks", "Group", "Tuner"]
@@ -196,8 +199,15 @@ class Tuner:
             raise TaxtuneError(
                 "No iteration could be scored.", file=self.folder, remedy="See history.jsonl for the reasons."
             )
-        self.callbacks.tell("on_selection", selection)
         winner = next(record for record in records if record.iteration == selection.winner)
+        if isinstance(evaluator.policy, Posterior) and evaluator.policy.share is None:
+            share, kept = final_share(experiment.taxonomy, experiment.weights, winner.rows, objective)
+            policy = replace(evaluator.policy, share=share)
+            evaluator = evaluator.by(policy)
+            selection = replace(selection, policy=dict(policy.identity()))
+            if selection.status is not None:
+                selection = replace(selection, status="passes-alone" if kept else "estimate")
+        self.callbacks.tell("on_selection", selection)
         templates = {"baseline": records[0].template, "winner": winner.template or ""}
         tell = partial(self.callbacks.tell, "on_heldout")
         heldout, differences = compare_templates(experiment, evaluator, templates, tell)
@@ -220,6 +230,7 @@ class Tuner:
             spec=objective.spec,
             seconds=seconds,
         )
+        result = replace(result, where=result.where | posterior_offer(experiment, evaluator, result))
         write_result(result)
         with track("recording the result"):
             self.callbacks.tell("on_result", result)
@@ -243,7 +254,9 @@ class Tuner:
         start, examples = time.monotonic(), self.experiment.splits.tuning[:images]
         evaluation = evaluator.evaluate(record.template, examples)
         usage = record.usage + replace(evaluation.usage, seconds=time.monotonic() - start)
-        grown = self._judged(replace(record, rows=evaluation.rows, usage=usage), evaluation, examples)
+        before = (*record.before, record.rows) if evaluator.policy.share is None else ()
+        grown = replace(record, rows=evaluation.rows, usage=usage, before=before)
+        grown = self._judged(grown, evaluation, examples)
         self.history.keep(grown)
         self.callbacks.tell("on_race", grown)
 

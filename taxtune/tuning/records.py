@@ -109,6 +109,9 @@ class SampleResult:
             refused. `answer` then lists the different answers.
         doubtful: Whether the placement is doubtful, its confidence below `DOUBTFUL`, or for several answers whether the
             vote hangs on doubtful placements; None where the mapper gives no probability.
+        way: Where a model's own probabilities lead: the numbers of the nodes from the root down. Empty without them.
+        shares: The share of the probability that each of them holds.
+        named: The share of the probability that all names hold together.
     """
 
     example: str
@@ -135,6 +138,9 @@ class SampleResult:
     remarks: dict[str, str] = field(default_factory=dict, hash=False)
     votes: tuple[int, ...] = ()
     doubtful: bool | None = None
+    way: tuple[int, ...] = ()
+    shares: tuple[float, ...] = ()
+    named: float | None = None
 
     @property
     def missing(self) -> str | None:
@@ -209,6 +215,8 @@ class IterationRecord:
         out_of_reach: Whether it failed because the proposer's model did not answer.
         policy: The policy that its answers were placed by; empty where none were.
         prompt: The template rendered, as the model was asked; None where none was accepted.
+        before: Its rows on the images of each earlier stage of the race, where more images change the rows of these,
+            since the share that a node needs is chosen by all of them.
     """
 
     iteration: int
@@ -226,6 +234,7 @@ class IterationRecord:
     out_of_reach: bool = False
     policy: dict[str, Any] = field(default_factory=dict)
     prompt: str | None = None
+    before: tuple[tuple[SampleResult, ...], ...] = field(default=(), repr=False)
 
     @property
     def missing(self) -> int:

@@ -456,7 +456,8 @@ def _first(record: IterationRecord, images: int) -> IterationRecord:
     """Returns a record as it was when only its first images had been asked about."""
     if len(record.rows) <= images or record.scores is None:
         return record
-    first = replace(record, rows=record.rows[:images])
+    then = next((rows for rows in record.before if len(rows) == images), record.rows[:images])
+    first = replace(record, rows=then)
     means = {key: values(first, key) for key in _means_of(record.scores)}
     known = {key: float(np.nanmean(each)) for key, each in means.items() if not np.isnan(each).all()}
     return replace(first, scores=replace(_with_means(record.scores, known), n=images))

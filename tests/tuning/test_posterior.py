@@ -1,0 +1,141 @@
+"""Runs under the policy posterior: the model's own probabilities, summed up the tree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import taxtune
+from taxtune.errors import ModelError, TaxtuneError
+from taxtune.metrics.information import leaf_information
+from taxtune.models import Answer
+from taxtune.models.base import OTHERWISE
+from taxtune.policies import Posterior, weighted_paths
+from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.shares import cross_fitted
+from tests.tuning.toy import COLOURS, PARENT, ToyVLM, make_parts, tuned
+
+SMALL = ("data.tuning=8", "data.heldout=8", "iterations=2", "objective.kind=hr_at_hp", "policy.kind=posterior")
+
+
+class Weighing(ToyVLM):
+    """Is sure of a shade where the image is clear, and in two minds within the family where it is murky."""
+
+    silent = False
+
+    def answer(self, questions):
+        replies = super().answer(questions)
+        return [
+            reply if self.silent or question.candidates is None else replace(reply, outcomes=self.outcomes(question))
+            for reply, question in zip(replies, questions, strict=True)
+        ]
+
+    def outcomes(self, question):
+        red, green, blue = Image.open(question.image).convert("RGB").getpixel((0, 0))
+        family = [name for name in COLOURS if PARENT[name] == ("reddish" if red > blue else "bluish")]
+        said = min(family, key=lambda name: abs(sum(COLOURS[name]) - red - blue))
+        sure = 0.5 if green >= 30 else 0.97
+        assert set(question.candidates.weighed) >= set(COLOURS)
+        return {**{name: log(sure if name == said else 0.98 - sure) for name in family}, OTHERWISE: log(0.02)}
+
+
+def test_a_run_backs_off_by_the_models_probabilities_and_labels_new_images_so(tmp_path: Path) -> None:
+    vlm = Weighing()
+    result = tuned(make_parts(tmp_path / "in", tmp_path / "run", vlm, (*SMALL, "objective.hp_target=0.9")))
+    assert result.selection is not None
+    assert result.selection.status in ("passes-alone", "estimate")
+    share = result.selection.policy["share"]
+    assert 0.5 < share < 0.98
+    for row in result.heldout_winner.rows:
+        murky = not row.image[:-4].endswith(("0", "1"))
+        assert row.stage == "posterior"
+        assert row.named == pytest.approx(0.98)
+        assert row.placement.count("/") == (1 if murky else 2)
+        assert row.shares[1] == pytest.approx(0.98)
+        assert row.confidence == pytest.approx(0.98 if murky else 0.97)
+    assert result.heldout_winner.scores.hp == 1.0
+    assert taxtune.load_run(result.folder).iterations[0].rows == result.baseline.rows  # type: ignore[union-attr]
+
+    classifier = taxtune.load_classifier(tmp_path / "run", vlm=vlm)
+    assert classifier.policy == Posterior(share)
+    murky, clear = classifier.classify([tmp_path / "in" / "navy4.png", tmp_path / "in" / "navy0.png"])
+    assert (murky.placement, clear.placement) == ("colour/bluish", "colour/bluish/navy")
+    assert [step.confidence for step in clear.path] == pytest.approx([1.0, 0.98, 0.97])
+
+
+def test_more_images_do_not_change_what_was_known_of_fewer(tmp_path: Path) -> None:
+    overrides = (*SMALL, "data.block=3", "objective.hp_target=0.9")
+    result = tuned(make_parts(tmp_path / "in", tmp_path / "run", Weighing(), overrides))
+    grown = [record for record in result.iterations if len(record.rows) == 8]
+    assert grown
+    assert all([len(rows) for rows in record.before][:1] == [3] for record in grown)
+
+
+def test_a_posterior_is_calibrated_with_one_call_per_image(tmp_path: Path) -> None:
+    vlm = Weighing()
+    tuned(make_parts(tmp_path / "in", tmp_path / "run", vlm, ("data.tuning=4", "data.heldout=6", "iterations=2")))
+    before = vlm.asked
+    found = taxtune.calibrate(tmp_path / "run", risk=0.3, policy="posterior", vlm=vlm)
+    assert vlm.asked - before == found.images == 10
+    assert found.policy == Posterior(found.share)
+    assert found.chosen.hp >= 0.7
+    classifier = taxtune.load_classifier(tmp_path / "run", calibrated=True, vlm=vlm)
+    assert classifier.guarantee.risk == 0.3
+
+
+@pytest.mark.parametrize(
+    ("overrides", "error", "message"),
+    [
+        (("objective.kind=hp",), TaxtuneError, "held to the baseline"),
+        (("objective.kind=rouge-1",), TaxtuneError, "leaves no text"),
+        (("policy.samples=4",), TaxtuneError, "leave out samples"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, overrides: tuple[str, ...], error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        tuned(make_parts(tmp_path / "in", tmp_path / "run", Weighing(), (*SMALL, *overrides)))
+
+
+def test_a_model_without_probabilities_is_told_to_vote(tmp_path: Path) -> None:
+    vlm = Weighing()
+    vlm.silent = True
+    with pytest.raises(ModelError, match="no probabilities") as caught:
+        tuned(make_parts(tmp_path / "in", tmp_path / "run", vlm, SMALL))
+    assert "policy.kind to vote" in caught.value.remedy
+
+
+def test_an_answer_that_names_nothing_is_placed_by_what_it_says(tmp_path: Path) -> None:
+    class Dumb(Weighing):
+        def answer(self, questions):
+            return [Answer("I cannot tell.", outcomes={OTHERWISE: 0.0}) for _ in questions]
+
+    result = tuned(make_parts(tmp_path / "in", tmp_path / "run", Dumb(), SMALL))
+    assert {(row.placement, row.abstained, row.named) for row in result.baseline.rows} == {("colour", True, 0.0)}
+
+
+def test_each_image_is_placed_by_the_share_that_the_others_choose() -> None:
+    tree = Taxonomy.from_paths(["bird/finch/chaffinch", "bird/finch/bullfinch", "bird/owl/barn owl"])
+    rng, leaves, n = np.random.default_rng(0), tree.leaves, 300
+    truth = rng.integers(3, size=n)
+    weights = rng.gamma(0.3 + 2 * np.eye(3)[truth])
+    paths, information = weighted_paths(tree, leaves, weights), leaf_information(tree)
+    kept = {"off_tree": np.zeros(n, dtype=bool)}
+
+    def precise(scores):
+        return scores.hr if scores.hp >= 0.98 else scores.hp - 0.98
+
+    depths = cross_fitted(tree, information, paths, leaves[truth], precise, **kept)
+    # A wrong target changes where other images are put, and never its own.
+    other = truth.copy()
+    other[0] = (truth[0] + 1) % 3
+    assert cross_fitted(tree, information, paths, leaves[other], precise, **kept)[0] == depths[0]
+    nodes = paths.at(depths)[0]
+    hp = taxtune.metrics.precision_recall(tree, nodes, leaves[truth])[0].mean()
+    assert 0.96 <= hp < 1.0
+    bold = cross_fitted(tree, information, paths, leaves[truth], lambda scores: scores.hr, **kept)
+    assert bold.mean() > depths.mean()
