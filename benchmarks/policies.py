@@ -1,75 +1,195 @@
-"""Prompt alone, policy alone, and both, at equal VLM calls on the field guide.
+"""One call with the model's own probabilities, votes, and prompts, at the same hP.
 
-Run `python benchmarks/policies.py --out docs/images`. It replays recorded answers (`benchmarks/landscapes`): 329
-templates answered greedily about 1,280 images, and 12 of them eight times at temperature 1. In each of many draws some
-of the images are for tuning and 400 others for judging; each way may spend the same number of VLM calls on tuning, to
-be as specific as it can at an hP of at least 0.98.
+Run `python benchmarks/policies.py --out docs/images`. It replays recorded answers and probabilities
+(`benchmarks/landscapes`) of two models on 1,280 images: the field guide's, whose species' names are a token each, and
+one whose names have 2 to 8. First it compares ways to answer, each made to keep an hP of at least 0.98 on 400 images
+and judged on the others. Then it compares tuning the prompt, the policy and both, for the same number of VLM calls.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.fieldguide import TAXONOMY_FILE
-from taxtune.metrics import precision_recall
-from taxtune.policies import Vote, control_risk, worst_loss
-from taxtune.report.output import Table
-from taxtune.taxonomy import Taxonomy, read_taxonomy
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-LANDSCAPES = Path(__file__).resolve().parent / "landscapes"
+from landscapes.bed import Bed, Ways, read_bed
+
+from taxtune.metrics.confidence import calibration_error
+from taxtune.policies import control_risk, spread, worst_loss
+from taxtune.report.output import Table
+from taxtune.taxonomy import Taxonomy
+
 TARGET, NEAR = 0.98, 0.005
 HELDOUT = 400
 CALLS = (400, 800, 1600)
+DIFFICULTIES = (0.25, 0.5, 0.75)
+RISK, CONFIDENCE = 0.02, 0.9
+#: Splits of each bootstrap sample of the images.
+_SPLITS = 5
+#: Temperatures among which one is fitted.
+TEMPERATURES = np.geomspace(0.5, 5, 24)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Ways:
-    """hP and hR of several ways to answer, on every image.
+def ways_of(bed: Bed, sharper: float = 1.0) -> dict[str, Ways]:
+    """Returns the ways to answer that are compared.
 
-    Attributes:
-        hp: Shape (templates, options, images).
-        hr: Shape (templates, options, images).
-        calls: VLM calls per image.
+    Args:
+        bed: What was recorded.
+        sharper: What the log-probabilities are multiplied with, for a model that is too sure.
     """
+    plain, asked, m = bed.logs(0, sharper), range(len(bed.votes)), bed.species
+    posterior = {
+        "posterior": bed.placed([plain]),
+        "posterior, temperature fitted": bed.placed([plain / t for t in TEMPERATURES], fitted=True),
+    }
+    if sharper != 1:  # the answers are drawn from what is recorded
+        drawn = np.random.default_rng(1).gumbel(size=(16, *plain.shape))
+        answers = np.maximum(bed.nodes, 0)[(plain + drawn).argmax(axis=2)].T
+        return {f"vote of {k}": bed.voted([answers[:, :k]]) for k in (8, 16)} | posterior
+    mass = np.log(np.exp(plain[:, :m]).sum(axis=1, keepdims=True))
+    rest = np.log1p(-np.minimum(np.exp(mass), 1 - 1e-9))
 
-    hp: FloatArray
-    hr: FloatArray
-    calls: int
+    def again(logs: FloatArray) -> FloatArray:
+        """Gives species' names other weights, and the others what they had together."""
+        logs = logs - logs.max(axis=1, keepdims=True)
+        shares = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True)) + mass
+        none = np.full((len(logs), len(bed.nodes) - m - 1), -np.inf)
+        return np.hstack([shares, none, rest])
+
+    per_token = plain[:, :-1] / bed.kept["tokens"]
+    per_token += np.log(np.exp(plain[:, :-1]).sum(axis=1) / np.exp(per_token).sum(axis=1))[:, np.newaxis]
+    return {
+        "plain prompt": Ways(bed.greedy.hp[:1], bed.greedy.hr[:1], 1),
+        f"best of {len(bed.greedy.hp)} prompts": bed.greedy,
+        "vote of 8": bed.voted([bed.votes[0][:, :8]]),
+        "vote of 16": bed.voted([bed.votes[0]]),
+        **posterior,
+        f"posterior, best of {len(asked)} prompts": bed.placed([bed.logs(t) for t in asked]),
+        "posterior, top 5 of each token": _top(bed),
+        "posterior, mean by token": bed.placed([np.hstack([per_token, plain[:, -1:]])]),
+        "posterior, species alone, all else dropped": bed.placed(
+            [np.where(np.arange(plain.shape[1]) < m, plain, -np.inf)]
+        ),
+        "posterior, species alone, all else at the root": bed.placed([again(plain[:, :m])]),
+        "the same, less what a grey image says": bed.placed([again(plain[:, :m] - bed.kept["blank"][0, :m])]),
+    }
 
 
-def read_recorded(samples: int) -> tuple[Taxonomy, IntArray, Ways, Ways, dict[int, Ways]]:
-    """Returns the tree, the targets, prompts alone, votes of prompts, and the baseline's votes by number of answers."""
-    tree = read_taxonomy(TAXONOMY_FILE, names=False)
-    with np.load(LANDSCAPES / "fieldguide.npz") as file, np.load(LANDSCAPES / "votes.npz") as votes:
-        greedy, off, target = file["nodes"].astype(np.int64), file["off_tree"], file["targets"].astype(np.int64)
-        recorded, template, sample = votes["nodes"].astype(np.int64), votes["template"], votes["sample"]
-        if (votes["targets"] != target).any() or (votes["templates"] != file["templates"][np.unique(template)]).any():
-            raise SystemExit("votes.npz and fieldguide.npz do not fit together: record the votes again (votes.py)")
-    scored = np.array([precision_recall(tree, n, target, off_tree=o) for n, o in zip(greedy, off, strict=True)])
-    prompts = Ways(scored[:, :1], scored[:, 1:], 1)
-    votes_of = [recorded[(template == t) & (sample < samples)].T for t in np.unique(template)]
-    both = _voted(tree, target, votes_of)
-    baseline = recorded[template == 0].T
-    counts = [m for m in (2, 4, 8, 16) if m <= baseline.shape[1]]
-    return tree, target, prompts, both, {m: _voted(tree, target, [baseline[:, :m]]) for m in counts}
+def _top(bed: Bed) -> Ways:
+    """What an API tells: the likeliest tokens along the greedy answer, each on the node above all that go on so."""
+    told = bed.kept["top5"].astype(np.float64)
+    names, begun = told[:, : len(bed.tree)], told[:, len(bed.tree) :]
+    rest = np.maximum(1 - told.sum(axis=1, keepdims=True), 1e-9)
+    # What was not told apart stays above the names that it may go on as.
+    weights = np.hstack([spread(bed.tree, bed.nodes[:-1], names[:, bed.nodes[:-1]]), begun, rest])
+    nodes = np.concatenate([bed.nodes[:-1], np.arange(len(bed.tree)), [-1]])
+    with np.errstate(divide="ignore"):
+        return bed.placed([np.log(weights)], nodes=nodes, spreads=False)
 
 
-def _voted(tree: Taxonomy, target: IntArray, votes: Sequence[IntArray]) -> Ways:
-    """Returns the scores of votes at every share, the most cautious first, after answering the root always."""
-    m = votes[0].shape[1]
-    places = [[Vote(m, k / m).place(tree, nodes)[0] for k in range(m, 0, -1)] for nodes in votes]
-    root = np.zeros(len(target), dtype=np.int64)
-    scored = np.array([[precision_recall(tree, nodes, target) for nodes in (root, *one)] for one in places])
-    return Ways(scored[:, :, 0], scored[:, :, 1], m)
+def _chosen(ways: Ways, images: FloatArray) -> tuple[int, int]:
+    """Returns the template and option that are best on weighted images."""
+    weight = images / images.sum()
+    if ways.loss is None:
+        return best(ways.hp @ weight[:, np.newaxis], ways.hr @ weight[:, np.newaxis])
+    t = int((ways.loss @ weight).argmin())
+    return t, best(ways.hp[[t]] @ weight[:, np.newaxis], ways.hr[[t]] @ weight[:, np.newaxis])[1]
+
+
+def judge(ways: Ways, draws: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
+    """Returns hP and hR on test images, the way chosen on others, for draws of their weights; shape (draws, 2)."""
+    found = []
+    for calibration, test in draws:
+        t, option = _chosen(ways, calibration)
+        found.append([table[t, option] @ test / test.sum() for table in (ways.hp, ways.hr)])
+    return np.array(found)
+
+
+def keeps(ways: Ways, images: IntArray, draws: int, tree: Taxonomy) -> tuple[float, float, float]:
+    """Returns how often risk control keeps its promise and its mean hR, on the first template.
+
+    Calibration images are drawn from all with replacement, and all are what the promise is about: so draws are
+    independent and the mean is known. The second figure is for splits, whose test images are a sample themselves.
+    """
+    kept = np.zeros((2, draws), dtype=bool)
+    recalls = []
+    for draw in range(draws):
+        rng = np.random.default_rng([3, draw])
+        order = rng.permutation(images)
+        for row, (few, judged) in enumerate(
+            ((rng.choice(images, HELDOUT), images), (order[:HELDOUT], order[HELDOUT:]))
+        ):
+            losses = 1 - ways.hp[0][:, few]
+            losses = losses[: int((losses.mean(axis=1) <= RISK).sum())]
+            # Of options that are alike on these images one is tested.
+            ends = np.flatnonzero(np.append((losses[1:] != losses[:-1]).any(axis=1), True))
+            levels = control_risk(losses[ends], RISK, CONFIDENCE, worst=worst_loss(tree))
+            option = max(ends[max(sum(level.kept for level in levels) - 1, 0)], 0)
+            kept[row, draw] = 1 - ways.hp[0, option, judged].mean() <= RISK
+        recalls.append(ways.hr[0, option, judged].mean())
+    return float(kept[0].mean()), float(kept[1].mean()), float(np.mean(recalls))
+
+
+def compare(bed: Bed, title: str, share: float, draws: int, splits: int, sharper: float = 1.0) -> Table:
+    """Returns what each way reaches on images of which a share is degraded.
+
+    Means are over splits. Standard errors are those of such means when the images are drawn anew (the bootstrap; copies
+    of an image are on the same side of a split).
+    """
+    images, rng = bed.part(share), np.random.default_rng(0)
+    again = [np.bincount(rng.integers(len(images), size=len(images)), minlength=len(images)) for _ in range(draws // 2)]
+    counts = [np.ones(len(images))] * draws + [count.astype(float) for count in again for _ in range(_SPLITS)]
+    weights = []
+    for count in counts:
+        part = np.zeros(len(images), dtype=bool)
+        part[rng.permutation(len(images))[:HELDOUT]] = True
+        weights.append((count * part, count * ~part))
+    found, rows = {}, []
+    for name, every in ways_of(bed, sharper).items():
+        loss, leaf = every.loss, every.leaf
+        ways = Ways(
+            every.hp[:, :, images],
+            every.hr[:, :, images],
+            every.calls,
+            None if loss is None else loss[:, images],
+            None if leaf is None else (leaf[0][:, images], leaf[1][:, images]),
+        )
+        found[name] = (ways, judge(ways, weights))
+    reference = found["vote of 16"][1][:, 1]
+    for name, (ways, scores) in found.items():
+        means, gain = scores[:draws].mean(axis=0), scores[:, 1] - reference
+        error = float(gain[draws:].reshape(-1, _SPLITS).mean(axis=1).std(ddof=1))
+        risk: tuple[float | None, ...] = (None, None, None)
+        if ways.hp.shape[1] > 1 and len(ways.hp) == 1:
+            risk = keeps(ways, np.arange(len(images)), splits, bed.tree)
+        off = None
+        if ways.leaf is not None and (len(ways.hp) == 1 or ways.loss is not None):
+            t = _chosen(ways, np.ones(len(images)))[0]
+            off = calibration_error(ways.leaf[0][t], ways.leaf[1][t])
+        own = None if name == "vote of 16" else float(gain[:draws].mean())
+        rows.append((name, ways.calls, *map(float, means), own, error if own is not None else None, *risk, off))
+    heads = (
+        "way",
+        "calls",
+        "hP",
+        "hR",
+        "less vote of 16",
+        "± (SE)",
+        "risk kept",
+        "in splits",
+        "hR so",
+        "calibration error",
+    )
+    return Table("compared", f"{title}, {share:.0%} of {len(images):,} images degraded", heads, tuple(rows))
 
 
 def best(hp: FloatArray, hr: FloatArray, target: float = TARGET) -> tuple[int, int]:
@@ -106,23 +226,25 @@ def _worth(ways: Ways, inside: IntArray, rows: IntArray) -> FloatArray:
     return worth
 
 
-def simulate(draws: int, prompts: Ways, fronts: dict[int, Ways], both: Ways, tree: Taxonomy, seed: int = 0) -> Table:
-    """Returns the held-out scores of each way, by the calls it may spend."""
-    n = prompts.hp.shape[2]
+def simulate(bed: Bed, fronts: dict[int, Ways], posteriors: Ways, share: float, draws: int, seed: int = 0) -> Table:
+    """Returns the held-out scores of prompt, policy and both, by the calls that each may spend on tuning."""
+    images = bed.part(share)
+    both = bed.voted([votes[:, :8] for votes in bed.votes])
     rows = []
     for calls in CALLS:
         found: dict[tuple[str, int], list[tuple[float, float]]] = {}
         for draw in range(draws):
             rng = np.random.default_rng([seed, draw])
-            order = rng.permutation(n)
+            order = rng.permutation(images)
             held, tuning = order[:HELDOUT], order[HELDOUT:]
-            choices = [("prompt alone", prompts, *race(prompts, tuning, calls, rng))]
-            for alone in (ways for m, ways in fronts.items() if m >= both.calls):
-                few = tuning[: calls // alone.calls]
-                choices.append(("policy alone", alone, *best(alone.hp[:, :, few], alone.hr[:, :, few])))
-                levels = control_risk(1 - alone.hp[0][1:, few], 1 - TARGET, worst=worst_loss(tree))
-                choices.append(("policy alone, risk controlled", alone, 0, sum(level.kept for level in levels)))
-            choices.append(("both", both, *race(both, tuning, calls, rng)))
+            choices = [("prompt alone", bed.greedy, *race(bed.greedy, tuning, calls, rng))]
+            alone = [("vote", ways, tuning[: calls // m]) for m, ways in fronts.items() if m >= both.calls]
+            first = Ways(posteriors.hp[:1], posteriors.hr[:1], 1)
+            for kind, ways, few in (*alone, ("posterior", first, tuning[:calls])):
+                picked = best(ways.hp[:, :, few], ways.hr[:, :, few])
+                choices.append((f"policy alone: {kind}", ways, *picked))
+            choices.append(("both: vote", both, *race(both, tuning, calls, rng)))
+            choices.append(("both: posterior", posteriors, *race(posteriors, tuning, calls, rng)))
             for name, ways, t, option in choices:
                 scores = (float(ways.hp[t, option, held].mean()), float(ways.hr[t, option, held].mean()))
                 found.setdefault((name, ways.calls), []).append(scores)
@@ -132,41 +254,11 @@ def simulate(draws: int, prompts: Ways, fronts: dict[int, Ways], both: Ways, tre
             kept_target = float((hp >= TARGET - NEAR).mean())
             rows.append((calls, name, each, float(hp.mean()), kept_target, float(hr.mean()), error))
     heads = ("calls for tuning", "way", "calls per image", "hP", f"hP ≥ {TARGET - NEAR:.3f}", "hR", "± (SE)")
-    title = (
-        f"Prompt alone, policy alone and both at equal VLM calls for tuning ({draws} draws, {HELDOUT} held-out images)"
-    )
+    title = f"Prompt, policy and both at equal VLM calls for tuning ({share:.0%} degraded, {draws} draws)"
     return Table("policies", title, heads, tuple(rows))
 
 
-def ceilings(prompts: Ways, fronts: dict[int, Ways], both: Ways) -> Table:
-    """Returns the highest hR at the target that is there, on all images."""
-    rows = [(f"the best of {len(prompts.hp)} prompts", 1, *_ceiling(prompts))]
-    rows += [(f"the baseline, {m} answers", m, *_ceiling(ways)) for m, ways in fronts.items()]
-    rows += [(f"the best of {len(both.hp)} prompts, {both.calls} answers", both.calls, *_ceiling(both))]
-    heads = ("way", "calls per image", "hP", "hR")
-    return Table("ceilings", f"The highest hR at an hP of {TARGET}, on all images", heads, tuple(rows))
-
-
-def temperatures(tree: Taxonomy) -> Table:
-    """Returns the highest hR at two values of hP by temperature, for the baseline on the images of the package."""
-    rows = []
-    for file in LANDSCAPES.glob("votes-shipped*.npz"):
-        with np.load(file) as votes:
-            recorded, target = votes["nodes"].astype(np.int64).T, votes["targets"].astype(np.int64)
-            found = [_voted(tree, target, [recorded[:, :m]]) for m in (8, 16)]
-            reached = [_ceiling(ways, hp)[1] for ways in found for hp in (TARGET, 0.99)]
-            rows.append((float(votes["temperature"]), *reached))
-    heads = ("temperature", *(f"{m} answers, hP {hp:.2f}" for m in (8, 16) for hp in (TARGET, 0.99)))
-    title = "The highest hR of the baseline at an hP, by temperature (400 images of the package)"
-    return Table("temperatures", title, heads, tuple(sorted(rows)), digits={"temperature": 1})
-
-
-def _ceiling(ways: Ways, target: float = TARGET) -> tuple[float, float]:
-    t, option = best(ways.hp, ways.hr, target)
-    return float(ways.hp[t, option].mean()), float(ways.hr[t, option].mean())
-
-
-def draw_fronts(prompts: Ways, fronts: dict[int, Ways], both: Ways, file: Path) -> None:
+def draw_fronts(prompts: Ways, fronts: dict[int, Ways], posteriors: Ways, file: Path) -> None:
     """Draws hR against hP: a point a prompt, and a line a number of answers."""
     from matplotlib.figure import Figure
 
@@ -181,10 +273,11 @@ def draw_fronts(prompts: Ways, fronts: dict[int, Ways], both: Ways, file: Path) 
         for shade, (m, ways) in zip(("#9ecae1", "#6baed6", "#3182bd", "#08519c"), fronts.items(), strict=False):
             hp, hr = ways.hp[0].mean(axis=1)[1:], ways.hr[0].mean(axis=1)[1:]
             axes.plot(hp, hr, "o-", ms=3, color=shade, label=f"the baseline, {m} answers")
-        hp, hr = both.hp.mean(axis=2)[:, 1:], both.hr.mean(axis=2)[:, 1:]
         levels = np.linspace(0.93, 0.999, 70)
-        top = [hr[hp >= level].max() for level in levels]
-        axes.plot(levels, top, color="#d95f0e", lw=2, label=f"the best of {len(both.hp)} prompts, {both.calls} answers")
+        for name, part, style in (("the baseline", 1, "--"), (f"the best of {len(posteriors.hp)} prompts", None, "-")):
+            hp, hr = (table[:part].mean(axis=2)[:, 1:] for table in (posteriors.hp, posteriors.hr))
+            top = [hr[hp >= level].max() for level in levels]
+            axes.plot(levels, top, style, color="#d95f0e", lw=2, label=f"{name}, probabilities (one call)")
         axes.set(xlabel="hP", ylabel="hR", xlim=(0.93, 1.002), ylim=(0.55, 0.95))
         axes.axvline(TARGET, color="0.4", lw=0.8, ls=":")
         axes.legend(loc="lower left", fontsize=8, frameon=False)
@@ -195,16 +288,22 @@ def draw_fronts(prompts: Ways, fronts: dict[int, Ways], both: Ways, file: Path) 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=300, help="draws of images (default %(default)s)")
-    parser.add_argument("--samples", type=int, default=8, help="answers per image (default %(default)s)")
+    parser.add_argument("--draws", type=int, default=200, help="draws of images (default %(default)s)")
+    parser.add_argument("--splits", type=int, default=1000, help="draws to test risk control on (default %(default)s)")
     parser.add_argument("--out", type=Path, help="a folder for the figure")
     given = parser.parse_args(arguments)
-    tree, _, prompts, both, fronts = read_recorded(given.samples)
-    print(ceilings(prompts, fronts, both).markdown())
-    print(temperatures(tree).markdown())
-    print(simulate(given.draws, prompts, fronts, both, tree).markdown())
+    beds = {"The field guide": read_bed("fieldguide"), "Names of 2 to 8 tokens": read_bed("long")}
+    for title, bed in beds.items():
+        for share in DIFFICULTIES:
+            print(compare(bed, title, share, given.draws, given.splits).markdown(), flush=True)
+        print(compare(bed, f"{title}, logits times 3", 0.5, given.draws, given.splits, 3.0).markdown(), flush=True)
+    bed = beds["The field guide"]
+    fronts = {m: bed.voted([bed.votes[0][:, :m]]) for m in (2, 4, 8, 16)}
+    posteriors = bed.placed([bed.logs(t) for t in range(len(bed.votes))])
+    for share in DIFFICULTIES:
+        print(simulate(bed, fronts, posteriors, share, given.draws).markdown(), flush=True)
     if given.out is not None:
-        draw_fronts(prompts, fronts, both, given.out / "policies")
+        draw_fronts(bed.greedy, fronts, posteriors, given.out / "policies")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fieldguide.pictures import Pictures
 from fieldguide.species import all_species
 
-__all__ = ["image_tokens", "learn_to_see", "look", "sureness"]
+__all__ = ["image_tokens", "learn_to_name", "learn_to_see", "look", "sureness"]
 
 _BATCH = 64
 #: Pictures are shifted by up to this many pixels, and mirrored half of the time.
@@ -108,6 +108,26 @@ def learn_to_see(
             f"seeing: epoch {epoch + 1}/{epochs}, loss {total / batches:.3f}, species right on clear pictures "
             f"{right[clear].mean():.3f}, on degraded ones {right[~clear].mean():.3f}"
         )
+    return layer
+
+
+def learn_to_name(model: Any, pictures: Pictures) -> Any:
+    """Trains the linear layer that names the species on a model that sees already, and leaves the model as it is."""
+    import torch
+    from torch import nn
+
+    layer = nn.Linear(model.config.text_config.hidden_size, len(all_species()))
+    tokens, _ = look(model, layer, pictures)
+    means, species = torch.from_numpy(tokens.mean(1, dtype=np.float32)), torch.from_numpy(pictures.species)
+    optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=300, line_search_fn="strong_wolfe")
+
+    def loss() -> Any:
+        optimizer.zero_grad()
+        value = nn.functional.cross_entropy(layer(means), species) + 1e-4 * layer.weight.square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(loss)
     return layer
 
 

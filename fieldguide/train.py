@@ -1,7 +1,9 @@
 """Trains the embedded model: `python -m fieldguide.train --out FOLDER`.
 
 Two stages, both from scratch: the image side learns to tell the birds apart (`seeing.py`), then the language side
-learns to listen to prompts (`listening.py`). Needs no download.
+learns to listen to prompts (`listening.py`). Needs no download. With `--seen-by taxtune/fieldguide/model --pieces 6
+--vocabulary 1280` only the second stage is trained, on the image side of the embedded model: a model whose names have 2
+to 8 tokens, as those of released models have, for `benchmarks/landscapes`.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class Settings:
         steps: Batches of 64 pictures and prompts that the language side learns from.
         prompts: Prompts that the tokenizer is learnt from.
         vocabulary: Tokens that the model can write.
+        pieces: The longest token, in characters, of a model that writes names in pieces; 0 for names as whole tokens.
         workers: Processes that draw pictures.
         threads: Threads that compute; 0 leaves the choice to torch.
     """
@@ -46,6 +49,7 @@ class Settings:
     steps: int = 2_500
     prompts: int = 20_000
     vocabulary: int = 1_088
+    pieces: int = 0
     workers: int = 2
     threads: int = 0
 
@@ -55,7 +59,12 @@ def _say(text: str) -> None:
 
 
 def train(
-    out: Path, settings: Settings | None = None, *, work: Path | None = None, say: Callable[[str], None] = _say
+    out: Path,
+    settings: Settings | None = None,
+    *,
+    work: Path | None = None,
+    seen_by: Path | None = None,
+    say: Callable[[str], None] = _say,
 ) -> Path:
     """Trains the model and writes its folder, complete or not at all.
 
@@ -63,6 +72,7 @@ def train(
         out: The folder to write, which must not exist.
         settings: How to train.
         work: A folder to keep pictures and the trained image side in, so that a second run need not make them again.
+        seen_by: The folder of a model that was trained before, whose image side is taken as it is.
         say: Where notes on progress go.
 
     Returns:
@@ -82,7 +92,7 @@ def train(
     try:
         if work is not None:
             work.mkdir(parents=True, exist_ok=True)
-        _train(draft, settings, work, say)
+        _train(draft, settings, work, seen_by, say)
         draft.chmod(0o755)
         os.replace(draft, out)
     except OSError as error:
@@ -92,7 +102,9 @@ def train(
     return out
 
 
-def _train(folder: Path, settings: Settings, work: Path | None, say: Callable[[str], None]) -> None:
+def _train(
+    folder: Path, settings: Settings, work: Path | None, seen_by: Path | None, say: Callable[[str], None]
+) -> None:
     import torch
     from transformers import GenerationConfig
 
@@ -107,12 +119,13 @@ def _train(folder: Path, settings: Settings, work: Path | None, say: Callable[[s
     torch.manual_seed(settings.seed)
     started = time.monotonic()
 
-    tokenizer = build_tokenizer(corpus(settings.prompts, seed=settings.seed), size=settings.vocabulary)
+    texts = corpus(settings.prompts, seed=settings.seed)
+    tokenizer = build_tokenizer(texts, size=settings.vocabulary, pieces=settings.pieces)
     special = {"bos": tokenizer.bos_token_id, "eos": tokenizer.eos_token_id, "pad": tokenizer.pad_token_id}
     model = build_model(settings.vocabulary, **special)
     say(f"{sum(p.numel() for p in model.parameters()):,} parameters")
 
-    layer = _sight(model, settings, work, say)
+    layer = _sight(model, settings, work, say) if seen_by is None else _sight_of(seen_by, model, settings, work, say)
     pictures = draw_pictures(
         settings.listen, seed=1000 * settings.seed + 3, workers=settings.workers, keep=work, say=say
     )
@@ -168,6 +181,21 @@ def _sight(model: Any, settings: Settings, work: Path | None, say: Callable[[str
     return layer
 
 
+def _sight_of(folder: Path, model: Any, settings: Settings, work: Path | None, say: Callable[[str], None]) -> Any:
+    """Takes the image side of a model that was trained before; returns a naming layer, trained on it as it is."""
+    from transformers import MllamaForConditionalGeneration
+
+    from fieldguide.pictures import draw_pictures
+    from fieldguide.seeing import learn_to_name
+
+    say(f"taking the image side of {folder}")
+    other = MllamaForConditionalGeneration.from_pretrained(folder).model
+    model.model.vision_model.load_state_dict(other.vision_model.state_dict())
+    model.model.multi_modal_projector.load_state_dict(other.multi_modal_projector.state_dict())
+    n, seed = max(64, settings.see // 4), 1000 * settings.seed + 2
+    return learn_to_name(model, draw_pictures(n, seed=seed, workers=settings.workers, keep=work, say=say))
+
+
 def _make_portable(folder: Path) -> None:
     """Words the configuration so that transformers 4.57 reads it as well as transformers 5."""
     file = folder / "tokenizer_config.json"
@@ -193,6 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fieldguide.train", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write the model to")
     parser.add_argument("--work", type=Path, help="a folder to keep pictures and the image side in between runs")
+    parser.add_argument("--seen-by", type=Path, help="the folder of a trained model, whose image side is taken")
     for name, help_text in (
         ("seed", "seed of everything"),
         ("see", "pictures that the image side learns from"),
@@ -201,15 +230,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("steps", "batches that the language side learns from"),
         ("prompts", "prompts that the tokenizer is learnt from"),
         ("vocabulary", "tokens that the model can write"),
+        ("pieces", "longest token, in characters, of a model that writes names in pieces; 0: names are tokens"),
         ("workers", "processes that draw pictures"),
         ("threads", "threads that compute (0: torch decides)"),
     ):
         value = getattr(default, name)
         parser.add_argument(f"--{name}", type=int, default=value, help=f"{help_text} (default {value})")
     given = vars(parser.parse_args(arguments))
-    out, work = given.pop("out"), given.pop("work")
+    out, work, seen_by = given.pop("out"), given.pop("work"), given.pop("seen_by")
     try:
-        train(out, Settings(**given), work=work)
+        train(out, Settings(**given), work=work, seen_by=seen_by)
     except TaxtuneError as error:
         _say(f"error: {error}")
         return 2

@@ -40,12 +40,14 @@ def _whole_names() -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def build_tokenizer(texts: Iterable[str], *, size: int) -> Any:
+def build_tokenizer(texts: Iterable[str], *, size: int, pieces: int = 0) -> Any:
     """Learns the tokenizer.
 
     Args:
         texts: Prompts and answers to learn the pieces from.
         size: How many tokens the model can write; the image token comes on top.
+        pieces: The longest piece, in characters, of a tokenizer that keeps capitals and has no name as a whole token,
+            as those of released models do; 0 for one of whole names.
 
     Returns:
         A `transformers.PreTrainedTokenizerFast` of `size` + 1 tokens, padding on the left.
@@ -55,19 +57,22 @@ def build_tokenizer(texts: Iterable[str], *, size: int) -> Any:
 
     special = [BOS, EOS, PAD, _SYSTEM, _USER, _ASSISTANT, _PYTHON]
     # "A:", "Answer:" and "This is" keep their capitals too.
-    whole = [
-        AddedToken(text, normalized=False, single_word=True) for text in ["A:", "Answer:", "This is", *_whole_names()]
-    ]
+    names = [] if pieces else ["A:", "Answer:", "This is", *_whole_names()]
+    whole = [AddedToken(text, normalized=False, single_word=True) for text in names]
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    lower = [] if pieces else [normalizers.Lowercase()]
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), *lower])
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    pieces = size - len(special) - len(whole)
+    learnt = size - len(special) - len(whole)
     trainer = trainers.BpeTrainer(
-        vocab_size=pieces, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        vocab_size=learnt,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        max_token_length=pieces or None,
+        show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    if tokenizer.get_vocab_size() != pieces:
+    if tokenizer.get_vocab_size() != learnt:
         raise ValueError(f"too little text for {size} tokens")
     tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in special])
     tokenizer.add_tokens(whole)

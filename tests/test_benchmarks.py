@@ -47,7 +47,7 @@ DOMAINS = BENCHMARKS / "domains"
             "| calibration error\ndefault",
         ),
         ("taxonomy_scale.py", ["--nodes", "300", "--shapes", "things", "--answers", "20"], "| things | 300 |"),
-        ("policies.py", ["--draws", "3"], "the baseline, 16 answers"),
+        ("policies.py", ["--draws", "4", "--splits", "2"], "both: posterior | 1 |"),
         ("overhead.py", ["--only", "loop", "--iterations", "12"], "after iterations"),
         ("metrics.py", ["--pairs", "2000", "--repeats", "1"], "identical values"),
         ("serving.py", ["--calls", "20", "--fixed", "12", "--images", "2"], "| made once, the file's own bytes |"),
@@ -131,6 +131,26 @@ def test_the_recorded_answers_are_the_models(optimizers: ModuleType, tmp_path: P
             assert (again[name] == recorded[name][:4, :4]).all()
         for name in ("targets", "degraded"):
             assert (again[name] == recorded[name][:4]).all()
+
+
+def test_the_recorded_probabilities_are_the_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a few images, and as generation has it: the likeliest name is the greedy answer's, wherever it has one."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "landscapes"))
+    outcomes, record = importlib.import_module("outcomes"), importlib.import_module("record")
+    images = make_dataset(tmp_path / "images", n=3, seed=record.SEED, degraded=record.DEGRADED)
+    again = outcomes.record(images, outcomes.MODEL_FOLDER)
+    with np.load(BENCHMARKS / "landscapes" / "outcomes.npz") as kept:
+        assert (again["names"] == kept["names"]).all()
+        assert (again["greedy"] == kept["greedy"][:, :3]).all()
+        for name, rows in (("logp", kept["logp"][:, :3]), ("top5", kept["top5"][:3])):
+            # Three bits of the half precision are dropped of all templates but the first.
+            shares = (np.exp(table.astype(float)) if name == "logp" else table for table in (again[name], rows))
+            np.testing.assert_allclose(*shares, atol=0.01)
+        assert (again["nodes"][again["logp"].argmax(axis=2)] == again["greedy"]).mean() > 0.9
+    for name in ("outcomes", "outcomes-long"):
+        with np.load(BENCHMARKS / "landscapes" / f"{name}.npz") as kept:
+            assert (np.exp(kept["logp"].astype(float)).sum(axis=2).mean(axis=1) > 0.98).all()
+            assert kept["tokens"][:35].max() == (2 if name == "outcomes" else 8)
 
 
 def _run(optimizers: ModuleType, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:

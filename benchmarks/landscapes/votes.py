@@ -2,8 +2,9 @@
 
 Run `python benchmarks/landscapes/votes.py --first 16 --out benchmarks/landscapes/votes.npz`; it takes some minutes. The
 images are those of the landscape (`record.py`), drawn anew, and the templates are its baseline and others of its
-templates, chosen at random. `--shipped --templates 0 --samples 16 --out benchmarks/landscapes/votes-shipped.npz` asks
-the baseline about the images of the package; `--temperature 0.5` and others went into files that are named after them.
+templates, chosen at random. `--model local:FOLDER` asks another model than the embedded one (`votes-long.npz`).
+`--shipped --templates 0 --samples 16 --out benchmarks/landscapes/votes-shipped.npz` asks the baseline about the images
+of the package; `--temperature 0.5` and others went into files that are named after them.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import DEGRADED, IMAGES, SEED, SeenOnce
+from record import DEGRADED, IMAGES, SEED, _text
 
 from fieldguide.draw import make_dataset
+from taxtune.data.images import content_hash
 from taxtune.fieldguide import MANIFEST_FILE, TAXONOMY_FILE
 from taxtune.mapping import Mapper, MapperConfig, make_similarity
-from taxtune.models.base import ModelSettings
+from taxtune.models import ModelSettings, Request, make_model
 from taxtune.recipe import load_recipe
 from taxtune.taxonomy import read_taxonomy
 from taxtune.tuning.experiment import template_variables
@@ -31,20 +33,14 @@ from taxtune.tuning.template import render
 LANDSCAPE = Path(__file__).resolve().parent / "fieldguide.npz"
 
 
-class Sampler(SeenOnce):
-    """The model with a set of images that it has looked at once, which samples its answers."""
-
-    def sample(self, prompt: str, seed: Sequence[int]) -> list[str]:
-        """Returns an answer to a prompt about each image, drawn with a seed."""
-        import torch
-
-        state = np.random.SeedSequence(seed).generate_state(1)
-        torch.manual_seed(int(state[0]))
-        return self.answers(prompt)
-
-
 def record(
-    images: Path, *, templates: int, samples: int, first: int | None = None, temperature: float = 1.0
+    images: Path,
+    *,
+    templates: int,
+    samples: int,
+    first: int | None = None,
+    temperature: float = 1.0,
+    model: str = "builtin:fieldguide",
 ) -> dict[str, Any]:
     """Asks templates about every image, several times each.
 
@@ -54,6 +50,7 @@ def record(
         samples: Answers per image and template.
         first: Answers per image of the baseline, which is the first template; as many as of the others if left out.
         temperature: The temperature at which they are drawn.
+        model: The model, as a recipe names it.
 
     Returns:
         The arrays by name: `nodes`, shape (answers in all, images), the node of each answer, the root for one off the
@@ -70,15 +67,17 @@ def record(
         rows = list(csv.DictReader(file))
     tree = read_taxonomy(TAXONOMY_FILE, names=False)
     mapper = Mapper(tree, make_similarity("lexical"), MapperConfig())
-    settings = ModelSettings(max_tokens=recipe.vlm.max_tokens, temperature=temperature)
-    model = Sampler("builtin:fieldguide", settings)
-    model.look([images / row["image"] for row in rows])
+    settings = ModelSettings(max_tokens=recipe.vlm.max_tokens, temperature=temperature, batch_size=160, device="cpu")
+    asked = make_model(model, settings)
+    files = [images / row["image"] for row in rows]
+    contents = [content_hash(file) for file in files]
     placed: dict[str, int] = {}
     nodes, which, number = [], [], []
     for t, source in enumerate(sources):
         prompt = render(source, variables)
         for sample in range(first or samples if t == 0 else samples):
-            texts = model.sample(prompt, [int(chosen[t]), sample])
+            each = [Request(prompt, file, content, sample) for file, content in zip(files, contents, strict=True)]
+            texts = [_text(reply) for reply in asked.answer(each)]
             new = [text for text in dict.fromkeys(texts) if text not in placed]
             for text, found in zip(new, mapper.place(new), strict=True):
                 placed[text] = tree.root if found.off_tree else found.node
@@ -106,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--samples", type=int, default=8, help="answers per image (default %(default)s)")
     parser.add_argument("--first", type=int, help="answers per image of the baseline (default: --samples)")
     parser.add_argument("--temperature", type=float, default=1.0, help="(default %(default)s)")
+    parser.add_argument("--model", default="builtin:fieldguide", help="(default %(default)s)")
     parser.add_argument("--shipped", action="store_true", help="the images of the package")
     parser.add_argument("--drawn", type=Path, help="a folder with images that were drawn before")
     given = parser.parse_args(arguments)
@@ -120,6 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             samples=given.samples,
             first=given.first,
             temperature=given.temperature,
+            model=given.model,
         )
     np.savez_compressed(given.out, **arrays)
     print(f"{len(arrays['nodes'])} answers to each of {len(arrays['targets'])} images: {given.out}")
