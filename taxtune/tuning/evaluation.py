@@ -319,7 +319,11 @@ class Evaluator:
                 remedy="Set policy.kind to vote and policy.samples to 8, for shares of several answers.",
             )
         nodes, weights = self.named.weigh(outcomes)
-        paths, held = weighted_paths(self.taxonomy, nodes, weights), 1 - weights[:, nodes < 0].sum(axis=1)
+        held = 1 - weights[:, nodes < 0].sum(axis=1)
+        if isinstance(self.policy, Posterior) and self.policy.names == "species":
+            # What is no species may be a name above one.
+            weights[:, nodes < 0] *= (held <= 0)[:, np.newaxis]
+        paths = weighted_paths(self.taxonomy, nodes, weights)
         if not self._warned and held.mean() < _NAMED:
             self._warned = True
             note(
