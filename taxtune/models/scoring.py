@@ -231,7 +231,7 @@ def _settle(at: _Reach, logs: FloatArray, parts: list[tuple[str, float]]) -> Ite
     rest[tokens] = -np.inf
     parts.append((at.node.name or OTHERWISE, at.log + _log_sum(rest)))
     below = at.log + logs[tokens]
-    least = below < np.log(_LEAST)
+    least = np.exp(below) < _LEAST
     parts.append((at.node.unsettled, _log_sum(below[least])))
     for i in np.flatnonzero(~least):
         node, log = nodes[i], float(below[i])
