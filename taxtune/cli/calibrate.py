@@ -1,4 +1,4 @@
-"""`taxtune calibrate`: the share of votes at which a run's winner keeps a guaranteed risk."""
+"""`taxtune calibrate`: the share of votes, or of a classifier's scores, at which a guaranteed risk is kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from taxtune.options import JsonOption, opt
+from taxtune.cli.scores import LabelColumnOption, ScoreColumnOption, calibrate_file, levels_table, only_for
+from taxtune.options import JsonOption, opt, taxonomy_option
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -19,9 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["calibrate"]
 
+_IMAGES = 500
+_OUT = Path("calibration.json")
+
 
 def calibrate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished tuning run.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|SCORES",
+            help="The folder of a finished tuning run; or a file of a classifier's scores: CSV, JSONL, XLSX or Parquet "
+            "with a column per label or with columns of images, labels and scores, or SpeciesNet's JSON.",
+        ),
+    ],
     risk: Annotated[float, opt("The mean of 1 - hP to keep on new images: 0.02 is hP 0.98.")],
     confidence_level: Annotated[
         float | None, opt("Confidence that the risk is kept, by learn-then-test.", shown="none: in expectation")
@@ -30,22 +41,45 @@ def calibrate(
     data: Annotated[
         str | None, opt("Labelled images; those of the run's splits are left out.", shown="those in neither split")
     ] = None,
-    images: Annotated[int, opt("Most images to calibrate on.", min=1)] = 500,
+    images: Annotated[int | None, opt("Most images to calibrate on.", shown=f"{_IMAGES}", min=1)] = None,
     recipe: Annotated[str | None, opt("The recipe of the run.", shown="the run's own")] = None,
     dry_run: Annotated[bool, opt("Say what it would cost; ask nothing.")] = False,
+    taxonomy: Annotated[str | None, taxonomy_option("For scores.")] = None,
+    truth: Annotated[Path | None, opt("For scores: a table with the label of each image.")] = None,
+    by: Annotated[
+        str | None,
+        opt("For scores: rank or depth at which groups of enough images get a share of their own, each guaranteed."),
+    ] = None,
+    out: Annotated[Path | None, opt("For scores: the file to write.", "--out", shown="calibration.json")] = None,
+    image_column: Annotated[
+        str | None, opt("Column of the images in tables.", shown="by its name and its values")
+    ] = None,
+    label_column: LabelColumnOption = None,
+    score_column: ScoreColumnOption = None,
+    force: Annotated[bool, opt("Replace the file that is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the run's winner back off by evidence, with a guarantee: the mean of 1 - hP is at most the risk.
+    """Make a run's winner, or any classifier, back off by evidence: the mean of 1 - hP is at most the risk, guaranteed.
 
-    Each calibration image is asked about several times, and goes to the deepest node that a share of
+    Of a run each calibration image is asked about several times, and goes to the deepest node that a share of
     the answers agree on. The smallest share that keeps the risk on new images of the same kind is
     chosen and written to calibration.json in the run's folder. Answers are kept there too, so the
-    same command continues after an interruption.
+    same command continues after an interruption. Of a classifier's scores the same share of their sum is chosen, on
+    images whose labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images.
     """
     from taxtune.report.output import publish
     from taxtune.tuning.calibrate import CalibrationRun
 
-    work = CalibrationRun(run, risk, confidence_level, samples, data, images, recipe)
+    names = {"image": image_column, "label": label_column, "score": score_column}
+    if run.is_file():
+        runs = {"--samples": samples, "--data": data, "--images": images, "--recipe": recipe, "--dry-run": dry_run}
+        only_for("a run", runs)
+        promise = (risk, confidence_level, by)
+        calibrate_file(run, taxonomy, truth, out or _OUT, promise, names, force=force, as_json=as_json)
+        return
+    others = {"-t": taxonomy, "--truth": truth, "--by": by, "--out": out, "--force": force}
+    only_for("a file of scores", others | {f"--{name}-column": column for name, column in names.items()})
+    work = CalibrationRun(run, risk, confidence_level, samples, data, images or _IMAGES, recipe)
     calls, stored = work.cost()
     note(
         f"{len(work.examples):,} images ({work.described}) × {work.vote.samples} answers = {calls:,} VLM calls, "
@@ -63,25 +97,11 @@ def calibrate(
 
 
 def _report(found: Calibration) -> StudyReport:
-    from taxtune.report.output import StudyReport, Table
+    from taxtune.report.output import StudyReport
 
-    limit = "expected" if found.confidence_level is None else f"with {100 * found.confidence_level:g} %"
-    heads = ("votes", "share", "hP", "hR", "hR lost", "accuracy", "on the root", "1 - hP", f"at most, {limit}", "risk")
-    rows = tuple(
-        (
-            "always the root" if level.share is None else f"{_votes(level, found)} of {found.samples}",
-            *(level.share, level.hp, level.hr, level.hr - found.levels[-1].hr, level.accuracy, level.root),
-            *(1 - level.hp, level.bound, ("chosen" if level.share == found.share else "kept") if level.kept else ""),
-        )
-        for level in found.levels
-    )
-    missing = f"; {found.missing:,} more had no answer and were left out" if found.missing else ""
-    notes = (
-        f"{found.images:,} images: {found.source}{missing}.",
-        "hR lost: against the smallest share. hR on these images is a little high, since the share was chosen on them.",
-    )
     title = f"{found.run}: a node needs so many of {found.samples} answers"
-    return StudyReport("calibrate", title, {}, (Table("calibration", title, heads, rows, notes=notes),))
+    levels = ((f"{_votes(level, found)} of {found.samples}", level) for level in found.levels)
+    return StudyReport("calibrate", title, {}, (levels_table(found, title, "votes", levels),))
 
 
 def _votes(level: ShareLevel, found: Calibration) -> int:
